@@ -7,7 +7,7 @@
 #   make test                  run the fast tests, on all processors
 #   make test PYTHON=python3.10         run them with another Python
 #   make test TESTS=tests/codec         run one folder, file or test
-#   make test-all              run all tests
+#   make test-all              run all tests, then make sanitize and make sanitize-threads
 #   make check                 run ruff, mypy and the structure tests, and count instructions per flow
 #   make sanitize              run tests that feed hostile bytes to C under ASan and UBSan (gcc)
 #   make sanitize-threads      run tests with several threads under ThreadSanitizer (gcc)
@@ -52,6 +52,7 @@ test: setup
 test-all: setup
 	$(PYTEST) -m "not expensive"
 	$(PY) -m pytest -m expensive
+	$(MAKE) sanitize sanitize-threads PYTHON=$(PYTHON)
 
 # What tests use of other projects. Spark needs Java, and ClickHouse's engine has no wheels for some systems.
 $(TOOLS): $(VENV)/bin/python pyproject.toml
@@ -82,7 +83,7 @@ sanitize-threads: build/sanitized-threads
 	$(TSAN) $(PY) -m pytest tests/binding/test_races.py tests/binding/test_threads.py
 
 # Remove build/lib.*: setuptools would reuse objects that were built with other flags.
-build/sanitized build/sanitized-threads: setup
+build/sanitized build/sanitized-threads: $(BUILT) $(TOOLS)
 	rm -rf build/lib.*
 	FLOWBUF_SANITIZE=$(if $(findstring threads,$@),thread,1) $(PY) -m pip install -q --no-deps --upgrade --target $@ .
 	rm -rf build/lib.*

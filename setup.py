@@ -1,8 +1,9 @@
 """Build the C core and its binding. Environment variables select the variant:
 
 FLOWBUF_DEBUG=1           disable optimisation, enable assertions
-FLOWBUF_SANITIZE=1        enable the address and undefined-behaviour sanitizers; run Python with their library
-preloaded FLOWBUF_SANITIZE=thread   enable ThreadSanitizer; run Python with its library preloaded
+FLOWBUF_SANITIZE=1        enable the address and undefined-behaviour sanitizers; run Python with their
+                          library preloaded
+FLOWBUF_SANITIZE=thread   enable ThreadSanitizer; run Python with its library preloaded
 FLOWBUF_COVERAGE=1        enable gcov counters
 """
 

@@ -1,10 +1,9 @@
-"""A whole capture, `flowbuf encode big.pcap -o x.pb`, from the start of the process to its end, beside
-reading and writing the same octets and nothing else:
+"""Measure whole runs of `flowbuf encode big.pcap -o x.pb`, including process start and exit.
 
     python -m benchmarks.bench_capture --protocol netflow9 --flows 5000000 --folder /dev/shm
 
-Whatever else turns a whole capture into something (`CONTESTANTS`) is run in turn with it, as often.
-`--stages` says where the time of flowbuf goes.
+The baseline reads and writes the same bytes without decoding. All programs of `CONTESTANTS` and the baseline
+run in turn, equally often. `--stages` divides flowbuf's time into its stages.
 """
 
 from __future__ import annotations
@@ -34,26 +33,27 @@ ALONE = "read and write alone"
 
 CONTESTANTS: dict[str, Callable[[Path, Path], tuple[str, ...]]] = {
     "flowbuf": lambda capture, output: (*FLOWBUF, "encode", str(capture), "-o", str(output)),
-    "netflow (parse alone)": lambda capture, _: (
+    "netflow (parse only)": lambda capture, _: (
         sys.executable,
         str(PEERS / "whole_capture.py"),
         str(capture),
     ),
 }
-"""Name -> the command line that makes `output` of `capture`, or as much of it as the peer can. nfdump is not
-here: as Debian builds it, it reads no captures; `flowbuf bench` measures it, fed by UDP.
+"""Name -> command line that decodes `capture`. flowbuf also writes `output`.
+
+nfdump is missing because Debian's build cannot read captures. `flowbuf bench` measures it over UDP.
 """
 
 
 @dataclass
 class Times:
-    """Seconds, a run each."""
+    """Wall time and CPU time of each run, in seconds."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
     def add(self, work: Callable[[], object]) -> None:
-        """Times one run; CPU time is that of this process and of those that it waits for."""
+        """Time one run. CPU time includes this process and the children that it waits for."""
         wall, cpu = time.perf_counter(), _cpu_time()
         work()
         self.wall.append(time.perf_counter() - wall)
@@ -66,7 +66,7 @@ def _cpu_time() -> float:
 
 
 def copy_alone(capture: Path, output: Path, size: int) -> None:
-    """Reads a file and writes `size` octets to another, in large blocks, without even starting a process."""
+    """Read a file and write `size` bytes to another, in large blocks, without starting a process."""
     block = memoryview(bytearray(BLOCK))
     with open(capture, "rb", buffering=0) as file:
         while file.readinto(block):
@@ -77,14 +77,14 @@ def copy_alone(capture: Path, output: Path, size: int) -> None:
 
 
 def measure(capture: Path, output: Path, runs: int) -> tuple[dict[str, Times], int]:
-    """The times of all contestants, in turn; and the octets that flowbuf writes."""
+    """Return the times of all contestants, measured in turn, and the number of bytes that flowbuf writes."""
     commands = {name: make(capture, output) for name, make in CONTESTANTS.items()}
-    for name in list(commands):  # not timed: what it needs is in memory then
+    for name in list(commands):  # an untimed run fills the caches
         done = subprocess.run(commands[name], capture_output=True, text=True)
         if done.returncode and name == "flowbuf":
             raise SystemExit(done.stderr)
         if done.returncode:
-            print(f"left out: {name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+            print(f"skipped: {name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             del commands[name]
     size = output.stat().st_size
     times = {name: Times() for name in (*commands, ALONE)}
@@ -101,8 +101,9 @@ def measure(capture: Path, output: Path, runs: int) -> tuple[dict[str, Times], i
 
 
 def measure_stages(capture: Path, output: Path, folder: Path) -> dict[str, float]:
-    """Seconds of each thing that `flowbuf encode` does, one run; starting is what a capture of one flow
-    takes.
+    """Return the seconds of each stage of `flowbuf encode`, of one run.
+
+    The stage "start and end" is the time of a capture with one flow.
     """
     one = folder / "one.pcap"
     one.write_bytes(b"".join(_core.generate(protocol="netflow5", flows=1)))
@@ -143,13 +144,14 @@ def measure_stages(capture: Path, output: Path, folder: Path) -> dict[str, float
 
 
 def print_table(times: dict[str, Times], flows: int, octets: int) -> None:
-    """A line for each contestant; `of alone` is its speed in that of reading and writing alone, by the clock
-    and by CPU time. Where a machine has other work, only CPU time says something.
+    """Print a line for each contestant.
+
+    The last two columns are its speed relative to the baseline, by wall time and by CPU time. On a busy
+    machine, only CPU time is meaningful.
     """
     alone = times[ALONE]
-    print(
-        f"{'':22} {'seconds (least to most)':>24} {'CPU':>7} {'M flows/s':>10} {'MB/s':>7} {'of alone':>9} {'CPU':>5}"
-    )
+    rates = f"{'M flows/s':>10} {'MB/s':>7} {'baseline':>9} {'CPU':>5}"
+    print(f"{'':22} {'seconds (min to max)':>24} {'CPU':>7} {rates}")
     for name, each in times.items():
         wall, cpu = statistics.median(each.wall), statistics.median(each.cpu)
         spread = f"{wall:.3f} ({min(each.wall):.3f} to {max(each.wall):.3f})"
@@ -162,12 +164,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--protocol", default="netflow9", choices=("netflow5", "netflow9", "ipfix", "sflow"))
-    parser.add_argument("--flows", type=int, default=5_000_000, metavar="N")
-    parser.add_argument("--runs", type=int, default=7, metavar="N")
-    parser.add_argument("--folder", type=Path, metavar="DIR", help="For the files; memory (tmpfs) is best.")
-    parser.add_argument("--stages", action="store_true", help="Say where the time of flowbuf goes.")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--protocol",
+        default="netflow9",
+        choices=("netflow5", "netflow9", "ipfix", "sflow"),
+        help="Generate a capture of this protocol.  [default: netflow9]",
+    )
+    parser.add_argument(
+        "--flows", type=int, default=5_000_000, metavar="N", help="Generate N flows.  [default: 5000000]"
+    )
+    parser.add_argument("--runs", type=int, default=7, metavar="N", help="Run each N times.  [default: 7]")
+    parser.add_argument(
+        "--folder", type=Path, metavar="DIR", help="Write the files to DIR; prefer memory (tmpfs)."
+    )
+    parser.add_argument("--stages", action="store_true", help="Measure the stages of flowbuf too.")
+    parser.add_argument("--json", action="store_true", help="Write JSON to standard output.")
     options = parser.parse_args()
     with TemporaryDirectory(prefix="flowbuf-bench-", dir=options.folder) as name:
         folder = Path(name)
@@ -190,12 +201,12 @@ def main() -> None:
     if options.json:
         print(json.dumps(result))
         return
-    print(f"{options.protocol}, {options.flows:,} flows: {read:,} octets to read, {written:,} to write\n")
+    print(f"{options.protocol}, {options.flows:,} flows: {read:,} bytes to read, {written:,} to write\n")
     print_table(times, options.flows, read + written)
     if stages:
-        print("\nWhere the time of flowbuf goes, one run:")
+        print("\nStages of flowbuf, one run:")
     for stage, seconds in stages.items():
-        print(f"{stage:22} {seconds:8.3f} s {seconds / options.flows * 1e9:8.1f} ns a flow")
+        print(f"{stage:22} {seconds:8.3f} s {seconds / options.flows * 1e9:8.1f} ns per flow")
 
 
 if __name__ == "__main__":

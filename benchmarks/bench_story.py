@@ -1,36 +1,37 @@
-"""The story behind flowbuf as a series that anyone can run: five ways from NetFlow v9 to Protocol Buffers
-messages.
+"""Measure five implementations that convert NetFlow v9 datagrams to Protocol Buffers messages.
 
-    python -m benchmarks.bench_story [CAPTURE]           a table
-    python -m benchmarks.bench_story [CAPTURE] --json    the same as JSON
+    python -m benchmarks.bench_story [CAPTURE]           print a table
+    python -m benchmarks.bench_story [CAPTURE] --json    print the same as JSON
 
-CAPTURE is the name of one of NetFlow v9, from the folder that FLOWBUF_CORPUS names or from tests/data.
+CAPTURE is the name of a NetFlow v9 capture in the folder FLOWBUF_CORPUS or in tests/data.
 
-It follows Akvorado's way from generated classes to a dynamic encoder ("Fast and dynamic encoding of Protocol
-Buffers in Go"), with what Python has in each place:
+The stages follow Akvorado's path from generated classes to a dynamic encoder ("Fast and dynamic encoding of
+Protocol Buffers in Go"). Each stage uses the counterpart in Python:
 
-    objects      a decoder in plain Python (tests/reference), objects of google.protobuf written in Python
-    alone, which find their fields by reflection (PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python)
-    upb          the core as the decoder, classes of google.protobuf as it comes (upb, in C). The core gives
-    values to Python only as messages that are read back, into dicts: that way is part of decoding here
-    appender     the decoder in plain Python again, and the core's appender called from Python, value by value
-    interpreted  decoding and appending in one pass in C, each field of each record looked up in the plan
-                 (ext/bench/interpreted.h)
-    compiled     the core as it is: template and plan compiled into a list of operations
+    objects      Decoder in plain Python (tests/reference). Encodes with objects of google.protobuf in plain
+                 Python, which finds fields by reflection (PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python).
+    upb          Decodes with the core and encodes with the default classes of google.protobuf (upb, in C).
+                 The core returns messages only, so reading them back into dicts is part of decoding.
+    appender     Decoder in plain Python. Calls the appender of the core from Python, once per value.
+    interpreted  Decodes and appends in one pass in C. Looks up each field of each record in the plan
+                 (ext/bench/interpreted.h).
+    compiled     The core: template and plan are compiled into a list of operations.
 
-Each is timed with and without encoding. "Without" is the same decoding: in Python its values are thrown away,
-in C they go to an emitter that adds them up and writes nothing (ext/bench/null_row.h). In Python, encoding is
-timed separately, on values that were kept. In C, its time is the difference of the two, round by round.
-"interpreted" has no such figure: the noise of its decoding is larger than the difference, and its encoder is
-that of "compiled".
+Each stage is timed with and without encoding. The decoding is the same in both cases. Without encoding,
+stages in Python discard the values. Stages in C pass them to an emitter that adds them up and writes nothing
+(ext/bench/null_row.h).
 
-Only datagrams of data are timed, once all of the capture has been fed; what counts is CPU time of the
-process. The stages in Python take turns, then those in C. On a machine that does other things too, the least
-of the repetitions says more than their median. Before anything is timed, all five must give the same
-messages.
+Stages in Python time encoding separately, on values decoded before. For stages in C, the time of encoding is
+the difference of both times in the same round. "interpreted" has no such figure because the noise of its
+decoding is larger than the difference. Its encoder is the one of "compiled".
 
-Allocated is all that is ever asked for, given back or not, as Go counts it: of the C library in Python, whose
-own allocator is switched off for that (ext/bench/count_malloc.c; glibc alone); of the core's memory in C.
+The whole capture is decoded once. Then only datagrams with data are timed, by CPU time of the process. First
+the stages in Python run in turn, then those in C. On a busy machine, the minimum of the repetitions is more
+reliable than the median. All five stages must produce the same messages before anything is timed.
+
+Allocated bytes are the sum of all requests, including memory freed later, as Go counts them. In Python, they
+are requests to the C library, and Python's own allocator is off (ext/bench/count_malloc.c; requires glibc).
+In C, they are requests for memory by the core.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ from flowbuf.schema.plan import compile_plan
 
 FOLDERS = (Path(os.environ.get("FLOWBUF_CORPUS", "no-corpus")), Path(__file__).parent.parent / "tests/data")
 DEFAULTS = ("netflow9-data", "generated-netflow9")
-"""The first of them that is on this machine."""
+"""Default captures. The first one that exists is used."""
 
 Datagram = tuple[bytes, tuple[str, int], int]
-"""A payload, its source, and when it was received, ns since 1970."""
+"""Payload, source and time of receipt in ns since 1970."""
 Values = list[dict[str, Any]]
 
 STAGES = {
@@ -72,7 +73,7 @@ STAGES = {
     "interpreted": ("C, look-ups", "appender, in C"),
     "compiled": ("C, compiled", "appender, in C"),
 }
-"""Stage -> what decodes, and what encodes."""
+"""Stage -> its decoder and its encoder."""
 
 IN_PYTHON = ("objects", "upb", "appender")
 IMPLEMENTATIONS = {"objects": "python", "upb": "upb"}
@@ -80,14 +81,14 @@ SECONDS_PER_REPETITION = 0.2
 
 
 class PythonStage(NamedTuple):
-    """One datagram to the values of its flows, and those to length-delimited messages."""
+    """Decode a datagram to the values of its flows, and encode these as length-delimited messages."""
 
     decode: Callable[..., Values]
     encode: Callable[[Values], bytes]
 
 
 def encode_objects(schema: Schema) -> Callable[[Values], bytes]:
-    """By the classes of google.protobuf, in whichever implementation runs."""
+    """Return an encoder that uses the classes of the active implementation of google.protobuf."""
     flow = schema.message_class()
 
     def encode(values: Values) -> bytes:
@@ -123,7 +124,7 @@ def decode_by_reference(schema: Schema) -> Callable[..., Values]:
 
 
 def open_stage(name: str, datagrams: list[Datagram]) -> PythonStage:
-    """A stage in Python, which has been fed all datagrams of a capture."""
+    """Return a stage in Python that has decoded all datagrams of a capture."""
     schema = Schema.load("flow")
     decode = (decode_by_core if name == "upb" else decode_by_reference)(schema)
     encode = (encode_by_appender if name == "appender" else encode_objects)(schema)
@@ -136,7 +137,7 @@ def open_stage(name: str, datagrams: list[Datagram]) -> PythonStage:
 
 
 def find_capture(name: str) -> Path | None:
-    """The file of a capture, by its name or its path; None where it is not on this machine."""
+    """Return the file of a capture by its name or path. None if it does not exist."""
     if Path(name).is_file():
         return Path(name)
     return next((path for folder in FOLDERS if (path := folder / f"{name}.pcap").exists()), None)
@@ -150,7 +151,7 @@ def read_datagrams(capture: Path) -> list[Datagram]:
 
 
 def choose_data(datagrams: list[Datagram]) -> list[Datagram]:
-    """Those of data alone, flows and no templates: the programs in C choose the same."""
+    """Return the datagrams that have flows and no templates. The programs in C choose the same ones."""
 
     def count_templates() -> int:
         return sum(exporter["templates"] for exporter in decoder.stats.values())
@@ -171,7 +172,7 @@ def encode_in_python(stage: PythonStage, data: list[Datagram]) -> bytes:
 
 
 def write_messages(stage: str, capture: Path) -> bytes:
-    """The messages that a stage makes of all data of a capture, length-delimited. Raises Failed."""
+    """Return the length-delimited messages of a stage for all data of a capture. Raises Failed."""
     if stage in IN_PYTHON:
         return run(*worker_command("messages", stage, capture)).stdout
     programs = build()
@@ -179,7 +180,7 @@ def write_messages(stage: str, capture: Path) -> bytes:
 
 
 def read_messages(data: bytes) -> Values:
-    """Length-delimited messages, by google.protobuf."""
+    """Read length-delimited messages with google.protobuf."""
     flow, messages, at = Schema.load("flow").message_class(), [], 0
     while at < len(data):
         size, at = wire.read_varint(data, at)
@@ -190,7 +191,10 @@ def read_messages(data: bytes) -> Values:
 
 
 def find_difference(messages: dict[str, Values]) -> str:
-    """Where the messages of the stages differ; nothing where they are equal, and there are some."""
+    """Describe the first difference between the messages of the stages.
+
+    Return "" if they are equal. Messages without any flow count as a difference.
+    """
     first, expected = next(iter(messages.items()))
     if not expected:
         return f"{first}: no flows"
@@ -208,7 +212,7 @@ def find_difference(messages: dict[str, Values]) -> str:
 
 
 class Passes:
-    """A stage in Python at work on all data of a capture: with encoding, without, and encoding by itself."""
+    """Passes of a stage in Python over all data of a capture: decode and encode, decode, encode."""
 
     def __init__(self, stage: PythonStage, data: list[Datagram]) -> None:
         self.stage, self.data = stage, data
@@ -229,7 +233,7 @@ class Passes:
 
 
 def time_passes(run_pass: Callable[[], None]) -> float:
-    """Nanoseconds of CPU time of a pass."""
+    """Return the CPU time of a pass in nanoseconds."""
     begin, passes = time.process_time_ns(), 0
     while (now := time.process_time_ns()) - begin < SECONDS_PER_REPETITION * 1e9 or not passes:
         run_pass()
@@ -238,7 +242,10 @@ def time_passes(run_pass: Callable[[], None]) -> float:
 
 
 def count_octets(run_pass: Callable[[], None]) -> int:
-    """What a pass asks of malloc. REQUIRES: count_malloc.so was loaded before the C library."""
+    """Return the bytes that a pass requests from malloc.
+
+    REQUIRES: count_malloc.so was loaded before the C library.
+    """
     octets = ctypes.c_uint64.in_dll(ctypes.CDLL(None), "malloc_octets")
     run_pass()
     before = octets.value
@@ -247,7 +254,7 @@ def count_octets(run_pass: Callable[[], None]) -> int:
 
 
 def describe(times: list[float], flows: int) -> dict[str, float]:
-    """Nanoseconds of passes as those of a flow."""
+    """Return statistics in nanoseconds per flow, from times of passes."""
     by_flow = sorted(ns / flows for ns in times)
     return {
         "flows": flows,
@@ -258,7 +265,7 @@ def describe(times: list[float], flows: int) -> dict[str, float]:
 
 
 def describe_stage(stage: str, rounds: list[dict[str, float]], octets: dict[str, int]) -> dict[str, Any]:
-    """`octets` are those of a pass, where they were counted."""
+    """Return the result of a stage. `octets` are the allocated bytes of a pass, if they were counted."""
     flows = int(rounds[0]["flows"])
     result: dict[str, Any] = {
         "stage": stage,
@@ -271,7 +278,7 @@ def describe_stage(stage: str, rounds: list[dict[str, float]], octets: dict[str,
 
 
 def measure_in_python(capture: Path, repetitions: int) -> list[dict[str, Any]]:
-    """The stages in Python, in turn, each in a process of its own."""
+    """Measure the stages in Python in turn, each in a separate process."""
     with ExitStack() as stack:
         workers = {stage: stack.enter_context(start_worker("times", stage, capture)) for stage in IN_PYTHON}
         rounds = [{stage: ask(worker) for stage, worker in workers.items()} for _ in range(repetitions)]
@@ -286,10 +293,10 @@ def measure_in_c(capture: Path, repetitions: int) -> list[dict[str, Any]]:
 
 
 def measure(capture: Path, repetitions: int) -> list[dict[str, Any]]:
-    """All stages, in their order. Raises Failed, also where their messages are not the same."""
+    """Measure all stages, in their order. Raises Failed, also if their messages differ."""
     difference = find_difference({stage: read_messages(write_messages(stage, capture)) for stage in STAGES})
     if difference:
-        raise Failed(f"the stages do not give the same messages: {difference}")
+        raise Failed(f"the messages of the stages differ: {difference}")
     return [*measure_in_python(capture, repetitions), *measure_in_c(capture, repetitions)]
 
 
@@ -297,7 +304,7 @@ def measure(capture: Path, repetitions: int) -> list[dict[str, Any]]:
 
 
 def worker_command(task: str, stage: str, capture: Path) -> list[str]:
-    """A process that does one stage, with the implementation of google.protobuf that it wants."""
+    """Return the command of a process for one stage, with the implementation of google.protobuf it needs."""
     implementation = f"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION={IMPLEMENTATIONS.get(stage, 'upb')}"
     return [
         "env",
@@ -318,7 +325,7 @@ def start_worker(task: str, stage: str, capture: Path) -> subprocess.Popen[str]:
 
 
 def ask(worker: subprocess.Popen[str]) -> Any:
-    """One more repetition. Raises Failed."""
+    """Run one repetition in a worker and return its result. Raises Failed."""
     assert worker.stdin is not None
     assert worker.stdout is not None
     print(file=worker.stdin, flush=True)
@@ -329,7 +336,10 @@ def ask(worker: subprocess.Popen[str]) -> Any:
 
 
 def count_allocated(stage: str, capture: Path) -> dict[str, int]:
-    """Octets of one pass with and without encoding; nothing where they cannot be counted. Raises Failed."""
+    """Return the allocated bytes of a pass with and without encoding.
+
+    The result is empty if they cannot be counted (without glibc). Raises Failed.
+    """
     if platform.libc_ver()[0] != "glibc":
         return {}
     loaded = (f"LD_PRELOAD={build() / 'bench/count_malloc.so'}", "PYTHONMALLOC=malloc")
@@ -337,7 +347,7 @@ def count_allocated(stage: str, capture: Path) -> dict[str, int]:
 
 
 def work(task: str, stage: str, capture: str) -> None:
-    """What a worker does. "times": a repetition for each line of standard input."""
+    """Run a task in a worker. The task "times" runs one repetition for each line of standard input."""
     from google.protobuf.internal import api_implementation
 
     assert api_implementation.Type() == os.environ["PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"]
@@ -364,15 +374,15 @@ def show(value: float | None) -> str:
 
 
 def make_table(name: str, results: list[dict[str, Any]]) -> Table:
-    title = f"{name}: nanoseconds (median and least) and octets allocated, a flow"
+    title = f"{name}: nanoseconds (median and minimum) and bytes allocated, per flow"
     table = Table("stage", "decoder", "encoder", title=title, box=SIMPLE)
     for heading in (
         "with\nencoding",
-        "\nleast",
+        "\nmin",
         "\nwithout",
-        "\nleast",
-        "what\nit adds",
-        "octets\nwith",
+        "\nmin",
+        "encoding\nalone",
+        "bytes\nwith",
         "\nwithout",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -390,14 +400,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     default = next(name for name in DEFAULTS if find_capture(name))
     parser.add_argument(
-        "capture", nargs="?", default=default, help="NetFlow v9, name or path (default: %(default)s)"
+        "capture", nargs="?", default=default, help="NetFlow v9 capture, name or path (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="write JSON to standard output")
-    parser.add_argument("--repetitions", type=int, default=9, metavar="N")
+    parser.add_argument(
+        "--repetitions", type=int, default=9, metavar="N", help="measure N times (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
     capture = find_capture(options.capture)
     if capture is None:
-        parser.error(f"{options.capture} is no file, and no capture in {' or '.join(map(str, FOLDERS))}")
+        parser.error(f"{options.capture} is not a file or a capture in {' or '.join(map(str, FOLDERS))}")
     try:
         results = measure(capture, options.repetitions)
     except Failed as error:

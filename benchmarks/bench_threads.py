@@ -1,10 +1,9 @@
-"""Two threads with a decoder each, beside one thread with one: is the GIL released, and does nothing else
-stand between them?
+"""Measure how decoding scales from one thread to two, each with its own decoder.
 
     python -m benchmarks.bench_threads --protocol netflow9
 
-It says how much faster two are than one by the clock, and how much CPU time they get in a second. On a
-machine that has other work neither says anything: `share` should be near 1, and no processor be taken.
+A speed-up near 2 shows that decoding releases the GIL and that decoders do not block each other. The results
+are meaningful only on an idle machine, with `share` near 1.
 """
 
 from __future__ import annotations
@@ -19,13 +18,16 @@ from typing import NamedTuple
 
 from flowbuf import Decoder, _core
 
-OCTETS = 2_500_000  # of a batch: more than the first two caches of a processor hold
+OCTETS = 2_500_000  # bytes of a batch: larger than the L1 and L2 caches
 
 
 class Run(NamedTuple):
-    """`speedup`: of two threads over one, for the same flows. `cpu_per_wall`: of the two. `more_cpu`: CPU
-    time of two threads, over that of one for the same flows. `share`: CPU time that one thread alone gets in
-    a second.
+    """Result of a run.
+
+    `speedup` is the wall time of one thread divided by the wall time of two, for the same flows.
+    `cpu_per_wall` is the CPU time of two threads per second of wall time. `more_cpu` is the CPU time of two
+    threads divided by that of one, for the same flows. `share` is the CPU time of one thread per second of
+    wall time.
     """
 
     speedup: float
@@ -35,7 +37,7 @@ class Run(NamedTuple):
 
 
 class Worker:
-    """A decoder of its own, and a batch of datagrams for it."""
+    """A decoder and its batch of datagrams."""
 
     def __init__(self, protocol: str) -> None:
         capture = b""
@@ -53,7 +55,7 @@ class Worker:
 
 
 def timed(workers: list[Worker], passes: int) -> tuple[float, float]:
-    """Wall and CPU seconds of all workers at once, a thread each."""
+    """Return wall and CPU seconds of all workers, running at once in one thread each."""
     threads = [threading.Thread(target=worker.work, args=(passes,)) for worker in workers]
     wall, cpu = time.perf_counter(), time.process_time()
     for thread in threads:
@@ -65,7 +67,7 @@ def timed(workers: list[Worker], passes: int) -> tuple[float, float]:
 
 def measure(protocol: str, runs: int, passes: int) -> list[Run]:
     workers = [Worker(protocol), Worker(protocol)]
-    timed(workers, 2)  # buffers grow
+    timed(workers, 2)  # let buffers grow
     found = []
     for _ in range(runs):
         one_wall, one_cpu = timed(workers[:1], passes)
@@ -78,16 +80,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--protocol", default="netflow9", choices=("netflow5", "netflow9", "ipfix", "sflow"))
-    parser.add_argument("--runs", type=int, default=9, metavar="N")
-    parser.add_argument("--passes", type=int, default=50, metavar="N", help="Over the batch, in a run.")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--protocol",
+        default="netflow9",
+        choices=("netflow5", "netflow9", "ipfix", "sflow"),
+        help="Generate datagrams of this protocol.  [default: netflow9]",
+    )
+    parser.add_argument("--runs", type=int, default=9, metavar="N", help="Measure N times.  [default: 9]")
+    parser.add_argument(
+        "--passes", type=int, default=50, metavar="N", help="Decode the batch N times per run.  [default: 50]"
+    )
+    parser.add_argument("--json", action="store_true", help="Write JSON to standard output.")
     options = parser.parse_args()
     runs = measure(options.protocol, options.runs, options.passes)
     if options.json:
         print(json.dumps({"protocol": options.protocol, "runs": [run._asdict() for run in runs]}))
         return
-    print(f"{options.protocol}, {os.cpu_count()} CPUs: median (least to most)")
+    print(f"{options.protocol}, {os.cpu_count()} CPUs: median (min to max)")
     for name in Run._fields:
         values = [getattr(run, name) for run in runs]
         print(f"{name:14} {statistics.median(values):6.2f} ({min(values):.2f} to {max(values):.2f})")

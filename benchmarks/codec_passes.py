@@ -1,5 +1,4 @@
-"""So many passes of a codec over the records of a family, and nothing else: what benchmarks/instructions.py
-counts.
+"""Run passes of a codec over the objects of a family. benchmarks/instructions.py counts its instructions.
 
 python -m benchmarks.codec_passes FAMILY encode|decode PASSES
 """

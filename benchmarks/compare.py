@@ -1,36 +1,36 @@
-"""Two result files side by side, or the decoders of one: medians, ratios, and how sure they are.
+"""Compare two result files, or the decoders of one, by medians and ratios with their significance.
 
     python -m benchmarks.compare OLD.json NEW.json
     python -m benchmarks.compare RESULT.json
 
-A file is what `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE` wrote. `±` is half the
-interquartile range, as a share of the median; p is that of the Mann–Whitney test, two-sided, of all samples;
-`~` stands for a ratio where it is 0.05 or more: then nothing is shown to differ.
+A result file is the output of `flowbuf bench --json` or `pytest benchmarks --benchmark-json=FILE`. `±` is
+half the interquartile range as a share of the median. p is the two-sided p-value of the Mann-Whitney test of
+all samples. If it is 0.05 or more, `~` replaces the ratio: the difference is not significant.
 
-The test knows only what varied within a run. A machine that was busier in one of two runs makes all of it
-slower, and that is significant, too: compare what was measured in turns, or repeat both runs and see whether
-they agree.
+The test sees only the variation within a run. If the machine was busier in one of two runs, all its results
+are slower, and the test reports a significant difference. Compare results that were measured in turn, or
+repeat both runs and compare again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scipy.stats import mannwhitneyu
+
 OWN = "flowbuf"
 SIGNIFICANT = 0.05
-EXACT_UP_TO = 30  # samples on both sides together; beyond, the normal distribution is close enough
+EXACT_UP_TO = 30  # values of both samples together; beyond it, the normal approximation is accurate
 
 
 class Series(NamedTuple):
-    """What was timed, and its samples in nanoseconds (a flow; or a call, where there are no flows)."""
+    """Samples of one measurement, in nanoseconds per flow (or per call, if it has no flows)."""
 
     dataset: str
     what: str
@@ -41,42 +41,24 @@ class Series(NamedTuple):
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
-    """The probability that two samples of the same distribution differ at least as much as these: exact for a
-    few samples that are all different, else by the normal distribution, corrected for ties and for
-    continuity.
+    """Return the two-sided p-value of the Mann-Whitney U test of two samples.
+
+    It is exact for up to EXACT_UP_TO values without ties. Otherwise it uses the normal approximation,
+    corrected for ties and continuity.
     """
-    greater = sum((x > y) + (x == y) / 2 for x in a for y in b)
-    u = max(greater, len(a) * len(b) - greater)
-    pooled = sorted([*a, *b])
-    ties = [pooled.count(value) for value in set(pooled)]
-    if len(pooled) <= EXACT_UP_TO and max(ties) == 1:
-        least = len(a) * len(b) - int(u)
-        below = sum(orderings(len(a), len(b), k) for k in range(least + 1))
-        return min(1.0, 2 * below / math.comb(len(pooled), len(a)))
-    n = len(pooled)
-    correction = sum(t**3 - t for t in ties) / (n * (n - 1))
-    deviation = math.sqrt(len(a) * len(b) / 12 * (n + 1 - correction))
-    if deviation == 0:
-        return 1.0
-    z = (u - len(a) * len(b) / 2 - 0.5) / deviation
-    return min(1.0, math.erfc(z / math.sqrt(2)))
-
-
-@cache
-def orderings(m: int, n: int, u: int) -> int:
-    """In how many orders of m and n values exactly u pairs stand the wrong way round."""
-    if u < 0 or u > m * n:
-        return 0
-    if m == 0 or n == 0:
-        return 1
-    return orderings(m - 1, n, u - n) + orderings(m, n - 1, u)
+    values = [*a, *b]
+    distinct = len(set(values))
+    if distinct == 1:
+        return 1.0  # no rank differs, so the approximation would divide by zero
+    exact = distinct == len(values) <= EXACT_UP_TO
+    return float(mannwhitneyu(a, b, method="exact" if exact else "asymptotic").pvalue)
 
 
 # Files ------------------------------------------------------------------------------------------------------
 
 
 def read_series(path: Path) -> list[Series]:
-    """Everything that was timed. Raises OSError, ValueError."""
+    """Return all measurements of a result file. Raises OSError, ValueError."""
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
@@ -85,7 +67,7 @@ def read_series(path: Path) -> list[Series]:
         return list(read_bench(content))
     if isinstance(content, dict) and "benchmarks" in content:
         return list(read_pytest(content))
-    raise ValueError(f"{path}: neither of flowbuf bench --json nor of pytest --benchmark-json")
+    raise ValueError(f"{path}: not a result of flowbuf bench --json or pytest --benchmark-json")
 
 
 def read_bench(content: dict[str, Any]) -> Iterator[Series]:
@@ -108,7 +90,7 @@ def read_pytest(content: dict[str, Any]) -> Iterator[Series]:
 
 
 def compare_files(old: Sequence[Series], new: Sequence[Series]) -> list[list[str]]:
-    """A row for everything that is in both, and for what is in one of them."""
+    """Return a row for each measurement of either file."""
     before = {(series.dataset, series.what): series for series in old}
     after = {(series.dataset, series.what): series for series in new}
     rows = [["dataset", "what", "old", "new", "new/old", "p"]]
@@ -118,7 +100,7 @@ def compare_files(old: Sequence[Series], new: Sequence[Series]) -> list[list[str
 
 
 def compare_contestants(all_series: Sequence[Series]) -> list[list[str]]:
-    """A row for each decoder of a dataset, beside flowbuf's."""
+    """Return a row for each decoder of a dataset, compared with flowbuf."""
     rows = [["dataset", "what", "ns", OWN, f"what/{OWN}", "p"]]
     own = {series.dataset: series for series in all_series if series.what == OWN}
     for series in all_series:
@@ -131,7 +113,7 @@ def compare_contestants(all_series: Sequence[Series]) -> list[list[str]]:
 
 
 def compare(base: Series | None, other: Series | None) -> list[str]:
-    """Both, the ratio of the medians where the test says that they differ, and what it says."""
+    """Return both medians, their ratio (or "~" if they do not differ significantly) and the p-value."""
     figures = [summarize(base), summarize(other)]
     if base is None or other is None:
         return [*figures, "", ""]
@@ -153,7 +135,7 @@ def summarize(series: Series | None) -> str:
 
 
 def format_rows(rows: Sequence[Sequence[str]]) -> str:
-    """The first two columns begin on the left, figures end on the right."""
+    """Align the first two columns left and the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(align, row, widths, range(len(row)))).rstrip() for row in rows)
 
@@ -166,8 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("old", type=Path, metavar="OLD.json", help="or the only one")
-    parser.add_argument("new", type=Path, metavar="NEW.json", nargs="?")
+    parser.add_argument("old", type=Path, metavar="OLD.json", help="first or only result")
+    parser.add_argument("new", type=Path, metavar="NEW.json", nargs="?", help="result to compare with it")
     given = parser.parse_args(arguments)
     try:
         old = read_series(given.old)

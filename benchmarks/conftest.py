@@ -1,4 +1,4 @@
-"""What the suites share, and a table that pytest-benchmark's own does not have: nanoseconds a flow."""
+"""Fixtures of the suites, and a summary in nanoseconds per flow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowbuf.bench import Workload
 def workload(request: pytest.FixtureRequest) -> Workload:
     found = load(request.param)
     if found is None:
-        pytest.skip(f"{request.param} is not on this machine: FLOWBUF_CORPUS names its folder")
+        pytest.skip(f"{request.param} is missing; set FLOWBUF_CORPUS to the folder of captures")
     return found
 
 
@@ -31,7 +31,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         each.extra_info for each in getattr(session, "benchmarks", []) if "ns_per_flow" in each.extra_info
     ]
     if results:
-        terminalreporter.section("ns a flow: median, interquartile range")
+        terminalreporter.section("ns per flow: median, interquartile range")
         for info in results:
             known = ("dataset", "what", "flows", "ns_per_flow", "spread", "samples")
             more = ", ".join(

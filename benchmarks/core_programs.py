@@ -1,4 +1,4 @@
-"""The core's own programs (ext/bench), built and run: what is measured without Python in the way."""
+"""Build and run the programs of the core (ext/bench), which measure it without Python."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ EXT = ROOT / "ext"
 
 
 class Failed(Exception):
-    """A program ended in failure; the argument is what it said."""
+    """A program failed or is not installed. The argument is the message."""
 
 
 def run(*command: object) -> subprocess.CompletedProcess[bytes]:
-    """Runs a program to its end. Raises Failed, also where there is no such program."""
-    # Options of a make that runs the benchmarks are not for one that they run.
+    """Run a program to its end. Raises Failed, also if the program does not exist."""
+    # A `make` that runs the benchmarks must not pass its options to the `make` that they run.
     inherited = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
     environment = {name: value for name, value in os.environ.items() if name not in inherited}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
-    environment["PYTHONHASHSEED"] = "0"  # so that each run of Python is as the one before
+    environment["PYTHONHASHSEED"] = "0"  # makes runs of Python reproducible
     try:
         done = subprocess.run(list(map(str, command)), capture_output=True, env=environment)
     except FileNotFoundError as error:
@@ -37,7 +37,7 @@ def run(*command: object) -> subprocess.CompletedProcess[bytes]:
 
 
 def find_compiler() -> str:
-    """The C compiler that CC names, and its version: "gcc 12.2.0", "Clang 14.0.6". Raises Failed."""
+    """Return name and version of the C compiler CC, for example "gcc 12.2.0". Raises Failed."""
     macros = run(*os.environ.get("CC", "cc").split(), "-dM", "-E", "-x", "c", os.devnull).stdout.decode()
     (version,) = re.findall(r'#define __VERSION__ "(.*)"', macros)
     return str(version) if "__clang__" in macros else f"gcc {version}"
@@ -54,8 +54,10 @@ def building() -> Iterator[None]:
 
 @cache
 def build() -> Path:
-    """The folder of the programs, one for each compiler: `bench/run_count` and `bench/run_story`, optimised
-    as `make bench` has them, `bench/count_malloc.so`, and `flow.plan`, the default schema. Raises Failed.
+    """Build the programs and return their folder. Each compiler has its own folder. Raises Failed.
+
+    It contains `bench/run_count` and `bench/run_story` with the optimisation of `make bench`,
+    `bench/count_malloc.so`, and `flow.plan`, the plan of the default schema.
     """
     folder = Path("build") / re.sub(r"\W+", "-", find_compiler())
     with building():

@@ -1,4 +1,4 @@
-"""What the benchmarks decode, by name: real captures where FLOWBUF_CORPUS names their folder, its own always."""
+"""Datasets of the benchmarks, by name. Real captures are read from the folder FLOWBUF_CORPUS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = [*CAPTURES, *(f"generated-{protocol}" for protocol in GENERATED)]
 
 @cache
 def load(name: str) -> Workload | None:
-    """A workload; None where its capture is not on this machine."""
+    """Return the workload of a dataset. None if its capture does not exist."""
     if name not in CAPTURES:
         return generate_workload(name.removeprefix("generated-"))
     return load_workload(name, CAPTURES[name]) if CAPTURES[name].exists() else None

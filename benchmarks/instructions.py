@@ -1,16 +1,17 @@
-"""A guard against a core that grows slower: instructions a flow or a record, under valgrind the same in every
-run.
+"""Count instructions per flow and per object under valgrind, to detect slower code.
 
     python -m benchmarks.instructions              count, and compare with instructions.toml
     python -m benchmarks.instructions --update     count, and write instructions.toml
 
-Each dataset is decoded N times and 2N times: the difference is N passes over its flows and nothing else
-(ext/bench/count.c); so are the records of each codec encoded and decoded (codec_passes.py), in this Python.
-With the compiler and the C library of the file, and for codecs the Python, a count may be 3 % off; one that
-is better by more must be written down, or the next loss hides behind it. With others the counts are reported,
-and nothing fails. What is counted are the decoders for processors with BMI2; valgrind does not know AVX-512.
+Each dataset is decoded N times and 2N times. The difference is N passes over its flows (ext/bench/count.c).
+The objects of each codec are encoded and decoded the same way (codec_passes.py), in this Python.
 
-Exit status 1: a count is off, or something is missing that FLOWBUF_FORBID_SKIPS says is there.
+Counts are compared if compiler and C library are those of the file, and for codecs also the Python version. A
+count may then differ by 3 %. A count that is lower by more must be recorded, because it would hide a later
+increase. With other versions, the counts are only reported. The decoders for processors with BMI2 are
+counted, because valgrind does not support AVX-512.
+
+Exit status 1: a count differs, counting fails, or valgrind is missing and FLOWBUF_FORBID_SKIPS is set.
 """
 
 from __future__ import annotations
@@ -49,33 +50,30 @@ BAND = 0.03
 
 
 class Tools(NamedTuple):
-    """What decides how many instructions the same source takes."""
+    """Versions and processor that determine the number of instructions for the same source."""
 
     compiler: str
     libc: str
     machine: str
     processor: str
-    """The newest kind of processor whose instructions are counted: "bmi2", "any"."""
+    """Newest kind of processor that the counted code uses: "bmi2" or "any"."""
     python: str
-    """Of codecs, whose instructions are for the most part Python's."""
+    """Python version. It affects codecs only, because most of their instructions are Python's."""
 
     def decide(self, name: str, other: Tools) -> bool:
-        """Whether counts of this name are to be the same with the others."""
+        """Return True if counts of this name must be the same with the other tools."""
         return self == other if name in CODECS else self[:-1] == other[:-1]
 
 
 class Record(NamedTuple):
-    """Counts, by dataset and codec: instructions a flow, a record.
-
-    `tools` are those that they were taken with.
-    """
+    """Instructions per flow or per object, by dataset and codec, and the tools they were counted with."""
 
     tools: Tools
     counts: dict[str, float]
 
 
 def find_tools() -> Tools:
-    """Those of this machine. Raises Failed."""
+    """Return the tools of this machine. Raises Failed."""
     _, output = count_instructions(*decoding(DATASETS[0], 1))
     processor = output.split()[1]
     return Tools(
@@ -88,7 +86,7 @@ def find_tools() -> Tools:
 
 
 def decoding(name: str, passes: int) -> tuple[object, ...]:
-    """A program that decodes a dataset, and says how many flows it has, and the processor. Raises Failed."""
+    """Return a command that decodes a dataset and prints its flows and the processor. Raises Failed."""
     programs = build()
     return programs / "bench/run_count", passes, programs / "flow.plan", DATA / f"{name}.pcap"
 
@@ -98,14 +96,14 @@ def using_codec(name: str, passes: int) -> tuple[object, ...]:
 
 
 def count_instructions(*command: object) -> tuple[int, str]:
-    """What a program takes, and what it says. Raises Failed."""
+    """Return the instructions of a program and its output. Raises Failed."""
     done = run("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command)
     (collected,) = re.findall(r"Collected : (\d+)", done.stderr.decode())
     return int(collected), done.stdout.decode()
 
 
 def count(name: str) -> float:
-    """Instructions a flow of a dataset, or a record of a codec. Raises Failed."""
+    """Return instructions per flow of a dataset or per object of a codec. Raises Failed."""
     command = using_codec if name in CODECS else decoding
     once, output = count_instructions(*command(name, PASSES))
     twice, _ = count_instructions(*command(name, 2 * PASSES))
@@ -114,7 +112,7 @@ def count(name: str) -> float:
 
 
 def take() -> Record:
-    """All counts, of this machine: they are the same side by side. Raises Failed."""
+    """Return all counts of this machine. Parallel runs do not change them. Raises Failed."""
     tools, names = find_tools(), (*DATASETS, *CODECS)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return Record(tools, dict(zip(names, pool.map(count, names), strict=True)))
@@ -127,7 +125,7 @@ def read_record(path: Path) -> Record:
 
 def write_record(path: Path, record: Record) -> None:
     lines = [
-        "# Instructions a flow, or a record: benchmarks/instructions.py counts them, --update writes this.",
+        "# Instructions per flow or per object. Written by: python -m benchmarks.instructions --update",
         "",
     ]
     lines += [f'{key} = "{value}"' for key, value in record.tools._asdict().items()]
@@ -137,23 +135,25 @@ def write_record(path: Path, record: Record) -> None:
 
 
 def judge(counted: float, expected: float) -> str:
-    """What is wrong with a count; nothing where it is within the band."""
+    """Return the problem of a count, or "" if it is within the band."""
     if counted > expected * (1 + BAND):
-        return "too many: find out why (valgrind --tool=callgrind), or --update and say why in the commit"
+        return (
+            "too many; find the cause (valgrind --tool=callgrind), or --update the file and commit the reason"
+        )
     if counted < expected * (1 - BAND):
-        return "fewer: --update the file, so that they stay so"
+        return "fewer; --update the file"
     return ""
 
 
 def compare(record: Record, now: Record) -> tuple[list[str], bool]:
-    """What is to be said of the counts of this machine, and whether they are as they should be."""
+    """Return a report of the counts of this machine, and True if all of them are as expected."""
     lines, right = [], True
     if record.tools != now.tools:
-        lines.append(f"the file is of {', '.join(record.tools)}, this is {', '.join(now.tools)}")
+        lines.append(f"the file was counted with {', '.join(record.tools)}; this is {', '.join(now.tools)}")
     for name in dict.fromkeys((*record.counts, *now.counts)):
         if name not in record.counts or name not in now.counts:
             lines.append(
-                f"{name:20} is {'not counted' if name in record.counts else 'not in the file: --update it'}"
+                f"{name:20} is {'not counted' if name in record.counts else 'not in the file; --update it'}"
             )
             right = False
             continue
@@ -161,20 +161,22 @@ def compare(record: Record, now: Record) -> tuple[list[str], bool]:
         judged = record.tools.decide(name, now.tools)
         verdict = judge(counted, expected) if judged else ""
         change = f"{counted / expected - 1:+7.1%}"
-        unit = "record" if name in CODECS else "flow"
-        told = verdict if judged else "not judged"
-        lines.append(f"{name:20} {counted:9,.1f} instructions a {unit:6} {change}  {told}".rstrip())
+        unit = "object" if name in CODECS else "flow"
+        told = verdict if judged else "not compared"
+        lines.append(f"{name:20} {counted:9,.1f} instructions per {unit:6} {change}  {told}".rstrip())
         right &= not verdict
     return lines, right
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--update", action="store_true", help="write the file instead of comparing with it")
-    parser.add_argument("--record", type=Path, default=RECORD, help="the file (default: beside this program)")
+    parser.add_argument("--update", action="store_true", help="write the counts to the file")
+    parser.add_argument(
+        "--record", type=Path, default=RECORD, help="file of counts (default: instructions.toml)"
+    )
     options = parser.parse_args(arguments)
     if shutil.which("valgrind") is None:
-        print("valgrind is not installed: instructions are not counted")
+        print("valgrind is not installed; instructions are not counted")
         return int(bool(os.environ.get("FLOWBUF_FORBID_SKIPS")))
     try:
         now = take()

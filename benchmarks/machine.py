@@ -1,4 +1,4 @@
-"""On what machine something was measured, as results keep it and captions say it."""
+"""Description of the machine of a measurement, for results and captions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ __all__ = ["describe_machine", "find_machine"]
 
 
 def find_machine() -> dict[str, Any]:
-    """This one, under the names that pytest-benchmark has in its `machine_info`, as far as a caption needs
-    them.
-    """
+    """Return this machine's properties for a caption, named as in `machine_info` of pytest-benchmark."""
     return {
         "machine": platform.machine(),
         "system": platform.system(),
@@ -25,7 +23,7 @@ def find_machine() -> dict[str, Any]:
 
 
 def describe_machine(found: Mapping[str, Any] | None = None) -> str:
-    """The processor, how many, and Python: of this machine, or of one that a result names."""
+    """Describe processor, number of processors and Python version, of this machine or of a result."""
     found = found or find_machine()
     cpu = found.get("cpu", {})
     count = cpu.get("count")

@@ -1,7 +1,8 @@
-"""What the suites have in common: how a result gets into pytest-benchmark's files.
+"""Record results of the suites in the files of pytest-benchmark.
 
-A result has in `extra_info` its `dataset`, `what` was timed, `flows` (of a round), `ns_per_flow` (the
-median), `spread` (the interquartile range) and `samples`, all nanoseconds a flow; `compare.py` reads them.
+`extra_info` of a result has `dataset`, `what` (the timed work) and `flows` (of a round). In nanoseconds per
+flow, it has `ns_per_flow` (the median), `spread` (the interquartile range) and `samples`. `compare.py` reads
+them.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ _now = 0.0
 
 
 def read_clock() -> float:
-    """Seconds on a clock that only `replay` moves: for what pytest-benchmark cannot time itself, because it
-    runs elsewhere or in turns with others. Give it to a test by
-    `@pytest.mark.benchmark(timer=read_clock)`.
+    """Return the seconds of a clock that only `replay` advances.
+
+    Use it with `@pytest.mark.benchmark(timer=read_clock)` for times that pytest-benchmark cannot measure:
+    of work in other processes, or of contestants that run in turn.
     """
     return _now
 
 
 def replay(benchmark: Any, seconds: Sequence[float]) -> None:
-    """Makes these times, taken before, the rounds of a benchmark."""
+    """Use times that were measured before as the rounds of a benchmark."""
     assert benchmark.disabled or benchmark._timer is read_clock
     times = iter(seconds)
 
@@ -34,7 +36,7 @@ def replay(benchmark: Any, seconds: Sequence[float]) -> None:
 
 
 def record(benchmark: Any, dataset: str, what: str, flows: int, **more: Any) -> None:
-    """Says what the rounds of a benchmark were, each of so many flows."""
+    """Add dataset, timed work, flows per round and the statistics to the result of a benchmark."""
     benchmark.extra_info.update(dataset=dataset, what=what, flows=flows, **more)
     if benchmark.disabled:
         return

@@ -1,4 +1,4 @@
-"""Results in JSON, printed as text: what the commands that do so have in common."""
+"""Common part of the commands that print results in JSON as text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ __all__ = ["print_result"]
 def print_result(
     name: str, about: str, describe: Callable[[Any], Iterable[str]], arguments: Sequence[str] | None
 ) -> None:
-    """The command `name RESULT.json`: prints the lines that `describe` makes of the file. Where that cannot
-    be read, or `describe` raises ValueError, it says so and ends with status 1.
+    """Run the command `name RESULT.json`, which prints the lines of `describe` for the file.
+
+    Exit with status 1 if the file cannot be read, or if `describe` raises ValueError.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("result", type=Path, metavar="RESULT.json")

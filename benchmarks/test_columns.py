@@ -1,8 +1,7 @@
-"""Columns beside what else makes them: ptars and protarrow of messages, python `netflow` of captures, and
-messages for scale.
+"""Measure conversion to and from columns, beside ptars, protarrow and python `netflow`.
 
-All ways of one test take turns, so that a slow minute is everybody's. CPU time of the process: ptars may have
-threads.
+All variants of a test run in turn, so that a slow minute affects all of them. CPU time is that of the whole
+process, because ptars may use threads.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Ways = dict[str, Callable[[], Any]]
 
 
 def take_turns(ways: Ways, rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """CPU seconds of each way, `rounds` times, after one that does not count."""
+    """Return CPU seconds of each variant in each round. The first round warms up and does not count."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(rounds + 1):
         for name, run in ways.items():
@@ -48,7 +47,7 @@ def take_turns(ways: Ways, rounds: int = ROUNDS) -> dict[str, list[float]]:
 
 @functools.cache
 def time_datagrams(name: str) -> tuple[int, dict[str, list[float]]]:
-    """Flows of a working set, and the times of messages, columns, and columns whose addresses are text."""
+    """Return the flows of a working set and the times to messages, to columns, and with text addresses."""
     workload = load(name)
     assert workload
     payloads, sources, received = zip(*workload.data, strict=True)
@@ -81,7 +80,7 @@ def test_datagrams_to_columns(benchmark: Any, workload: Workload, way: str) -> N
 
 
 SOURCES = ("generated-netflow9", "telemetry")
-"""Where messages come from: flows of a dataset, and a family of the lab, both by a schema of many columns."""
+"""Sources of messages: flows of a dataset, and a family of the lab. Both schemas have many columns."""
 
 
 def schema_of(source: str) -> Schema:
@@ -99,7 +98,7 @@ def flow_messages(dataset: str) -> list[bytes]:
 
 @functools.cache
 def messages_of(source: str) -> tuple[bytes, ...]:
-    """MESSAGES of them, bare."""
+    """Return MESSAGES messages of a source, without length prefix."""
     if source == "telemetry":
         messages = [Codec(schema_of(source)).encode(record) for record in FAMILIES[source].records]
     else:
@@ -108,7 +107,7 @@ def messages_of(source: str) -> tuple[bytes, ...]:
 
 
 def new_reader(source: str) -> tuple[_core.MessageTables, bytes]:
-    """What reads messages into columns, and these messages as a stream."""
+    """Return a reader of messages into columns, and the messages of a source as a stream."""
     schema = schema_of(source)
     stream = b"".join(wire.varint(len(message)) + message for message in messages_of(source))
     return _core.MessageTables(new_table_type(schema, compile_plan(schema)), BATCH_ROWS), stream
@@ -186,7 +185,10 @@ def test_columns_to_messages(benchmark: Any, source: str, way: str) -> None:
 
 @functools.cache
 def time_frames(name: str) -> tuple[int, dict[str, list[float]]]:
-    """Payloads into a DataFrame, all flows at once. python `netflow` reads no captures, so neither reads one."""
+    """Return the flows and the times of payloads into a DataFrame, all flows at once.
+
+    Both start from payloads, because python `netflow` cannot read captures.
+    """
     pandas = pytest.importorskip("pandas")
     workload = load(name)
     assert workload
@@ -198,7 +200,7 @@ def time_frames(name: str) -> tuple[int, dict[str, list[float]]]:
         return Decoder().columns_many(payloads, source, received).to_pandas()
 
     def parse() -> Any:
-        """As its users do: one packet after the other, templates kept."""
+        """Parse one packet after the other and keep the templates, as users of the library do."""
         templates: dict[str, Any] = {"netflow": {}, "ipfix": {}}
         rows = [flow.data for payload in payloads for flow in parse_packet(payload, templates).flows]
         return pandas.DataFrame(rows)
@@ -208,7 +210,7 @@ def time_frames(name: str) -> tuple[int, dict[str, list[float]]]:
         from netflow import parse_packet
 
         ways["netflow"] = parse
-        assert len(parse()) >= len(decode())  # it takes options for flows, too
+        assert len(parse()) >= len(decode())  # it counts options records as flows
     except ImportError:
         pass
     return len(decode()), take_turns(ways, 5)
@@ -218,7 +220,7 @@ def time_frames(name: str) -> tuple[int, dict[str, list[float]]]:
 @pytest.mark.parametrize("name", ["generated-netflow5", "netflow9-data"])
 def test_datagrams_to_pandas(benchmark: Any, name: str, way: str) -> None:
     if load(name) is None:
-        pytest.skip(f"{name} is not on this machine: FLOWBUF_CORPUS names its folder")
+        pytest.skip(f"{name} is missing; set FLOWBUF_CORPUS to the folder of captures")
     flows, times = time_frames(name)
     if way not in times:
         pytest.skip(f"{way} is not installed")
@@ -238,7 +240,7 @@ print(flows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 @pytest.mark.parametrize("flows", [100_000, 1_000_000, 10_000_000])
 def test_memory_of_a_stream(benchmark: Any, tmp_path: Path, flows: int) -> None:
-    """The most that a process ever held, in MB; a stream of batches is to take no more for more flows."""
+    """Measure the peak memory of a process in MB. A stream of batches must not need more for more flows."""
     import subprocess
     import sys
 

@@ -1,4 +1,4 @@
-"""flowbuf beside its peers: the same payloads, in the same run, in turn."""
+"""Measure flowbuf and its peers in turn, with the same payloads in the same run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS = 7
 
 @cache
 def measure_all(name: str) -> Measurement:
-    """All of them, at one dataset, when the first of its tests asks."""
+    """Measure all contestants with one dataset. The first test of the dataset triggers it."""
     workload = load(name)
     assert workload
     return measure(workload, [each for each in CONTESTANTS if each.absent() is None], ROUNDS)

@@ -1,4 +1,4 @@
-"""The core alone, by the C benchmark (ext/bench/bench.c), which counts what it allocates."""
+"""Measure the core alone with the C benchmark (ext/bench/bench.c), which also counts allocations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDS = 9
 
 @cache
 def bench_core() -> dict[str, list[dict[str, Any]]]:
-    """Its results by dataset, one a round."""
+    """Return the results of each dataset, one per round."""
     captures = [str(path.resolve()) for path in CAPTURES.values() if path.exists()]
     results = defaultdict(list)
     for _ in range(ROUNDS):
@@ -36,7 +36,7 @@ def bench_core() -> dict[str, list[dict[str, Any]]]:
 
 
 def run_core(captures: list[str]) -> Iterator[dict[str, Any]]:
-    """One sample of each capture. Fails where memory was allocated while flows were decoded."""
+    """Return one sample of each capture. Fails if decoding allocated memory."""
     command = [
         "make",
         "-s",

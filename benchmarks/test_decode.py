@@ -1,4 +1,4 @@
-"""Decoding from Python, in CPU time of the thread."""
+"""Measure decoding from Python, in CPU time of the thread."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ CALLS = 1000
 
 
 def test_batch(benchmark: Any, workload: Workload) -> None:
-    """One call for the whole working set."""
+    """Decode the whole working set in one call."""
     run = Flowbuf().open(workload)
     benchmark.pedantic(run.decode, rounds=ROUNDS, warmup_rounds=1)
     record(benchmark, workload.name, "a batch", workload.flows)
 
 
 @pytest.mark.parametrize("method", ["encode", "messages"])
-def test_one_datagram_a_call(benchmark: Any, workload: Workload, method: str) -> None:
-    """`decoder.encode(payload, source, received)` makes one bytes object of its flows, `decoder.messages` one
-    each.
+def test_one_datagram_per_call(benchmark: Any, workload: Workload, method: str) -> None:
+    """Decode one datagram per call.
+
+    `decoder.encode(payload, source, received)` returns one bytes object with all flows, `decoder.messages`
+    one per flow.
     """
     decoder = Decoder()
     for datagram in workload.first:
@@ -43,10 +45,10 @@ def test_one_datagram_a_call(benchmark: Any, workload: Workload, method: str) ->
     decode()
     flows = decoder.flows - before
     benchmark.pedantic(decode, rounds=ROUNDS)
-    record(benchmark, workload.name, f"{method}, a datagram a call", flows)
+    record(benchmark, workload.name, f"{method}, one datagram per call", flows)
     benchmark.extra_info["ns_per_call"] = round(benchmark.extra_info.get("ns_per_flow", 0) * flows / CALLS, 1)
 
 
 def take(workload: Workload, count: int) -> list[Datagram]:
-    """So many datagrams of data."""
+    """Return `count` datagrams with data, repeated if there are fewer."""
     return [workload.data[i % len(workload.data)] for i in range(count)]

@@ -1,6 +1,4 @@
-"""The lab's formats beside each other: size, time and allocations of the same records, in the same run, by
-turns.
-"""
+"""Measure size, time and allocations of the lab's formats, in turn, with the same records."""
 
 from __future__ import annotations
 
@@ -19,14 +17,14 @@ SIZES = [(family.name, count) for family in FAMILIES.values() for count in famil
 
 @pytest.fixture(scope="session")
 def chosen(request: pytest.FixtureRequest) -> tuple[Format, ...]:
-    """The formats of this run: with -k, only those take turns."""
+    """Return the formats of this run. The option -k limits them."""
     wanted = {each.callspec.params["form"] for each in request.session.items if "form" in each.fixturenames}  # type: ignore[attr-defined]
     return tuple(form for form in FORMATS if form in wanted)
 
 
 @cache
 def measure_all(family: str, direction: str, count: int, formats: tuple[Format, ...]) -> dict[str, Timing]:
-    """All of them, when the first of their tests asks."""
+    """Measure all formats. The first of their tests triggers it."""
     return measure(FAMILIES[family], direction, count, formats)
 
 

@@ -1,5 +1,7 @@
-"""The way through Kafka, beside confluent-kafka that does nothing else: a real broker on the same machine, so
-that what it takes of the processors is in all figures. Wall time; all ways of one test take turns.
+"""Measure the path through Kafka, beside confluent-kafka alone.
+
+A real broker runs on the same machine, so all figures include its use of the processors. They are wall times.
+All variants of a test run in turn.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ Way = Callable[[str], Seconds]
 
 
 def take_turns(broker: Broker, ways: dict[str, Way]) -> dict[str, list[Seconds]]:
-    """Seconds of each way, each time into a topic of its own, after one time that does not count."""
+    """Return the seconds of each variant in each round, each with a new topic. The first round warms up."""
     times: dict[str, list[Seconds]] = {name: [] for name in ways}
     for turn in range(ROUNDS + 1):
         for name, run in ways.items():
@@ -70,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def produce_capture(broker: Broker, capture: Path, pack: int | str, topic: str) -> Seconds:
-    """Decodes, packs, sends, and waits until all is confirmed."""
+    """Decode, pack, send, and wait until everything is confirmed. Return the seconds."""
     decoder = Decoder()
     with KafkaSink(broker.servers, topic, decoder.schema, pack=pack) as sink:
         begin = time.perf_counter()
@@ -83,13 +85,13 @@ def produce_capture(broker: Broker, capture: Path, pack: int | str, topic: str) 
 
 
 class Bare:
-    """A producer of confluent-kafka, with records that are ready."""
+    """A producer of confluent-kafka that sends prepared Kafka messages."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         from confluent_kafka import Producer
 
         self.producer = Producer({"bootstrap.servers": broker.servers, **SETTINGS})
-        self.producer.produce("flowbuf-schemas", b"", b"warm")  # its number is there, as a sink's is
+        self.producer.produce("flowbuf-schemas", b"", b"warm")  # gets the producer id, as a sink does
         self.producer.flush()
         self.topic = topic
         self.confirmed = 0
@@ -99,7 +101,7 @@ class Bare:
         self.confirmed += 1
 
     def send_with_headers(self, values: list[bytes]) -> None:
-        """One call a record, with headers and a callback."""
+        """Send with one call per Kafka message, with headers and a callback."""
         headers = [("flowbuf-schema", b"0123456789abcdef"), ("flowbuf-framing", b"delimited")]
         for value in values:
             while True:
@@ -113,7 +115,7 @@ class Bare:
         assert self.confirmed == len(values)
 
     def send(self, values: list[bytes]) -> None:
-        """One call a record, and nothing else."""
+        """Send with one call per Kafka message, without headers and callbacks."""
         produce, topic = self.producer.produce, self.topic
         for value in values:
             try:
@@ -124,7 +126,7 @@ class Bare:
         self.producer.flush()
 
     def send_batches(self, values: list[bytes]) -> None:
-        """One call a thousand records."""
+        """Send a thousand Kafka messages per call."""
         for begin in range(0, len(values), 1000):
             waiting = [{"value": value} for value in values[begin : begin + 1000]]
             while self.producer.produce_batch(self.topic, waiting) < len(waiting):
@@ -148,14 +150,14 @@ def time_packed(broker: Broker, folder: Path) -> dict[str, list[Seconds]]:
         broker,
         {
             "packed, from datagrams": functools.partial(produce_capture, broker, capture, PACK_SIZE),
-            "packed, records ready": functools.partial(time_bare, broker, "send_with_headers", ready),
+            "packed, messages prepared": functools.partial(time_bare, broker, "send_with_headers", ready),
         },
     )
 
 
-@pytest.mark.parametrize("way", ["packed, from datagrams", "packed, records ready"])
+@pytest.mark.parametrize("way", ["packed, from datagrams", "packed, messages prepared"])
 def test_produce_packed(benchmark: Any, broker: Broker, folder: Path, way: str) -> None:
-    """At least 2 million flows a second, and 0.7 of confluent-kafka."""
+    """Produce packed Kafka messages."""
     replay(benchmark, time_packed(broker, folder)[way])
     record(benchmark, DATASET, way, FLOWS)
 
@@ -176,7 +178,7 @@ def time_single(broker: Broker, folder: Path) -> dict[str, list[Seconds]]:
 
 @pytest.mark.parametrize("way", ["single, from datagrams", "single, produce", "single, produce_batch"])
 def test_produce_single(benchmark: Any, broker: Broker, folder: Path, way: str) -> None:
-    """At least 0.85 of the fastest loop of confluent-kafka."""
+    """Produce Kafka messages of one flow each."""
     replay(benchmark, time_single(broker, folder)[way])
     record(benchmark, DATASET, way, SINGLE_FLOWS)
 
@@ -186,7 +188,7 @@ def test_produce_single(benchmark: Any, broker: Broker, folder: Path, way: str) 
 
 @pytest.fixture(scope="session")
 def topics(broker: Broker, folder: Path) -> dict[str, str]:
-    """Topics that hold flows, packed and single."""
+    """Return topics with flows, packed and single."""
     made = {"packed": broker.make_topic(), "single": broker.make_topic()}
     produce_capture(broker, write_capture(folder, FLOWS), PACK_SIZE, made["packed"])
     produce_capture(broker, write_capture(folder, SINGLE_FLOWS), "flow", made["single"])
@@ -203,13 +205,13 @@ def consume_columns(broker: Broker, topic: str, flows: int) -> Seconds:
 
 
 def consume_values(broker: Broker, topic: str, octets: int) -> Seconds:
-    """confluent-kafka alone: the values of records, with which nothing is done."""
+    """Consume the values of a topic with confluent-kafka and discard them. Return the seconds."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     begin = time.perf_counter()
     settings = {"bootstrap.servers": broker.servers, "group.id": "bare", "fetch.queue.backoff.ms": 10}
     consumer = Consumer({**settings, "enable.auto.commit": False, "queued.min.messages": 1_000_000})
-    consumer.list_topics(topic)  # else it has the offset of the beginning half a second later
+    consumer.list_topics(topic)  # otherwise the first offset is known half a second later
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     left = octets
     while left > 0:
@@ -222,7 +224,7 @@ def consume_values(broker: Broker, topic: str, octets: int) -> Seconds:
 @functools.cache
 def time_consuming(broker: Broker, topic: str, flows: int) -> dict[str, list[Seconds]]:
     octets = sum(map(len, broker.values(topic)))
-    times: dict[str, list[Seconds]] = {"to columns": [], "values alone": []}
+    times: dict[str, list[Seconds]] = {"to columns": [], "values only": []}
     for turn in range(ROUNDS + 1):
         pair = consume_columns(broker, topic, flows), consume_values(broker, topic, octets)
         if turn:
@@ -231,12 +233,12 @@ def time_consuming(broker: Broker, topic: str, flows: int) -> dict[str, list[Sec
     return times
 
 
-@pytest.mark.parametrize("way", ["to columns", "values alone"])
+@pytest.mark.parametrize("way", ["to columns", "values only"])
 @pytest.mark.parametrize(("packing", "flows"), [("packed", FLOWS), ("single", SINGLE_FLOWS)])
 def test_consume(
     benchmark: Any, broker: Broker, topics: dict[str, str], packing: str, flows: int, way: str
 ) -> None:
-    """At least 2 million flows a second to columns, where they are packed."""
+    """Consume Kafka messages into columns, beside their values only."""
     replay(benchmark, time_consuming(broker, topics[packing], flows)[way])
     record(benchmark, DATASET, f"{packing}, {way}", flows)
 
@@ -247,10 +249,10 @@ CLICKHOUSE_ROUNDS = 3
 
 
 def read_by_clickhouse(broker: Broker, topic: str, framing: str, flows: int) -> Seconds:
-    """From the moment at which ClickHouse's engine may read until all flows are in the table."""
+    """Return the seconds from the creation of the view, which starts reading, to the last stored flow."""
     from flowbuf.clickhouse import KafkaOptions, Local, TableOptions, to_ddl
 
-    group = uuid.uuid4().hex  # one of its own each time: it begins where the topic begins
+    group = uuid.uuid4().hex  # a new group starts at the beginning of the topic
     kafka = KafkaOptions(broker.servers, topic, group, framing, settings={"kafka_flush_interval_ms": "500"})
     with tempfile.TemporaryDirectory() as folder, Local(f"{folder}/clickhouse") as database:
         *tables, view = to_ddl(Schema.load(), TableOptions(kafka=kafka))
@@ -266,7 +268,7 @@ def read_by_clickhouse(broker: Broker, topic: str, framing: str, flows: int) -> 
 
 @functools.cache
 def time_clickhouse(broker: Broker, folder: Path) -> dict[str, list[Seconds]]:
-    """The same flows, packed and single."""
+    """Return the times for the same flows, packed and single."""
     pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
     packings = {"packed": (PACK_SIZE, "delimited"), "single": ("flow", "bare")}
     topics = {}
@@ -282,6 +284,6 @@ def time_clickhouse(broker: Broker, folder: Path) -> dict[str, list[Seconds]]:
 
 @pytest.mark.parametrize("packing", ["packed", "single"])
 def test_clickhouse_reads(benchmark: Any, broker: Broker, folder: Path, packing: str) -> None:
-    """Packed records at least three times as fast as single flows."""
+    """Read Kafka messages into a table with ClickHouse's engine, packed and single."""
     replay(benchmark, time_clickhouse(broker, folder)[packing])
     record(benchmark, DATASET, f"{packing}, into ClickHouse", SINGLE_FLOWS)

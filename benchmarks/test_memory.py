@@ -1,4 +1,4 @@
-"""Memory: what a decoder holds, what a call takes besides, and the peak of a process that encodes a capture."""
+"""Measure the memory of a decoder, of a call, and of a process that encodes a capture."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ STATUS = Path("/proc/self/status")
 
 
 @pytest.mark.benchmark(timer=time.thread_time)
-def test_the_core_takes_nothing_for_flows(benchmark: Any, workload: Workload) -> None:
-    """What it holds (exporters, templates, scratch) stays the same however many flows come; Python's share is
-    the output.
-    """
+def test_memory_of_the_core_does_not_grow_with_flows(benchmark: Any, workload: Workload) -> None:
+    """The core keeps exporters, templates and scratch memory. Python allocates only the output."""
     run = Flowbuf().open(workload)
     held = run.decoder.memory_used
     benchmark.pedantic(run.decode, rounds=10)
@@ -33,7 +31,7 @@ def test_the_core_takes_nothing_for_flows(benchmark: Any, workload: Workload) ->
 
 
 def trace_peak(call: Any) -> int:
-    """The most that Python had allocated at once during a call, in octets."""
+    """Return the peak memory of Python during a call, in bytes."""
     tracemalloc.start()
     try:
         call()
@@ -51,11 +49,11 @@ print(json.dumps({"flows": result.flows, "cpu": time.process_time(), "before": b
 """
 
 
-@pytest.mark.skipif(not STATUS.exists(), reason="only Linux says what the peak of a process is")
+@pytest.mark.skipif(not STATUS.exists(), reason="the peak memory of a process is available on Linux only")
 @pytest.mark.benchmark(timer=read_clock)
 @pytest.mark.parametrize("flows", [50_000, 500_000])
 def test_peak_of_a_process(benchmark: Any, tmp_path: Path, flows: int) -> None:
-    """`flowbuf.encode_capture` in a process of its own, whose start counts too."""
+    """Run `flowbuf.encode_capture` in a separate process, including its start."""
     capture = tmp_path / "capture.pcap"
     with capture.open("wb") as file:
         file.writelines(_core.generate(protocol="ipfix", flows=flows, exporters=4))

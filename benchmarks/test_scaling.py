@@ -1,4 +1,4 @@
-"""What is known besides must not matter: flows in a call, exporters, templates, another thread."""
+"""Measure how the time per flow depends on flows per call, exporters, templates and threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flowbuf import Decoder, _core
 from flowbuf.bench import WORKING_SET, Flowbuf
 
 ROUNDS = 25
-PASSES, TURNS = 5, 11  # of each thread in a round, and rounds
+PASSES, TURNS = 5, 11  # passes of each thread per round, and rounds
 on_cpu_time = pytest.mark.benchmark(timer=time.thread_time)
 
 
@@ -29,7 +29,7 @@ on_cpu_time = pytest.mark.benchmark(timer=time.thread_time)
 @on_cpu_time
 @pytest.mark.parametrize("datagrams", [50, 500, 5000])
 def test_flows(benchmark: Any, datagrams: int) -> None:
-    """The time of a call grows as its flows do."""
+    """Vary the number of datagrams per call."""
     workload = load("generated-netflow9")
     assert workload
     decoder = Decoder()
@@ -46,8 +46,8 @@ def test_flows(benchmark: Any, datagrams: int) -> None:
 
 # Exporters and templates ------------------------------------------------------------------------------------
 
-TEMPLATES = 4  # of an exporter
-RECORDS = 24  # in a datagram of 1392 octets
+TEMPLATES = 4  # per exporter
+RECORDS = 24  # in a datagram of 1392 bytes
 FIELDS = (
     *((1, 4), (2, 4), (8, 4), (12, 4), (10, 4), (14, 4), (21, 4), (22, 4), (7, 2), (11, 2), (16, 4), (17, 4)),
     *((18, 4), (9, 1), (13, 1), (4, 1), (6, 1), (5, 1), (61, 1), (89, 1)),
@@ -55,8 +55,9 @@ FIELDS = (
 
 
 def make_templates(mark: int) -> bytes:
-    """A NetFlow v9 datagram of TEMPLATES templates: the same fields, in another order each. Where marks
-    differ, so do they, by two elements that nobody wants.
+    """Return a NetFlow v9 datagram with TEMPLATES templates, which have the same fields in different orders.
+
+    The templates of different marks differ in two elements that no column uses.
     """
     fields = [*FIELDS, (40_000 + mark % 10_000, 1), (50_000 + mark // 10_000, 1)]
     templates = b""
@@ -69,7 +70,7 @@ def make_templates(mark: int) -> bytes:
 
 
 def make_data(template: int, chance: random.Random) -> bytes:
-    """A NetFlow v9 datagram of RECORDS records, whatever is in them."""
+    """Return a NetFlow v9 datagram of RECORDS records with random contents."""
     size = sum(size for _, size in FIELDS) + 2
     records = chance.randbytes(size * RECORDS)
     return make_header(RECORDS) + struct.pack(">HH", 256 + template, 4 + len(records)) + records
@@ -84,8 +85,9 @@ def make_source(exporter: int) -> tuple[str, int]:
 
 
 def make_batches(exporters: int) -> Iterator[_core.Datagrams]:
-    """Data by every template of every exporter, in no order, in batches of the working set. All are of the
-    same few thousand payloads, so that exporters and templates alone make the difference.
+    """Yield batches of the working set with data of each template of each exporter, in random order.
+
+    All batches use the same few thousand payloads, so they differ in exporters and templates only.
     """
     chance = random.Random(1)
     count = WORKING_SET // len(make_data(0, chance))
@@ -103,7 +105,7 @@ def make_batches(exporters: int) -> Iterator[_core.Datagrams]:
 @pytest.mark.parametrize("templates", ["identical", "different"])
 @pytest.mark.parametrize("exporters", [1, 100, 10_000, 100_000])
 def test_exporters(benchmark: Any, exporters: int, templates: str) -> None:
-    """Exporters with four templates each, which are those of all others or nobody else's."""
+    """Decode data of exporters with four templates each, identical or different between exporters."""
     decoder = Decoder(memory_limit=0)
     memory, shapes = decoder.memory_used, decoder.shape_count
     for exporter in range(exporters):
@@ -126,8 +128,9 @@ def test_exporters(benchmark: Any, exporters: int, templates: str) -> None:
 
 @pytest.mark.benchmark(timer=read_clock)
 def test_two_threads(benchmark: Any) -> None:
-    """Two decoders in two threads, against both in one: `speedup` is of the clock on the wall, in `cpus` how
-    many processors were busy. In turn, so that both have met the same machine.
+    """Compare two decoders in two threads with both in one thread, in turn.
+
+    `speedup` is the ratio of wall times, `cpus` the number of busy processors.
     """
     workload = load("generated-netflow9")
     assert workload
@@ -149,6 +152,6 @@ def test_two_threads(benchmark: Any) -> None:
             two.append(time.perf_counter() - begin)
             cpu.append((time.process_time() - began) / two[-1])
     replay(benchmark, two)
-    record(benchmark, workload.name, "two threads, on the wall", 2 * PASSES * workload.flows)
+    record(benchmark, workload.name, "two threads, wall time", 2 * PASSES * workload.flows)
     benchmark.extra_info["speedup"] = round(median(one) / median(two), 2)
     benchmark.extra_info["cpus"] = round(median(cpu), 2)

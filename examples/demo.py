@@ -1,4 +1,4 @@
-"""The main job, from end to end: a capture becomes Protocol Buffers, and google.protobuf reads them back.
+"""Convert a capture to Protocol Buffers messages, and read them with google.protobuf.
 
 python examples/demo.py [CAPTURE]
 """
@@ -30,22 +30,22 @@ PROTOCOLS = {1: "ICMP", 6: "TCP", 17: "UDP", 58: "ICMPv6"}
 
 
 def run_encode(capture: Path, output: Path) -> None:
-    """flowbuf encode CAPTURE -o OUTPUT: what a user would type."""
+    """Run `flowbuf encode CAPTURE -o OUTPUT`."""
     subprocess.run([sys.executable, "-m", "flowbuf", "encode", str(capture), "-o", str(output)], check=True)
 
 
 def compile_proto(proto: Path, folder: Path) -> ModuleType:
-    """The Python module that protoc makes of a .proto file."""
+    """Return the Python module that protoc generates from a .proto file."""
     target = folder / "flow.proto"
     target.write_text(proto.read_text())
     if protoc.main(["protoc", f"-I{folder}", f"--python_out={folder}", str(target)]):
-        sys.exit(f"protoc does not accept {proto}")
+        sys.exit(f"protoc cannot compile {proto}")
     sys.path.insert(0, str(folder))
     return importlib.import_module("flow_pb2")
 
 
 def read_flows(stream: Path, message_class: Any) -> Iterator[Any]:
-    """The messages of a length-delimited stream, by google.protobuf."""
+    """Yield the messages of a length-delimited stream, read by google.protobuf."""
     with stream.open("rb") as file:
         while (message := parse_length_prefixed(message_class, file)) is not None:
             yield message
@@ -77,7 +77,7 @@ def to_text(address: bytes) -> str:
 
 
 def measure(capture: Path, seconds: float = 1.0) -> tuple[float, float]:
-    """Flows and octets of output a second, decoding the capture's datagrams again and again on one core."""
+    """Return flows and bytes of output per second, decoding the capture repeatedly on one core."""
     decoder = flowbuf.Decoder()
     with CaptureReader(capture) as reader:
         datagrams = [batch[i] for batch in reader for i in range(len(batch))]
@@ -97,7 +97,7 @@ def main() -> None:
         console.rule(f"flowbuf encode {capture.name} -o flows.pb")
         run_encode(capture, stream)
         proto = Path(f"{stream}.proto")
-        console.rule("flows.pb.proto, written beside it")
+        console.rule("flows.pb.proto, written with flows.pb")
         print(proto.read_text())
         module = compile_proto(proto, Path(folder))
         flows = list(read_flows(stream, module.Flow))
@@ -109,7 +109,7 @@ def main() -> None:
     with CaptureReader(capture) as reader:
         for batch in reader:
             decoder.encode_datagrams(batch)
-    print(f"{capture.stat().st_size:,} bytes of capture -> {size:,} bytes of Protocol Buffers")
+    print(f"{capture.stat().st_size:,} bytes of capture -> {size:,} bytes of messages")
     print(f"{flow_rate:,.0f} flows/s, {octet_rate / 1e6:,.0f} MB/s of messages, on one core")
     print(f"flows decoded={decoder.flows} messages={len(flows)}")
 

@@ -1,10 +1,9 @@
-"""The pipeline that the field runs, from end to end: a capture, a broker of Kafka, ClickHouse, an answer in
-SQL.
+"""Send the flows of a capture to Kafka, load them into ClickHouse, and query them with SQL.
 
 python examples/pipeline.py [CAPTURE]
 
-The broker is a real one, started for the time being (tools/kafka: Java, and Maven for its programs).
-ClickHouse is its engine inside this process (chdb), which reads the topic by itself, as a server does.
+The program starts a real Kafka broker and stops it at the end (tools/kafka; needs Java and Maven).
+ClickHouse's engine runs in this process (chdb). It reads the topic like a ClickHouse server.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ TOP_TALKERS = """
 
 
 def run(*command: object) -> str:
-    """What a user would type; its standard output."""
+    """Run a command and return its standard output. Exit if it fails."""
     done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.returncode)
@@ -41,7 +40,7 @@ def run(*command: object) -> str:
 
 
 def produce(capture: Path, broker: str) -> dict[str, str]:
-    """flowbuf produce CAPTURE: what it says of it."""
+    """Run `flowbuf produce CAPTURE` and return the name=value pairs of its summary."""
     command = (
         "produce",
         capture,
@@ -59,7 +58,7 @@ def produce(capture: Path, broker: str) -> dict[str, str]:
 
 
 def wait_for_flows(database: Local, expected: int) -> int:
-    """How many flows ClickHouse has, once they are all there, or time is up."""
+    """Wait until ClickHouse has all flows, for at most PATIENCE seconds. Return their number."""
     deadline = time.monotonic() + PATIENCE
     while True:
         count: int = database.query("SELECT count() AS flows FROM flows")["flows"][0].as_py()
@@ -95,7 +94,7 @@ def main() -> None:
             )
             sent = produce(capture, broker)
             print("\n".join(f"{name}={value}" for name, value in sent.items()))
-            console.rule(f"flowbuf schema clickhouse --kafka {broker}, run by ClickHouse's engine")
+            console.rule(f"flowbuf schema clickhouse --kafka {broker}, executed by ClickHouse's engine")
             statements = to_ddl(schema, TableOptions(kafka=KafkaOptions(broker)))
             print(to_text(statements[:1]))
             with Local(f"{folder}/clickhouse") as database:

@@ -23,7 +23,7 @@ from sys import getsizeof
 
 from flowbuf.errors import DecodeError, EncodeError, FlowbufError
 
-__all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "MessageTables", "Plan", "RecordCodec", "RecordShape", "RecordTypes", "Row", "Table", "TableType"]
+__all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "MessageTables", "Plan", "ObjectCodec", "ObjectOutput", "RecordTypes", "Row", "Table", "TableType"]
 
 include "binding/base.pxi"
 include "binding/plan.pxi"
@@ -36,4 +36,4 @@ include "binding/messages.pxi"
 include "binding/framing.pxi"
 include "binding/capture.pxi"
 include "binding/generate.pxi"
-include "binding/record.pxi"
+include "binding/codec.pxi"

@@ -35,9 +35,9 @@ cdef extern from "core/base/base.h" nogil:
     void fb_store_address(uint8_t *p, const uint8_t *data, size_t size)
 
 cdef extern from "core/base/block_cache.h" nogil:
-    ctypedef struct fb_spares:
+    ctypedef struct fb_block_cache:
         pass
-    fb_memory fb_memory_recycled(fb_spares *spares, size_t limit)
+    fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit)
 
 cdef extern from "core/wire/wire.h" nogil:
     enum:
@@ -95,11 +95,11 @@ cdef extern from "core/plan/plan.h" nogil:
         FB_COLUMN_EXPLICIT
         FB_COLUMN_LATE
         FB_COLUMN_NATIVE_IP
-        FB_COLUMN_SLOTTED
+        FB_COLUMN_DEFERRED
         FB_COLUMN_UNORDERED
         FB_COLUMN_SCALED
         FB_COLUMN_RATE
-        FB_COLUMN_ONE_WAY
+        FB_COLUMN_ONE_DIRECTION
         FB_COLUMN_ZERO
     ctypedef struct fb_mapping:
         uint32_t from_ "from"
@@ -117,8 +117,8 @@ cdef extern from "core/plan/plan.h" nogil:
     ctypedef struct fb_plan:
         fb_column *columns
         size_t column_count
-        size_t fixed_worst
-        size_t octet_worst
+        size_t max_fixed_size
+        size_t max_size_per_byte
     ctypedef struct fb_column_spec:
         uint32_t number
         fb_type type
@@ -150,15 +150,15 @@ cdef extern from "core/plan/plan.h" nogil:
     fb_kind fb_netflow5_field_kind(size_t index)
 
 cdef extern from "core/emit/deferred_values.h" nogil:
-    ctypedef enum fb_slot_state:
-        FB_SLOT_UINT
-        FB_SLOT_INT
-        FB_SLOT_REAL
-        FB_SLOT_OCTETS
-    ctypedef struct fb_slots:
+    ctypedef enum fb_deferred_state:
+        FB_DEFERRED_UINT
+        FB_DEFERRED_INT
+        FB_DEFERRED_REAL
+        FB_DEFERRED_BYTES
+    ctypedef struct fb_deferred_values:
         pass
-    fb_status fb_slots_override(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets)
-    void fb_slots_clear_overrides(fb_slots *slots)
+    fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t column, fb_deferred_state state, uint64_t number, fb_bytes content)
+    void fb_deferred_values_clear_overrides(fb_deferred_values *deferred)
 
 cdef extern from "core/emit/message_row.h" nogil:
     ctypedef struct fb_row_cursor:
@@ -166,19 +166,19 @@ cdef extern from "core/emit/message_row.h" nogil:
     ctypedef struct fb_row:
         uint64_t count
         size_t needed
-        fb_slots slots
+        fb_deferred_values deferred
     fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory)
     void fb_row_free(fb_row *row)
     void fb_row_set_output(fb_row *row, uint8_t *data, size_t capacity, size_t used)
     size_t fb_row_size(const fb_row *row)
     void fb_row_begin_constants(fb_row *row, fb_row_cursor *at)
     void fb_row_end_constants(fb_row *row, fb_row_cursor at)
-    bint fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at)
+    bint fb_row_begin(fb_row *row, size_t max_size, fb_row_cursor *at)
     void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value)
     void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value)
     void fb_row_put_int(fb_row *row, fb_row_cursor *at, fb_target target, int64_t value)
     void fb_row_put_real(fb_row *row, fb_row_cursor *at, fb_target target, double value)
-    void fb_row_put_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
+    void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
     void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
     void fb_row_finish(fb_row *row, fb_row_cursor at)
     void fb_row_undo(fb_row *row, fb_row_cursor at)
@@ -242,7 +242,7 @@ cdef extern from "core/arrow/arrow_table.h" nogil:
 cdef extern from "core/emit/columns.h" nogil:
     ctypedef struct fb_columns:
         uint64_t count
-        fb_slots slots
+        fb_deferred_values deferred
     fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory)
     void fb_columns_free(fb_columns *columns)
     void fb_columns_set_batch(fb_columns *columns, fb_batch *batch)
@@ -260,12 +260,12 @@ cdef extern from "core/exporter/template.h" nogil:
         uint32_t pen
         uint16_t id
         uint16_t size
-    ctypedef struct fb_shape:
+    ctypedef struct fb_compiled_template:
         uint16_t field_count
         uint16_t scope_count
         bint options
         fb_field *fields
-    ctypedef struct fb_shapes:
+    ctypedef struct fb_compiled_templates:
         size_t count
 
 cdef extern from "core/exporter/sequence.h" nogil:
@@ -301,13 +301,13 @@ cdef extern from "core/exporter/exporter.h" nogil:
         uint32_t count
     ctypedef struct fb_counters:
         uint64_t datagrams
-        uint64_t octets
+        uint64_t bytes
         uint64_t flows
         uint64_t options_records
         uint64_t templates
         uint64_t *status
     ctypedef struct fb_template:
-        fb_shape *shape
+        fb_compiled_template *compiled
         uint64_t time
         uint16_t id
         uint16_t port
@@ -333,15 +333,15 @@ cdef extern from "core/exporter/exporter.h" nogil:
         uint64_t system_init
         fb_sequences sequences
         fb_samples samples
-    ctypedef struct fb_early_list:
+    ctypedef struct fb_pending_list:
         size_t sets
-        size_t octets
+        size_t bytes
     ctypedef struct fb_exporter:
         uint8_t *address
         uint64_t agent
         bint stateless
         fb_map domains
-        fb_early_list early
+        fb_pending_list pending
         fb_counters counters
     ctypedef struct fb_exporters:
         size_t capacity
@@ -384,7 +384,7 @@ cdef extern from "core/decode/decode.h" nogil:
         unsigned decapsulate
     ctypedef struct fb_decoder:
         uint64_t *left_out
-        fb_shapes shapes
+        fb_compiled_templates compiled_templates
         fb_exporters exporters
         fb_counters other
         fb_fault fault

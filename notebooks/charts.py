@@ -1,19 +1,19 @@
-"""How the notebooks draw: one style, and results of the suites as data frames.
+"""Charts of the notebooks: one style, and results of the suites as data frames.
 
     from notebooks import charts
 
     charts.use_style()
     results = charts.read_benchmarks("formats.json")
     figure, axes = plt.subplots()
-    charts.draw_bars(axes, frame.what, frame.ns, frame.spread, unit="ns a record", highlight="flowbuf")
-    charts.caption(figure, data="256 records of telemetry", n="7 rounds", spread="half the interquartile
-    range")
+    charts.draw_bars(axes, frame.what, frame.ns, frame.spread, unit="ns per record", highlight="flowbuf")
+    charts.caption(
+        figure, data="256 records of telemetry", n="7 rounds", spread="half the interquartile range"
+    )
 
-Charts have no background of their own, and all text is of one grey whose contrast is the same on white as on
-black (4.5:1): they read on paper and on a dark screen. Colours are those of Okabe and Ito's palette that
-differ for the colour-blind and from both; what is drawn is named where it is, not in a legend. Every chart
-ends with `caption`: the machine, the data, how often, and what the spread is; of octets, which are counted,
-that there is none.
+Charts have a transparent background. All text is of one grey with the same contrast on white and black
+(4.5:1), so it is readable on paper and on a dark screen. Colours are from the palette of Okabe and Ito: those
+that differ for colour-blind readers and from both backgrounds. Labels stand beside the drawn data where
+possible. Every chart ends with `caption`, which states machine, data, number of samples and spread.
 """
 
 from __future__ import annotations
@@ -38,16 +38,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.machine import describe_machine
 
 ROOT = Path(__file__).resolve().parent.parent
-"""The folder of the project, for notebooks that run what stands in benchmarks/, or import it.
-
-Not to be printed.
-"""
+"""Folder of the project, for notebooks that run or import benchmarks/. Do not print it."""
 SMALL = os.environ.get("FLOWBUF_NOTEBOOKS") == "small"
-"""Whether as little as possible is to be measured, to see that a notebook works: `execute.py --small`."""
+"""True with `execute.py --small`: measure as little as possible, only to test the notebook."""
 
 TEXT = "#767676"
 RULE = "#7676764d"
-"""Of the grid: the same, faint."""
+"""Colour of the grid: TEXT, mostly transparent."""
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, VIOLET = COLORS = (
     "#0072b2",
     "#d55e00",
@@ -56,15 +53,16 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, VIOLET = COLORS = (
     "#b87f00",
     "#7b4fb5",
 )
-"""In the order in which they are to be used, six at most in a chart. Orange is darker than in the palette,
-for white paper; violet is not in it, and comes last.
+"""Colours in the order of their use, at most six per chart.
+
+Orange is darker than in the palette, for white paper. Violet is not in the palette and comes last.
 """
 OTHERS = "#a6a6a6"
-"""What a chart is not about, and is there to compare."""
+"""Colour of data shown for comparison only."""
 EXACT = "none, sizes are exact"
-"""The spread of octets, in a caption: they are counted, and the same in every run."""
+"""Spread of sizes in a caption. Sizes are counted and equal in every run."""
 MARKERS = "osD^vP"
-"""Of lines, in the order of colours: shape tells them apart where colour cannot."""
+"""Markers of lines, in the order of colours, for readers who cannot see the colours."""
 
 STYLE: dict[Any, Any] = {
     "figure.figsize": (9, 4),
@@ -95,7 +93,7 @@ STYLE: dict[Any, Any] = {
 
 
 def use_style() -> None:
-    """For all charts after it; data frames are printed in 120 columns."""
+    """Set the style of all following charts, and print data frames in 120 columns."""
     plt.rcParams.update(STYLE)
     pd.options.display.width = 120
 
@@ -103,16 +101,17 @@ def use_style() -> None:
 # Results ----------------------------------------------------------------------------------------------------
 
 COLUMNS = ["dataset", "family", "direction", "count", "what", "ns", "spread", "least"]
-"""What every result has; behind it come those of `extra_info`: octets, allocations, peak_octets, version …"""
+"""Columns of every result. Columns of `extra_info` follow: octets, allocations, peak_octets, version …"""
 
 
 def read_benchmarks(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Results in pytest-benchmark's JSON, as benchmarks/record.py writes them: a row each.
+    """Read results of benchmarks/record.py from a JSON file of pytest-benchmark, one row each.
 
-    `ns` is the median, `spread` half the interquartile range and `least` the fastest round, nanoseconds a
-    flow or record; `samples` are all rounds. `dataset` is taken apart where it is the lab's, as "telemetry
-    decode 1000" is; elsewhere it is the family, `direction` is empty, and `count` the flows of a round.
-    `attrs["machine"]` says where it was. Benchmarks that say nothing of flows are left out.
+    `ns` is the median, `spread` half the interquartile range and `least` the fastest round, in nanoseconds
+    per flow or record. `samples` has all rounds. A dataset of the lab, such as "telemetry decode 1000", is
+    split into `family`, `direction` and `count`. For other datasets, `family` is the dataset, `direction` is
+    empty and `count` is the flows of a round. `attrs["machine"]` describes the machine. Benchmarks without
+    flows are left out.
     """
     content = json.loads(Path(path).read_text())
     results = [each["extra_info"] for each in content["benchmarks"] if "ns_per_flow" in each["extra_info"]]
@@ -145,9 +144,15 @@ def _read_result(result: dict[str, Any]) -> dict[str, Any]:
 def caption(
     figure: Figure, *, data: str, n: str, spread: str, machine: str | None = None, about: str | None = None
 ) -> None:
-    """Says below a chart where its figures come from, and in front of that what it is `about`, in a sentence
-    or two. `machine` is this one, unless told: `frame.attrs["machine"]`. Of what is counted, `spread` is
-    EXACT.
+    """Add a caption with the source of the figures below a chart.
+
+    Args:
+        figure: The chart.
+        data: Data that were measured.
+        n: Number of samples.
+        spread: Meaning of the spread. EXACT for sizes.
+        machine: Machine of the measurement, such as `frame.attrs["machine"]`. Default: this machine.
+        about: One or two sentences of explanation, shown first.
     """
     told = f"{machine or describe_machine()}. Data: {data}. n: {n}. Spread: {spread}."
     width = int(figure.get_figwidth() * 17)  # characters that fit
@@ -166,9 +171,9 @@ def draw_bars(
     log: bool = False,
     digits: int = 0,
 ) -> None:
-    """Bars from the top down, each with its value behind it and its spread as a line through its end.
+    """Draw bars from top to bottom, each with its value and its spread as an error bar.
 
-    `highlight` names what the chart is about: that is blue, all else grey. Without it all are blue.
+    Bars of `highlight` are blue, the others grey. Without `highlight`, all are blue.
     """
     chosen = {highlight} if isinstance(highlight, str) else set(highlight)
     colors = [BLUE if label in chosen or not chosen else OTHERS for label in labels]
@@ -210,9 +215,9 @@ def draw_lines(
     unit: str,
     highlight: str | Iterable[str] = (),
 ) -> None:
-    """A line for each value of `by`, over sizes; both axes are logarithmic. Names stand at the ends.
+    """Draw a line for each value of `by` on logarithmic axes, with its name at the end.
 
-    The spread is a band. What is not in `highlight`, where that is given, is grey.
+    The spread is a band. Lines that are not in `highlight` are grey, if it is given.
     """
     chosen = {highlight} if isinstance(highlight, str) else set(highlight)
     names = list(dict.fromkeys(frame[by]))
@@ -249,18 +254,18 @@ def _color_lines(names: list[str], chosen: set[str]) -> dict[str, str]:
 
 
 def _choose_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
-    """1, 2, 5, 10 … between both."""
+    """Return the ticks 1, 2, 5, 10 … between both limits, and their labels."""
     ticks = [digit * 10.0**power for power in range(-3, 12) for digit in (1, 2, 5)]
     within = [tick for tick in ticks if low <= tick <= high]
     return within, [f"{tick:,g}" if tick < 1 else f"{tick:,.0f}" for tick in within]
 
 
 def _label_ends(axes: Axes, ends: dict[str, tuple[float, float]], colors: dict[str, str]) -> None:
-    """Names right of the last points, moved apart where they would stand on each other."""
+    """Write names right of the last points, and move them apart if they would overlap."""
     figure = axes.figure
     assert isinstance(figure, Figure)
-    figure.canvas.draw()  # or there are no places yet
-    step = 11 * figure.dpi / 72  # pixels a line of text takes
+    figure.canvas.draw()  # positions are unknown before
+    step = 11 * figure.dpi / 72  # pixels of a line of text
     below = float("-inf")
     for name, (x, y) in sorted(ends.items(), key=lambda item: item[1][1]):
         place = axes.transData.transform((x, y))
@@ -276,18 +281,18 @@ def _label_ends(axes: Axes, ends: dict[str, tuple[float, float]], colors: dict[s
         axes.annotate(name, (x, y), offset, textcoords="offset points", **style)
 
 
-# Octets -----------------------------------------------------------------------------------------------------
+# Bytes ------------------------------------------------------------------------------------------------------
 
 Part = tuple[bytes, str]
-"""Octets of one kind, and their colour."""
+"""Bytes of one kind, and their colour."""
 
 
 def draw_octets(
     axes: Axes, rows: Sequence[tuple[Sequence[Part], str]], colors: dict[str, str] | None = None
 ) -> None:
-    """Octets as boxes with their hexadecimal digits, row by row, and what they are right of them.
+    """Draw bytes as boxes with hexadecimal digits, row by row, with a description at the right.
 
-    `colors` names what the colours mean: kind -> colour, above the boxes.
+    `colors`: kind -> colour, for the legend above the boxes.
     """
     width = max(sum(len(octets) for octets, _ in parts) for parts, _ in rows)
     for y, (parts, text) in enumerate(rows):
@@ -304,14 +309,14 @@ def draw_octets(
 
 
 def draw_box(axes: Axes, x: float, y: float, text: str, color: str) -> None:
-    """A box of one by one, with a few characters in it."""
+    """Draw a box of one by one, with a few characters in it."""
     axes.add_patch(Rectangle((x + 0.04, y + 0.08), 0.92, 0.84, color=color, linewidth=0))
     style: dict[str, Any] = {"family": "monospace", "fontsize": 9, "fontweight": "bold", "color": "white"}
     axes.text(x + 0.5, y + 0.53, text, ha="center", va="center", **style)
 
 
 def name_colors(axes: Axes, colors: dict[str, str]) -> None:
-    """What the colours mean, above a chart, at its right."""
+    """Add a legend of colours above a chart, at its right."""
     if not colors:
         return
     patches = [Patch(color=color, label=name, linewidth=0) for name, color in colors.items()]

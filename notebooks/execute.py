@@ -1,12 +1,11 @@
-"""Executes notebooks, so that their outputs are those of today's code.
+"""Execute notebooks in place, so that their outputs are those of the current code.
 
-    python notebooks/execute.py                          # all of this folder, in place; then look at them
-    python notebooks/execute.py notebooks/flows.ipynb    # one
-    python notebooks/execute.py --small NOTEBOOK         # one that measures, briefly: only to see that it
-    works
+    python notebooks/execute.py                          # all notebooks of this folder
+    python notebooks/execute.py notebooks/flows.ipynb    # one notebook
+    python notebooks/execute.py --small NOTEBOOK         # measure briefly, only to test the notebook
 
-What a notebook writes stands beside it. A cell that fails ends it all, with its error. `charts` of this
-folder can be imported wherever the notebook is.
+Each notebook runs in its own folder and writes its files there. A cell that fails ends the program with its
+error. Any notebook can import `charts` of this folder.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).resolve().parent
-TIMEOUT = 300  # seconds a cell may take
+TIMEOUT = 300  # seconds per cell
 
 
 def execute(path: Path) -> None:
-    """Executes a notebook in its folder, and writes it with its outputs."""
+    """Execute a notebook in its folder, and write it with its outputs."""
     notebook = nbformat.read(path, as_version=4)
     folder = {"metadata": {"path": path.parent}}
     NotebookClient(notebook, timeout=TIMEOUT, kernel_name="python3", resources=folder).execute()
     for cell in notebook.cells:
-        cell.metadata.pop("execution", None)  # times
+        cell.metadata.pop("execution", None)  # times of execution
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     nbformat.write(notebook, path)
 
 
 def main() -> None:
-    # The kernel of this environment, and nobody's settings.
+    # Use the kernel of this environment, without settings of the user.
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(FOLDER), os.environ.get("PYTHONPATH"))))
     os.environ["FLOWBUF_NOTEBOOKS"] = "small" if "--small" in sys.argv else ""

@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Fixtures and hooks of all tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.support.clickhouse_http import front
 
 __all__ = ["broker", "front", "group", "make_topic", "own_broker", "own_registry", "registry", "topic"]
 
-# Whoever runs the tests in the background may have them ignore Ctrl-C; what they start would ignore it, too.
+# A shell that runs the tests in the background may make them ignore SIGINT; child processes would inherit
+# this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -32,9 +33,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The folder of real captures and what other collectors made of them.
+    """Return the folder of real captures with the goldens of other collectors.
 
-    They are not the project's to ship.
+    The project cannot distribute them.
     """
     folder = os.environ.get("FLOWBUF_CORPUS")
     if not folder:
@@ -43,9 +44,10 @@ def corpus() -> Path:
 
 
 def hidden(reporter: pytest.TerminalReporter) -> list[str]:
-    """Reasons of skips where none is allowed. The captures of FLOWBUF_CORPUS are nothing that can be
-    installed; Go and Cargo, which some peers of the benchmarks are built with, are no packages of the age
-    that they need.
+    """Return the reasons of skips that FLOWBUF_FORBID_SKIPS does not allow.
+
+    Two reasons are allowed. The captures of FLOWBUF_CORPUS cannot be installed. Some peers of the benchmarks
+    need a newer Go or Cargo than the system packages.
     """
     if not os.environ.get("FLOWBUF_FORBID_SKIPS"):
         return []
@@ -56,7 +58,7 @@ def hidden(reporter: pytest.TerminalReporter) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Where everything that the tests can use is installed, a skip hides something."""
+    """Report forbidden skips. With everything installed, a skip would hide an untested feature."""
     for reason in hidden(terminalreporter):
         terminalreporter.write_line(f"FLOWBUF_FORBID_SKIPS: no test may be skipped here: {reason}", red=True)
 

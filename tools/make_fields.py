@@ -28,7 +28,10 @@ SECTIONS = "mplsTopLabelStackSection " + " ".join(f"mplsLabelStackSection{n}" fo
 SAMPLERS = (
     "samplerId selectorId samplingInterval samplerRandomInterval samplingPacketInterval samplingPacketSpace"
 )
-ICMP = f"icmpTypeCodeIPv4 icmpTypeCodeIPv6 protocolIdentifier sourceTransportPort destinationTransportPort {PORTS}"
+ICMP = (
+    "icmpTypeCodeIPv4 icmpTypeCodeIPv6 protocolIdentifier sourceTransportPort destinationTransportPort "
+    f"{PORTS}"
+)
 DERIVED = {
     "derived:sampling_rate": f"{SAMPLERS} samplingSize samplingPopulation samplingProbability",
     "derived:etype": f"{ADDRESSES} ipVersion ethernetType netflow5:srcaddr sflow:sampled_ip.src_ip",

@@ -1,9 +1,10 @@
-"""Kafka and a schema registry as real processes on this machine, for tests and demonstrations: fetched once
-by Maven, on free loopback ports, without root. `tools/kafka` and `tools/registry` are the commands; tests
-import this.
+"""Run Kafka and a schema registry as real processes on this machine, for tests and demonstrations.
 
-A service lives in a folder: its data, its log, its ports, and a lock that the process itself holds as long as
-it lives.
+Maven fetches them once. They use free loopback ports and need no root. `tools/kafka` and `tools/registry` are
+the commands; tests import this module.
+
+A service has a folder with its data, its log, its ports, and a lock. Its process holds the lock until it
+ends.
 """
 
 from __future__ import annotations
@@ -28,29 +29,31 @@ from pathlib import Path
 from typing import IO, ClassVar
 
 PATIENCE = 120.0
-"""Seconds that a service may take to answer, or to end. It takes a few."""
+"""Seconds that a service may take to answer, or to end. A few are usual."""
 
 FETCHING = 900.0
 """Seconds that Maven may take."""
 
 PORTS = range(20000, 32000)
-"""Below the ports that systems give to clients: a client that tries a closed port of its own range again and
-again at last connects to itself, and then the service that comes back finds its port taken.
+"""Ports below the range that systems give to clients.
+
+A client that retries a closed port of its own range can connect to itself. A service that restarts then finds
+its port in use.
 """
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 
 class Missing(Exception):
-    """Something that has to be installed, or cannot be fetched."""
+    """A program is not installed, or a package cannot be fetched."""
 
 
 class Failed(Exception):
-    """Everything is there, and yet it does not run."""
+    """All parts are installed, but the service does not run."""
 
 
 def home() -> Path:
-    """Where what Maven fetched is kept, and data unless said otherwise."""
+    """Return the folder of packages that Maven fetched. Data folders are here by default."""
     named = os.environ.get("FLOWBUF_KAFKA_HOME")
     return Path(named).resolve() if named else Path(__file__).resolve().parent.parent / "build/kafka"
 
@@ -90,7 +93,7 @@ def run_maven(folder: Path, *arguments: str) -> None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """One Maven at a time, whoever called it: its repository is shared by all clones on the machine."""
+    """Hold a lock so that one Maven runs at a time. All clones on the machine share its repository."""
     repository = Path.home() / ".m2"
     repository.mkdir(exist_ok=True)
     with (repository / "flowbuf.lock").open("w") as lock:
@@ -114,7 +117,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def hold(lock: IO[str], how: int = fcntl.LOCK_EX) -> bool:
-    """Whether the lock was free. It is then held until the file is closed by all who have it open."""
+    """Lock a file and return True, or return False if it is locked. Closing all its handles unlocks it."""
     try:
         fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -123,7 +126,7 @@ def hold(lock: IO[str], how: int = fcntl.LOCK_EX) -> bool:
 
 
 def wait(done: Callable[[], bool], seconds: float = PATIENCE) -> bool:
-    """Whether it came to that in time."""
+    """Wait until `done` returns True. Return False after `seconds`."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
@@ -135,7 +138,7 @@ def wait(done: Callable[[], bool], seconds: float = PATIENCE) -> bool:
 class Service:
     """A service in a folder.
 
-    With `bound`, its process does not outlive the thread that started it (Linux only).
+    With `bound`, its process ends with the thread that started it (Linux only).
     """
 
     name: ClassVar[str]
@@ -155,11 +158,11 @@ class Service:
         raise NotImplementedError
 
     def prepare(self, java: str) -> tuple[list[str], dict[str, str]]:
-        """The command, and what it adds to the environment."""
+        """Return the command and the variables to add to its environment."""
         raise NotImplementedError
 
     def greets(self) -> bool:
-        """Whether it answers at its port as it should."""
+        """Return whether the service answers correctly at its port."""
         raise NotImplementedError
 
     @property
@@ -170,7 +173,7 @@ class Service:
 
     @property
     def ports(self) -> list[int]:
-        """Those it was started with last; the same when it is started again."""
+        """Return the ports of the last start. A restart uses the same ports."""
         path = self.folder / "ports"
         return [int(port) for port in path.read_text().split()] if path.exists() else []
 
@@ -183,18 +186,18 @@ class Service:
         return self.folder / "pid"
 
     def is_running(self) -> bool:
-        """Whether its process lives, or is about to; not yet whether it answers."""
+        """Return whether the process runs or is being started. It may not answer yet."""
         path = self.folder / "lock"
         if not path.exists():
             return False
         with path.open("a") as lock:
-            return not hold(lock, fcntl.LOCK_SH)  # so that several can ask at a time
+            return not hold(lock, fcntl.LOCK_SH)  # several readers can ask at the same time
 
     def answers(self) -> bool:
         return bool(self.ports) and self.greets()
 
     def fetch(self) -> None:
-        """What the service consists of, unless it was fetched before."""
+        """Fetch the packages of the service unless they are present."""
         if self.program.exists():
             return
         find_maven()
@@ -209,7 +212,7 @@ class Service:
     # Starting -----------------------------------------------------------------------------------------------
 
     def start(self) -> str:
-        """Starts it unless it runs. Returns the address, when it answers."""
+        """Start the service unless it runs, wait until it answers, and return its address."""
         java = find_java()
         self.fetch()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -235,7 +238,7 @@ class Service:
         (self.folder / "ports").write_text(" ".join(map(str, ports)))
 
     def launch(self, java: str, lock: IO[str]) -> None:
-        """The process inherits the lock: it is free again when the process is gone, however it went."""
+        """Start the process. It inherits the lock, which is released when the process ends."""
         command, environment = self.prepare(java)
         if self.bound and (setpriv := shutil.which("setpriv")):
             command = [setpriv, "--pdeathsig", "KILL", *command]
@@ -263,7 +266,7 @@ class Service:
             raise
 
     def complaint(self, start: int) -> str:
-        """What the log has on it since it was that long."""
+        """Return the last lines of the log after byte `start`, or the cause if it is known."""
         text = self.log.read_bytes()[start:].decode(errors="replace")
         if "UnsupportedClassVersionError" in text:
             return "Java is too old, 17 or newer is needed (apt-get install default-jre-headless)"
@@ -273,11 +276,11 @@ class Service:
     # Ending -------------------------------------------------------------------------------------------------
 
     def stop(self) -> bool:
-        """Lets it end in order. Returns whether it ran."""
+        """Stop the service with SIGTERM. Return whether it ran."""
         return self.end(signal.SIGTERM)
 
     def kill(self) -> bool:
-        """SIGKILL: what a crash is like. Returns whether it ran."""
+        """Kill the service with SIGKILL, as a crash would. Return whether it ran."""
         return self.end(signal.SIGKILL)
 
     def end(self, number: signal.Signals) -> bool:
@@ -297,7 +300,7 @@ class Service:
 class Kafka(Service):
     """A single Kafka broker that is its own controller.
 
-    Topics are created by those who want them, and records stay.
+    Clients create the topics. Messages are never deleted.
     """
 
     name = "broker"
@@ -307,7 +310,7 @@ class Kafka(Service):
     options = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
 
     def fetch_into(self, folder: Path) -> None:
-        """The jars, and an empty data folder: making one takes as long as a start."""
+        """Fetch the jars and create an empty data folder. Creating it takes as long as a start."""
         dependency = (
             "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
         )
@@ -356,11 +359,11 @@ class Kafka(Service):
             "inter.broker.listener.name": "PLAINTEXT",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": data,
-            "log.retention.ms": -1,  # times of records may be those of old captures
+            "log.retention.ms": -1,  # messages of old captures have old timestamps
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": 0,
             "broker.heartbeat.interval.ms": 500,
-            "broker.session.timeout.ms": 3000,  # until it has passed, a broker that was killed may not come back
+            "broker.session.timeout.ms": 3000,  # a killed broker can only rejoin after this time
             **{f"{topic}.replication.factor": 1 for topic in internal},
             **{f"{topic}.num.partitions": 1 for topic in internal},
             **{f"{topic}.min.isr": 1 for topic in internal[1:]},
@@ -368,7 +371,7 @@ class Kafka(Service):
         path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
     def greets(self) -> bool:
-        """Whether the cluster has a broker: one that has only opened its port is not in its own metadata yet."""
+        """Return whether the metadata lists a broker. It lists none for a while after the port opens."""
         header = struct.pack(">hhih", 3, 1, 1, -1)  # Metadata, version 1, correlation id 1, no client id
         request = header + struct.pack(">i", 0)  # of no topics
         with (
@@ -383,7 +386,7 @@ class Kafka(Service):
 
 
 class Registry(Service):
-    """A schema registry that speaks Confluent's protocol. It keeps schemas in memory: they end with it."""
+    """A schema registry with Confluent's protocol. It keeps schemas in memory and loses them when it ends."""
 
     name = "registry"
     release = "apicurio-registry-2.6.13"
@@ -430,7 +433,7 @@ def note(text: str) -> None:
 
 
 def act(action: str, service: Service) -> int:
-    """Does it. Returns the exit status. The address alone is on standard output."""
+    """Run an action and return the exit status. Standard output has only the address."""
     if action in ("stop", "kill", "restart"):
         ended = service.end(signal.SIGKILL if action == "kill" else signal.SIGTERM)
         note(f"{service.name} has ended" if ended else f"{service.name} was not running")
@@ -449,7 +452,7 @@ def act(action: str, service: Service) -> int:
 
 
 def main(service: type[Service], arguments: list[str] | None = None) -> None:
-    """The command of a service. Whatever interrupts it, nothing that it began goes on."""
+    """Run the command of a service. An interrupt also ends the processes that the command started."""
     options = parse(service, arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:

@@ -1,6 +1,6 @@
-/* Counts what a process allocates: loaded before glibc (LD_PRELOAD), whose own functions do the work.
+/* Count the allocations of a process. Loaded before glibc (LD_PRELOAD), whose functions do the work.
  *
- * One thread is asked about itself, so the counters are plain. A block counts as large as glibc made it. */
+ * The counters are not atomic: only one thread is measured. A block counts with its usable size. */
 #include <errno.h>
 #include <malloc.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ void free(void *block)
     __libc_free(block);
 }
 
-/* Begins to count anew; what is held is zero from here on. */
+/* Reset all counters, including the memory held. */
 void lab_reset(void) { calls = held = peak = 0; }
 long long lab_calls(void) { return calls; }
 long long lab_peak(void) { return peak; }

@@ -1,8 +1,8 @@
-"""How often a format allocates, and how much it holds at once: Python, libraries in C and in Rust alike.
+"""Count the allocations and the peak memory of a format, including libraries in C and Rust.
 
-A counter stands before glibc's allocator (`allocations.c`), in a process of its own whose Python takes every
-object from there (PYTHONMALLOC=malloc). What Python keeps for later, such as its free floats, is not
-allocated again and not counted.
+A counter in front of glibc's allocator (`allocations.c`) runs in a separate process. Its Python allocates all
+objects there (PYTHONMALLOC=malloc). Objects that Python reuses, such as its free list of floats, are not
+counted again.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ Counts = dict[str, "Allocations"]
 
 
 class Allocations(NamedTuple):
-    """`calls` of an allocator, for a record; `peak` is the most octets that were held at once in a pass: for
-    one record, or for one batch, with what came of it.
+    """Allocations of a format.
+
+    `calls` is the number of allocator calls per record. `peak` is the peak memory of a pass in bytes, of one
+    record or one batch, including its result.
     """
 
     calls: float
@@ -39,15 +41,16 @@ class Allocations(NamedTuple):
 
 
 def cannot_count() -> str | None:
-    """Why it cannot be counted on this machine; None where it can."""
+    """Return why this machine cannot count allocations. None if it can."""
     if not sys.platform.startswith("linux"):
-        return "allocations are counted on Linux alone"
-    return None if shutil.which("cc") else "allocations are counted by a library that needs a C compiler (cc)"
+        return "allocations are counted on Linux only"
+    return None if shutil.which("cc") else "counting allocations needs a C compiler (cc)"
 
 
 def count_allocations(family: Family, direction: str, count: int, formats: Sequence[Format]) -> Counts:
-    """Of each format that is not absent, `count` records at once. Raises CalledProcessError where the counter
-    cannot be built, or loaded.
+    """Return the allocations of each installed format, with `count` records at once.
+
+    Raises CalledProcessError if the counter cannot be built or loaded.
     """
     names = [form.name for form in formats if form.absent() is None]
     arguments = ["-m", "benchmarks.lab.allocations", family.name, direction, str(count), ",".join(names)]
@@ -55,7 +58,7 @@ def count_allocations(family: Family, direction: str, count: int, formats: Seque
 
 
 def run_counted(arguments: Sequence[str]) -> bytes:
-    """What Python prints, with the counter in place. Raises CalledProcessError."""
+    """Run Python with the counter loaded and return its output. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/allocations.so"
         subprocess.run(["cc", "-O2", "-fno-builtin", "-shared", "-fPIC", "-o", library, SOURCE], check=True)
@@ -71,7 +74,7 @@ def run_counted(arguments: Sequence[str]) -> bytes:
 
 
 def count_here(run: Callable[[], None]) -> tuple[int, int]:
-    """Calls and peak of one run, after three that do not count."""
+    """Return allocator calls and peak memory of one run, after three runs that warm up."""
     counter = ctypes.CDLL(None)
     counter.lab_calls.restype = counter.lab_peak.restype = ctypes.c_longlong
     reset, read_calls, read_peak = counter.lab_reset, counter.lab_calls, counter.lab_peak

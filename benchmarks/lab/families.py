@@ -1,8 +1,8 @@
-"""Three kinds of records, and data for them that are the same on every machine and in every version of
-Python. Fields are called as in the schemas of the same names.
+"""Three kinds of records, with data that are equal on every machine and in every version of Python.
 
-A record is a dict of all its fields, in their order. Its values are str, bool, int, float, an aware datetime
-of whole microseconds in UTC, a dict or None (a pointer to a record), and a list of dicts (records).
+The fields have the names of the schemas with the same name. A record is a dict of all its fields, in their
+order. Values are str, bool, int, float, an aware datetime of whole microseconds in UTC, a dict or None (an
+optional sub-record), or a list of dicts (sub-records).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["DISTINCT", "EPOCH", "FAMILIES", "MICROSECOND", "Family", "Field", "R
 Record = dict[str, Any]
 
 DISTINCT = 256
-"""Records of a family that differ; longer runs rotate them."""
+"""Number of distinct records of a family. Longer runs rotate them."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
@@ -29,8 +29,10 @@ SEED = 20260101
 
 @dataclass(frozen=True)
 class Field:
-    """`kind` is "string", "bool", "double", "int", "sint" or "uint" with its width in bits, "time", "message"
-    (a record of `fields`, or None), or "messages" (a list of records of `fields`).
+    """A field of a record.
+
+    `kind` is "string", "bool", "double", "time", or "int", "sint" or "uint" with a width in bits. It is
+    "message" for a record of `fields` or None, and "messages" for a list of records of `fields`.
     """
 
     name: str
@@ -39,8 +41,9 @@ class Field:
 
     @property
     def bounds(self) -> tuple[int, int] | None:
-        """The least and the greatest integer; None where it is none. A uint64 ends at 2**63 - 1: Avro has
-        none without a sign.
+        """The minimum and maximum of an integer. None for other kinds.
+
+        The maximum of a uint64 is 2**63 - 1, because Avro has no unsigned integers.
         """
         if "int" not in self.kind:
             return None
@@ -54,41 +57,43 @@ class Field:
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of records. `batches` are the numbers of records that are measured at once. `make` is one
-    record, of its position and of numbers in [0, 1): the only ones that Python promises never to change for a
-    seed.
+    """A kind of records.
+
+    `make` returns the record of a position. Its second argument draws random numbers in [0, 1), the only ones
+    that Python guarantees to be stable for a seed. `batches` are the numbers of records measured at once.
     """
 
     name: str
     fields: tuple[Field, ...]
     make: Callable[[int, Callable[[], float]], Record]
     extremes: tuple[Record, ...]
-    """Records at the limits of their types, which nothing is timed with."""
+    """Records at the limits of their types. They are tested, not timed."""
     batches: tuple[int, ...] = (1, 1000)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
-        """DISTINCT records, made once."""
+        """The DISTINCT records, created once."""
         draw = Random(SEED).random
         return tuple(self.make(position, draw) for position in range(DISTINCT))
 
     def rotate(self, count: int, start: int = 0) -> list[Record]:
-        """So many records, from a position on, over and over. Each is a copy: of what is the same object,
-        pickle would write the octets once.
+        """Return `count` records from position `start` on, starting over at the end.
+
+        Each record is a copy, because pickle writes the same object only once.
         """
         return [copy_record(self.records[position % DISTINCT]) for position in range(start, start + count)]
 
     @property
     def times(self) -> tuple[str, ...]:
-        """The fields that are points in time; sub-records have none."""
+        """The names of the fields of kind "time". Sub-records have none."""
         return tuple(field.name for field in self.fields if field.kind == "time")
 
     def to_values(self, record: Record) -> tuple[Any, ...]:
-        """The record as a tuple, and those in it as well: what has no keys."""
+        """Return the record and its sub-records as tuples, without keys."""
         return to_values(self.fields, record)
 
     def from_values(self, values: Sequence[Any]) -> Record:
-        """The record of such a tuple, or of a list of lists."""
+        """Return the record of such a tuple, or of nested lists."""
         return from_values(self.fields, values)
 
 
@@ -113,7 +118,7 @@ def _field_from(field: Field, value: Any) -> Any:
 
 
 def copy_record(value: Any) -> Any:
-    """A record with dicts, lists and strings of its own; keys are constants of a program, and stay."""
+    """Copy a record with its dicts, lists and strings. Keys are shared, as constants of a program are."""
     if isinstance(value, dict):
         return {key: copy_record(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -219,7 +224,7 @@ LONG = 'Größe 测量 🌡 "quoted" \\ \n\x00' * 40
 
 
 def find_limits(fields: Sequence[Field]) -> tuple[Record, Record, Record]:
-    """All fields at their lowest, all absent or zero, all at their highest."""
+    """Return records with all fields at their minimum, absent or zero, and at their maximum."""
     return _bound(fields, _lowest), _bound(fields, _zero), _bound(fields, _highest)
 
 

@@ -1,10 +1,10 @@
-"""Of a result, what is worth keeping: what was measured, and on what kind of machine.
+"""Reduce a result file to the measurements and the kind of machine.
 
     python -m benchmarks.lab.keep RESULT.json KEPT.json
 
-A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote. What is kept is of the same form, so
-that `compare.py`, `lab.split` and the notebooks read it, an eighth as large, a line each; the machine's name,
-what its processor can do and the repository are not in it.
+RESULT.json is the output of `pytest benchmarks --benchmark-json=RESULT.json`. KEPT.json has the same form, an
+eighth of the size, and one line per result. `compare.py`, `lab.split` and the notebooks read it. It does not
+contain the machine's name, the features of its processor and the repository.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ __all__ = ["keep"]
 
 
 def keep(content: Any) -> Iterator[str]:
-    """Lines of JSON. Raises ValueError where it is no result of pytest-benchmark."""
+    """Yield lines of JSON. Raises ValueError if `content` is not a result of pytest-benchmark."""
     if not isinstance(content, dict) or not {"benchmarks", "machine_info"} <= content.keys():
-        raise ValueError("not of pytest --benchmark-json")
+        raise ValueError("not a result of pytest --benchmark-json")
     info = content["machine_info"]
     machine = {key: info[key] for key in ("machine", "system", "python_implementation", "python_version")}
     machine["cpu"] = {key: info["cpu"][key] for key in ("brand_raw", "count") if key in info.get("cpu", {})}
     results = [{"name": each["name"], "extra_info": each["extra_info"]} for each in content["benchmarks"]]
-    yield f'{{"machine_info": {json.dumps(machine)}, "datetime": {json.dumps(content["datetime"])}, "benchmarks": ['
+    head = f'"machine_info": {json.dumps(machine)}, "datetime": {json.dumps(content["datetime"])}'
+    yield f'{{{head}, "benchmarks": ['
     yield ",\n".join(map(json.dumps, results))
     yield "]}"
 

@@ -1,16 +1,15 @@
-"""Where the speed comes from: octets instead of text, or places instead of keys?
+"""Split the speed of formats into two factors: binary instead of text, and positions instead of keys.
 
     python -m benchmarks.lab.split RESULT.json
 
-A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote. A ladder is three formats of which
-each differs from the one before in one respect: text with keys, binary with keys, binary without. The first
-factor is what "binary, not text" is worth, the second what "no keys, places instead" is; their product is all
-of it. A share is a factor's part of the whole, by logarithms, since factors multiply; there is none where the
-whole is not faster.
+RESULT.json is the output of `pytest benchmarks --benchmark-json=RESULT.json`. A ladder is three formats, each
+of which differs from the one before in one respect: text with keys, binary with keys, binary without keys.
+The first factor is the gain of binary over text, the second the gain of positions over keys. Their product is
+the whole gain. A share is the part of a factor in the whole, by logarithms. It does not exist if the whole
+gain is not above 1.
 
-Rounds were run by turns, so that a factor is the median of the ratios within rounds, and ± half their
-interquartile range. Where the library changes from one rung to the next, the first factor has that in it as
-well, which is said.
+Formats ran in turn, so a factor is the median of the ratios within rounds, ± half their interquartile range.
+If the library changes with the first step, the first factor includes this change, and the output says so.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from benchmarks.results import print_result
 __all__ = ["LADDERS", "Factor", "Ladder", "Split", "split_speed"]
 
 Samples = Mapping[str, Sequence[float]]
-"""Nanoseconds a record of each format, a round each, of one run."""
+"""Nanoseconds per record of each format, one sample per round of a run."""
 
 
 class Ladder(NamedTuple):
-    """Formats by their names. `pure`: all by the same library, or by one and its descendant."""
+    """Names of three formats. `pure`: one library, or a library and its fork, implements all of them."""
 
     text: str
     keyed: str
@@ -47,7 +46,7 @@ LADDERS = (
 
 
 class Factor(NamedTuple):
-    """How many times faster, and half the interquartile range of it."""
+    """A speed-up, and half its interquartile range."""
 
     ratio: float
     spread: float
@@ -57,7 +56,7 @@ class Factor(NamedTuple):
 
 
 class Split(NamedTuple):
-    """`rest` is what a further format is beyond the ladder: how many times as fast as its last rung."""
+    """The factors of a ladder. `rest` is the speed-up of another format over the last one of the ladder."""
 
     ladder: Ladder
     binary: Factor
@@ -67,9 +66,7 @@ class Split(NamedTuple):
 
     @property
     def binary_share(self) -> float | None:
-        """The part of `binary` in the whole; it may be negative, or more than 1, where one of both made it
-        slower.
-        """
+        """The share of `binary` in the whole. It is negative or above 1 if one of the two steps is slower."""
         return math.log(self.binary.ratio) / math.log(self.whole.ratio) if self.whole.ratio > 1 else None
 
     @property
@@ -79,7 +76,7 @@ class Split(NamedTuple):
 
 
 def split_speed(samples: Samples, beyond: str = "flowbuf") -> list[Split]:
-    """A split for each ladder whose formats were all measured."""
+    """Return a split for each ladder whose formats were all measured."""
     return [split_ladder(samples, ladder, beyond) for ladder in LADDERS if {*ladder[:3]} <= samples.keys()]
 
 
@@ -104,9 +101,9 @@ def compare_rounds(slow: Sequence[float], fast: Sequence[float]) -> Factor:
 
 
 def read_samples(content: Any) -> dict[str, dict[str, list[float]]]:
-    """By dataset and format. Raises ValueError where it is no result of pytest-benchmark."""
+    """Return samples by dataset and format. Raises ValueError if it is not a result of pytest-benchmark."""
     if not isinstance(content, dict) or "benchmarks" not in content:
-        raise ValueError("not of pytest --benchmark-json")
+        raise ValueError("not a result of pytest --benchmark-json")
     found: dict[str, dict[str, list[float]]] = {}
     for each in content["benchmarks"]:
         info = each["extra_info"]
@@ -132,7 +129,7 @@ def describe(dataset: str, splits: Sequence[Split]) -> Iterator[str]:
 
 
 def describe_all(content: Any) -> Iterator[str]:
-    """Each dataset of which a ladder was measured. Raises ValueError as `read_samples` does."""
+    """Yield the splits of each dataset that has a whole ladder. Raises ValueError as `read_samples` does."""
     for dataset, samples in read_samples(content).items():
         if splits := split_speed(samples):
             yield from describe(dataset, splits)

@@ -1,11 +1,10 @@
-"""The tables of the documents in Markdown, all of one run, for benchmarks/README.md.
+"""Print the tables of benchmarks/README.md in Markdown, from one run.
 
     python -m benchmarks.lab.tables RESULT.json
 
-A result is what `pytest benchmarks --benchmark-json=RESULT.json` wrote, or what `lab.keep` kept of it.
-Medians and spreads are the very ones that stand in it, and those of ratios are made alike
-(`split.compare_rounds`): quartiles are inclusive here, in the notebooks and in compare.py. What was not
-measured is left out.
+RESULT.json is the output of `pytest benchmarks --benchmark-json=RESULT.json` or of `lab.keep`. Medians and
+spreads are those of the file. Spreads of ratios are computed the same way (`split.compare_rounds`): quartiles
+are inclusive here, in the notebooks and in compare.py. Formats that were not measured are left out.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from .split import Factor, Samples, compare_rounds, split_speed
 __all__ = ["Standing", "compare_best", "make_tables", "write_head", "write_row"]
 
 Results = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""By dataset and format, what stands in `extra_info`."""
+"""`extra_info` by dataset and format."""
 
 OWN = {"dict": "flowbuf", "tuple": "flowbuf-tuple", "Struct": "flowbuf-struct"}
-"""The form of flowbuf's codec that others are set beside, by what records are in Python."""
+"""Shape of a record in Python -> the form of flowbuf's codec that other formats are compared with."""
 MAIN = "telemetry"
 DIRECTIONS = ("encode", "decode")
 RIVALS = ("protobuf-upb", "json", "orjson", "msgspec-msgpack", "pickle")
@@ -44,9 +43,7 @@ SPEED = {
 
 
 class Standing(NamedTuple):
-    """Of formats whose records are alike in Python: the fastest other than flowbuf, and how many times as
-    long as flowbuf it takes.
-    """
+    """The fastest format other than flowbuf for one shape of records, and its time relative to flowbuf."""
 
     shape: str
     best: str
@@ -54,7 +51,7 @@ class Standing(NamedTuple):
 
     @property
     def ahead(self) -> bool:
-        """Whether flowbuf is faster, by more than the spread."""
+        """True if flowbuf is faster by more than the spread."""
         return self.factor.ratio - self.factor.spread > 1
 
     @property
@@ -63,7 +60,7 @@ class Standing(NamedTuple):
 
 
 def compare_best(samples: Samples) -> Iterator[Standing]:
-    """One for each shape in which flowbuf and another were measured."""
+    """Yield a standing for each shape in which flowbuf and another format were measured."""
     shapes = {form.name: form.shape for form in FORMATS if not form.name.startswith("flowbuf")}
     medians = {name: statistics.median(each) for name, each in samples.items()}
     for shape, own in OWN.items():
@@ -77,22 +74,22 @@ def compare_best(samples: Samples) -> Iterator[Standing]:
 
 
 def make_tables(content: Any) -> dict[str, str]:
-    """By a title each, in Markdown. Raises ValueError where it is no result of pytest-benchmark."""
+    """Return tables in Markdown by title. Raises ValueError if it is not a result of pytest-benchmark."""
     results = read_results(content)
     made = {
         "Codec": tabulate_speed(results),
         "Formats": tabulate_formats(),
         f"Times of {MAIN}: {describe_machine(content['machine_info'])}": tabulate_times(results),
-        "Times as long as flowbuf": tabulate_ratios(results),
-        "Where the speed comes from": tabulate_factors(results),
-        "Where flowbuf is first": tabulate_standing(results),
+        "Times relative to flowbuf": tabulate_ratios(results),
+        "Sources of the speed": tabulate_factors(results),
+        "Standing": tabulate_standing(results),
     }
     return {title: "\n".join(table) for title, rows in made.items() if len(table := list(rows)) > 2}
 
 
 def read_results(content: Any) -> Results:
     if not isinstance(content, dict) or not {"benchmarks", "machine_info"} <= content.keys():
-        raise ValueError("not of pytest --benchmark-json")
+        raise ValueError("not a result of pytest --benchmark-json")
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for each in content["benchmarks"]:
         info = each["extra_info"]
@@ -106,7 +103,7 @@ def samples_of(results: Results, dataset: str) -> dict[str, Sequence[float]]:
 
 
 def write_head(*cells: str, text: int = 1) -> Iterator[str]:
-    """`text`: so many columns begin on the left; figures end on the right."""
+    """Yield the head of a table. The first `text` columns are aligned left, the others right."""
     yield write_row(*cells)
     yield "|" + "|".join(["---"] * text + ["--:"] * (len(cells) - text)) + "|"
 
@@ -117,7 +114,7 @@ def write_row(*cells: str) -> str:
 
 def tabulate_formats() -> Iterator[str]:
     yield from write_head(
-        "format", "library", "text or binary", "keys", "in Python", "strings", "a time is", text=7
+        "format", "library", "text or binary", "keys", "in Python", "strings", "encoding of a time", text=7
     )
     for form in FORMATS:
         kind = "text" if form.text else "binary"
@@ -144,7 +141,7 @@ def write_speed(results: Results, dataset: str, name: str) -> str:
 def tabulate_times(results: Results) -> Iterator[str]:
     yield from write_head(
         "format",
-        "octets",
+        "bytes",
         "encode",
         "decode",
         *(f"{each}, 1000 at once" for each in DIRECTIONS),
@@ -168,7 +165,7 @@ def write_count(info: Mapping[str, Any] | None, key: str) -> str:
 
 def tabulate_ratios(results: Results) -> Iterator[str]:
     rivals = [name for name in RIVALS if any(name in dataset for dataset in results.values())]
-    yield from write_head("times as long as `flowbuf`, dicts", *(f"`{name}`" for name in rivals))
+    yield from write_head("time relative to `flowbuf`, dicts", *(f"`{name}`" for name in rivals))
     for family, count in CASES:
         for direction in DIRECTIONS:
             samples = samples_of(results, f"{family} {direction} {count}")
@@ -180,7 +177,7 @@ def tabulate_ratios(results: Results) -> Iterator[str]:
 
 
 def write_range(samples: Samples, name: str) -> str:
-    """The median of the ratios within rounds, the least and the greatest of them."""
+    """Return median, minimum and maximum of the ratios within rounds."""
     if name not in samples:
         return "–"
     ratios = [one / own for one, own in zip(samples[name], samples["flowbuf"], strict=False)]
@@ -193,8 +190,8 @@ def write_ratio(ratio: float) -> str:
 
 
 def tabulate_factors(results: Results) -> Iterator[str]:
-    """Of the ladders that are msgspec's."""
-    yield from write_head(f"`{MAIN}`, one at a time", "text → binary", "keys → places", "both")
+    """Yield the factors of the ladders of msgspec."""
+    yield from write_head(f"`{MAIN}`, one at a time", "text → binary", "keys → positions", "both")
     for direction in DIRECTIONS:
         for split in split_speed(samples_of(results, f"{MAIN} {direction} 1")):
             if split.ladder.text.startswith("msgspec"):
@@ -207,9 +204,9 @@ def tabulate_factors(results: Results) -> Iterator[str]:
 
 
 def tabulate_standing(results: Results) -> Iterator[str]:
-    """By direction and shape, all families and sizes counted together."""
+    """Yield the standing by direction and shape, of all families and batch sizes together."""
     head = ("cases", "flowbuf is faster", "slower", "within the spread", "`protobuf-upb` takes ×")
-    yield from write_head("beside the fastest other", *head)
+    yield from write_head("compared with the fastest other", *head)
     for direction in DIRECTIONS:
         chosen = [samples_of(results, dataset) for dataset in results if f" {direction} " in dataset]
         every = [each for samples in chosen for each in compare_best(samples)]
@@ -222,7 +219,7 @@ def tabulate_standing(results: Results) -> Iterator[str]:
 
 
 def write_upb(every: Sequence[Samples]) -> str:
-    """Of the medians of all cases, the least and the greatest."""
+    """Return the minimum and maximum of the median ratios of all cases."""
     own, upb = OWN["dict"], "protobuf-upb"
     ratios = [compare_rounds(each[upb], each[own]).ratio for each in every if {own, upb} <= each.keys()]
     return f"{write_ratio(min(ratios))}–{write_ratio(max(ratios))}" if ratios else "–"

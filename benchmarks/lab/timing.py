@@ -1,9 +1,9 @@
-"""What formats take for the same records: CPU time, by turns; and octets.
+"""Measure CPU time and size of formats for the same records, in turn.
 
-A round of a format is passes over its records until SECONDS have gone. One record at a time is a loop over
-the DISTINCT records of a family, in Python; a batch is one call. What was decoded is dropped within the
-round. Garbage is collected as ever, but what was there before is not searched for it: a test run would make
-it a matter of its own size.
+A round of a format repeats passes over its records for at least SECONDS. Single records are a loop in Python
+over the DISTINCT records of a family. A batch is one call. Decoded objects are freed within the round.
+Garbage collection is on, but ignores objects that existed before. Otherwise the times would depend on the
+size of the test run.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ DIRECTIONS = ("encode", "decode")
 ROUNDS = 7
 SECONDS = 0.01
 PATIENCE = 5.0
-"""Seconds, on the wall, that the rounds of a format may take together; a slow one gets fewer, at least one.
-"""
+"""Maximum wall time of all rounds of a format, in seconds. A slow format gets fewer rounds, at least one."""
 
 Pass = Callable[[], None]
 
 
 @dataclass(frozen=True)
 class Timing:
-    """`samples` are nanoseconds of CPU time a record, one a round; `octets` is the mean size of a record, its
-    share of a batch where there is one.
+    """Result of a format.
+
+    `samples` are nanoseconds of CPU time per record, one per round. `octets` is the mean size of a record in
+    bytes, or its share of a batch.
     """
 
     format: Format
@@ -47,7 +48,7 @@ class Timing:
 
 
 class _Entry:
-    """A format that is ready to be timed."""
+    """A format with its inputs, ready to be timed."""
 
     def __init__(self, form: Format, family: Family, direction: str, count: int) -> None:
         self.format = form
@@ -75,8 +76,10 @@ def measure(
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
 ) -> dict[str, Timing]:
-    """What each format takes to "encode" or to "decode" `count` records at once, after a pass that does not
-    count; every other round in the opposite order. Formats that are absent are left out.
+    """Measure "encode" or "decode" of `count` records at once with each format.
+
+    A pass before the first round warms up. Every other round runs in the opposite order. Formats that are not
+    installed are left out.
     """
     entries = [_Entry(form, family, direction, count) for form in formats if form.absent() is None]
     for entry in entries:
@@ -99,9 +102,10 @@ def only_new_garbage() -> Iterator[None]:
 
 
 def make_pass(coder: Coder, family: Family, direction: str, count: int) -> tuple[Pass, int, float]:
-    """A pass over the family's records, how many they are, and the octets of one. One record: all that are
-    distinct, one after the other; a batch: as many of them as it takes for all that are distinct, at least
-    one.
+    """Return a pass over the family's records, their number, and the mean bytes of a record.
+
+    With a count of 1, a pass is a loop over all distinct records. Otherwise it is a loop over batches: as
+    many whole batches as fit into the distinct records, and at least one.
     """
     if count == 1:
         singles = [coder.prepare(record) for record in family.records]

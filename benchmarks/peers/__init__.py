@@ -1,7 +1,7 @@
-"""What flowbuf is measured beside: each peer is a contestant (flowbuf.bench.Contestant). README.md says what
-is timed.
+"""The peers that flowbuf is compared with. Each is a contestant (flowbuf.bench.Contestant).
 
-This can be imported with no peer installed: `absent()` says of each what it takes to have it.
+README.md describes the timed work. The package can be imported without any peer: `absent()` of a peer returns
+how to install it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PEERS: tuple[Contestant, ...] = (*HARNESSES, *LIBRARIES, *PROGRAMS)
 
 
 class Quotation(NamedTuple):
-    """A figure that was measured elsewhere, at another time: never to be shown as one that was measured here."""
+    """A figure that was measured elsewhere. It must never be shown as a measurement of this machine."""
 
     name: str
     version: str
@@ -29,11 +29,11 @@ class Quotation(NamedTuple):
     ns_per_flow: int
     source: str
     noted: str
-    """The month."""
+    """Month in which the figure was noted."""
 
 
 def quote_akvorado(version: str, **nanoseconds: int) -> tuple[Quotation, ...]:
-    """The decoder and the encoder of Akvorado's inlet, as a Go benchmark, one core, CPU time; within 10 %."""
+    """Return figures of Akvorado's decoder and encoder: a Go benchmark, one core, CPU time, within 10 %."""
     return tuple(
         Quotation(
             "akvorado",
@@ -41,7 +41,7 @@ def quote_akvorado(version: str, **nanoseconds: int) -> tuple[Quotation, ...]:
             "decode + Protobuf",
             dataset.replace("_", "-"),
             value,
-            "a Go benchmark on the machine that flowbuf was begun on",
+            "a Go benchmark on another machine",
             "2026-11",
         )
         for dataset, value in nanoseconds.items()
@@ -51,4 +51,4 @@ def quote_akvorado(version: str, **nanoseconds: int) -> tuple[Quotation, ...]:
 QUOTED = quote_akvorado("1.7.1", netflow9_data=1610, sflow_1140=1260) + quote_akvorado(
     "2026.8", netflow9_data=1950, sflow_1140=1420, netflow5_29_records=620
 )
-"""Akvorado is not built here: `dynamic-append` stands in for it, and is measured."""
+"""Akvorado is not built here. `dynamic-append` is the substitute that is measured."""

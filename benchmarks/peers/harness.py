@@ -1,18 +1,17 @@
-"""Peers that are compiled: a small program of ours around each (go/, rust/), built by `make bench-peers`.
+"""Compiled peers. A small program (go/, rust/) contains each of them; `make bench-peers` builds it.
 
-A program loads a workload from a file, so that nothing but decoding is timed:
+A program loads a workload from a file, so that only decoding is timed. All numbers are little-endian:
 
 ```
 u32 number of datagrams in `first`, u32 number of datagrams in `data`
-then each datagram: u32 octets of payload, 16 octets IPv6 or IPv4-mapped source address, u16 source port,
-                    u64 time (ns since 1970), payload                                              all
-                    little-endian
+then each datagram: u32 bytes of payload, 16 bytes IPv6 or IPv4-mapped source address, u16 source port,
+                    u64 time (ns since 1970), payload
 ```
 
-`PROGRAM version` prints what is measured. `PROGRAM run FILE` decodes `first` once and `data` once, prints
-`ready FLOWS` (of that one pass), and answers each line `SECONDS` with a line `PASSES NANOSECONDS`: that many
-passes over `data` took so much CPU time of the process. `PROGRAM dump FILE OUTPUT` writes the
-length-delimited messages of one pass, where it makes messages.
+`PROGRAM version` prints the version of the peer. `PROGRAM run FILE` decodes `first` once and `data` once, and
+prints `ready FLOWS` for the pass over `data`. It then answers each line `SECONDS` with `PASSES NANOSECONDS`:
+the passes over `data` and the CPU time of the process. `PROGRAM dump FILE OUTPUT` writes the length-delimited
+messages of one pass, if the peer creates messages.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ BUILD = Path(__file__).parent / "build"
 
 
 def write_workload(workload: Workload, path: Path) -> None:
-    """Writes the file that programs read. Raises OSError."""
+    """Write the workload file that programs read. Raises OSError."""
     with path.open("wb") as file:
         file.write(struct.pack("<II", len(workload.first), len(workload.data)))
         for datagram in workload.first + workload.data:
@@ -45,20 +44,20 @@ def pack_datagram(datagram: Datagram) -> bytes:
 
 
 def pack_address(text: str) -> bytes:
-    """16 octets, an IPv4 address mapped into IPv6."""
+    """Return an address as 16 bytes. IPv4 addresses are mapped into IPv6."""
     address = ipaddress.ip_address(text)
     return address.packed if address.version == 6 else bytes(10) + b"\xff\xff" + address.packed
 
 
 @dataclass
 class Harness:
-    """A contestant (flowbuf.bench.Contestant) that is a program in build/."""
+    """A contestant (flowbuf.bench.Contestant) implemented by a program in build/."""
 
     name: str
     does: str
     protocols: frozenset[str]
     tool: str
-    """What builds it: "go" or "cargo"."""
+    """Build tool: "go" or "cargo"."""
 
     @property
     def program(self) -> Path:
@@ -80,9 +79,9 @@ class Harness:
         return HarnessRun(self.program, workload)
 
     def dump(self, workload: Workload) -> bytes:
-        """The length-delimited messages of one pass over `data`.
+        """Return the length-delimited messages of one pass over `data`.
 
-        Raises OSError where the program makes none.
+        Raises OSError if the program creates no messages.
         """
         with tempfile.TemporaryDirectory() as folder:
             write_workload(workload, Path(folder, "workload"))
@@ -98,7 +97,7 @@ def run(*command: str | Path) -> str:
 
 
 class HarnessRun:
-    """A program that has its workload and waits (flowbuf.bench.Run)."""
+    """A program that has loaded its workload and waits (flowbuf.bench.Run)."""
 
     def __init__(self, program: Path, workload: Workload) -> None:
         self._name = program.name
@@ -133,7 +132,7 @@ class HarnessRun:
         return found
 
     def close(self) -> None:
-        """Lets the program end: it does so when nothing more can be asked of it."""
+        """Close the program's input, which ends it, and wait for its exit."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.close()
@@ -152,9 +151,9 @@ class HarnessRun:
 NETFLOW = frozenset({"netflow5", "netflow9", "ipfix"})
 
 HARNESSES = (
-    Harness("goflow2", "decode + Protobuf, as its process does it", NETFLOW | {"sflow"}, "go"),
+    Harness("goflow2", "decode + Protobuf, as in its process", NETFLOW | {"sflow"}, "go"),
     Harness(
         "dynamic-append", "decode (GoFlow2's) + Protobuf appended field by field", NETFLOW | {"sflow"}, "go"
     ),
-    Harness("netflow_parser", "parse alone", NETFLOW, "cargo"),
+    Harness("netflow_parser", "parse only", NETFLOW, "cargo"),
 )

@@ -1,7 +1,7 @@
-"""Peers that are Python libraries, decoding in this process.
+"""Peers that are Python libraries. They decode in this process.
 
-A pass is over the datagrams of the capture once, not over their repetitions that make up the working set: at
-microseconds a flow caches play no part, and the slowest would need a minute for a pass.
+A pass decodes the datagrams of the capture once, not their copies in the working set. At microseconds per
+flow, caches do not matter, and the slowest library would need a minute per pass.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 from flowbuf.bench import Datagram, Workload
 
 Decode = Callable[[Datagram], int]
-"""Decodes a datagram; how many flows it has."""
+"""Decode a datagram and return its number of flows."""
 
 
 @dataclass
 class Library:
     """A contestant (flowbuf.bench.Contestant) that can be imported.
 
-    `prepare` imports it and begins with no state.
+    `prepare` imports it and returns a decoder without state.
     """
 
     name: str
@@ -50,9 +50,9 @@ class Library:
 
 
 class LibraryRun:
-    """A library that knows the templates (flowbuf.bench.Run).
+    """A library that has decoded the templates (flowbuf.bench.Run).
 
-    Raises ValueError where it cannot decode the data.
+    Raises ValueError if it cannot decode the data.
     """
 
     def __init__(self, decode: Decode, workload: Workload) -> None:
@@ -61,7 +61,7 @@ class LibraryRun:
         self._data = workload.data[: len(workload.data) // repetitions]
         self._flows = workload.flows / repetitions
         for datagram in workload.first:
-            with suppress(Exception):  # data before its template; what it raises for that is its own affair
+            with suppress(Exception):  # data before its template may raise any exception
                 decode(datagram)
         try:
             self.flows = sum(map(decode, self._data)) * repetitions
@@ -86,7 +86,7 @@ class LibraryRun:
         pass
 
 
-# Templates are kept by source address, as an exporter's are its own.
+# Templates are stored by source address, because each exporter has its own.
 
 
 def prepare_netflow() -> Decode:
@@ -108,7 +108,7 @@ def prepare_dpkt() -> Decode:
 
 def prepare_scapy() -> Decode:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # of its own layers
+        warnings.simplefilter("ignore", SyntaxWarning)  # raised by scapy's own modules
         from scapy.layers.netflow import (
             NetflowDataflowsetV9,
             NetflowHeader,
@@ -138,7 +138,7 @@ def prepare_scapy() -> Decode:
 NETFLOW = frozenset({"netflow5", "netflow9", "ipfix"})
 
 LIBRARIES = (
-    Library("netflow", "parse alone, in Python", NETFLOW, prepare_netflow),
-    Library("scapy", "dissect alone, in Python", NETFLOW, prepare_scapy),
-    Library("dpkt", "parse alone, in Python", frozenset({"netflow5"}), prepare_dpkt),
+    Library("netflow", "parse only, in Python", NETFLOW, prepare_netflow),
+    Library("scapy", "dissect only, in Python", NETFLOW, prepare_scapy),
+    Library("dpkt", "parse only, in Python", frozenset({"netflow5"}), prepare_dpkt),
 )

@@ -1,9 +1,9 @@
-"""Peers that are whole programs: nfdump's collectors and pmacct's. Nothing but all of what they do can be
-timed.
+"""Peers that are whole programs: the collectors of nfdump and pmacct. Their parts cannot be timed separately.
 
-A program is started for each measurement, is given the templates and then passes over the data, and ends. The
-time is that of its process and its children, from start to end: reading the capture or the socket, and
-writing or adding up the flows, are in it. There are so many passes that the start counts for little.
+Each measurement starts a program, sends the templates and then passes over the data, and waits for its exit.
+The time is the CPU time of the process and its children from start to exit. It includes reading the capture
+or the socket, and writing or aggregating the flows. The number of passes is large enough to make the start
+negligible.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ NETFLOW = frozenset({"netflow5", "netflow9", "ipfix"})
 SFLOW = frozenset({"sflow"})
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PATIENCE = 60.0
-"""Seconds that a program may take for what it does in a few."""
+"""Time-out in seconds. The steps normally take a few seconds."""
 
 
 def find(program: str) -> str | None:
-    """Also where users do not look."""
+    """Return the path of a program, which may be in a folder for administrators."""
     return shutil.which(program, path=PATH)
 
 
 def templates(workload: Workload) -> list[Datagram]:
-    """What is not data: a program that starts anew has to be told again."""
+    """Return the datagrams without flows. Each start of a program needs their templates."""
     data = set(workload.data)
     return [datagram for datagram in workload.first if datagram not in data]
 
@@ -52,14 +52,14 @@ def templates(workload: Workload) -> list[Datagram]:
 
 @dataclass
 class Program(ABC):
-    """A contestant (flowbuf.bench.Contestant) that has one program for NetFlow and IPFIX, and one for sFlow."""
+    """A contestant (flowbuf.bench.Contestant) with one program for NetFlow and IPFIX and one for sFlow."""
 
     name: str
     does: str
     netflow: str
     sflow: str
     packages: str
-    """What brings them, on Debian."""
+    """Debian packages that contain them."""
 
     def absent(self) -> str | None:
         if find(self.netflow) or find(self.sflow):
@@ -89,18 +89,18 @@ class Program(ABC):
 
     @abstractmethod
     def run(self, workload: Workload, passes: int, folder: Path) -> float:
-        """Has the program decode all that in an empty folder; seconds of CPU time.
+        """Run the program in an empty folder and return its CPU time in seconds.
 
-        Raises OSError when it fails.
+        Raises OSError if it fails.
         """
 
     @abstractmethod
     def count_flows(self, folder: Path) -> int:
-        """How many flows it has left in the folder."""
+        """Return the number of flows in the program's output."""
 
 
 class ProgramRun:
-    """A program that is started anew each time (flowbuf.bench.Run). Raises OSError where it does not run."""
+    """A program that each measurement starts (flowbuf.bench.Run). Raises OSError if it does not run."""
 
     def __init__(self, contestant: Program, workload: Workload) -> None:
         self._contestant = contestant
@@ -108,7 +108,7 @@ class ProgramRun:
         once, _ = self._run(1)
         twice, seconds = self._run(2)
         self.flows, self._seconds_a_pass = twice - once, seconds / 2
-        self._flows_before = once - self.flows  # of datagrams that have templates and data
+        self._flows_before = once - self.flows  # flows of datagrams that have templates and data
 
     def measure(self, seconds: float) -> float:
         passes, elapsed = 0, 0.0
@@ -122,7 +122,7 @@ class ProgramRun:
         return elapsed / (passes * self._workload.flows) * 1e9
 
     def _run(self, passes: int) -> tuple[int, float]:
-        """Flows, and seconds."""
+        """Return flows and seconds."""
         with tempfile.TemporaryDirectory() as name:
             elapsed = self._contestant.run(self._workload, passes, Path(name))
             return self._contestant.count_flows(Path(name)), elapsed
@@ -138,7 +138,7 @@ class ProgramRun:
 
 @contextmanager
 def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that does not outlive the `with`; what it says is in folder/log."""
+    """Run a process that ends with the block at the latest. Its output goes to folder/log."""
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             command,
@@ -157,9 +157,10 @@ def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[b
 
 
 def cpu_time_until_end(process: subprocess.Popen[bytes], folder: Path, *, stop: bool = False) -> float:
-    """Seconds of the process and of the children that it waited for. `stop` asks it to end, each second anew:
-    a signal that comes just before it waits for a datagram is not noticed. Raises OSError when it does not
-    end well.
+    """Return the CPU seconds of the process and of the children that it waited for.
+
+    `stop` sends SIGTERM every second until the process ends: a signal just before it waits for a datagram has
+    no effect. Raises OSError if the process fails or does not end.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     deadline = time.monotonic() + PATIENCE
@@ -180,7 +181,11 @@ def cpu_time_until_end(process: subprocess.Popen[bytes], folder: Path, *, stop: 
 
 # pmacct -----------------------------------------------------------------------------------------------------
 
-PMACCT = """\
+AGGREGATE = (
+    "peer_src_ip,src_host,dst_host,src_port,dst_port,proto,tcpflags,"
+    "in_iface,out_iface,src_as,dst_as,src_mask,dst_mask,flows"
+)
+PMACCT = f"""\
 daemonize: false
 pcap_savefile: workload.pcap
 plugins: print
@@ -189,8 +194,7 @@ print_output_file: flows.csv
 print_refresh_time: 3600
 plugin_pipe_size: 100000000
 plugin_buffer_size: 100000
-aggregate: peer_src_ip,src_host,dst_host,src_port,dst_port,proto,tcpflags,in_iface,out_iface,src_as,dst_as,src_mask,\
-dst_mask,flows
+aggregate: {AGGREGATE}
 """
 
 
@@ -209,7 +213,7 @@ class Pmacct(Program):
 
 
 def write_pcap(datagrams: Iterable[Datagram], path: Path) -> None:
-    """Ethernet frames, times in nanoseconds."""
+    """Write a pcap file of Ethernet frames with times in nanoseconds."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 0x40000, 1))
         for datagram in datagrams:
@@ -219,7 +223,7 @@ def write_pcap(datagrams: Iterable[Datagram], path: Path) -> None:
 
 
 def frame_of(datagram: Datagram) -> bytes:
-    """Without checksums, which nobody looks at, and without fragments."""
+    """Return an Ethernet frame without checksums and fragments."""
     payload, (address, port), _ = datagram
     source = ipaddress.ip_address(address)
     udp = struct.pack(">HHHH", port, port_for(payload), 8 + len(payload), 0) + payload
@@ -240,8 +244,10 @@ def port_for(payload: bytes) -> int:
 
 
 class Nfdump(Program):
-    """nfcapd and sfcapd. What Debian has of them reads no captures: they are sent datagrams, from addresses
-    of the loopback interface, one for each exporter, and never more at a time than the socket holds.
+    """nfcapd and sfcapd, which receive datagrams.
+
+    Debian's builds cannot read captures. Datagrams are sent over the loopback interface, from one address per
+    exporter, and never more at once than the socket buffers.
     """
 
     def run(self, workload: Workload, passes: int, folder: Path) -> float:
@@ -281,7 +287,7 @@ class Nfdump(Program):
 
 
 ROOM = 65536
-"""Octets that may wait in the socket when more is sent: a third of what Linux gives it."""
+"""Bytes in the socket up to which more is sent: a third of its default buffer on Linux."""
 
 
 def feed(
@@ -293,7 +299,7 @@ def feed(
     sent = 0
     for datagram in datagrams:
         sockets[datagram.source[0]].send(datagram.payload)
-        sent += 1024 + len(datagram.payload)  # the kernel counts what it allocates for a datagram
+        sent += 1024 + len(datagram.payload)  # the kernel also counts its overhead per datagram
         if sent > ROOM // 2:
             wait_until(lambda: (udp_queue(port) or 0) < ROOM, process)
             sent = 0
@@ -314,7 +320,7 @@ def free_port() -> int:
 
 
 def udp_queue(port: int) -> int | None:
-    """Octets that wait at a UDP port; None where nobody listens. Raises OSError when some were dropped."""
+    """Return the bytes queued at a UDP port, or None if it is closed. Raises OSError if some were dropped."""
     for line in Path("/proc/net/udp").read_text().splitlines()[1:]:
         fields = line.split()
         if int(fields[1].partition(":")[2], 16) == port:
@@ -335,14 +341,14 @@ def wait_until(done: Callable[[], bool], process: subprocess.Popen[bytes]) -> No
 PROGRAMS = (
     Nfdump(
         "nfdump",
-        "decode + its own file: the whole process, with its start, reading a socket",
+        "decode + its own file: whole process with start, reading a socket",
         "nfcapd",
         "sfcapd",
         "nfdump nfdump-sflow",
     ),
     Pmacct(
         "pmacct",
-        "decode + adding up by key: the whole process, with its start, reading a capture",
+        "decode + aggregation by key: whole process with start, reading a capture",
         "nfacctd",
         "sfacctd",
         "pmacct",

@@ -1,5 +1,6 @@
-"""The Python library `netflow` over a whole capture, parse alone: `whole_capture.py CAPTURE`. The capture is
-read by flowbuf, which costs next to nothing beside it.
+"""Parse a whole capture with the Python library `netflow`: `whole_capture.py CAPTURE`.
+
+flowbuf reads the capture. Its time is negligible.
 """
 
 from __future__ import annotations

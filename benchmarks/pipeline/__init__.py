@@ -1,6 +1,5 @@
-"""What formats are worth behind a real broker: a consumer that is behind by a constant number of messages
-catches up.
+"""Measure formats behind a real broker: a consumer reads a constant number of records from a topic.
 
-A producer fills a new topic and ends. Then a consumer, of one processor and little memory, drains it from its
-first offset; so that nothing waits for a producer, and what counts is the consumer alone.
+A producer fills a new topic and ends. Then a consumer on one processor with limited memory reads the topic
+from its first offset. The consumer never waits for a producer, so its own speed is measured.
 """

@@ -1,10 +1,13 @@
-"""A consumer that is behind by a constant number of messages catches up, by a real broker, format by format.
+"""Measure how fast a consumer reads and decodes a topic of a real broker, for each format.
 
-A producer fills a new topic with exactly so many messages and ends; then a consumer on one processor, with so
-many MiB resident at most, drains it from its first offset; where a cgroup can be made, it is in one of so
-many MiB. Every topic is drained twice a round: values alone, which is what the way itself costs ("raw"), and
-decoded. All topics of a packing are there at once, and rounds take turns: two million records of telemetry in
-the default formats take 2.5 GB of the broker's disk, twice where it deletes late, and ten minutes.
+A producer fills a new topic with exactly --messages records and ends. Then a consumer on one processor reads
+it from its first offset. The consumer may have at most --memory MiB resident. If the machine allows it, a
+cgroup enforces the same limit.
+
+Each round reads every topic twice: once without decoding ("raw"), which is the cost of the transport, and
+once with decoding. All topics of a packing exist at once, and each round reads all of them. Two million
+records of telemetry in the default formats take ten minutes and 2.5 GB of the broker's disk, or twice as much
+if it deletes late.
 """
 
 from __future__ import annotations
@@ -22,9 +25,9 @@ from .report import make_report, make_tables
 from .run import Failed, Plan, Show, run
 
 EXAMPLES = """examples:
-  make kafka                                                   a real broker on this machine, once
-  python -m benchmarks.pipeline                                two million records of telemetry, default formats
-  python -m benchmarks.pipeline --messages 100000 --rounds 1   a quick look
+  make kafka                                                   start a broker on this machine
+  python -m benchmarks.pipeline                                use 2,000,000 records of telemetry
+  python -m benchmarks.pipeline --messages 100000 --rounds 1   take a quick look
   python -m benchmarks.pipeline --formats protobuf-upb,orjson,msgspec-msgpack --family record --packing many
   python -m benchmarks.pipeline --kafka broker:9092 --json pipeline.json
 
@@ -36,14 +39,14 @@ PACKINGS = {"one": (False,), "many": (True,), "both": (False, True)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command.
+    """Run the command.
 
-    Exit status: 1 where a run failed, 2 where the command line, or what it needs, is wrong.
+    Exit status: 1 if a run failed, 2 if the command line is wrong or a requirement is missing.
     """
     parser = make_parser()
     given = parser.parse_args(arguments)
     if not sys.platform.startswith("linux"):
-        parser.error("a process is kept to one processor and its memory is watched on Linux alone")
+        parser.error("the pipeline needs Linux")
     plan = Plan(
         servers=given.kafka or find_broker(parser),
         family=given.family,
@@ -74,37 +77,42 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES.format(formats="\n  ".join(form.name for form in FORMATS)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--kafka", metavar="HOST:PORT", help="the broker; else the one of `make kafka`")
-    parser.add_argument("--messages", type=count, default=2_000_000, metavar="N", help="records [2,000,000]")
-    parser.add_argument("--formats", default=DEFAULT, metavar="A,B", help=f"[{DEFAULT}]")
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="use this broker [the one of `make kafka`]")
     parser.add_argument(
-        "--family", choices=FAMILIES, default="telemetry", help="what records are [telemetry]"
+        "--messages", type=count, default=2_000_000, metavar="N", help="produce N records [2,000,000]"
+    )
+    parser.add_argument("--formats", default=DEFAULT, metavar="A,B", help=f"measure these [{DEFAULT}]")
+    parser.add_argument(
+        "--family", choices=FAMILIES, default="telemetry", help="use records of this kind [telemetry]"
     )
     parser.add_argument(
-        "--packing", choices=PACKINGS, default="both", help="records of a Kafka message [both]"
+        "--packing",
+        choices=PACKINGS,
+        default="both",
+        help="put one or many records in a Kafka message [both]",
     )
-    parser.add_argument("--rounds", type=count, default=3, metavar="N", help="[3]")
+    parser.add_argument("--rounds", type=count, default=3, metavar="N", help="measure N rounds [3]")
     parser.add_argument(
         "--memory",
         type=count,
         default=512,
         metavar="MIB",
-        help="of a consumer, resident and in its cgroup [512]",
+        help="limit the memory of a consumer, resident and in its cgroup [512]",
     )
     parser.add_argument(
-        "--json", metavar="FILE", help="all results; - is standard output, and then nothing else"
+        "--json", metavar="FILE", help="write all results to FILE; - writes only JSON to standard output"
     )
     return parser
 
 
 def count(text: str) -> int:
-    """A number of at least one, with or without underscores. Raises ArgumentTypeError."""
+    """Parse a number of at least 1, with or without underscores. Raises ArgumentTypeError."""
     try:
         number = int(text)
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 1")
     return number
 
 
@@ -120,18 +128,18 @@ def choose_formats(parser: argparse.ArgumentParser, names: str) -> list[Format]:
 
 
 def find_broker(parser: argparse.ArgumentParser) -> str:
-    """That of `make kafka`."""
+    """Return the address of the broker of `make kafka`. Exit if it does not run."""
     from tools.services import Kafka
 
     broker = Kafka()
     if not broker.answers():
-        parser.error("no broker runs here: make kafka starts one, or name another by --kafka")
+        parser.error("no broker runs on this machine; start one with make kafka, or use --kafka")
     return broker.address
 
 
 @contextmanager
 def show_steps(total: int) -> Iterator[Show]:
-    """A progress bar on stderr, where that is a terminal; each step says what is being done."""
+    """Show a progress bar on stderr if it is a terminal. Each step has a description."""
     if not sys.stderr.isatty():
         yield lambda text: None
         return

@@ -1,9 +1,9 @@
-"""A control group for one process: the kernel ends it where it wants more memory than it may have.
+"""A control group (cgroup) for one process. The kernel kills the process if it exceeds the memory limit.
 
-The group is made below the own one, or in version 2, which has no processes in a group that shares memory
-out, beside it; wherever that is allowed as things are: no group that was there before is changed. Where it is
-not, there is none. The process enters before its program is executed, so all that the program takes is
-charged.
+The group is created below the group of this process. In version 2, a group with processes cannot distribute
+memory to groups below it, so the group is created beside it. Existing groups are never changed. If the
+machine does not allow a new group, the process runs without one. The process enters the group before it
+executes its program, so all memory of the program is charged.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ __all__ = ["Group", "find_parents", "make_group"]
 
 PROCESS = Path("/proc/self")
 PATIENCE = 5.0
-"""Seconds in which a group may be busy with a process that has ended."""
+"""Time-out in seconds for the removal of a group after its process has ended."""
 
 ENTER = 'echo $$ >"$0" && exec "$@"'
 LIMITS = {
     "memory.max": "memory.swap.max",
     "memory.limit_in_bytes": "memory.memsw.limit_in_bytes",
 }
-"""Files of either version: memory, and what keeps it from being swapped, which a kernel may do without."""
+"""Memory limit -> swap limit: file names of both versions. A kernel may lack the swap limit."""
 
 KILLS = ("memory.events", "memory.oom_control")
 
 
 @dataclass(frozen=True)
 class Group:
-    """A folder of the kernel's, for a process that may have `limit` octets."""
+    """A cgroup and its memory limit in bytes."""
 
     folder: Path
     limit: int
 
     def enclose(self, command: Sequence[str]) -> list[str]:
-        """The command as one that enters the group first, and fails where it cannot."""
+        """Return a command that enters the group before it runs `command`. It fails if it cannot enter."""
         return ["/bin/sh", "-c", ENTER, str(self.folder / "cgroup.procs"), *command]
 
     def has_killed(self) -> bool:
-        """Whether the kernel has ended a process for its memory."""
+        """Return True if the kernel has killed a process of the group for its memory."""
         found = (self.folder / name for name in KILLS)
         return any(
             re.search(r"^oom_kill [1-9]", path.read_text(), re.MULTILINE) for path in found if path.exists()
@@ -55,8 +55,10 @@ class Group:
 
 @contextmanager
 def make_group(limit: int, process: Path = PROCESS) -> Iterator[Group | None]:
-    """Until the end of the block, by when the process should have ended; one that is still in it keeps the
-    group. None where none can be made. `process` is where the kernel describes the own one.
+    """Provide a group for the duration of the block. None if the machine does not allow one.
+
+    The process must end within the block, otherwise the group remains. `process` is the folder in /proc of
+    this process.
     """
     group = None
     with ExitStack() as stack:
@@ -69,7 +71,10 @@ def make_group(limit: int, process: Path = PROCESS) -> Iterator[Group | None]:
 
 @contextmanager
 def make_below(parent: Path, limit: int) -> Iterator[Group]:
-    """Raises OSError, or CalledProcessError where a process may not enter, which one tries."""
+    """Provide a group below `parent`. A test process enters it first.
+
+    Raises OSError, or CalledProcessError if a process may not enter the group.
+    """
     group = Group(parent / f"flowbuf-pipeline-{uuid.uuid4().hex}", limit)
     group.folder.mkdir()
     try:
@@ -82,22 +87,22 @@ def make_below(parent: Path, limit: int) -> Iterator[Group]:
 
 
 def find_limit(group: Group) -> str:
-    """The name of the file. Raises FileNotFoundError."""
+    """Return the name of the file with the memory limit. Raises FileNotFoundError."""
     for name in LIMITS:
         if (group.folder / name).exists():
             return name
-    raise FileNotFoundError(f"{group.folder} has no limit of memory")
+    raise FileNotFoundError(f"{group.folder} has no memory limit")
 
 
 def set_limit(group: Group, memory: str) -> None:
-    """Raises OSError where the kernel refuses it; swap is as it may be."""
+    """Set the memory limit, and the swap limit if possible. Raises OSError if the former is rejected."""
     (group.folder / memory).write_text(str(group.limit))
     swap = group.folder / LIMITS[memory]
     with suppress(OSError):
         if swap.exists():
             swap.write_text(
                 "0" if memory == "memory.max" else str(group.limit)
-            )  # memory with swap, in version 1
+            )  # in version 1, the sum of memory and swap
 
 
 def remove(folder: Path) -> None:
@@ -109,14 +114,14 @@ def remove(folder: Path) -> None:
             time.sleep(0.01)
 
 
-# Where ------------------------------------------------------------------------------------------------------
+# Parent groups ----------------------------------------------------------------------------------------------
 
 
 def find_parents(process: Path = PROCESS) -> Iterator[Path]:
-    """Folders of groups below which there may be one with a limit of memory, the best first."""
+    """Yield groups below which a group may have a memory limit, the best one first."""
     for folder, controller in find_own(process):
         if str(os.getpid()) not in read_lines(folder / "cgroup.procs"):
-            continue  # another of that name: what is mounted, or what is said of it, is seen from elsewhere
+            continue  # another group of this name: the mount belongs to another namespace
         if controller:
             yield folder
         else:
@@ -124,7 +129,7 @@ def find_parents(process: Path = PROCESS) -> Iterator[Path]:
 
 
 def find_own(process: Path) -> Iterator[tuple[Path, str]]:
-    """Where the own group should be that has to do with memory, and its controller; version 2 has "" there."""
+    """Yield the expected folders of this process's memory group, with its controller ("" in version 2)."""
     own = read_own(process)
     for line in read_lines(process / "mountinfo"):
         mount, _, system = line.partition(" - ")
@@ -139,7 +144,7 @@ def find_own(process: Path) -> Iterator[tuple[Path, str]]:
 
 
 def read_own(process: Path) -> dict[str, str]:
-    """The path of the own group by controller; that of version 2 has none."""
+    """Return the path of this process's group by controller ("" in version 2)."""
     found: dict[str, str] = {}
     for line in read_lines(process / "cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -148,7 +153,7 @@ def read_own(process: Path) -> dict[str, str]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """None at all where it cannot be read."""
+    """Return the lines of a file, or an empty list if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -156,10 +161,10 @@ def read_lines(path: Path) -> list[str]:
 
 
 def unescape(field: str) -> str:
-    r"""A path of mountinfo, in which a space is \040."""
+    r"""Decode a path of mountinfo, in which a space is \040."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 
 def shares_memory(folder: Path) -> bool:
-    """Whether groups below have limits of memory: version 2."""
+    """Return True if groups below this one have memory limits (version 2)."""
     return any("memory" in line.split() for line in read_lines(folder / "cgroup.subtree_control"))

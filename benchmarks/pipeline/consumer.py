@@ -1,13 +1,14 @@
-"""The consumer's process: drains a topic from its first offset on one processor, and says how long it took.
+"""The consumer process: reads a topic from its first offset on one processor and prints the time it took.
 
-    python -m benchmarks.pipeline.consumer '{"servers": …, "topic": …, "load": {…}, "decode": true, "memory":
-    OCTETS}'
+    python -m benchmarks.pipeline.consumer \\
+        '{"servers": …, "topic": …, "load": {…}, "decode": true, "memory": BYTES}'
 
-Without `decode` values are taken from librdkafka and nothing is done with them: what the way itself costs.
-librdkafka's threads are on the same processor. Memory is the most that was ever resident (VmHWM), looked at
-four times a second and at the end: more than `memory` octets end the process with status OVER_MEMORY. In a
-cgroup (cgroup.py), as the parent starts it where it can, the kernel ends it where it takes more between two
-looks.
+Without `decode`, values are received and discarded, which measures the cost of the transport. The threads of
+librdkafka run on the same processor.
+
+The peak resident memory (VmHWM) is checked four times per second and at the end. If it exceeds `memory`
+bytes, the process ends with status OVER_MEMORY. If the parent could create a cgroup (cgroup.py), the kernel
+also enforces the limit between two checks.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .load import PACK, Load
 
 OVER_MEMORY = 3
 PATIENCE = 60.0
-"""Seconds without a message."""
+"""Time-out in seconds without a Kafka message."""
 
 LOOK_EVERY = 0.25
 STATUS = Path("/proc/self/status")
@@ -41,47 +42,46 @@ SETTINGS = {
     "log_level": 0,
 }
 AT_ONCE = 1000
-"""Messages that are taken at once; packed ones: as many as have 16 MiB."""
+"""Kafka messages per call. Packed messages: as many as have 16 MiB."""
 
 AT_ONCE_PACKED = 16 * 1024 * 1024 // PACK
 
 
 class OverMemory(Exception):
-    """More was resident than is allowed."""
+    """The resident memory exceeds the limit."""
 
 
 def read_peak() -> int:
-    """The most octets that were resident so far."""
+    """Return the peak resident memory in bytes."""
     found = re.search(r"VmHWM:\s*(\d+)", STATUS.read_text())
     assert found
     return int(found[1]) * 1024
 
 
 def check_memory(limit: int) -> int:
-    """The peak. Raises OverMemory."""
+    """Return the peak resident memory in bytes. Raises OverMemory."""
     peak = read_peak()
     if peak > limit:
-        raise OverMemory(f"{peak / 2**20:.0f} MiB were resident, and {limit / 2**20:.0f} are allowed")
+        raise OverMemory(f"{peak / 2**20:.0f} MiB were resident; the limit is {limit / 2**20:.0f} MiB")
     return peak
 
 
 def confine() -> int:
-    """Stays on the last processor that it may use: threads that are made from here on inherit that."""
+    """Bind the process to its last permitted processor and return it. New threads inherit this."""
     processor = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {processor})
     return processor
 
 
 def read_values(servers: str, topic: str, load: Load, memory: int) -> Iterator[list[bytes]]:
-    """All values of the topic, once the first list was asked for; an empty one comes first, when all is
-    ready.
+    """Yield lists of all values of the topic. The first list is empty: the consumer is ready.
 
-    Raises KafkaException; OSError where no more come; OverMemory.
+    Raises KafkaException, OverMemory, and OSError if no more values arrive.
     """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": servers, **SETTINGS})
-    consumer.list_topics(topic)  # else it has the offset of the beginning half a second later
+    consumer.list_topics(topic)  # otherwise the first offset is known half a second later
     yield []
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     left, at_once = load.values, AT_ONCE_PACKED if load.packed else AT_ONCE
@@ -92,7 +92,7 @@ def read_values(servers: str, topic: str, load: Load, memory: int) -> Iterator[l
         if messages:
             heard = now
         elif now - heard > PATIENCE:
-            raise OSError(f"{topic}: {left} of {load.values} messages have not come in {PATIENCE:.0f} s")
+            raise OSError(f"{topic}: {left} of {load.values} messages did not arrive in {PATIENCE:.0f} s")
         if now - looked > LOOK_EVERY:
             looked = now
             check_memory(memory)
@@ -104,15 +104,16 @@ def read_values(servers: str, topic: str, load: Load, memory: int) -> Iterator[l
 
 
 def drain(servers: str, topic: str, load: Load, decode: bool, memory: int) -> dict[str, Any]:
-    """Seconds on the wall and of CPU time, all threads together, from the assignment of the topic until its
-    last record is there; and the peak of memory. Raises what `read_values` raises; ValueError where other
-    records come.
+    """Return wall time, CPU time of all threads, and peak memory.
+
+    The times begin with the assignment of the topic and end with its last record. Raises the errors of
+    `read_values`, and ValueError if the records differ from those produced.
     """
     take = choose(load, decode)
     lists = read_values(servers, topic, load, memory)
     next(lists)
     gc.collect()
-    gc.freeze()  # imports are no garbage
+    gc.freeze()  # exclude imported objects from garbage collection
     count, first, last = 0, None, None
     wall, cpu = time.perf_counter(), time.process_time()
     for values in lists:
@@ -138,14 +139,14 @@ def choose(load: Load, decode: bool) -> Callable[[bytes], Any]:
 
 
 def check_records(load: Load, count: int, first: Any, last: Any) -> None:
-    """Raises ValueError unless all came, and the first and the last are what they should be."""
+    """Raise ValueError if the number of records, the first record or the last record is wrong."""
     if load.packed:
         first, last = first[0], last[-1]
     if count != load.messages:
-        raise ValueError(f"{load.format}: {count} records came instead of {load.messages}")
+        raise ValueError(f"{load.format}: {count} records arrived instead of {load.messages}")
     for position, record in ((0, first), (load.messages - 1, last)):
         if load.coder.restore(record) != load.record_at(position):
-            raise ValueError(f"{load.format}: record {position} is not what it was: {record}")
+            raise ValueError(f"{load.format}: record {position} differs from the one produced: {record}")
 
 
 def main(text: str) -> None:

@@ -1,4 +1,4 @@
-"""What is in a topic: so many records, one a Kafka message or many."""
+"""The contents of a topic: records of a family, with one or many per Kafka message."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from benchmarks.lab.families import DISTINCT, Record
 __all__ = ["PACK", "Load"]
 
 PACK = 512 * 1024
-"""Octets of a Kafka message of many records, at most: half of what a broker takes."""
+"""Maximum bytes of a Kafka message of many records: half of the broker's limit."""
 
 DISTINCT_PACKS = 4
 
 
 @dataclass(frozen=True)
 class Load:
-    """`messages` records of a family in a format, `packed` or one a Kafka message."""
+    """`messages` records of a family in a format, `packed` or one per Kafka message."""
 
     family: str
     format: str
@@ -28,7 +28,7 @@ class Load:
     packed: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """For another process: `Load(**…)`."""
+        """Return the arguments of `Load(**…)` for another process."""
         return asdict(self)
 
     @cached_property
@@ -38,13 +38,14 @@ class Load:
 
     @cached_property
     def singles(self) -> list[bytes]:
-        """The records that are distinct, one by one."""
+        """The distinct records, encoded one by one."""
         return [self.coder.encode(self.coder.prepare(record)) for record in FAMILIES[self.family].records]
 
     @cached_property
     def a_pack(self) -> int:
-        """Records in one Kafka message, but for the last. PACK is what it holds, with room for the batch's
-        own octets, which are a few for each record.
+        """Number of records per Kafka message. The last message may have fewer.
+
+        A message has at most PACK bytes, including a few bytes of overhead per record in a batch.
         """
         if not self.packed:
             return 1
@@ -52,11 +53,11 @@ class Load:
 
     @property
     def values(self) -> int:
-        """Kafka messages."""
+        """Number of Kafka messages."""
         return -(-self.messages // self.a_pack)
 
     def record_at(self, position: int) -> Record:
-        """The record at a position of the topic."""
+        """Return the record at a position of the topic."""
         family = FAMILIES[self.family]
         if self.packed:
             pack, position = divmod(position, self.a_pack)
@@ -64,7 +65,7 @@ class Load:
         return family.records[position % DISTINCT]
 
     def make_values(self) -> Iterator[bytes]:
-        """What the topic is filled with, encoded before the first is asked for, and rotated."""
+        """Return the values of the topic. Distinct values are encoded before the first one, and rotated."""
         if not self.packed:
             return (self.singles[position % DISTINCT] for position in range(self.messages))
         return self._make_packs()

@@ -1,4 +1,4 @@
-"""The producer's process: fills a topic and ends, when the broker has confirmed everything.
+"""The producer process: fills a topic and ends when the broker has confirmed everything.
 
 python -m benchmarks.pipeline.producer '{"servers": …, "topic": …, "load": {…}}'
 """
@@ -24,8 +24,9 @@ SETTINGS = {
 
 
 def fill(servers: str, topic: str, load: Load) -> int:
-    """Returns how many octets the values have. Raises KafkaException where one is refused; OSError where the
-    broker has not confirmed all in time.
+    """Fill the topic and return the bytes of its values.
+
+    Raises KafkaException if the broker rejects a message, and OSError if it does not confirm all in time.
     """
     from confluent_kafka import KafkaException, Producer
 

@@ -1,4 +1,4 @@
-"""The results as tables for people and as JSON; and of this, the table in benchmarks/README.md:
+"""Format results as tables and as JSON. The command prints the table of benchmarks/README.md:
 
 python -m benchmarks.pipeline.report RESULT.json
 """
@@ -22,7 +22,7 @@ __all__ = ["make_report", "make_tables", "tabulate"]
 HEAD = [
     "format",
     "",
-    "octets",
+    "bytes",
     "records/s",
     "ns",
     "raw",
@@ -36,14 +36,15 @@ OWN = "flowbuf"
 
 
 def make_report(plan: Plan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Everything that was measured, and where."""
+    """Return all measurements and a description of the machine."""
     asked = {"family": plan.family, "messages": plan.messages, "rounds": plan.rounds, "memory": plan.memory}
     return {"machine": find_machine(), **asked, "outcomes": [outcome.to_dict() for outcome in outcomes]}
 
 
 def make_tables(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """One for each packing. Ratios are times as much time as flowbuf's, or as the first format's where
-    flowbuf is not among them.
+    """Yield the lines of a table for each packing.
+
+    Ratios are times relative to flowbuf, or to the first format if flowbuf was not measured.
     """
     for packed in dict.fromkeys(outcome.load.packed for outcome in outcomes):
         chosen = [outcome for outcome in outcomes if outcome.load.packed is packed]
@@ -57,12 +58,12 @@ def make_tables(outcomes: Sequence[Outcome]) -> Iterator[str]:
             if outcome.failed is not None:
                 yield f"{outcome.load.format}: failed: {outcome.failed}"
         if base:
-            yield f"× as much time as {base.load.format}"
+            yield f"×: time relative to {base.load.format}"
 
 
 def describe_packing(outcome: Outcome) -> str:
     load = outcome.load
-    how = "many records a Kafka message, 512 KiB" if load.packed else "one record a Kafka message"
+    how = "many records per Kafka message, 512 KiB" if load.packed else "one record per Kafka message"
     memory = "consumers in a cgroup" if outcome.cgroup else "no cgroup for consumers"
     return f"\n{load.messages:,} records of {load.family}, {how}, {memory}"
 
@@ -83,7 +84,7 @@ def make_row(outcome: Outcome, base: Outcome | None) -> list[str]:
 
 
 def describe_samples(samples: Sequence[float]) -> str:
-    """The median, and half the range of all."""
+    """Return the median and half the range."""
     return f"{statistics.median(samples):,.0f} ±{(max(samples) - min(samples)) / 2:,.0f}"
 
 
@@ -94,11 +95,12 @@ Packing = Mapping[str, Mapping[str, Any]]
 
 
 def tabulate(content: Any) -> Iterator[str]:
-    """A row in Markdown for each format, both packings beside each other. Raises ValueError where it is no
-    result, or OWN is not in it.
+    """Yield a table in Markdown with a row for each format and columns for both packings.
+
+    Raises ValueError if `content` is not a result, or if it lacks OWN.
     """
     if not isinstance(content, dict) or "outcomes" not in content:
-        raise ValueError("not of python -m benchmarks.pipeline --json")
+        raise ValueError("not a result of python -m benchmarks.pipeline --json")
     measured = [each for each in content["outcomes"] if each["failed"] is None]
     single, many = (
         {each["format"]: each for each in measured if each["packed"] is packed} for packed in (False, True)
@@ -107,15 +109,16 @@ def tabulate(content: Any) -> Iterator[str]:
         raise ValueError(f"{OWN} was not measured in both packings")
     figures = ("ns", "raw", "×")
     yield from write_head(
-        "format", "one a message, records/s", *figures, "512 KiB a message, records/s", *figures
+        "format", "one per message, records/s", *figures, "512 KiB per message, records/s", *figures
     )
     for name in (name for name in single if name in many):
         yield write_row(f"`{name}`", *write_outcome(single, name), *write_outcome(many, name))
 
 
 def write_outcome(packing: Packing, name: str) -> Iterator[str]:
-    """Records a second; on the wall all, and the way; CPU time beside OWN, within rounds; and decoding in
-    memory.
+    """Yield records per second, wall time with and without decoding, and two ratios to OWN.
+
+    The ratios are the CPU time within rounds, and the time of decoding in memory.
     """
     each, own = packing[name], packing[OWN]
     yield f"{each['records_per_second']:,}"

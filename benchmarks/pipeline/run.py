@@ -1,4 +1,4 @@
-"""Fills topics, lets consumers drain them by turns, and puts together what they say."""
+"""Fill topics, run consumers in turn, and collect their results."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = ["Failed", "Outcome", "Plan", "run"]
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 60.0
 MICRO_BATCH = 1000
-"""Records of a batch in the microbenchmark that packed messages are set beside."""
+"""Records of a batch in the microbenchmark that packed messages are compared with."""
 
 Show = Callable[[str], None]
 
 
 class Failed(Exception):
-    """A process that did not do what it should, or a broker."""
+    """A process or the broker failed."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run: every format, packed or not as `packings` say, `rounds` times."""
+    """A run of all formats in all `packings` (True: packed), for `rounds` rounds."""
 
     servers: str
     family: str
@@ -48,26 +48,27 @@ class Plan:
     packings: Sequence[bool]
     rounds: int
     memory: int
-    """Octets that a consumer may have: resident, and in its cgroup where one can be made."""
+    """Memory limit of a consumer in bytes, resident and in its cgroup."""
 
     @property
     def steps(self) -> int:
-        """How often `Show` is called."""
+        """Number of calls of `Show`."""
         return len(self.packings) * len(self.formats) * (2 + 2 * self.rounds)
 
 
 @dataclass
 class Outcome:
-    """Of a format, in nanoseconds a record, a sample each round: `raw` without decoding, `total` with it, on
-    the wall; `raw_cpu` and `cpu` of all the consumer's threads in these; `micro` of decoding alone, in
-    memory. `peak` is the most octets that were resident, and `cgroup` is whether all consumers had one;
-    `failed` is why there is no more.
+    """Result of a format. Times are nanoseconds per record, one sample per round.
+
+    `raw` is the wall time without decoding, `total` with it. `raw_cpu` and `cpu` are the CPU times of all
+    threads of the same consumers. `micro` is the time of decoding in memory. `peak` is the peak resident
+    memory in bytes. `cgroup` is True if all consumers ran in a cgroup. `failed` is the reason of a failure.
     """
 
     load: Load
     version: str
     octets: float = 0.0
-    """Of the values, a record."""
+    """Bytes of the values per record."""
     raw: list[float] = field(default_factory=list)
     raw_cpu: list[float] = field(default_factory=list)
     total: list[float] = field(default_factory=list)
@@ -79,16 +80,16 @@ class Outcome:
 
     @property
     def decoding(self) -> float:
-        """What is left without the way itself: the median of the differences within rounds."""
+        """Time without the transport: the median of the differences within rounds."""
         return statistics.median(total - raw for total, raw in zip(self.total, self.raw, strict=True))
 
     @property
     def per_second(self) -> float:
-        """Records."""
+        """Records per second."""
         return 1e9 / statistics.median(self.total)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result for JSON."""
         plain = {key: value for key, value in vars(self).items() if key != "load"}
         found = {**self.load.to_dict(), "records_in_a_message": self.load.a_pack, **plain}
         if self.failed is None:
@@ -97,7 +98,7 @@ class Outcome:
 
 
 def run(plan: Plan, show: Show) -> list[Outcome]:
-    """All packings, one after the other. Raises Failed where the broker does not do its part."""
+    """Run all packings, one after the other. Raises Failed if the broker fails."""
     outcomes: list[Outcome] = []
     for packed in plan.packings:
         outcomes += run_packing(plan, packed, show)
@@ -105,8 +106,10 @@ def run(plan: Plan, show: Show) -> list[Outcome]:
 
 
 def run_packing(plan: Plan, packed: bool, show: Show) -> list[Outcome]:
-    """Each format has a topic, and every round drains all of them, without decoding and with it; every other
-    round in the opposite order.
+    """Run all formats with one packing.
+
+    Each format has a topic. Each round reads all topics, without and with decoding. Every other round runs in
+    the opposite order.
     """
     loads = [Load(plan.family, form.name, plan.messages, packed) for form in plan.formats]
     outcomes = [Outcome(load, form.version()) for load, form in zip(loads, plan.formats, strict=True)]
@@ -125,14 +128,12 @@ def run_packing(plan: Plan, packed: bool, show: Show) -> list[Outcome]:
 
 
 def describe(load: Load) -> str:
-    return f"{load.format}, {'packed' if load.packed else 'one a message'}"
+    return f"{load.format}, {'packed' if load.packed else 'one per message'}"
 
 
 def drain(plan: Plan, outcome: Outcome, topic: str, decode: bool, show: Show) -> None:
-    """Once, by a consumer of its own, in a cgroup of its own where one can be made. A format that has failed
-    is left alone.
-    """
-    show(f"{describe(outcome.load)}: draining{'' if decode else ' without decoding'}")
+    """Read a topic once, with a new consumer in a new cgroup if possible. Skip a format that has failed."""
+    show(f"{describe(outcome.load)}: reading{'' if decode else ' without decoding'}")
     if outcome.failed is not None:
         return
     given = {"servers": plan.servers, "topic": topic, "load": outcome.load.to_dict(), "memory": plan.memory}
@@ -150,7 +151,7 @@ def drain(plan: Plan, outcome: Outcome, topic: str, decode: bool, show: Show) ->
 
 
 def measure_decoding(plan: Plan, packed: bool, outcomes: Sequence[Outcome], show: Show) -> None:
-    """The microbenchmark: the same formats, in memory, by turns."""
+    """Measure decoding in memory with the same formats, in turn."""
     timings = measure(FAMILIES[plan.family], "decode", MICRO_BATCH if packed else 1, plan.formats)
     for outcome in outcomes:
         outcome.micro = list(timings[outcome.load.format].samples)
@@ -158,15 +159,16 @@ def measure_decoding(plan: Plan, packed: bool, outcomes: Sequence[Outcome], show
 
 
 def start(name: str, given: dict[str, Any], group: Group | None = None) -> dict[str, Any]:
-    """What a process of its own says, in that group. Raises Failed with what it says of its failure, or with
-    the kernel's reason.
+    """Run a process in the group and return its result.
+
+    Raises Failed with its error message, or with the reason if the kernel killed it.
     """
     command = [sys.executable, "-m", f"benchmarks.pipeline.{name}", json.dumps(given)]
     done = subprocess.run(
         group.enclose(command) if group else command, cwd=ROOT, capture_output=True, text=True
     )
     if group and done.returncode == -signal.SIGKILL and group.has_killed():
-        raise Failed(f"the kernel ended it: more than {group.limit / 2**20:.0f} MiB in its cgroup")
+        raise Failed(f"the kernel killed it: more than {group.limit / 2**20:.0f} MiB in its cgroup")
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         raise Failed(lines[-1] if lines else f"the {name} ended with status {done.returncode}")
@@ -179,7 +181,10 @@ def start(name: str, given: dict[str, Any], group: Group | None = None) -> dict[
 
 @contextmanager
 def make_topics(servers: str, count: int) -> Iterator[list[str]]:
-    """New topics of one partition that keep everything, until the end of the block. Raises Failed."""
+    """Provide new topics of one partition with unlimited retention, and delete them after the block.
+
+    Raises Failed.
+    """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

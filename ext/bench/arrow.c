@@ -18,10 +18,15 @@ static file generate(fb_generator_protocol protocol) {
     fb_memory memory = fb_memory_system(0);
     fb_generator *generator;
     file f = {must(malloc(4096 * ROWS)), 0};
-    fb_generator_options options = {.protocol = protocol, .flows = ROWS, .seed = 1, .exporters = 4, .sampling_rate = 1000,
+    fb_generator_options options = {.protocol = protocol,
+                                    .flows = ROWS,
+                                    .seed = 1,
+                                    .exporters = 4,
+                                    .sampling_rate = 1000,
                                     .start = UINT64_C(1735689600000000000)};
     if (fb_generator_new(&memory, &options, &generator) != FB_OK) fail("no generator");
-    if (fb_generator_next(generator, f.data, 4096 * ROWS, &f.size) == FB_NO_SPACE) fail("flows need more room");
+    if (fb_generator_next(generator, f.data, 4096 * ROWS, &f.size) == FB_NO_SPACE)
+        fail("flows need more room");
     fb_generator_free(generator);
     return f;
 }
@@ -34,7 +39,8 @@ static fb_batch *decode(const fb_plan *plan, fb_generator_protocol protocol) {
     fb_position position = {0};
     file capture = generate(protocol);
     datagrams all = read_datagrams(&capture);
-    if (fb_decoder_new(&decoder, plan, (fb_decoder_options){0}, &memory) != FB_OK || fb_columns_new(&columns, plan, &memory) != FB_OK ||
+    if (fb_decoder_new(&decoder, plan, (fb_decoder_options){0}, &memory) != FB_OK ||
+        fb_columns_new(&columns, plan, &memory) != FB_OK ||
         fb_batch_new(&batch, plan, ROWS, memory) != FB_OK)
         fail("no memory");
     fb_columns_set_batch(&columns, batch);
@@ -63,7 +69,7 @@ typedef struct {
     fb_arrow_encoder encoder;
     const struct ArrowArray *array;
     uint8_t *output;
-    uint64_t octets;
+    uint64_t bytes;
 } machine_of_rows;
 
 static void encode(void *context, const datagrams *none) {
@@ -71,27 +77,31 @@ static void encode(void *context, const datagrams *none) {
     size_t position = 0;
     fb_status status;
     (void)none;
-    m->octets = 0;
+    m->bytes = 0;
     do {
         fb_row_set_output(&m->encoder.row, m->output, OUTPUT, 0);
         status = fb_arrow_encode(&m->encoder, m->array, &position);
-        m->octets += fb_row_size(&m->encoder.row);
+        m->bytes += fb_row_size(&m->encoder.row);
     } while (status == FB_NO_SPACE);
     if (status != FB_OK) fail(fb_arrow_reason_text(m->encoder.fault.reason));
 }
 
-static void measure(const char *name, const fb_plan *plan, const batch_view *view, fb_processor processor, unsigned repetitions) {
+static void measure(const char *name, const fb_plan *plan, const batch_view *view,
+                    fb_processor processor, unsigned repetitions) {
     fb_arrow_binding *bindings = must(calloc(view->count + 1, sizeof *bindings));
     double *times = must(calloc(repetitions, sizeof *times)), rows = (double)view->array.length;
     machine_of_rows m = {.array = &view->array, .output = must(malloc(OUTPUT))};
     fb_memory memory = fb_memory_system(0);
     for (size_t i = 0; i < view->count; i++)
-        bindings[i].column = plan->columns[i].flags & FB_COLUMN_ENABLED ? (uint16_t)i : FB_NO_COLUMN;
-    if (fb_arrow_encoder_new(&m.encoder, plan, &view->schema, bindings, processor, &memory) != FB_OK) fail("no encoder");
+        bindings[i].column =
+            plan->columns[i].flags & FB_COLUMN_ENABLED ? (uint16_t)i : FB_NO_COLUMN;
+    if (fb_arrow_encoder_new(&m.encoder, plan, &view->schema, bindings, processor, &memory) !=
+        FB_OK)
+        fail("no encoder");
     for (unsigned i = 0; i < repetitions; i++) times[i] = time_passes(encode, &m, NULL) / rows;
     spread result = spread_of(times, repetitions);
-    printf("%-20s %9d %8.1f %8.1f%8.1f %9.1f\n", name, (int)processor, result.median, result.least, result.greatest,
-           (double)m.octets / rows);
+    printf("%-20s %9d %8.1f %8.1f%8.1f %9.1f\n", name, (int)processor, result.median, result.least,
+           result.greatest, (double)m.bytes / rows);
     fb_arrow_encoder_free(&m.encoder);
     free(m.output);
     free(times);
@@ -110,13 +120,15 @@ int main(int argc, char **argv) {
     unsigned repetitions = counted ? (unsigned)strtoul(argv[2], NULL, 10) : 15;
     if ((argc != 2 && !counted) || !repetitions) fail("usage: run_arrow [--repetitions N] PLAN");
     read_plan(&plan, argv[argc - 1], &memory);
-    printf("%-20s %9s %8s %16s %9s\n", "columns of", "processor", "ns a row", "least, greatest", "octets");
+    printf("%-20s %9s %8s %16s %9s\n", "columns of", "processor", "ns a row", "least, greatest",
+           "octets");
     for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++) {
         fb_batch *batch = decode(plan.plan, (fb_generator_protocol)protocol);
         batch_view view;
         batch_view_open(&view, plan.plan, batch);
         use_names(&view, plan.plan);
-        for (fb_processor processor = FB_PROCESSOR_ANY; processor <= fb_processor_find(); processor++)
+        for (fb_processor processor = FB_PROCESSOR_ANY; processor <= fb_processor_find();
+             processor++)
             measure(names[protocol], plan.plan, &view, processor, repetitions);
         batch_view_close(&view);
         fb_batch_free(batch);

@@ -16,7 +16,11 @@ static file generate(fb_generator_protocol protocol) {
     fb_memory memory = fb_memory_system(0);
     fb_generator *generator;
     file f = {NULL, 0};
-    fb_generator_options options = {.protocol = protocol, .flows = GENERATED_FLOWS, .seed = 1, .exporters = 4, .sampling_rate = 1000,
+    fb_generator_options options = {.protocol = protocol,
+                                    .flows = GENERATED_FLOWS,
+                                    .seed = 1,
+                                    .exporters = 4,
+                                    .sampling_rate = 1000,
                                     .start = UINT64_C(1735689600000000000)};
     fb_status status = fb_generator_new(&memory, &options, &generator);
     while (status == FB_OK) {
@@ -32,13 +36,15 @@ static file generate(fb_generator_protocol protocol) {
 /* Measuring ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    uint64_t flows, datagrams;    /* of the working set */
-    spread nanoseconds;           /* per flow */
-    double octets_in, octets_out; /* per flow */
+    uint64_t flows, datagrams;   /* of the working set */
+    spread nanoseconds;          /* per flow */
+    double octets_in, bytes_out; /* per flow */
     uint64_t allocations;
 } result;
 
-static void run_machine(void *m, const datagrams *set) { machine_decode(m, set); }
+static void run_machine(void *m, const datagrams *set) {
+    machine_decode(m, set);
+}
 
 /* Time a pass `repetitions` times, in nanoseconds. */
 static spread time_machine(machine *m, const datagrams *set, unsigned repetitions, double flows) {
@@ -57,13 +63,13 @@ static result measure(const fb_plan *plan, const datagrams *all, unsigned repeti
     machine_new(&m, plan, fb_row_decode, (fb_decoder_options){.processor = run_processor});
     datagrams set = machine_learn(&m, all, WORKING_SET);
     uint64_t flows = m.row.count;
-    m.octets_out = 0;
+    m.bytes_out = 0;
     machine_decode(&m, &set);
     result r = {.flows = m.row.count - flows, .datagrams = set.count};
     if (r.flows) {
         double n = (double)r.flows;
-        r.octets_in = (double)set.octets / n;
-        r.octets_out = (double)m.octets_out / n;
+        r.octets_in = (double)set.bytes / n;
+        r.bytes_out = (double)m.bytes_out / n;
         m.allocated = (allocations){0};
         r.nanoseconds = time_machine(&m, &set, repetitions, n);
         r.allocations = m.allocated.calls;
@@ -76,24 +82,28 @@ static result measure(const fb_plan *plan, const datagrams *all, unsigned repeti
 /* Results ------------------------------------------------------------------------------------ */
 
 static void print_heading(void) {
-    printf("%-36s %9s %8s %16s %9s %7s %7s %6s\n", "", "flows in", "ns per", "least and", "million", "octets", "octets", "allo-");
-    printf("%-36s %9s %8s %16s %9s %7s %7s %6s\n", "capture", "the set", "flow", "greatest", "flows/s", "in", "out", "cations");
+    printf("%-36s %9s %8s %16s %9s %7s %7s %6s\n", "", "flows in", "ns per", "least and", "million",
+           "octets", "octets", "allo-");
+    printf("%-36s %9s %8s %16s %9s %7s %7s %6s\n", "capture", "the set", "flow", "greatest",
+           "flows/s", "in", "out", "cations");
 }
 
 static void print_result(const char *name, const result *r) {
-    if (!r->flows)
-        printf("%-36s no data by itself\n", name);
+    if (!r->flows) printf("%-36s no data by itself\n", name);
     else
-        printf("%-36s %9llu %8.1f %8.1f%8.1f %9.1f %7.1f %7.1f %6llu\n", name, (unsigned long long)r->flows,
-               r->nanoseconds.median, r->nanoseconds.least, r->nanoseconds.greatest, 1e3 / r->nanoseconds.median, r->octets_in,
-               r->octets_out, (unsigned long long)r->allocations);
+        printf("%-36s %9llu %8.1f %8.1f%8.1f %9.1f %7.1f %7.1f %6llu\n", name,
+               (unsigned long long)r->flows, r->nanoseconds.median, r->nanoseconds.least,
+               r->nanoseconds.greatest, 1e3 / r->nanoseconds.median, r->octets_in, r->bytes_out,
+               (unsigned long long)r->allocations);
 }
 
 static void print_json(const char *name, const result *r) {
-    printf("{\"capture\": \"%s\", \"flows\": %llu, \"datagrams\": %llu, \"ns_per_flow\": %.2f, \"least\": %.2f, \"greatest\": %.2f, "
+    printf("{\"capture\": \"%s\", \"flows\": %llu, \"datagrams\": %llu, \"ns_per_flow\": %.2f, "
+           "\"least\": %.2f, \"greatest\": %.2f, "
            "\"octets_in_per_flow\": %.1f, \"octets_out_per_flow\": %.1f, \"allocations\": %llu}\n",
-           name, (unsigned long long)r->flows, (unsigned long long)r->datagrams, r->nanoseconds.median, r->nanoseconds.least,
-           r->nanoseconds.greatest, r->octets_in, r->octets_out, (unsigned long long)r->allocations);
+           name, (unsigned long long)r->flows, (unsigned long long)r->datagrams,
+           r->nanoseconds.median, r->nanoseconds.least, r->nanoseconds.greatest, r->octets_in,
+           r->bytes_out, (unsigned long long)r->allocations);
 }
 
 typedef struct {
@@ -130,16 +140,15 @@ int main(int argc, char **argv) {
     fb_memory memory = fb_memory_system(0);
     int next = 1;
     for (; next < argc && argv[next][0] == '-'; next++) {
-        if (strcmp(argv[next], "--json") == 0)
-            run.json = true;
+        if (strcmp(argv[next], "--json") == 0) run.json = true;
         else if (strcmp(argv[next], "--processor") == 0 && next + 1 < argc)
             run_processor = (fb_processor)strtoul(argv[++next], NULL, 10);
         else if (strcmp(argv[next], "--repetitions") == 0 && next + 1 < argc)
             run.repetitions = (unsigned)strtoul(argv[++next], NULL, 10);
-        else
-            fail("usage: run_bench [--json] [--repetitions N] PLAN [CAPTURE...]");
+        else fail("usage: run_bench [--json] [--repetitions N] PLAN [CAPTURE...]");
     }
-    if (next == argc || !run.repetitions) fail("usage: run_bench [--json] [--repetitions N] PLAN [CAPTURE...]");
+    if (next == argc || !run.repetitions)
+        fail("usage: run_bench [--json] [--repetitions N] PLAN [CAPTURE...]");
     read_plan(&plan, argv[next++], &memory);
     run.plan = plan.plan;
     if (!run.json) print_heading();

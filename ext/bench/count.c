@@ -14,7 +14,7 @@
    AVX-512 is not used, because valgrind does not support it. */
 #include "bench/workload.h"
 
-enum { OCTETS = 500000 }; /* a fifth of the timed working set, because valgrind is slow */
+enum { BYTES = 500000 }; /* a fifth of the timed working set, because valgrind is slow */
 
 static const char *name_processor(fb_processor processor) {
     switch (processor) {
@@ -43,11 +43,12 @@ int main(int argc, char **argv) {
     file capture = read_file(argv[3]);
     datagrams all = read_datagrams(&capture);
     machine_new(&m, plan.plan, fb_row_decode, (fb_decoder_options){.processor = FB_PROCESSOR_BMI2});
-    datagrams set = machine_learn(&m, &all, OCTETS);
+    datagrams set = machine_learn(&m, &all, BYTES);
     uint64_t flows = m.row.count, late = count_late(m.decoder);
     for (unsigned long i = 0; i < passes; i++) machine_decode(&m, &set);
     if (count_late(m.decoder) != late) fail("datagrams of the working set came late");
-    printf("%llu %s\n", (unsigned long long)(m.row.count - flows) / passes, name_processor(m.decoder->processor));
+    printf("%llu %s\n", (unsigned long long)(m.row.count - flows) / passes,
+           name_processor(m.decoder->processor));
     machine_free(&m);
     release_datagrams(&set);
     release_datagrams(&all);

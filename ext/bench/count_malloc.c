@@ -3,7 +3,7 @@
 
    usage: LD_PRELOAD=count_malloc.so PYTHONMALLOC=malloc python …
 
-   malloc_calls and malloc_octets only grow: freed memory stays counted. A realloc counts its whole
+   malloc_calls and malloc_bytes only grow: freed memory stays counted. A realloc counts its whole
    new size, as in the counting memory of the core's benchmarks (workload.h). */
 #include <stddef.h>
 #include <stdint.h>
@@ -15,11 +15,11 @@ void *malloc(size_t size);
 void *calloc(size_t count, size_t size);
 void *realloc(void *p, size_t size);
 
-uint64_t malloc_calls, malloc_octets;
+uint64_t malloc_calls, malloc_bytes;
 
 static void count(size_t size) {
     malloc_calls++;
-    malloc_octets += size;
+    malloc_bytes += size;
 }
 
 void *malloc(size_t size) {

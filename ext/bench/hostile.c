@@ -11,9 +11,9 @@
 
 #include "tests/builders/datagrams.h"
 
-enum { SET_OCTETS = 200000, MOST = 65000, MANY = 4000, SPLITS = 100 };
+enum { SET_BYTES = 200000, MOST = 65000, MANY = 4000, SPLITS = 100 };
 
-static octets buffer;
+static byte_buffer buffer;
 static uint16_t port;
 static datagrams *built; /* destination of new datagrams */
 
@@ -35,10 +35,12 @@ static void add_datagram(void) {
     fb_datagram *datagram = &built->items[built->count++];
     uint8_t *copy = must(malloc(buffer.size));
     memcpy(copy, buffer.data, buffer.size);
-    *datagram = (fb_datagram){
-        .payload = {copy, buffer.size}, .time = 1000 * FB_SECOND, .source_port = port, .destination_port = 4739};
+    *datagram = (fb_datagram){.payload = {copy, buffer.size},
+                              .time = 1000 * FB_SECOND,
+                              .source_port = port,
+                              .destination_port = 4739};
     set_address(datagram, 0);
-    built->octets += buffer.size;
+    built->bytes += buffer.size;
 }
 
 static void begin(uint32_t domain) {
@@ -54,10 +56,8 @@ static void send(void) {
 /* Templates ---------------------------------------------------------------------------------- */
 
 static void put_kind(unsigned kind, unsigned id, unsigned size) {
-    if (kind == 2)
-        put_template(&buffer, id, FIELDS({1, size}));
-    else
-        put_options_template(&buffer, id, 1, FIELDS({149, size}));
+    if (kind == 2) put_template(&buffer, id, FIELDS({1, size}));
+    else put_options_template(&buffer, id, 1, FIELDS({149, size}));
 }
 
 /* Define MANY templates of a kind, in descending order of ids. */
@@ -85,17 +85,27 @@ static void withdraw_all(unsigned kind, unsigned definitions) {
     send();
 }
 
-static void define_options(void) { define_many(0, 3, 4); }
-static void withdraw_flows(void) { withdraw_all(2, 0); }
-static void alternate_flows(void) { withdraw_all(2, 1); }
+static void define_options(void) {
+    define_many(0, 3, 4);
+}
+static void withdraw_flows(void) {
+    withdraw_all(2, 0);
+}
+static void alternate_flows(void) {
+    withdraw_all(2, 1);
+}
 
 static void forget_flows(void) {
     define_many(0, 2, 4);
     withdraw_all(2, 0);
 }
 
-static void define_flows(void) { define_many(0, 2, 4); }
-static void alternate_options(void) { withdraw_all(3, 1); }
+static void define_flows(void) {
+    define_many(0, 2, 4);
+}
+static void alternate_options(void) {
+    withdraw_all(3, 1);
+}
 
 /* Send conflicting templates from two ports. A third port then sees no templates. */
 static void contest_flows(void) {
@@ -157,8 +167,12 @@ static void send_domains(uint32_t first, uint32_t count) {
 
 /* Create as many domains as an exporter may have. exceed_domains then uses other domains, one per
    datagram. */
-static void fill_domains(void) { send_domains(0, FB_MAX_DOMAINS); }
-static void exceed_domains(void) { send_domains(FB_MAX_DOMAINS, SPLITS); }
+static void fill_domains(void) {
+    send_domains(0, FB_MAX_DOMAINS);
+}
+static void exceed_domains(void) {
+    send_domains(FB_MAX_DOMAINS, SPLITS);
+}
 
 /* Options ------------------------------------------------------------------------------------ */
 
@@ -219,7 +233,8 @@ static void send_lists(void) {
 
 /* Scenarios ---------------------------------------------------------------------------------- */
 
-static void build_nothing(void) {}
+static void build_nothing(void) {
+}
 
 static const struct {
     const char *name;
@@ -253,7 +268,7 @@ static size_t find_scenario(const char *name) {
 /* Build the round, and decode the datagrams that prepare it. */
 static datagrams prepare(machine *m, size_t scenario, const datagrams *capture) {
     datagrams before = {0}, round = {0};
-    if (scenario == SCENARIOS) return machine_learn(m, capture, SET_OCTETS);
+    if (scenario == SCENARIOS) return machine_learn(m, capture, SET_BYTES);
     built = &before;
     scenarios[scenario].prepare();
     machine_decode(m, &before);
@@ -268,10 +283,8 @@ static void change_round(const datagrams *round, bool address) {
     changes++;
     for (size_t i = 0; i < round->count; i++) {
         uint8_t *domain = (uint8_t *)(uintptr_t)round->items[i].payload.data + 12;
-        if (address)
-            set_address(&round->items[i], changes);
-        else
-            store32(domain, fb_load32(domain) + SPLITS);
+        if (address) set_address(&round->items[i], changes);
+        else store32(domain, fb_load32(domain) + SPLITS);
     }
 }
 
@@ -296,7 +309,7 @@ int main(int argc, char **argv) {
         if (change != SAME) change_round(&round, change == NEW_ADDRESS);
         machine_decode(&m, &round);
     }
-    printf("%zu\n", round.octets);
+    printf("%zu\n", round.bytes);
     machine_free(&m);
     release_datagrams(&round);
     release_datagrams(&all);

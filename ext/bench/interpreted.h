@@ -20,7 +20,7 @@
 
 #include "core/decode/decode.h"
 
-fb_status fb_row_interpret(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
-                           fb_row *row);
+fb_status fb_row_interpret(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                           fb_position *position, fb_row *row);
 
 #endif

@@ -27,14 +27,15 @@ typedef struct {
 } lessers;
 
 static fb_cursor put_lesser(fb_context *c, fb_emitter *row, fb_cursor at, const lesser *value) {
-    if (value->field.data) return put_field(c, row, at, value->target, value->field.data, value->field.size);
-    put_uint(c, row, &at, value->target, value->number);
-    return at;
+    if (value->field.data)
+        return put_field(c, row, at, value->target, value->field.data, value->field.size);
+    return put_uint(c, row, at, value->target, value->number);
 }
 
 /* Put a value of the best rank immediately, or let a lower one wait. If the list is full, it is put
    at once. */
-static fb_cursor offer(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting, lesser value) {
+static fb_cursor offer(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting,
+                       lesser value) {
     if (!(c->plan->columns[value.target.column].flags & FB_COLUMN_ENABLED)) return at;
     if (!value.target.rank || waiting->count == MAX_WAITING) return put_lesser(c, row, at, &value);
     waiting->values[waiting->count++] = value;
@@ -52,8 +53,8 @@ static fb_cursor put_waiting(fb_context *c, fb_emitter *row, fb_cursor at, const
     return at;
 }
 
-static fb_cursor interpret_element(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting, uint64_t pen,
-                                   uint32_t id, fb_bytes field) {
+static fb_cursor interpret_element(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting,
+                                   uint64_t pen, uint32_t id, fb_bytes field) {
     size_t count;
     const fb_plan_element *elements = fb_plan_find_elements(c->plan, pen, id, &count);
     for (size_t i = 0; i < count; i++) {
@@ -65,35 +66,42 @@ static fb_cursor interpret_element(fb_context *c, fb_emitter *row, fb_cursor at,
     return at;
 }
 
-static fb_cursor interpret_derived(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting, fb_source source,
-                                   uint64_t value) {
-    FB_FOR_TARGETS(c, source, target) at = offer(c, row, at, waiting, (lesser){*target, value, {NULL, 0}});
+static fb_cursor interpret_derived(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting,
+                                   fb_source source, uint64_t value) {
+    FB_FOR_TARGETS(c, source, target)
+    at = offer(c, row, at, waiting, (lesser){*target, value, {NULL, 0}});
     return at;
 }
 
-static fb_cursor interpret_record(fb_context *c, fb_emitter *row, fb_cursor at, const fb_shape *shape,
-                                  const uint8_t *record) {
+static fb_cursor interpret_record(fb_context *c, fb_emitter *row, fb_cursor at,
+                                  const fb_compiled_template *compiled, const uint8_t *record) {
     lessers waiting;
     const uint8_t *p = record;
     waiting.count = 0;
-    for (size_t i = 0; i < shape->field_count; p += shape->fields[i++].size) {
-        fb_bytes field = {p, shape->fields[i].size};
-        at = interpret_element(c, row, at, &waiting, 0, shape->fields[i].id, field);
-        at = interpret_element(c, row, at, &waiting, FB_PEN_NETFLOW9, shape->fields[i].id, field);
+    for (size_t i = 0; i < compiled->field_count; p += compiled->fields[i++].size) {
+        fb_bytes field = {p, compiled->fields[i].size};
+        at = interpret_element(c, row, at, &waiting, 0, compiled->fields[i].id, field);
+        at =
+            interpret_element(c, row, at, &waiting, FB_PEN_NETFLOW9, compiled->fields[i].id, field);
     }
-    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_SAMPLING_RATE, fb_sampling_find(c, shape, record, NULL));
-    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_ETYPE, derive_etype(shape, record, NULL));
+    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_SAMPLING_RATE,
+                           fb_sampling_find(c, compiled, record, NULL));
+    at = interpret_derived(c, row, at, &waiting, FB_SOURCE_DERIVED_ETYPE,
+                           derive_etype(compiled, record, NULL));
     return put_waiting(c, row, at, &waiting);
 }
 
-static fb_status interpret_records(fb_context *c, fb_emitter *row, const fb_shape *shape, const uint8_t *set,
+static fb_status interpret_records(fb_context *c, fb_emitter *row,
+                                   const fb_compiled_template *compiled, const uint8_t *set,
                                    const uint8_t *end, fb_position *position) {
-    size_t size = shape->record_size, worst = c->plan->fixed_worst + size * c->plan->octet_worst;
+    size_t size = compiled->record_size,
+           max_size = c->plan->max_fixed_size + size * c->plan->max_size_per_byte;
     fb_cursor at;
-    for (const uint8_t *p = set + (position->record ? position->record : 4); (size_t)(end - p) >= size; p += size) {
+    for (const uint8_t *p = set + (position->record ? position->record : 4);
+         (size_t)(end - p) >= size; p += size) {
         position->record = (size_t)(p - set);
-        if (!FB_EMIT(begin)(row, worst, &at)) return FB_NO_SPACE;
-        FB_EMIT(finish)(row, interpret_record(c, row, at, shape, p));
+        if (!FB_EMIT(begin)(row, max_size, &at)) return FB_NO_SPACE;
+        FB_EMIT(finish)(row, interpret_record(c, row, at, compiled, p));
         c->counters->flows++;
     }
     position->record = 0;
@@ -107,9 +115,11 @@ static fb_status interpret_sets(fb_context *c, fb_emitter *row, fb_position *pos
         if (length < 4 || length > (size_t)(end - set)) return FB_OK;
         next = set + length;
         position->set = (size_t)(set - payload);
-        fb_template *template = c->domain ? fb_domain_find_template(c->domain, fb_load16(set)) : NULL;
-        if (!template || !template->shape || template->shape->options) continue;
-        if (interpret_records(c, row, template->shape, set, next, position) != FB_OK) return FB_NO_SPACE;
+        fb_template *template =
+            c->domain ? fb_domain_find_template(c->domain, fb_load16(set)) : NULL;
+        if (!template || !template->compiled || template->compiled->options) continue;
+        if (interpret_records(c, row, template->compiled, set, next, position) != FB_OK)
+            return FB_NO_SPACE;
     }
     return FB_OK;
 }
@@ -123,8 +133,10 @@ static void interpret_header(fb_context *c, fb_emitter *row, const uint8_t *head
     FB_EMIT(begin_constants)(row, &at);
     set_time(c, row, &at, FB_SOURCE_META_TIME_RECEIVED, c->datagram->time);
     set_time(c, row, &at, FB_SOURCE_META_TIME_EXPORTED, c->export_time);
-    set_ip(c, row, &at, FB_SOURCE_META_EXPORTER_ADDRESS, ipv4 ? address + 12 : address, ipv4 ? 4 : 16);
-    set_ip(c, row, &at, FB_SOURCE_META_SOURCE_ADDRESS, ipv4 ? address + 12 : address, ipv4 ? 4 : 16);
+    set_ip(c, row, &at, FB_SOURCE_META_EXPORTER_ADDRESS, ipv4 ? address + 12 : address,
+           ipv4 ? 4 : 16);
+    set_ip(c, row, &at, FB_SOURCE_META_SOURCE_ADDRESS, ipv4 ? address + 12 : address,
+           ipv4 ? 4 : 16);
     set_uint(c, row, &at, FB_SOURCE_META_SOURCE_PORT, c->datagram->source_port);
     set_uint(c, row, &at, FB_SOURCE_META_FLOW_TYPE, 3);
     set_uint(c, row, &at, FB_SOURCE_META_SEQUENCE_NUMBER, fb_load32(header + 12));
@@ -134,7 +146,8 @@ static void interpret_header(fb_context *c, fb_emitter *row, const uint8_t *head
 
 static void open_datagram(fb_context *c, fb_decoder *decoder) {
     const uint8_t *header = c->datagram->payload.data;
-    c->exporter = fb_exporters_get(&decoder->exporters, c->datagram->source, 0, c->datagram->source);
+    c->exporter =
+        fb_exporters_get(&decoder->exporters, c->datagram->source, 0, c->datagram->source);
     c->counters = &c->exporter->counters;
     c->exporter_address = c->datagram->source;
     c->export_time = fb_load32(header + 8) * FB_SECOND;
@@ -143,23 +156,26 @@ static void open_datagram(fb_context *c, fb_decoder *decoder) {
     fb_context_need_domain(c, 9, fb_load32(header + 16));
 }
 
-static fb_status interpret_datagram(fb_context *c, fb_decoder *decoder, fb_emitter *row, fb_position *position) {
+static fb_status interpret_datagram(fb_context *c, fb_decoder *decoder, fb_emitter *row,
+                                    fb_position *position) {
     const uint8_t *header = c->datagram->payload.data;
-    if (fb_payload_sniff(c->datagram->payload) != 9 || c->datagram->payload.size < HEADER) return FB_OK;
+    if (fb_payload_sniff(c->datagram->payload) != 9 || c->datagram->payload.size < HEADER)
+        return FB_OK;
     open_datagram(c, decoder);
     if (!position->set) {
         c->counters->datagrams++;
-        c->counters->octets += c->datagram->payload.size;
+        c->counters->bytes += c->datagram->payload.size;
         interpret_header(c, row, header);
         position->set = HEADER;
     }
     if (interpret_sets(c, row, position) != FB_OK) return FB_NO_SPACE;
-    fb_context_check_sequence(c, FB_SEQUENCE_PACKETS, fb_load32(header + 12), c->uptime, (fb_sequence_content){.units = 1});
+    fb_context_check_sequence(c, FB_SEQUENCE_PACKETS, fb_load32(header + 12), c->uptime,
+                              (fb_sequence_content){.units = 1});
     return FB_OK;
 }
 
-fb_status FB_EMIT(interpret)(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
-                             fb_emitter *row) {
+fb_status FB_EMIT(interpret)(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                             fb_position *position, fb_emitter *row) {
     while (position->datagram < count) {
         fb_context c = {
             .plan = decoder->plan,

@@ -6,7 +6,7 @@
 #include "bench/null_row.h"
 
 #define FB_EMITTER null_row
-#define FB_ENTRY null_row_decode_bmi2
+#define FB_ENTRY   null_row_decode_bmi2
 #include "core/decode/decode.tmpl.h"
 #else
 typedef int fb_nothing; /* ISO C forbids an empty file */

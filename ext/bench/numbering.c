@@ -35,7 +35,8 @@ static uint64_t hash(const numbering_key *key) {
 
 static numbering_place *find(numbering_place *places, size_t capacity, const numbering_key *key) {
     size_t i = hash(key) & (capacity - 1);
-    while (places[i].taken && memcmp(&places[i].key, key, sizeof *key) != 0) i = (i + 1) & (capacity - 1);
+    while (places[i].taken && memcmp(&places[i].key, key, sizeof *key) != 0)
+        i = (i + 1) & (capacity - 1);
     return &places[i];
 }
 
@@ -58,11 +59,13 @@ void numberings_free(numberings *all) {
 
 /* Overwrite the number at p, which is the first one of a new sequence. The datagram or sample
    counts for `units`. */
-static void write_next(numberings *all, const numbering_key *key, const uint8_t *p, uint32_t units, uint32_t leaps) {
+static void write_next(numberings *all, const numbering_key *key, const uint8_t *p, uint32_t units,
+                       uint32_t leaps) {
     if (2 * all->count >= all->capacity) grow(all);
     numbering_place *place = find(all->places, all->capacity, key);
     if (!place->taken) {
-        *place = (numbering_place){.key = *key, .next = fb_load32(p), .leaps = leaps, .taken = true};
+        *place =
+            (numbering_place){.key = *key, .next = fb_load32(p), .leaps = leaps, .taken = true};
         all->count++;
     }
     if (place->leaps) {
@@ -74,7 +77,8 @@ static void write_next(numberings *all, const numbering_key *key, const uint8_t 
     place->next += units;
 }
 
-static void write_header(numberings *all, const numbering_key *key, const uint8_t *p, uint32_t units) {
+static void write_header(numberings *all, const numbering_key *key, const uint8_t *p,
+                         uint32_t units) {
     write_next(all, key, p, units, 2);
 }
 
@@ -97,13 +101,15 @@ static void number_sflow(numberings *all, numbering_key key, fb_bytes payload) {
     fb_bytes agent, sample;
     if (!fb_xdr_read_address(&xdr, &agent) || !fb_xdr_read_word(&xdr, &key.domain)) return;
     if (agent.size && !fb_is_no_address(agent.data, agent.size)) {
-        key = (numbering_key){.address = {[10] = 0xff, [11] = 0xff}, .protocol = SFLOW, .domain = key.domain};
+        key = (numbering_key){
+            .address = {[10] = 0xff, [11] = 0xff}, .protocol = SFLOW, .domain = key.domain};
         memcpy(key.address + 16 - agent.size, agent.data, agent.size);
     }
     if (xdr.end - xdr.p < 12) return;
     uint32_t samples = fb_load32(xdr.p + 8); /* after sequence number and uptime */
     write_header(all, &key, xdr.p, 1);
-    for (xdr.p += 12; samples && fb_xdr_read_item(&xdr, &format, &sample); samples--) write_sample(all, key, format, sample);
+    for (xdr.p += 12; samples && fb_xdr_read_item(&xdr, &format, &sample); samples--)
+        write_sample(all, key, format, sample);
 }
 
 void number_on(numberings *all, const fb_datagram *datagram, uint32_t records) {

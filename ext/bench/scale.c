@@ -33,13 +33,15 @@ typedef struct {
 
 enum { OWN_ID = 20000, OWN_IDS = 1000 };
 
-#define ADDRESSES {8, 4, 0x0a000001, 0xffff}, {12, 4, 0xc6336401, 0xffff}
+#define ADDRESSES  {8, 4, 0x0a000001, 0xffff}, {12, 4, 0xc6336401, 0xffff}
 #define ADDRESSES6 {27, 16, 1, 0xffff}, {28, 16, 1, 0xffff}
 #define PORTS {7, 2, 1024, 0xe000}, {11, 2, 80, 400}, {4, 1, 6, 12}, {5, 1, 0, 4}, {6, 1, 16, 8}
 #define TOTALS(size) {1, size, 40, 1000000}, {2, size, 1, 1000}
-#define INTERFACES {10, 4, 1, 500}, {14, 4, 1, 500}
-#define TIMES {150, 4, SECONDS - 60, 60}, {151, 4, SECONDS - 30, 30}
-#define ROUTES {15, 4, 0x0a010001, 0xffff}, {16, 4, 64512, 1000}, {17, 4, 64512, 1000}, {9, 1, 16, 9}, {13, 1, 16, 9}
+#define INTERFACES   {10, 4, 1, 500}, {14, 4, 1, 500}
+#define TIMES        {150, 4, SECONDS - 60, 60}, {151, 4, SECONDS - 30, 30}
+#define ROUTES \
+    {15, 4, 0x0a010001, 0xffff}, {16, 4, 64512, 1000}, {17, 4, 64512, 1000}, {9, 1, 16, 9}, \
+        {13, 1, 16, 9}
 #define OWN {OWN_ID, 2, 0, 0xffff}, {OWN_ID + OWN_IDS, 2, 0, 0xffff}
 
 static const made_field templates[TEMPLATES][24] = {
@@ -71,20 +73,20 @@ static uint32_t draw(uint32_t below) {
     return (uint32_t)((random_state >> 32) * below >> 32);
 }
 
-static void begin(octets *d, unsigned version, uint32_t sequence) {
+static void begin(byte_buffer *d, unsigned version, uint32_t sequence) {
     if (version == 9)
-        netflow9_begin(d, (netflow9_header){.uptime = UPTIME, .seconds = SECONDS, .sequence = sequence});
-    else
-        ipfix_begin(d, (ipfix_header){.seconds = SECONDS, .sequence = sequence});
+        netflow9_begin(
+            d, (netflow9_header){.uptime = UPTIME, .seconds = SECONDS, .sequence = sequence});
+    else ipfix_begin(d, (ipfix_header){.seconds = SECONDS, .sequence = sequence});
 }
 
-static void end(octets *d, unsigned version) {
+static void end(byte_buffer *d, unsigned version) {
     if (version == 10) ipfix_end(d);
 }
 
 /* Write the four templates of an exporter. `own`: its number if its templates are its own,
    otherwise 0. */
-static void put_templates(octets *d, unsigned version, uint32_t own) {
+static void put_templates(byte_buffer *d, unsigned version, uint32_t own) {
     begin(d, version, 0);
     size_t set = set_begin(d, version == 9 ? 0 : 2);
     for (unsigned t = 0; t < TEMPLATES; t++) {
@@ -101,16 +103,18 @@ static void put_templates(octets *d, unsigned version, uint32_t own) {
     end(d, version);
 }
 
-static void put_value(octets *d, const made_field *field) {
+static void put_value(byte_buffer *d, const made_field *field) {
     for (size_t i = field->size; i > 4; i--) put8(d, 0);
     uint32_t value = field->least + draw(field->spread);
-    for (size_t i = field->size < 4 ? field->size : 4; i > 0; i--) put8(d, value >> 8 * (i - 1) & 0xff);
+    for (size_t i = field->size < 4 ? field->size : 4; i > 0; i--)
+        put8(d, value >> 8 * (i - 1) & 0xff);
 }
 
 /* Write as many records as fit, and padding. Returns their number. */
-static size_t put_data(octets *d, unsigned version, unsigned t) {
+static size_t put_data(byte_buffer *d, unsigned version, unsigned t) {
     begin(d, version, 0);
-    size_t set = set_begin(d, FIRST_ID + t), count = (DATAGRAM - d->size) / record_size(templates[t]);
+    size_t set = set_begin(d, FIRST_ID + t),
+           count = (DATAGRAM - d->size) / record_size(templates[t]);
     for (size_t i = 0; i < count; i++)
         for (const made_field *field = templates[t]; field->id; field++) put_value(d, field);
     put_repeated(d, 0, DATAGRAM - d->size);
@@ -129,14 +133,15 @@ typedef struct {
 } traffic;
 
 static void set_source(fb_datagram *datagram, uint32_t number) {
-    uint8_t address[16] = {[10] = 0xff, 0xff, 10, (uint8_t)(number >> 16), (uint8_t)(number >> 8), (uint8_t)number};
+    uint8_t address[16] = {
+        [10] = 0xff, 0xff, 10, (uint8_t)(number >> 16), (uint8_t)(number >> 8), (uint8_t)number};
     memcpy(datagram->source, address, 16);
     datagram->source_port = 2055;
     datagram->time = SECONDS * UINT64_C(1000000000);
 }
 
 static void make_traffic(traffic *t, unsigned version) {
-    static octets d;
+    static byte_buffer d;
     t->version = version;
     for (unsigned i = 0; i < BUFFERS; i++) {
         t->records[i % TEMPLATES] = (uint32_t)put_data(&d, version, i % TEMPLATES);
@@ -153,8 +158,8 @@ typedef struct {
     uint32_t *order;     /* a permutation of the exporters */
     uint32_t *sequences; /* the next number of each */
     uint32_t next;       /* index in `order` */
-    size_t octets;       /* bytes of memory of all exporters */
-    size_t shapes;
+    size_t bytes;        /* bytes of memory of all exporters */
+    size_t compiled_templates;
     double *times; /* of each repetition, ns per datagram */
 } population;
 
@@ -169,9 +174,9 @@ static void shuffle(uint32_t *numbers, uint32_t count) {
 
 /* NetFlow v9 counts the datagram, IPFIX the records before it. */
 static void teach(population *p, unsigned version, bool own) {
-    static octets d;
+    static byte_buffer d;
     machine *m = &p->machine;
-    size_t octets_before = m->memory.used, shapes_before = m->decoder->shapes.count;
+    size_t bytes_before = m->memory.used, compiled_before = m->decoder->compiled_templates.count;
     for (uint32_t i = 0; i < p->count; i++) {
         put_templates(&d, version, own ? i : 0);
         fb_datagram datagram = {.payload = {d.data, d.size}};
@@ -179,12 +184,12 @@ static void teach(population *p, unsigned version, bool own) {
         machine_decode(m, &(datagrams){.items = &datagram, .count = 1});
         p->sequences[i] = version == 9 ? 1 : 0;
     }
-    p->octets = m->memory.used - octets_before;
-    p->shapes = m->decoder->shapes.count - shapes_before;
+    p->bytes = m->memory.used - bytes_before;
+    p->compiled_templates = m->decoder->compiled_templates.count - compiled_before;
 }
 
-static void population_new(population *p, const fb_plan *plan, uint32_t count, unsigned version, bool own,
-                           unsigned repetitions) {
+static void population_new(population *p, const fb_plan *plan, uint32_t count, unsigned version,
+                           bool own, unsigned repetitions) {
     *p = (population){.count = count,
                       .order = must(calloc(count, sizeof *p->order)),
                       .sequences = must(calloc(count, sizeof *p->sequences)),
@@ -206,7 +211,7 @@ static void address(population *p, traffic *t) {
     for (unsigned i = 0; i < BUFFERS; i++) {
         uint32_t number = p->order[p->next++ % p->count], sequence = p->sequences[number];
         uint8_t *at = t->payloads[i] + (t->version == 9 ? 12 : 8);
-        for (int octet = 0; octet < 4; octet++) at[octet] = (uint8_t)(sequence >> (24 - 8 * octet));
+        for (int byte = 0; byte < 4; byte++) at[byte] = (uint8_t)(sequence >> (24 - 8 * byte));
         p->sequences[number] += t->version == 9 ? 1 : t->records[i % TEMPLATES];
         set_source(&t->items[i], number);
     }
@@ -216,7 +221,8 @@ static void address(population *p, traffic *t) {
 static double time_pass(machine *m, traffic *t, size_t batch) {
     double begin = cpu_seconds();
     for (size_t i = 0; i < BUFFERS; i += batch)
-        machine_decode(m, &(datagrams){.items = &t->items[i], .count = batch < BUFFERS - i ? batch : BUFFERS - i});
+        machine_decode(m, &(datagrams){.items = &t->items[i],
+                                       .count = batch < BUFFERS - i ? batch : BUFFERS - i});
     return cpu_seconds() - begin;
 }
 
@@ -255,35 +261,43 @@ typedef struct {
 
 static void print(const run *run, const char *name, population *p, double flows, double one) {
     spread time = spread_of(p->times, run->repetitions);
-    double octets = (double)p->octets / p->count;
+    double bytes = (double)p->bytes / p->count;
     if (run->json)
-        printf("{\"workload\": \"%s\", \"exporters\": %u, \"ns_per_datagram\": %.1f, \"least\": %.1f, \"greatest\": %.1f, "
-               "\"ns_per_flow\": %.2f, \"ratio\": %.3f, \"octets_per_exporter\": %.0f, \"shapes\": %zu}\n",
-               name, p->count, time.median, time.least, time.greatest, time.median / flows, time.median / one, octets, p->shapes);
+        printf("{\"workload\": \"%s\", \"exporters\": %u, \"ns_per_datagram\": %.1f, \"least\": "
+               "%.1f, \"greatest\": %.1f, "
+               "\"ns_per_flow\": %.2f, \"ratio\": %.3f, \"octets_per_exporter\": %.0f, \"shapes\": "
+               "%zu}\n",
+               name, p->count, time.median, time.least, time.greatest, time.median / flows,
+               time.median / one, bytes, p->compiled_templates);
     else
-        printf("%-26s %9u %10.1f %10.1f %10.1f %9.2f %7.3f %10.0f %8zu\n", name, p->count, time.median, time.least,
-               time.greatest, time.median / flows, time.median / one, octets, p->shapes);
+        printf("%-26s %9u %10.1f %10.1f %10.1f %9.2f %7.3f %10.0f %8zu\n", name, p->count,
+               time.median, time.least, time.greatest, time.median / flows, time.median / one,
+               bytes, p->compiled_templates);
 }
 
 static void bench(const run *run, traffic *t, unsigned version, bool own) {
     static population populations[COUNTS];
     double flows = 0, one = 0;
     char name[40];
-    snprintf(name, sizeof name, "%s, %s", version == 9 ? "netflow9" : "ipfix", own ? "each its own" : "the same");
+    snprintf(name, sizeof name, "%s, %s", version == 9 ? "netflow9" : "ipfix",
+             own ? "each its own" : "the same");
     make_traffic(t, version);
     for (unsigned i = 0; i < TEMPLATES; i++) flows += (double)t->records[i] / TEMPLATES;
     for (unsigned i = 0; i < COUNTS; i++) {
-        population_new(&populations[i], run->plan, exporter_counts[i], version, own, run->repetitions);
+        population_new(&populations[i], run->plan, exporter_counts[i], version, own,
+                       run->repetitions);
         repeat(&populations[i], t, run->batch);
         populations[i].machine.allocated = (allocations){0};
     }
     for (unsigned r = 0; r < run->repetitions; r++)
-        for (unsigned i = 0; i < COUNTS; i++) populations[i].times[r] = repeat(&populations[i], t, run->batch);
+        for (unsigned i = 0; i < COUNTS; i++)
+            populations[i].times[r] = repeat(&populations[i], t, run->batch);
     for (unsigned i = 0; i < COUNTS; i++) {
         if (i == 0) one = spread_of(populations[i].times, run->repetitions).median;
         print(run, name, &populations[i], flows, one);
         check_counters(&populations[i]);
-        if (populations[i].machine.allocated.calls) fail("memory was allocated while flows were decoded");
+        if (populations[i].machine.allocated.calls)
+            fail("memory was allocated while flows were decoded");
         population_free(&populations[i]);
     }
 }
@@ -302,24 +316,23 @@ int main(int argc, char **argv) {
     fb_memory memory = fb_memory_system(0);
     int next = 1;
     for (; next < argc && argv[next][0] == '-'; next++) {
-        if (strcmp(argv[next], "--json") == 0)
-            run.json = true;
+        if (strcmp(argv[next], "--json") == 0) run.json = true;
         else if (strcmp(argv[next], "--repetitions") == 0 && next + 1 < argc)
             run.repetitions = (unsigned)read_number(argv[++next]);
         else if (strcmp(argv[next], "--batch") == 0 && next + 1 < argc)
             run.batch = read_number(argv[++next]);
-        else
-            fail(usage);
+        else fail(usage);
     }
     if (next + 1 != argc) fail(usage);
     read_plan(&plan, argv[next], &memory);
     run.plan = plan.plan;
     traffic.payloads = must(malloc(BUFFERS * sizeof *traffic.payloads));
     if (!run.json)
-        printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "", "", "ns per", "", "", "ns per", "", "octets per", "");
+        printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "", "", "ns per", "", "", "ns per",
+               "", "octets per", "");
     if (!run.json)
-        printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "templates", "exporters", "datagram", "least", "greatest", "flow",
-               "ratio", "exporter", "shapes");
+        printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "templates", "exporters", "datagram",
+               "least", "greatest", "flow", "ratio", "exporter", "shapes");
     for (unsigned version = 9; version <= 10; version++)
         for (int own = 0; own < 2; own++) bench(&run, &traffic, version, own);
     free(traffic.payloads);

@@ -15,7 +15,8 @@
 
 enum { MAX_REPETITIONS = 1000 };
 
-typedef fb_status decode_nothing(fb_decoder *, const fb_datagram *, size_t, fb_position *, null_row *);
+typedef fb_status decode_nothing(fb_decoder *, const fb_datagram *, size_t, fb_position *,
+                                 null_row *);
 
 static const struct {
     const char *name;
@@ -33,7 +34,7 @@ enum { STAGES = sizeof stages / sizeof *stages };
 typedef struct {
     double times[MAX_REPETITIONS]; /* nanoseconds of a pass */
     uint64_t passes;
-    uint64_t rows, octets; /* rows made and bytes allocated in all passes */
+    uint64_t rows, bytes; /* rows made and bytes allocated in all passes */
 } side;
 
 /* A stage under test: one decoder, both emitters. */
@@ -48,20 +49,20 @@ typedef struct {
 
 static void encode_pass(void *context, const datagrams *set) {
     contestant *c = context;
-    uint64_t rows = c->machine.row.count, octets = c->machine.allocated.octets;
+    uint64_t rows = c->machine.row.count, bytes = c->machine.allocated.bytes;
     machine_decode(&c->machine, set);
     c->with.rows += c->machine.row.count - rows;
-    c->with.octets += c->machine.allocated.octets - octets;
+    c->with.bytes += c->machine.allocated.bytes - bytes;
     c->with.passes++;
 }
 
 static void skip_pass(void *context, const datagrams *set) {
     contestant *c = context;
     fb_position position = {0};
-    uint64_t rows = c->nothing.count, octets = c->machine.allocated.octets;
+    uint64_t rows = c->nothing.count, bytes = c->machine.allocated.bytes;
     c->skip(c->machine.decoder, set->items, set->count, &position, &c->nothing);
     c->without.rows += c->nothing.count - rows;
-    c->without.octets += c->machine.allocated.octets - octets;
+    c->without.bytes += c->machine.allocated.bytes - bytes;
     c->without.passes++;
 }
 
@@ -79,24 +80,27 @@ static void close_stage(contestant *c) {
     release_datagrams(&c->set);
 }
 
-static double flows_of(const side *side) { return (double)side->rows / (double)side->passes; }
+static double flows_of(const side *side) {
+    return (double)side->rows / (double)side->passes;
+}
 
 static void print_times(const char *name, double *times, unsigned repetitions, double flows) {
     spread ns = spread_of(times, repetitions);
-    printf("\"%s\": {\"flows\": %.3f, \"ns_per_flow\": %.2f, \"least\": %.2f, \"greatest\": %.2f", name, flows, ns.median / flows,
-           ns.least / flows, ns.greatest / flows);
+    printf("\"%s\": {\"flows\": %.3f, \"ns_per_flow\": %.2f, \"least\": %.2f, \"greatest\": %.2f",
+           name, flows, ns.median / flows, ns.least / flows, ns.greatest / flows);
 }
 
 static void print_side(const char *name, side *side, unsigned repetitions) {
     print_times(name, side->times, repetitions, flows_of(side));
-    printf(", \"octets_per_flow\": %.3f}, ", (double)side->octets / (double)side->rows);
+    printf(", \"octets_per_flow\": %.3f}, ", (double)side->bytes / (double)side->rows);
 }
 
 /* Print the time that encoding adds in each repetition. Both sides were timed one after the
    other. */
 static void print_difference(const contestant *c, unsigned repetitions) {
     double differences[MAX_REPETITIONS];
-    for (unsigned r = 0; r < repetitions; r++) differences[r] = c->with.times[r] - c->without.times[r];
+    for (unsigned r = 0; r < repetitions; r++)
+        differences[r] = c->with.times[r] - c->without.times[r];
     print_times("encoding", differences, repetitions, flows_of(&c->with));
     printf("}, ");
 }
@@ -114,8 +118,10 @@ static void tell(const fb_plan *plan, const datagrams *all, unsigned repetitions
     for (size_t i = 0; i < STAGES; i++) open_stage(&contestants[i], i, plan, all);
     for (unsigned r = 0; r < repetitions; r++)
         for (size_t i = 0; i < STAGES; i++) {
-            contestants[i].with.times[r] = time_passes(encode_pass, &contestants[i], &contestants[i].set);
-            contestants[i].without.times[r] = time_passes(skip_pass, &contestants[i], &contestants[i].set);
+            contestants[i].with.times[r] =
+                time_passes(encode_pass, &contestants[i], &contestants[i].set);
+            contestants[i].without.times[r] =
+                time_passes(skip_pass, &contestants[i], &contestants[i].set);
         }
     for (size_t i = 0; i < STAGES; i++) {
         print_stage(i, &contestants[i], repetitions);
@@ -139,23 +145,20 @@ static void write_messages(const char *stage, const fb_plan *plan, const datagra
 int main(int argc, char **argv) {
     static named_plan plan;
     fb_memory memory = fb_memory_system(0);
-    const char *usage = "usage: run_story [--repetitions N | --messages STAGE] PLAN CAPTURE", *stage = NULL;
+    const char *usage = "usage: run_story [--repetitions N | --messages STAGE] PLAN CAPTURE",
+               *stage = NULL;
     unsigned long repetitions = 15;
     if (argc != 3 && argc != 5) fail(usage);
-    if (argc == 5 && strcmp(argv[1], "--messages") == 0)
-        stage = argv[2];
+    if (argc == 5 && strcmp(argv[1], "--messages") == 0) stage = argv[2];
     else if (argc == 5 && strcmp(argv[1], "--repetitions") == 0)
         repetitions = strtoul(argv[2], NULL, 10);
-    else if (argc == 5)
-        fail(usage);
+    else if (argc == 5) fail(usage);
     if (!repetitions || repetitions > MAX_REPETITIONS) fail(usage);
     read_plan(&plan, argv[argc - 2], &memory);
     file capture = read_file(argv[argc - 1]);
     datagrams all = read_datagrams(&capture);
-    if (stage)
-        write_messages(stage, plan.plan, &all);
-    else
-        tell(plan.plan, &all, (unsigned)repetitions);
+    if (stage) write_messages(stage, plan.plan, &all);
+    else tell(plan.plan, &all, (unsigned)repetitions);
     release_datagrams(&all);
     free(capture.data);
     plan_free(&plan);

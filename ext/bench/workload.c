@@ -54,8 +54,10 @@ static void add(datagrams *all, const fb_datagram *datagram) {
     fb_datagram *item = &all->items[all->count++];
     *item = *datagram;
     item->payload.data = must(malloc(datagram->payload.size + 1));
-    if (datagram->payload.size) memcpy((uint8_t *)(uintptr_t)item->payload.data, datagram->payload.data, datagram->payload.size);
-    all->octets += datagram->payload.size;
+    if (datagram->payload.size)
+        memcpy((uint8_t *)(uintptr_t)item->payload.data, datagram->payload.data,
+               datagram->payload.size);
+    all->bytes += datagram->payload.size;
 }
 
 void release_datagrams(datagrams *all) {
@@ -70,7 +72,8 @@ datagrams read_datagrams(const file *capture) {
     fb_datagram batch[BATCH];
     size_t begin = 0, count, consumed;
     fb_status status;
-    if (fb_capture_new(&scanner, &memory, (fb_capture_options){.any_port = true}) != FB_OK) fail("no memory");
+    if (fb_capture_new(&scanner, &memory, (fb_capture_options){.any_port = true}) != FB_OK)
+        fail("no memory");
     do {
         fb_bytes rest = {capture->data + begin, capture->size - begin};
         status = fb_capture_scan(scanner, rest, true, batch, BATCH, &count, &consumed);
@@ -86,11 +89,12 @@ datagrams read_datagrams(const file *capture) {
 static void *count_resize(void *context, void *p, size_t old_size, size_t new_size) {
     allocations *allocated = context;
     allocated->calls++;
-    allocated->octets += new_size;
+    allocated->bytes += new_size;
     return fb_system_resize(NULL, p, old_size, new_size);
 }
 
-void machine_new(machine *m, const fb_plan *plan, decode_messages *decode, fb_decoder_options options) {
+void machine_new(machine *m, const fb_plan *plan, decode_messages *decode,
+                 fb_decoder_options options) {
     *m = (machine){.decode = decode, .output = must(malloc(OUTPUT)), .capacity = OUTPUT};
     m->memory = (fb_memory){count_resize, &m->allocated, 0, 0};
     if (fb_decoder_new(&m->decoder, plan, options, &m->memory) != FB_OK ||
@@ -106,8 +110,9 @@ void machine_free(machine *m) {
 
 static void empty_output(machine *m) {
     size_t size = fb_row_size(&m->row);
-    m->octets_out += size;
-    if (m->messages && fwrite(m->output, 1, size, m->messages) != size) fail("the messages cannot be written");
+    m->bytes_out += size;
+    if (m->messages && fwrite(m->output, 1, size, m->messages) != size)
+        fail("the messages cannot be written");
     fb_row_set_output(&m->row, m->output, m->capacity, 0);
 }
 
@@ -124,7 +129,9 @@ static void decode(machine *m, const fb_datagram *items, size_t count) {
     empty_output(m);
 }
 
-void machine_decode(machine *m, const datagrams *set) { decode(m, set->items, set->count); }
+void machine_decode(machine *m, const datagrams *set) {
+    decode(m, set->items, set->count);
+}
 
 static uint64_t count_templates(const fb_decoder *decoder) {
     uint64_t templates = 0;
@@ -135,12 +142,12 @@ static uint64_t count_templates(const fb_decoder *decoder) {
     return templates;
 }
 
-/* Copy all datagrams repeatedly until they fill `octets` bytes, and renumber them. `records` has
+/* Copy all datagrams repeatedly until they fill `bytes` bytes, and renumber them. `records` has
    the number of records of each. */
-static datagrams fill(const datagrams *data, const uint32_t *records, size_t octets) {
+static datagrams fill(const datagrams *data, const uint32_t *records, size_t bytes) {
     datagrams set = {0};
     numberings numbers = {0};
-    while (data->count && set.octets < octets)
+    while (data->count && set.bytes < bytes)
         for (size_t i = 0; i < data->count; i++) {
             add(&set, &data->items[i]);
             number_on(&numbers, &set.items[set.count - 1], records[i]);
@@ -149,7 +156,7 @@ static datagrams fill(const datagrams *data, const uint32_t *records, size_t oct
     return set;
 }
 
-datagrams machine_learn(machine *m, const datagrams *all, size_t octets) {
+datagrams machine_learn(machine *m, const datagrams *all, size_t bytes) {
     datagrams kept = {0};
     uint32_t *records = must(calloc(all->count + 1, sizeof *records));
     decode_messages *chosen = m->decode;
@@ -162,8 +169,8 @@ datagrams machine_learn(machine *m, const datagrams *all, size_t octets) {
         add(&kept, &all->items[i]);
     }
     m->decode = chosen;
-    if (octets) {
-        datagrams set = fill(&kept, records, octets);
+    if (bytes) {
+        datagrams set = fill(&kept, records, bytes);
         release_datagrams(&kept);
         kept = set;
     }

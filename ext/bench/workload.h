@@ -30,7 +30,7 @@ void read_plan(named_plan *plan, const char *path, fb_memory *memory);
 /* Datagrams that own their payloads. */
 typedef struct {
     fb_datagram *items;
-    size_t count, capacity, octets;
+    size_t count, capacity, bytes;
 } datagrams;
 
 datagrams read_datagrams(const file *capture);
@@ -38,10 +38,11 @@ void release_datagrams(datagrams *all);
 
 /* The number of allocations and their total bytes. */
 typedef struct {
-    uint64_t calls, octets;
+    uint64_t calls, bytes;
 } allocations;
 
-typedef fb_status decode_messages(fb_decoder *, const fb_datagram *, size_t, fb_position *, fb_row *);
+typedef fb_status decode_messages(fb_decoder *, const fb_datagram *, size_t, fb_position *,
+                                  fb_row *);
 
 typedef struct {
     allocations allocated;
@@ -51,22 +52,23 @@ typedef struct {
     fb_row row;
     uint8_t *output;
     size_t capacity;
-    uint64_t octets_out;
+    uint64_t bytes_out;
     FILE *messages; /* output file of messages; NULL: none */
 } machine;
 
 /* A machine must not be moved, because its decoder points into it. */
-void machine_new(machine *m, const fb_plan *plan, decode_messages *decode, fb_decoder_options options);
+void machine_new(machine *m, const fb_plan *plan, decode_messages *decode,
+                 fb_decoder_options options);
 void machine_free(machine *m);
-/* Decode all datagrams. Messages are counted (row.count, octets_out) and discarded. */
+/* Decode all datagrams. Messages are counted (row.count, bytes_out) and discarded. */
 void machine_decode(machine *m, const datagrams *set);
 
 /* Bytes of a set that exceeds the first two caches, together with its output. */
 enum { WORKING_SET = 2500000 };
 
-/* Decode all datagrams once. The result has those with flows and without templates. `octets` 0: one
+/* Decode all datagrams once. The result has those with flows and without templates. `bytes` 0: one
    copy; otherwise renumbered copies that fill this many bytes. The caller owns it. */
-datagrams machine_learn(machine *m, const datagrams *all, size_t octets);
+datagrams machine_learn(machine *m, const datagrams *all, size_t bytes);
 
 /* Return the CPU time of the process. */
 double cpu_seconds(void);

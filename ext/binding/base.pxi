@@ -50,54 +50,54 @@ cdef str format_address(const uint8_t *address):
     return text[:fb_format_address(text, address) - text].decode("ascii")
 
 
-def format_ip(const uint8_t[::1] octets not None):
+def format_ip(const uint8_t[::1] content not None):
     """Return an address of 4 or 16 bytes as text.
 
     IPv6 is formatted as in RFC 5952; IPv4 and IPv4-mapped addresses are dotted.
     """
     cdef uint8_t address[16]
-    if octets.shape[0] != 4 and octets.shape[0] != 16:
-        raise ValueError(f"an address has 4 or 16 bytes, not {octets.shape[0]}")
-    fb_store_address(address, &octets[0], octets.shape[0])
+    if content.shape[0] != 4 and content.shape[0] != 16:
+        raise ValueError(f"an address has 4 or 16 bytes, not {content.shape[0]}")
+    fb_store_address(address, &content[0], content.shape[0])
     return format_address(address)
 
 
 cdef dict _addresses = {}  # text -> 16 bytes, of recent exporters
 # The latest of them. Datagrams of one exporter arrive in runs; comparing text is faster than hashing it.
 cdef str _latest_text = "::"
-cdef bytes _latest_octets = bytes(16)
+cdef bytes _latest_address = bytes(16)
 
 
 cdef bytes parse_address(str text):
-    global _latest_text, _latest_octets
+    global _latest_text, _latest_address
     if text != _latest_text:
-        _latest_octets = find_address(text)
+        _latest_address = find_address(text)
         _latest_text = text
-    return _latest_octets
+    return _latest_address
 
 
 cdef bytes find_address(str text):
-    cdef bytes octets = _addresses.get(text)
-    if octets is not None:
-        return octets
+    cdef bytes content = _addresses.get(text)
+    if content is not None:
+        return content
     import socket
     plain = text.partition("%")[0]
     try:
         if ":" in plain:
-            octets = socket.inet_pton(socket.AF_INET6, plain)
+            content = socket.inet_pton(socket.AF_INET6, plain)
         else:
-            octets = b"\0\0\0\0\0\0\0\0\0\0\xff\xff" + socket.inet_pton(socket.AF_INET, plain)
+            content = b"\0\0\0\0\0\0\0\0\0\0\xff\xff" + socket.inet_pton(socket.AF_INET, plain)
     except OSError:
         raise ValueError(f"{text!r} is not an IP address") from None
     if len(_addresses) >= 65536:
         _addresses.clear()
-    _addresses[text] = octets
-    return octets
+    _addresses[text] = content
+    return content
 
 
 cdef int fill_source(fb_datagram *datagram, object source) except -1:
     """Fill in the source from an address as text, or from (address, port, …) as sockets return it."""
-    cdef bytes octets
+    cdef bytes content
     cdef tuple pair
     if isinstance(source, tuple):
         pair = source
@@ -109,8 +109,8 @@ cdef int fill_source(fb_datagram *datagram, object source) except -1:
         datagram.source_port = 0
     if not isinstance(source, str):
         raise TypeError(f"source is {type(source).__name__}, not an address as str or (address, port)")
-    octets = parse_address(source)
-    memcpy(datagram.source, PyBytes_AS_STRING(octets), 16)
+    content = parse_address(source)
+    memcpy(datagram.source, PyBytes_AS_STRING(content), 16)
     return 0
 
 

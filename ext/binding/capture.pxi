@@ -46,14 +46,14 @@ cdef class Capture:
         invalidates them. Raises RuntimeError while they are decoded.
         """
         cdef Datagrams batch = Datagrams(capacity)
-        cdef const uint8_t[::1] octets = window
+        cdef const uint8_t[::1] content = window
         cdef fb_bytes input
         cdef size_t consumed = 0
         cdef fb_status status
         self.check_unused()
-        input.data = &octets[0] if octets.shape[0] else NULL
-        input.size = octets.shape[0]
-        batch.owners.append((self, octets))
+        input.data = &content[0] if content.shape[0] else NULL
+        input.size = content.shape[0]
+        batch.owners.append((self, content))
         self.busy = True
         self.scans += 1
         batch.capture = self

@@ -11,11 +11,11 @@ cdef int set_members(const fb_member **to, size_t *count, list members, list kee
         raise MemoryError
     to[0] = items
     for number, name in members:
-        octets = name.encode()
-        keep.append(octets)
+        content = name.encode()
+        keep.append(content)
         items[count[0]].number = number
-        items[count[0]].name.data = <const uint8_t *> PyBytes_AS_STRING(octets)
-        items[count[0]].name.size = PyBytes_GET_SIZE(octets)
+        items[count[0]].name.data = <const uint8_t *> PyBytes_AS_STRING(content)
+        items[count[0]].name.size = PyBytes_GET_SIZE(content)
         count[0] += 1
     return 0
 
@@ -67,9 +67,9 @@ cdef class TableType:
         return 0
 
     cdef const char *keep(self, str text) except NULL:
-        cdef bytes octets = text.encode()
-        self.texts.append(octets)
-        return PyBytes_AS_STRING(octets)
+        cdef bytes content = text.encode()
+        self.texts.append(content)
+        return PyBytes_AS_STRING(content)
 
     def __dealloc__(self):
         for i in range(self.count):
@@ -147,7 +147,7 @@ cdef enum:
     FIRST_ROWS = 256  # initial capacity of a batch
 
 # Freed blocks of batches, reused by later batches. Tables may outlive the builder that made them.
-cdef fb_spares spares
+cdef fb_block_cache block_cache
 
 
 cdef class TableBuilder:
@@ -183,7 +183,7 @@ cdef class TableBuilder:
 
     cdef int need_batch(self, size_t capacity) except -1:
         if not self.batch:
-            check(fb_batch_new(&self.batch, self.type.plan.plan, capacity, fb_memory_recycled(&spares, 0)))
+            check(fb_batch_new(&self.batch, self.type.plan.plan, capacity, fb_memory_cached(&block_cache, 0)))
         return 0
 
     cdef int make_room(self, list tables, double share) except -1:
@@ -271,11 +271,11 @@ cdef class ColumnBuilder(TableBuilder):
             self.decoder.decoder.fault.status = FB_OK
             self.decoder.decoder.expect_flows = datagrams.capture is None
             for name, value in (override or {}).items():
-                override_slots(&self.columns.slots, self.decoder.plan, name, value)
+                override_deferred(&self.columns.deferred, self.decoder.plan, name, value)
             self.run(datagrams.items, datagrams.count, tables)
             self.decoder.check_fault(datagrams.count)
         finally:
-            fb_slots_clear_overrides(&self.columns.slots)
+            fb_deferred_values_clear_overrides(&self.columns.deferred)
             self.decoder.busy = False
         return 0
 

@@ -139,7 +139,7 @@ cdef class Decoder:
 
     cdef inline void end(self, dict override) noexcept:
         if override:
-            fb_slots_clear_overrides(&self.row.slots)
+            fb_deferred_values_clear_overrides(&self.row.deferred)
         self.busy = False
 
     cdef int run(self, const fb_datagram *datagrams, size_t count) except -1:
@@ -344,7 +344,7 @@ cdef class Decoder:
     @property
     def shape_count(self):
         """Number of distinct templates compiled now. Identical templates share one compiled form."""
-        return self.decoder.shapes.count
+        return self.decoder.compiled_templates.count
 
     def read_other(self):
         """Return the counters of datagrams that belong to no exporter."""
@@ -434,28 +434,28 @@ cdef class Decoder:
             self.busy = False
 
 
-cdef bytes _exporter_octets = bytes(16)  # the latest, because datagrams of one exporter arrive in runs
+cdef bytes _exporter_address = bytes(16)  # the latest, because datagrams of one exporter arrive in runs
 cdef str _exporter_text = "::"
 
 
 cdef str exporter_of(const fb_datagram *datagram):
     """Return the address of the exporter of a datagram as text; for sFlow the address of the agent."""
-    global _exporter_octets, _exporter_text
+    global _exporter_address, _exporter_text
     cdef uint8_t address[16]
     fb_datagram_get_exporter(datagram, address)
-    if memcmp(address, PyBytes_AS_STRING(_exporter_octets), 16):
-        _exporter_octets, _exporter_text = address[:16], format_address(address)
+    if memcmp(address, PyBytes_AS_STRING(_exporter_address), 16):
+        _exporter_address, _exporter_text = address[:16], format_address(address)
     return _exporter_text
 
 
 cdef int _override_decoder(Decoder decoder, str name, object value) except -1:
-    return override_slots(&decoder.row.slots, decoder.plan, name, value)
+    return override_deferred(&decoder.row.deferred, decoder.plan, name, value)
 
 
 cdef dict _read_counters(const fb_counters *counters):
     return {
         "datagrams": counters.datagrams,
-        "bytes": counters.octets,
+        "bytes": counters.bytes,
         "flows": counters.flows,
         "options_records": counters.options_records,
         "templates": counters.templates,

@@ -118,7 +118,7 @@ def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=
     """
     cdef fb_bytes rest = _view(stream), message
     cdef fb_conversation numbers
-    cdef uint8_t octets[8]
+    cdef uint8_t content[8]
     cdef uint64_t hash
     cdef list hashes = []
     numbers.src_addr, numbers.dst_addr = src_addr, dst_addr
@@ -126,6 +126,6 @@ def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=
     while fb_stream_next(&rest, &message) == FB_OK:
         hash = fb_message_hash_conversation(message, &numbers)
         for i in range(8):
-            octets[i] = (hash >> (56 - 8 * i)) & 0xff
-        hashes.append(octets[:8])
+            content[i] = (hash >> (56 - 8 * i)) & 0xff
+        hashes.append(content[:8])
     return hashes

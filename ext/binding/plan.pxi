@@ -9,7 +9,7 @@ TYPES = {
 FLAGS = {
     "enabled": FB_COLUMN_ENABLED, "repeated": FB_COLUMN_REPEATED, "explicit": FB_COLUMN_EXPLICIT,
     "late": FB_COLUMN_LATE, "native_ip": FB_COLUMN_NATIVE_IP, "scaled": FB_COLUMN_SCALED, "rate": FB_COLUMN_RATE,
-    "one_way": FB_COLUMN_ONE_WAY, "zero": FB_COLUMN_ZERO,
+    "one_way": FB_COLUMN_ONE_DIRECTION, "zero": FB_COLUMN_ZERO,
 }
 KINDS = {fb_kind_name(<fb_kind> i).decode(): i for i in range(FB_KIND_COUNT)}
 SOURCES = {fb_source_name(<fb_source> i).decode(): i for i in range(FB_SOURCE_COUNT)}
@@ -129,7 +129,7 @@ cdef class Plan:
 
     def slotted(self):
         """Return the names of columns written at the end of their row (see ext/core/plan/plan.h)."""
-        return self._flagged(FB_COLUMN_SLOTTED)
+        return self._flagged(FB_COLUMN_DEFERRED)
 
     def unordered(self):
         """Return the names of repeated columns whose ranks are out of order.
@@ -163,17 +163,17 @@ cdef bint _is_signed(const fb_column *column) noexcept:
     return column.type == FB_TYPE_INT or column.type == FB_TYPE_SINT or column.type == FB_TYPE_DURATION
 
 
-cdef int override_slots(fb_slots *slots, Plan plan, str name, object value) except -1:
+cdef int override_deferred(fb_deferred_values *deferred, Plan plan, str name, object value) except -1:
     """Replace the value of a late column by text, a number or bytes."""
     cdef uint16_t column = <uint16_t> plan.index(name)
     cdef fb_column *c = &plan.plan.columns[column]
     cdef fb_status status
-    cdef fb_bytes octets
+    cdef fb_bytes content
     cdef bytes keep
     cdef uint64_t bits
     cdef double real
-    octets.data = NULL
-    octets.size = 0
+    content.data = NULL
+    content.size = 0
     if not c.flags & FB_COLUMN_ENABLED:
         raise ValueError(f"column {name!r} is disabled; enable it to override it")
     if not c.flags & FB_COLUMN_LATE:
@@ -181,20 +181,20 @@ cdef int override_slots(fb_slots *slots, Plan plan, str name, object value) exce
     try:
         if c.type == FB_TYPE_IP:
             keep = parse_address(value) if isinstance(value, str) else bytes(value)
-            octets.data = <const uint8_t *> PyBytes_AS_STRING(keep)
-            octets.size = PyBytes_GET_SIZE(keep)
-            if octets.size == 16 and isinstance(value, str) and keep[:12] == b"\0\0\0\0\0\0\0\0\0\0\xff\xff":
-                octets.data += 12
-                octets.size = 4
-            status = fb_slots_override(slots, column, FB_SLOT_OCTETS, 0, octets)
+            content.data = <const uint8_t *> PyBytes_AS_STRING(keep)
+            content.size = PyBytes_GET_SIZE(keep)
+            if content.size == 16 and isinstance(value, str) and keep[:12] == b"\0\0\0\0\0\0\0\0\0\0\xff\xff":
+                content.data += 12
+                content.size = 4
+            status = fb_deferred_values_override(deferred, column, FB_DEFERRED_BYTES, 0, content)
         elif c.type == FB_TYPE_FLOAT or c.type == FB_TYPE_DOUBLE:
             real = value
             memcpy(&bits, &real, 8)
-            status = fb_slots_override(slots, column, FB_SLOT_REAL, bits, octets)
+            status = fb_deferred_values_override(deferred, column, FB_DEFERRED_REAL, bits, content)
         elif _is_signed(c):
-            status = fb_slots_override(slots, column, FB_SLOT_INT, <uint64_t> <int64_t> index(value), octets)
+            status = fb_deferred_values_override(deferred, column, FB_DEFERRED_INT, <uint64_t> <int64_t> index(value), content)
         else:
-            status = fb_slots_override(slots, column, FB_SLOT_UINT, <uint64_t> index(value), octets)
+            status = fb_deferred_values_override(deferred, column, FB_DEFERRED_UINT, <uint64_t> index(value), content)
     except OverflowError:
         status = FB_BAD_ARGUMENT
     if status != FB_OK:

@@ -19,7 +19,7 @@ cdef dict read_exporter(fb_exporter *exporter):
         "address": format_address(exporter.address),
         "sub_agent": <uint32_t> exporter.agent,
         **_read_counters(&exporter.counters),
-        "waiting": {"sets": exporter.early.sets, "bytes": exporter.early.octets},
+        "waiting": {"sets": exporter.pending.sets, "bytes": exporter.pending.bytes},
         "lost": _read_lost(&lost),
         "domains": [
             read_domain(<fb_domain *> exporter.domains.entries[exporter.domains.order[i]].pointer)
@@ -85,17 +85,17 @@ cdef dict read_domain(fb_domain *domain):
         "templates": {
             domain.templates[place].id: read_template(&domain.templates[place])
             for place in [domain.template_order[i] for i in range(domain.template_count)]
-            if domain.templates[place].shape
+            if domain.templates[place].compiled
         },
     }
 
 
 cdef dict read_template(const fb_template *template):
-    cdef const fb_shape *shape = template.shape
+    cdef const fb_compiled_template *compiled = template.compiled
     return {
-        "options": bool(shape.options),
-        "scope_count": shape.scope_count,
-        "fields": [(shape.fields[i].pen, shape.fields[i].id, shape.fields[i].size) for i in range(shape.field_count)],
+        "options": bool(compiled.options),
+        "scope_count": compiled.scope_count,
+        "fields": [(compiled.fields[i].pen, compiled.fields[i].id, compiled.fields[i].size) for i in range(compiled.field_count)],
         "port": template.port,
         "time": template.time,
         "contested": bool(template.contested),
@@ -142,13 +142,13 @@ cdef tuple check_exporter(object exporter, str where):
         raise ValueError(f"{where}: address is {address!r:.40}, not text")
     where = f"{where} ({address:.40})"
     try:
-        octets = None if address == OTHERS else parse_address(address)
+        content = None if address == OTHERS else parse_address(address)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
     sub_agent = as_number(exporter.get("sub_agent", 0), 0xFFFFFFFF, f"{where}: sub_agent")
     domains = as_list(exporter.get("domains", []), f"{where}: domains")
     checked = [check_domain(domain, f"{where}, domain {i}") for i, domain in enumerate(domains)]
-    return octets, sub_agent, [domain for domain in checked if domain]
+    return content, sub_agent, [domain for domain in checked if domain]
 
 
 cdef object check_domain(object domain, str where):

@@ -38,8 +38,8 @@ def varint(uint64_t value):
         >>> varint(300).hex()
         'ac02'
     """
-    cdef uint8_t octets[FB_VARINT_MAX]
-    return PyBytes_FromStringAndSize(<char *> octets, fb_wire_put_varint(octets, value) - octets)
+    cdef uint8_t content[FB_VARINT_MAX]
+    return PyBytes_FromStringAndSize(<char *> content, fb_wire_put_varint(content, value) - content)
 
 
 def read_varint(const uint8_t[::1] data not None, Py_ssize_t offset=0):
@@ -91,16 +91,16 @@ def unzigzag(uint64_t value):
 
 def fixed32(uint32_t value):
     """Encode an unsigned integer of 32 bits as four bytes, least significant first."""
-    cdef uint8_t octets[4]
-    fb_wire_put_fixed32(octets, value)
-    return PyBytes_FromStringAndSize(<char *> octets, 4)
+    cdef uint8_t content[4]
+    fb_wire_put_fixed32(content, value)
+    return PyBytes_FromStringAndSize(<char *> content, 4)
 
 
 def fixed64(uint64_t value):
     """Encode an unsigned integer of 64 bits as eight bytes, least significant first."""
-    cdef uint8_t octets[8]
-    fb_wire_put_fixed64(octets, value)
-    return PyBytes_FromStringAndSize(<char *> octets, 8)
+    cdef uint8_t content[8]
+    fb_wire_put_fixed64(content, value)
+    return PyBytes_FromStringAndSize(<char *> content, 8)
 
 
 @cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
@@ -163,16 +163,16 @@ cdef class Row:
             ValueError: an overridden column is disabled or not late.
         """
         cdef fb_row_cursor at
-        cdef size_t worst = self.plan.plan.fixed_worst
+        cdef size_t max_size = self.plan.plan.max_fixed_size
         try:
             for name, value in override.items():
                 _override_row(self, name, value)
             for column, rank, value in self.values:
-                worst += self.plan.plan.octet_worst * (len(value) if isinstance(value, bytes) else 8)
+                max_size += self.plan.plan.max_size_per_byte * (len(value) if isinstance(value, bytes) else 8)
             fb_row_begin_constants(&self.row, &at)
             fb_row_end_constants(&self.row, at)
-            while not fb_row_begin(&self.row, worst, &at):
-                self.output.grow(fb_row_size(&self.row), worst)
+            while not fb_row_begin(&self.row, max_size, &at):
+                self.output.grow(fb_row_size(&self.row), max_size)
                 fb_row_set_output(&self.row, self.output.data, self.output.capacity, fb_row_size(&self.row))
             try:
                 for column, rank, value in self.values:
@@ -182,22 +182,22 @@ cdef class Row:
                 raise
             fb_row_finish(&self.row, at)
         finally:
-            fb_slots_clear_overrides(&self.row.slots)
+            fb_deferred_values_clear_overrides(&self.row.deferred)
             self.values.clear()
 
     cdef int _put(self, fb_row_cursor *at, uint16_t column, unsigned rank, object value) except -1:
         cdef fb_column *c = &self.plan.plan.columns[column]
         cdef fb_target target
-        cdef bytes octets
+        cdef bytes content
         target.column = column
         target.rank = <uint8_t> rank
         target.kind = 0
         if isinstance(value, bytes):
-            octets = value
+            content = value
             if c.type == FB_TYPE_IP:
-                fb_row_put_ip(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(octets), len(octets))
+                fb_row_put_ip(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content), len(content))
             else:
-                fb_row_put_octets(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(octets), len(octets))
+                fb_row_put_bytes(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content), len(content))
         elif isinstance(value, float):
             fb_row_put_real(&self.row, at, target, value)
         elif _is_signed(c):
@@ -222,9 +222,9 @@ cdef object _fit(const fb_column *column, str name, object value):
         if column.type == FB_TYPE_STRING:
             return value.encode() if isinstance(value, str) else bytes(memoryview(value))
         if column.type == FB_TYPE_BYTES or column.type == FB_TYPE_IP:
-            octets = bytes(memoryview(value))
-            if column.type == FB_TYPE_BYTES or len(octets) in (4, 16):
-                return octets
+            content = bytes(memoryview(value))
+            if column.type == FB_TYPE_BYTES or len(content) in (4, 16):
+                return content
             raise ValueError("an address has 4 or 16 bytes")
         if column.type == FB_TYPE_FLOAT or column.type == FB_TYPE_DOUBLE:
             return float(value)
@@ -237,7 +237,7 @@ cdef object _fit(const fb_column *column, str name, object value):
 
 
 cdef int _override_row(Row row, str name, object value) except -1:
-    return override_slots(&row.row.slots, row.plan, name, value)
+    return override_deferred(&row.row.deferred, row.plan, name, value)
 
 
 cdef class Buffer:

@@ -1,7 +1,7 @@
 /* Shared by the fuzz drivers. Each defines LLVMFuzzerTestOneInput, for libFuzzer and for
    standalone_main.c. */
-#ifndef FB_FUZZ_H
-#define FB_FUZZ_H
+#ifndef FB_FUZZ_FUZZ_H
+#define FB_FUZZ_FUZZ_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -37,7 +37,8 @@ static const named_plan *get_plan(void) {
 
 static const fb_member members[] = {
 #define NAME(text) {(const uint8_t *)(text), sizeof(text) - 1}
-    {NAME("ingress"), 1}, {NAME("egress"), 2}, {NAME("in"), 3}, {NAME(""), 4}, {NAME("5"), 55}, {NAME("most"), INT32_MAX}, {NAME("no"), 0},
+    {NAME("ingress"), 1}, {NAME("egress"), 2},       {NAME("in"), 3}, {NAME(""), 4},
+    {NAME("5"), 55},      {NAME("most"), INT32_MAX}, {NAME("no"), 0},
 };
 
 /* Make an encoder. A refused child is unbound, until all others are accepted. Returns false if the
@@ -46,7 +47,8 @@ static bool make(const choice *c, fb_arrow_binding *bindings) {
     fb_memory memory = fb_memory_system(0);
     fb_arrow_encoder e;
     fb_status status;
-    while ((status = fb_arrow_encoder_new(&e, get_plan()->plan, &c->schema, bindings, 0, &memory)) != FB_OK) {
+    while ((status = fb_arrow_encoder_new(&e, get_plan()->plan, &c->schema, bindings, 0,
+                                          &memory)) != FB_OK) {
         const fb_arrow_fault *fault = &e.fault;
         MUST(memory.used == 0);
         MUST(status == FB_BAD_SOURCE || status == FB_BAD_ARGUMENT);
@@ -55,7 +57,8 @@ static bool make(const choice *c, fb_arrow_binding *bindings) {
         MUST(fault->child < c->child_count && bindings[fault->child].column != FB_NO_COLUMN);
         bindings[fault->child].column = FB_NO_COLUMN;
     }
-    for (size_t i = 0; i < c->child_count; i++) MUST(bindings[i].column == FB_NO_COLUMN || c->known[i]);
+    for (size_t i = 0; i < c->child_count; i++)
+        MUST(bindings[i].column == FB_NO_COLUMN || c->known[i]);
     fb_arrow_encoder_free(&e);
     return true;
 }
@@ -86,17 +89,20 @@ static void renew_output(outcome *o, fb_row *row, size_t capacity) {
     fb_row_set_output(row, output, capacity, 0);
 }
 
-static void take_fault(outcome *o, const fb_arrow_encoder *e, const fb_arrow_binding *bindings, size_t first, size_t position) {
+static void take_fault(outcome *o, const fb_arrow_encoder *e, const fb_arrow_binding *bindings,
+                       size_t first, size_t position) {
     const fb_arrow_fault *fault = &e->fault;
     MUST(fault->reason != FB_ARROW_NONE && fb_arrow_reason_text(fault->reason));
-    MUST(fault->row == position && fault->child < e->child_count && bindings[fault->child].column != FB_NO_COLUMN);
-    text_put(&o->faults, "row %zu, child %zu: %s\n", first + position, fault->child, fb_arrow_reason_text(fault->reason));
+    MUST(fault->row == position && fault->child < e->child_count &&
+         bindings[fault->child].column != FB_NO_COLUMN);
+    text_put(&o->faults, "row %zu, child %zu: %s\n", first + position, fault->child,
+             fb_arrow_reason_text(fault->reason));
 }
 
 /* Encode all rows of an array, and continue after refused rows. `first` is the index of its first
    row in the batch. */
-static void encode(outcome *o, fb_arrow_encoder *e, const fb_arrow_binding *bindings, const struct ArrowArray *array, size_t first,
-                   size_t capacity) {
+static void encode(outcome *o, fb_arrow_encoder *e, const fb_arrow_binding *bindings,
+                   const struct ArrowArray *array, size_t first, size_t capacity) {
     size_t position = 0, rows = (size_t)array->length;
     fb_status status;
     while ((status = fb_arrow_encode(e, array, &position)) != FB_OK && status != FB_BAD_ARGUMENT) {
@@ -127,17 +133,21 @@ static void mislead(const choice *c, fb_arrow_encoder *e, const fb_arrow_binding
 }
 
 /* Encode in slices of this many rows. */
-static outcome run(const choice *c, const fb_arrow_binding *bindings, fb_processor processor, size_t step, size_t capacity) {
+static outcome run(const choice *c, const fb_arrow_binding *bindings, fb_processor processor,
+                   size_t step, size_t capacity) {
     fb_memory memory = fb_memory_system(0);
     fb_arrow_encoder e;
     outcome o = {.rows = 0};
     size_t first = 0, rows = (size_t)c->array.length;
-    MUST(fb_arrow_encoder_new(&e, get_plan()->plan, &c->schema, bindings, processor, &memory) == FB_OK);
+    MUST(fb_arrow_encoder_new(&e, get_plan()->plan, &c->schema, bindings, processor, &memory) ==
+         FB_OK);
     renew_output(&o, &e.row, capacity);
     if (step >= rows) encode(&o, &e, bindings, &c->array, 0, capacity);
     else mislead(c, &e, bindings);
     for (choice_slice slice; step < rows && first < rows; first += step)
-        encode(&o, &e, bindings, choice_cut(&slice, c, first, step < rows - first ? step : rows - first), first, capacity);
+        encode(&o, &e, bindings,
+               choice_cut(&slice, c, first, step < rows - first ? step : rows - first), first,
+               capacity);
     renew_output(&o, &e.row, 0);
     MUST(o.bad || e.row.count == o.rows);
     free(e.row.data);
@@ -176,7 +186,8 @@ static void check_encoded_again(const outcome *o, const fb_batch *batch) {
     batch_view view;
     MUST(bindings);
     for (size_t i = 0; i < batch->vector_count; i++)
-        bindings[i].column = get_plan()->plan->columns[i].flags & FB_COLUMN_ENABLED ? (uint16_t)i : FB_NO_COLUMN;
+        bindings[i].column =
+            get_plan()->plan->columns[i].flags & FB_COLUMN_ENABLED ? (uint16_t)i : FB_NO_COLUMN;
     batch_view_open(&view, get_plan()->plan, batch);
     c.schema = view.schema;
     c.array = view.array;
@@ -205,7 +216,8 @@ static void check_messages(outcome *o) {
 static void check(const choice *c, const fb_arrow_binding *bindings, size_t seed) {
     size_t rows = (size_t)c->array.length;
     outcome whole = run(c, bindings, FB_PROCESSOR_ANY, rows, ROOM);
-    for (unsigned processor = FB_PROCESSOR_ANY; !whole.bad && processor <= fb_processor_find(); processor++) {
+    for (unsigned processor = FB_PROCESSOR_ANY; !whole.bad && processor <= fb_processor_find();
+         processor++) {
         outcome other = run(c, bindings, (fb_processor)processor, rows, seed % 5000), parts;
         check_same(&whole, &other);
         outcome_free(&other);
@@ -223,7 +235,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     choice c;
     if (size > MAX_INPUT) return 0;
     choice_make(&c, data, size);
-    for (size_t i = 0; i < c.child_count; i++) bindings[i] = (fb_arrow_binding){c.columns[i], members, sizeof members / sizeof *members};
+    for (size_t i = 0; i < c.child_count; i++)
+        bindings[i] = (fb_arrow_binding){c.columns[i], members, sizeof members / sizeof *members};
     if (make(&c, bindings)) check(&c, bindings, size);
     choice_free(&c);
     return 0;

@@ -7,7 +7,7 @@
 enum { CAPACITY = 8, MAX_INPUT = 65536 };
 
 typedef struct {
-    uint64_t datagrams, octets, hash;
+    uint64_t datagrams, bytes, hash;
     fb_capture_stats stats;
     uint64_t counters[FB_STATUS_COUNT];
     fb_status status;
@@ -16,9 +16,10 @@ typedef struct {
 static void take(reading *r, const fb_datagram *datagrams, size_t count) {
     r->datagrams += count;
     for (size_t i = 0; i < count; i++) {
-        r->octets += datagrams[i].payload.size;
+        r->bytes += datagrams[i].payload.size;
         r->hash = r->hash * 31 + datagrams[i].time + datagrams[i].source_port;
-        for (size_t k = 0; k < datagrams[i].payload.size; k++) r->hash = r->hash * 31 + datagrams[i].payload.data[k];
+        for (size_t k = 0; k < datagrams[i].payload.size; k++)
+            r->hash = r->hash * 31 + datagrams[i].payload.data[k];
     }
 }
 
@@ -28,13 +29,15 @@ static reading read_capture(const uint8_t *data, size_t size, size_t step) {
     fb_memory memory = fb_memory_system(0);
     fb_capture *capture;
     size_t begin = 0, end = step < size ? step : size, count, consumed;
-    MUST(fb_capture_new(&capture, &memory, (fb_capture_options){.any_port = true, .fragment_memory = 65536}) == FB_OK);
+    MUST(fb_capture_new(&capture, &memory,
+                        (fb_capture_options){.any_port = true, .fragment_memory = 65536}) == FB_OK);
     for (;;) {
         fb_datagram datagrams[CAPACITY];
         uint8_t *window = malloc(end - begin + 1);
         MUST(window);
         for (size_t i = begin; i < end; i++) window[i - begin] = data[i];
-        r.status = fb_capture_scan(capture, (fb_bytes){window, end - begin}, end == size, datagrams, CAPACITY, &count, &consumed);
+        r.status = fb_capture_scan(capture, (fb_bytes){window, end - begin}, end == size, datagrams,
+                                   CAPACITY, &count, &consumed);
         MUST(count <= CAPACITY && consumed <= end - begin);
         take(&r, datagrams, count);
         free(window);
@@ -53,10 +56,12 @@ static reading read_capture(const uint8_t *data, size_t size, size_t step) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size > MAX_INPUT) return 0;
-    reading whole = read_capture(data, size, size + 1), pieces = read_capture(data, size, 1 + size % 61);
+    reading whole = read_capture(data, size, size + 1),
+            pieces = read_capture(data, size, 1 + size % 61);
     MUST(whole.status == FB_END || whole.status == FB_NOT_A_CAPTURE);
     MUST(whole.status == pieces.status);
-    MUST(whole.datagrams == pieces.datagrams && whole.octets == pieces.octets && whole.hash == pieces.hash);
+    MUST(whole.datagrams == pieces.datagrams && whole.bytes == pieces.bytes &&
+         whole.hash == pieces.hash);
     MUST(whole.stats.packets == pieces.stats.packets && whole.stats.datagrams == whole.datagrams);
     for (size_t i = 0; i < FB_STATUS_COUNT; i++) MUST(whole.counters[i] == pieces.counters[i]);
     return 0;

@@ -37,10 +37,16 @@ static node *new_node(const fb_codec_field *field) {
 
 /* Reading ------------------------------------------------------------------------------------ */
 
-static bool is_number(const fb_codec_field *field) { return field->type < FB_PROTO_STRING; }
-static bool has_fields(const fb_codec_field *field) { return field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP; }
+static bool is_number(const fb_codec_field *field) {
+    return field->type < FB_PROTO_STRING;
+}
+static bool has_fields(const fb_codec_field *field) {
+    return field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP;
+}
 
-static uint64_t order_of(const node *n) { return n->field ? n->field->number : UINT64_MAX; }
+static uint64_t order_of(const node *n) {
+    return n->field ? n->field->number : UINT64_MAX;
+}
 
 /* Insert a value behind all others of its number. For a single field the last value replaces
    earlier ones, and zero removes it. */
@@ -57,12 +63,14 @@ static void add(node **first, node *n) {
 static void check_item(const fb_codec_item *item, const plain_item *plain) {
     MUST(item->field == plain->field && item->packed == plain->packed);
     if (item->field && is_number(item->field) && !item->packed) MUST(item->value == plain->value);
-    else MUST(item->bytes.data == plain->begin && item->bytes.data + item->bytes.size == plain->end);
+    else
+        MUST(item->bytes.data == plain->begin && item->bytes.data + item->bytes.size == plain->end);
 }
 
 /* Check that the result is the same for every expected field. */
 static fb_status check_next(fb_codec_reader *reader, fb_codec_item *item) {
-    static const fb_status statuses[] = {[PLAIN_FIELD] = FB_OK, [PLAIN_END] = FB_END, [PLAIN_BAD] = FB_BAD_MESSAGE};
+    static const fb_status statuses[] = {
+        [PLAIN_FIELD] = FB_OK, [PLAIN_END] = FB_END, [PLAIN_BAD] = FB_BAD_MESSAGE};
     plain_item plain;
     fb_status status = statuses[plain_next(reader->message, reader->p, reader->end, &plain)];
     const uint8_t *after = status == FB_OK ? plain.after : reader->p;
@@ -101,12 +109,13 @@ static bool add_elements(node **first, const fb_codec_item *item) {
     }
 }
 
-static bool read_fields(node **first, const fb_codec_message *message, fb_bytes octets, unsigned depth) {
+static bool read_fields(node **first, const fb_codec_message *message, fb_bytes bytes,
+                        unsigned depth) {
     fb_codec_reader reader;
     fb_codec_item item;
     fb_status status;
     if (depth > FB_CODEC_DEPTH) return false;
-    fb_codec_reader_begin(&reader, message, octets);
+    fb_codec_reader_begin(&reader, message, bytes);
     while ((status = check_next(&reader, &item)) == FB_OK) {
         if (item.packed) {
             if (!add_elements(first, &item)) return false;
@@ -115,7 +124,9 @@ static bool read_fields(node **first, const fb_codec_message *message, fb_bytes 
         node *n = new_node(item.field);
         if (n->field && is_number(n->field)) n->value = item.value;
         else n->bytes = item.bytes;
-        if (n->field && has_fields(n->field) && !read_fields(&n->first, n->field->message, n->bytes, depth + 1)) return false;
+        if (n->field && has_fields(n->field) &&
+            !read_fields(&n->first, n->field->message, n->bytes, depth + 1))
+            return false;
         add(first, n);
     }
     return status == FB_END;
@@ -128,11 +139,13 @@ typedef struct {
     uint8_t *p, *end;
 } output;
 
-static void need(const output *out, size_t size) { MUST((size_t)(out->end - out->p) >= size); }
+static void need(const output *out, size_t size) {
+    MUST((size_t)(out->end - out->p) >= size);
+}
 
-static void put_octets(output *out, fb_bytes octets) {
-    need(out, octets.size);
-    out->p = fb_wire_put_octets(out->p, octets.data, octets.size);
+static void put_bytes(output *out, fb_bytes bytes) {
+    need(out, bytes.size);
+    out->p = fb_wire_put_bytes(out->p, bytes.data, bytes.size);
 }
 
 static void end_length(output *out, uint8_t *begin) {
@@ -173,12 +186,12 @@ static void put_one(output *out, const node *n) {
     const fb_codec_field *field = n->field;
     need(out, FB_CODEC_ROOM);
     if (!field) {
-        put_octets(out, n->bytes);
+        put_bytes(out, n->bytes);
     } else if (has_fields(field)) {
         put_inner(out, n);
     } else if (!is_number(field)) {
         out->p = fb_codec_put_length(out->p, field, n->bytes.size);
-        put_octets(out, n->bytes);
+        put_bytes(out, n->bytes);
     } else if (field->repeated) {
         out->p = fb_codec_put_value(fb_codec_put_tag(out->p, field), field, n->value);
     } else {
@@ -205,7 +218,9 @@ static void check_same(const node *a, const node *b) {
     for (; a && b; a = a->next, b = b->next) {
         MUST(a->field == b->field && a->value == b->value);
         if (a->field && has_fields(a->field)) check_same(a->first, b->first);
-        else MUST(a->bytes.size == b->bytes.size && (!a->bytes.size || memcmp(a->bytes.data, b->bytes.data, a->bytes.size) == 0));
+        else
+            MUST(a->bytes.size == b->bytes.size &&
+                 (!a->bytes.size || memcmp(a->bytes.data, b->bytes.data, a->bytes.size) == 0));
     }
     MUST(!a && !b);
 }
@@ -242,6 +257,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t taken = codec_choice_make(&c, data, size);
     MUST(nodes || (nodes = malloc(2 * MAX_INPUT * sizeof *nodes)));
     node_count = 0;
-    if (read_fields(&first, c.types, (fb_bytes){data + taken, size - taken}, 0)) check_written(c.types, first);
+    if (read_fields(&first, c.types, (fb_bytes){data + taken, size - taken}, 0))
+        check_written(c.types, first);
     return 0;
 }

@@ -27,7 +27,8 @@ static const named_plan *get_plan(bool usual, bool counters) {
         text rich = {0}, rich_counters = {0};
         plan_put_rich(&rich);
         plan_put_counters(&rich_counters);
-        const char *lines[] = {text_of(&rich), usual_columns, text_of(&rich_counters), counter_columns};
+        const char *lines[] = {text_of(&rich), usual_columns, text_of(&rich_counters),
+                               counter_columns};
         memory = fb_memory_system(0);
         for (unsigned i = 0; i < 4; i++) MUST(plan_read(&plans[i], lines[i], &memory) == FB_OK);
         text_free(&rich);
@@ -53,11 +54,13 @@ static size_t split(const uint8_t *data, size_t size, fb_datagram *datagrams) {
     return count;
 }
 
-static void turn_late_columns(void *context, void *slots) {
+static void turn_late_columns(void *context, void *deferred) {
     const named_plan *plan = context;
     for (uint16_t i = 0; i < plan->count; i++) {
-        fb_slot *slot = fb_slots_find(slots, i);
-        if (slot && slot->state == FB_SLOT_UINT && plan->plan->columns[i].flags & FB_COLUMN_LATE) slot->number /= 2;
+        fb_deferred_value *slot = fb_deferred_values_find(deferred, i);
+        if (slot && slot->state == FB_DEFERRED_UINT &&
+            plan->plan->columns[i].flags & FB_COLUMN_LATE)
+            slot->number /= 2;
     }
 }
 
@@ -89,8 +92,8 @@ static fb_decoder_options decoder_options(unsigned options) {
 }
 
 /* Decode into buffers of `capacity` bytes, or of the size that a row needs if that is larger. */
-static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count, size_t capacity, unsigned options,
-                       fb_counters *counters) {
+static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count,
+                       size_t capacity, unsigned options, fb_counters *counters) {
     fb_memory memory = fb_memory_system(0);
     fb_decoder *decoder;
     fb_row row;
@@ -98,7 +101,8 @@ static messages decode(const named_plan *plan, const fb_datagram *batch, size_t 
     messages all = {0};
     MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
     MUST(fb_row_new(&row, plan->plan, &memory) == FB_OK);
-    if (options & OPTION_HOOK) fb_slots_set_hook(&row.slots, turn_late_columns, (void *)(uintptr_t)plan);
+    if (options & OPTION_HOOK)
+        fb_deferred_values_set_hook(&row.deferred, turn_late_columns, (void *)(uintptr_t)plan);
     uint8_t *output = malloc(capacity ? capacity : 1);
     fb_row_set_output(&row, output, capacity, 0);
     while (fb_row_decode(decoder, batch, count, &position, &row) == FB_NO_SPACE) {
@@ -119,7 +123,8 @@ static messages decode(const named_plan *plan, const fb_datagram *batch, size_t 
     return all;
 }
 
-static void decode_trace(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch, size_t count, text *flows) {
+static void decode_trace(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch,
+                         size_t count, text *flows) {
     fb_position position = {0};
     trace trace;
     trace_new(&trace, plan);
@@ -129,7 +134,8 @@ static void decode_trace(const named_plan *plan, fb_decoder *decoder, const fb_d
     trace_free(&trace);
 }
 
-static void decode_columns(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch, size_t count, text *flows) {
+static void decode_columns(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch,
+                           size_t count, text *flows) {
     fb_memory memory = fb_memory_system(0);
     fb_position position = {0};
     fb_columns columns;
@@ -148,11 +154,13 @@ static void decode_columns(const named_plan *plan, fb_decoder *decoder, const fb
     MUST(memory.used == 0);
 }
 
-typedef void decode_other(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch, size_t count, text *flows);
+typedef void decode_other(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch,
+                          size_t count, text *flows);
 
 /* Check that another emitter gives the same values and counts. */
-static void check_other(const named_plan *plan, const fb_datagram *batch, size_t count, unsigned options, const messages *expected,
-                        const fb_counters *counted, decode_other *decode_other) {
+static void check_other(const named_plan *plan, const fb_datagram *batch, size_t count,
+                        unsigned options, const messages *expected, const fb_counters *counted,
+                        decode_other *decode_other) {
     fb_memory memory = fb_memory_system(0);
     fb_decoder *decoder;
     text flows = {0}, others = {0};

@@ -23,11 +23,11 @@ static void check_utf8(fb_bytes text) {
 }
 
 static void check_varint(uint64_t value) {
-    uint8_t octets[FB_VARINT_MAX];
+    uint8_t bytes[FB_VARINT_MAX];
     uint64_t read;
-    uint8_t *end = fb_wire_put_varint(octets, value);
-    MUST((size_t)(end - octets) == fb_wire_varint_size(value));
-    MUST(fb_wire_read_varint(octets, end, &read) == end && read == value);
+    uint8_t *end = fb_wire_put_varint(bytes, value);
+    MUST((size_t)(end - bytes) == fb_wire_varint_size(value));
+    MUST(fb_wire_read_varint(bytes, end, &read) == end && read == value);
     MUST(fb_wire_zigzag(fb_wire_unzigzag(value)) == value);
 }
 
@@ -101,7 +101,8 @@ static const uint8_t *copy_piece(const uint8_t *data, size_t size) {
 }
 
 /* Read a piece. *taken is the number of bytes that became rows. */
-static fb_status read_piece(fb_message_columns *reader, fb_batch *batch, const uint8_t *data, size_t size, size_t *taken) {
+static fb_status read_piece(fb_message_columns *reader, fb_batch *batch, const uint8_t *data,
+                            size_t size, size_t *taken) {
     const uint8_t *copy = copy_piece(data, size);
     fb_bytes rest = {copy, size};
     fb_message_fault fault;
@@ -114,13 +115,14 @@ static fb_status read_piece(fb_message_columns *reader, fb_batch *batch, const u
     return status;
 }
 
-static fb_status read_rows(const named_plan *plan, fb_processor processor, fb_bytes stream, size_t rows, size_t step, text *said,
-                           uint64_t *unknown) {
+static fb_status read_rows(const named_plan *plan, fb_processor processor, fb_bytes stream,
+                           size_t rows, size_t step, text *said, uint64_t *unknown) {
     fb_memory memory = fb_memory_system(0);
     fb_message_columns reader;
     fb_status status = FB_MORE_INPUT;
     MUST(fb_message_columns_new(&reader, plan->plan, processor, &memory) == FB_OK);
-    for (size_t begin = 0, end = 0, taken; status == FB_NO_SPACE || (status != FB_BAD_MESSAGE && end < stream.size); begin += taken) {
+    for (size_t begin = 0, end = 0, taken;
+         status == FB_NO_SPACE || (status != FB_BAD_MESSAGE && end < stream.size); begin += taken) {
         fb_batch *batch;
         if (status != FB_NO_SPACE) end += step < stream.size - end ? step : stream.size - end;
         MUST(fb_batch_new(&batch, plan->plan, rows, memory) == FB_OK);
@@ -135,7 +137,8 @@ static fb_status read_rows(const named_plan *plan, fb_processor processor, fb_by
     return status;
 }
 
-static void check_rows(const named_plan *plan, fb_processor processor, fb_bytes stream, size_t rows, size_t step) {
+static void check_rows(const named_plan *plan, fb_processor processor, fb_bytes stream, size_t rows,
+                       size_t step) {
     text plain = {0}, said = {0};
     uint64_t unknown = 0, counted;
     fb_status status = describe_any_messages(&plain, plan, stream.data, stream.size, &unknown);
@@ -195,7 +198,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fb_message_hash_conversation((fb_bytes){data, size}, &(fb_conversation){1, 2, 3, 4, 5});
     for (unsigned i = 0; size && i < PLANS; i++) {
         check_rows(get_plan(i), FB_PROCESSOR_ANY, (fb_bytes){data, size}, 64, size);
-        check_rows(get_plan(i), FB_PROCESSOR_BMI2, (fb_bytes){data, size}, 1 + size % 20, 1 + size / 3);
+        check_rows(get_plan(i), FB_PROCESSOR_BMI2, (fb_bytes){data, size}, 1 + size % 20,
+                   1 + size / 3);
     }
     for (unsigned k = 0; size && k < 2 * PLANS; k++)
         check_cut(get_plan(k % PLANS), (fb_bytes){data, size}, fb_hash(hash_of(data, size), k));

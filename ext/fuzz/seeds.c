@@ -42,7 +42,8 @@ static bool add_datagram(decode_seed *seed, fb_bytes payload) {
     return true;
 }
 
-static void write_messages(const char *name, const char *plan, const char *lines, const octets *d) {
+static void write_messages(const char *name, const char *plan, const char *lines,
+                           const byte_buffer *d) {
     char path[100];
     session s;
     session_open(&s, lines, 1 << 16);
@@ -55,7 +56,7 @@ static void write_messages(const char *name, const char *plan, const char *lines
 /* Write a sample once for each of the driver's options, and the messages it becomes with both plans
    of that driver. */
 static void write_sample(const sample *sample) {
-    octets d;
+    byte_buffer d;
     sample->build(&d);
     for (unsigned options = 0; options < 8; options++) {
         char name[100];
@@ -91,7 +92,11 @@ static void generate(fb_generator_protocol protocol) {
     fb_memory memory = fb_memory_system(0);
     fb_generator *generator;
     size_t used = 0, size = 0;
-    fb_generator_options options = {.protocol = protocol, .flows = 60, .seed = 1, .exporters = 4, .sampling_rate = 100,
+    fb_generator_options options = {.protocol = protocol,
+                                    .flows = 60,
+                                    .seed = 1,
+                                    .exporters = 4,
+                                    .sampling_rate = 100,
                                     .start = UINT64_C(1735689600000000000)};
     if (fb_generator_new(&memory, &options, &generator) != FB_OK) abort();
     fb_status status = FB_OK;
@@ -132,7 +137,7 @@ static void write_choices(void) {
 
 /* Write streams whose tags have two bytes. */
 static void write_two_byte_tags(void) {
-    octets d = {0}, m = two_byte_fields();
+    byte_buffer d = {0}, m = two_byte_fields();
     for (unsigned i = 0; i < 3; i++) put_message(&d, &m);
     write_seed("message", "two-byte-tags", d.data, d.size);
 }
@@ -143,10 +148,10 @@ static void write_types(void) {
     for (unsigned i = 0; i < 64; i++) {
         static codec_choice c;
         built_message m = {.size = 0};
-        uint8_t octets[CODEC_TYPES * (1 + 4 * CODEC_FIELDS)];
+        uint8_t bytes[CODEC_TYPES * (1 + 4 * CODEC_FIELDS)];
         char name[100];
-        for (size_t k = 0; k < sizeof octets; k++) octets[k] = (uint8_t)below(256);
-        build_octets(&m, octets, codec_choice_make(&c, octets, sizeof octets));
+        for (size_t k = 0; k < sizeof bytes; k++) bytes[k] = (uint8_t)below(256);
+        build_raw(&m, bytes, codec_choice_make(&c, bytes, sizeof bytes));
         build_random(&m, c.types, 2);
         snprintf(name, sizeof name, "random-%02u", i);
         write_seed("codec", name, m.data, m.size);
@@ -160,7 +165,8 @@ int main(int argc, char **argv) {
     }
     folder = argv[1];
     for (size_t i = 0; i < sample_count; i++) write_sample(&samples[i]);
-    for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++) generate((fb_generator_protocol)protocol);
+    for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++)
+        generate((fb_generator_protocol)protocol);
     write_choices();
     write_types();
     write_two_byte_tags();

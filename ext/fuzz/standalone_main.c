@@ -40,7 +40,9 @@ static void add_file(const char *path) {
     fclose(file);
 }
 
-static int compare_names(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+static int compare_names(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
 
 static void add_path(const char *path) {
     struct stat about;
@@ -75,7 +77,9 @@ static uint64_t next_random(void) {
     return random_state;
 }
 
-static size_t below(size_t limit) { return limit ? (size_t)(next_random() % limit) : 0; }
+static size_t below(size_t limit) {
+    return limit ? (size_t)(next_random() % limit) : 0;
+}
 
 /* Move the bytes behind `at` to insert `size` bytes, which the caller sets, or to remove them. */
 static void insert(size_t at, size_t size) {
@@ -91,10 +95,12 @@ static void erase(size_t at, size_t size) {
 }
 
 static void put_word(size_t at, size_t size) {
-    static const uint64_t words[] = {0, 1, 2, 3, 4, 5, 8, 16, 127, 128, 255, 256, 257, 0x3fff, 0x7fff, 0x8000, 0xffff, 0x10000,
-                                     0x7fffffff, 0x80000000, 0xffffffff};
+    static const uint64_t words[] = {
+        0,   1,   2,      3,      4,      5,      8,       16,         127,        128,       255,
+        256, 257, 0x3fff, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff};
     uint64_t word = next_random() & 1 ? words[below(sizeof words / sizeof *words)] : next_random();
-    for (size_t i = 0; i < size && at + i < current_size; i++) current[at + i] = (uint8_t)(word >> 8 * (size - 1 - i));
+    for (size_t i = 0; i < size && at + i < current_size; i++)
+        current[at + i] = (uint8_t)(word >> 8 * (size - 1 - i));
 }
 
 static void copy_from_another(size_t at) {
@@ -158,12 +164,10 @@ int main(int argc, char **argv) {
     random_state = 1;
     snprintf(crash_path, sizeof crash_path, "%s.crash", argv[0]);
     for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], "-seconds=", 9) == 0)
-            seconds = strtoul(argv[i] + 9, NULL, 10);
+        if (strncmp(argv[i], "-seconds=", 9) == 0) seconds = strtoul(argv[i] + 9, NULL, 10);
         else if (strncmp(argv[i], "-seed=", 6) == 0)
             random_state = strtoul(argv[i] + 6, NULL, 10) * 2 + 1;
-        else
-            add_path(argv[i]);
+        else add_path(argv[i]);
     }
     if (!input_count) {
         fprintf(stderr, "usage: %s [-seconds=N] [-seed=N] FILE-OR-FOLDER...\n", argv[0]);

@@ -2,9 +2,9 @@
    packet record. */
 #include "generate/generate_internal.h"
 
-#define PCAP_HEADER_SIZE 24u
-#define PCAP_RECORD_HEADER_SIZE 16u
-#define EARLIEST_START (946684800u * UINT64_C(1000000000)) /* 2000-01-01 */
+#define PCAP_HEADER_SIZE           24u
+#define PCAP_RECORD_HEADER_SIZE    16u
+#define EARLIEST_START             (946684800u * UINT64_C(1000000000)) /* 2000-01-01 */
 #define NETFLOW5_MAX_SAMPLING_RATE 0x3fffu
 
 static const char *const protocol_names[FB_GENERATOR_PROTOCOL_COUNT] = {
@@ -15,7 +15,8 @@ static const char *const protocol_names[FB_GENERATOR_PROTOCOL_COUNT] = {
 
 fb_generator_protocol fb_generator_find_protocol(const char *name) {
     unsigned protocol = 0;
-    while (protocol < FB_GENERATOR_PROTOCOL_COUNT && strcmp(protocol_names[protocol], name)) protocol++;
+    while (protocol < FB_GENERATOR_PROTOCOL_COUNT && strcmp(protocol_names[protocol], name))
+        protocol++;
     return (fb_generator_protocol)protocol;
 }
 
@@ -28,19 +29,24 @@ static fb_generator_options fill_in_defaults(fb_generator_options options) {
 
 const char *fb_generator_options_fault(const fb_generator_options *given) {
     fb_generator_options options = fill_in_defaults(*given);
-    bool netflow5 = options.protocol == FB_GENERATOR_NETFLOW5 || options.protocol == FB_GENERATOR_MIXED;
-    if ((unsigned)options.protocol >= FB_GENERATOR_PROTOCOL_COUNT) return "the protocol is not known";
-    if (options.exporters < 1 || options.exporters > FB_GENERATOR_MAX_EXPORTERS) return "there may be 1 to 65536 exporters";
+    bool netflow5 =
+        options.protocol == FB_GENERATOR_NETFLOW5 || options.protocol == FB_GENERATOR_MIXED;
+    if ((unsigned)options.protocol >= FB_GENERATOR_PROTOCOL_COUNT)
+        return "the protocol is not known";
+    if (options.exporters < 1 || options.exporters > FB_GENERATOR_MAX_EXPORTERS)
+        return "there may be 1 to 65536 exporters";
     if (options.protocol == FB_GENERATOR_MIXED && options.exporters < 4)
         return "mixed traffic takes at least 4 exporters, one for each protocol";
     if (options.sampling_rate < 1) return "the sampling rate is at least 1, which is every packet";
     if (netflow5 && options.sampling_rate > NETFLOW5_MAX_SAMPLING_RATE)
         return "NetFlow v5 has 14 bits for the sampling rate: at most 16383";
     if (options.flows_per_second > 1000000000) return "there may be at most 10^9 flows a second";
-    if (options.mtu < FB_GENERATOR_MIN_MTU || options.mtu > 65535) return "the MTU is between 1280 and 65535";
+    if (options.mtu < FB_GENERATOR_MIN_MTU || options.mtu > 65535)
+        return "the MTU is between 1280 and 65535";
     if (options.start < EARLIEST_START) return "the start is before 2000";
     uint64_t last_second = options.start / 1000000000 + 1;
-    if (last_second > UINT32_MAX || options.flows / options.flows_per_second > UINT32_MAX - last_second)
+    if (last_second > UINT32_MAX ||
+        options.flows / options.flows_per_second > UINT32_MAX - last_second)
         return "the traffic would last beyond 2106, where the seconds of these protocols end";
     return NULL;
 }
@@ -55,13 +61,16 @@ static void start_exporter(fb_generator *generator, uint32_t index) {
     const fb_generator_options *options = &generator->options;
     fb_generator_exporter *exporter = &generator->exporters[index];
     bool mixed = options->protocol == FB_GENERATOR_MIXED;
-    exporter->protocol = mixed ? (fb_generator_protocol)(index % FB_GENERATOR_MIXED) : options->protocol;
+    exporter->protocol =
+        mixed ? (fb_generator_protocol)(index % FB_GENERATOR_MIXED) : options->protocol;
     exporter->index = index;
     exporter->sequence = 1 + fb_random_below(&generator->random, 1 << 24);
-    exporter->boot = options->start / 1000000 - 3600000 - fb_random_below(&generator->random, 2592000000u);
+    exporter->boot =
+        options->start / 1000000 - 3600000 - fb_random_below(&generator->random, 2592000000u);
 }
 
-fb_status fb_generator_new(fb_memory *memory, const fb_generator_options *options, fb_generator **out) {
+fb_status fb_generator_new(fb_memory *memory, const fb_generator_options *options,
+                           fb_generator **out) {
     if (fb_generator_options_fault(options)) return FB_BAD_ARGUMENT;
     fb_generator *generator = fb_memory_allocate(memory, generator_size(options->exporters));
     if (!generator) return FB_NO_MEMORY;
@@ -74,7 +83,9 @@ fb_status fb_generator_new(fb_memory *memory, const fb_generator_options *option
 }
 
 void fb_generator_free(fb_generator *generator) {
-    if (generator) fb_memory_release(generator->memory, generator, generator_size(generator->options.exporters));
+    if (generator)
+        fb_memory_release(generator->memory, generator,
+                          generator_size(generator->options.exporters));
 }
 
 uint64_t fb_generator_flows_written(const fb_generator *generator) {
@@ -85,8 +96,7 @@ void fb_generator_exporter_address(const fb_generator_exporter *exporter, uint8_
     uint32_t number = exporter->index + 1;
     if (fb_generator_exporter_is_ipv6(exporter))
         fb_put64(fb_put64(address, 0x20010db8c0000000u), number);
-    else
-        fb_put32(address, (number < 255 ? 0xc0000200u : 0xc6120000u) + number);
+    else fb_put32(address, (number < 255 ? 0xc0000200u : 0xc6120000u) + number);
 }
 
 /* pcap allows either byte order for its own integers. Little-endian is used on all machines, so
@@ -97,7 +107,12 @@ static uint8_t *put_little32(uint8_t *out, uint32_t value) {
 }
 
 static uint8_t *put_file_header(uint8_t *out) {
-    enum { MICROSECONDS = 0xa1b2c3d4, VERSION_2_4 = 4 << 16 | 2, SNAP_LENGTH = 262144, ETHERNET = 1 };
+    enum {
+        MICROSECONDS = 0xa1b2c3d4,
+        VERSION_2_4 = 4 << 16 | 2,
+        SNAP_LENGTH = 262144,
+        ETHERNET = 1
+    };
     out = put_little32(out, (uint32_t)MICROSECONDS);
     out = put_little32(out, VERSION_2_4);
     out = put_little32(put_little32(out, 0), 0); /* time zone, accuracy of times */
@@ -105,14 +120,15 @@ static uint8_t *put_file_header(uint8_t *out) {
     return put_little32(out, ETHERNET);
 }
 
-static uint8_t *put_datagram(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit) {
+static uint8_t *put_datagram(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out,
+                             const uint8_t *limit) {
     switch (exporter->protocol) {
-    case FB_GENERATOR_NETFLOW1: return fb_put_netflow1(generator, exporter, out, limit);
-    case FB_GENERATOR_NETFLOW5: return fb_put_netflow5(generator, exporter, out, limit);
-    case FB_GENERATOR_NETFLOW7: return fb_put_netflow7(generator, exporter, out, limit);
-    case FB_GENERATOR_NETFLOW9: return fb_put_netflow9(generator, exporter, out, limit);
-    case FB_GENERATOR_IPFIX: return fb_put_ipfix(generator, exporter, out, limit);
-    default: return fb_put_sflow(generator, exporter, out, limit);
+        case FB_GENERATOR_NETFLOW1: return fb_put_netflow1(generator, exporter, out, limit);
+        case FB_GENERATOR_NETFLOW5: return fb_put_netflow5(generator, exporter, out, limit);
+        case FB_GENERATOR_NETFLOW7: return fb_put_netflow7(generator, exporter, out, limit);
+        case FB_GENERATOR_NETFLOW9: return fb_put_netflow9(generator, exporter, out, limit);
+        case FB_GENERATOR_IPFIX: return fb_put_ipfix(generator, exporter, out, limit);
+        default: return fb_put_sflow(generator, exporter, out, limit);
     }
 }
 
@@ -122,20 +138,25 @@ static uint16_t collector_port(fb_generator_protocol protocol) {
 
 /* The datagram is written first, because the headers in front of it contain its length and
    checksum. */
-static uint8_t *put_frame(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *frame) {
+static uint8_t *put_frame(fb_generator *generator, fb_generator_exporter *exporter,
+                          uint8_t *frame) {
     static const uint8_t collectors[2][16] = {
         {203, 0, 113, 1}, {0x20, 0x01, 0x0d, 0xb8, 0xcb, 0, [15] = 1}}; /* one per address family */
     const uint64_t collector_mac = 0x00005e005301u, router_mac = 0x020000000000u;
     bool ipv6 = fb_generator_exporter_is_ipv6(exporter);
-    uint8_t *udp = frame + FB_ETHERNET_HEADER_SIZE + (ipv6 ? FB_IPV6_HEADER_SIZE : FB_IPV4_HEADER_SIZE);
+    uint8_t *udp =
+        frame + FB_ETHERNET_HEADER_SIZE + (ipv6 ? FB_IPV6_HEADER_SIZE : FB_IPV4_HEADER_SIZE);
     const uint8_t *limit = frame + FB_ETHERNET_HEADER_SIZE + generator->options.mtu;
     uint8_t *end = put_datagram(generator, exporter, udp + FB_UDP_HEADER_SIZE, limit);
     assert(end <= limit);
 
     uint8_t address[16];
     fb_generator_exporter_address(exporter, address);
-    fb_ip_header header = {
-        .source = address, .destination = collectors[ipv6], .protocol = FB_PROTO_UDP, .ttl = 64, .ipv6 = ipv6};
+    fb_ip_header header = {.source = address,
+                           .destination = collectors[ipv6],
+                           .protocol = FB_PROTO_UDP,
+                           .ttl = 64,
+                           .ipv6 = ipv6};
     header.size = (uint16_t)(end - frame - (ptrdiff_t)FB_ETHERNET_HEADER_SIZE);
     header.identification = (uint16_t)exporter->datagrams;
     uint8_t *ip = fb_put_ethernet(frame, collector_mac, router_mac + exporter->index, 0, ipv6);
@@ -154,9 +175,11 @@ static uint8_t *put_packet_record(fb_generator *generator, uint8_t *out) {
     const fb_generator_options *options = &generator->options;
     uint64_t whole = generator->flows_written / options->flows_per_second;
     uint64_t rest = generator->flows_written % options->flows_per_second;
-    generator->clock = options->start + whole * 1000000000 + rest * 1000000000 / options->flows_per_second;
+    generator->clock =
+        options->start + whole * 1000000000 + rest * 1000000000 / options->flows_per_second;
 
-    fb_generator_exporter *exporter = &generator->exporters[generator->datagrams++ % options->exporters];
+    fb_generator_exporter *exporter =
+        &generator->exporters[generator->datagrams++ % options->exporters];
     uint8_t *frame = out + PCAP_RECORD_HEADER_SIZE;
     uint8_t *end = put_frame(generator, exporter, frame);
     exporter->datagrams++;
@@ -168,8 +191,10 @@ static uint8_t *put_packet_record(fb_generator *generator, uint8_t *out) {
     return end;
 }
 
-fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity, size_t *size) {
-    const size_t largest_record = PCAP_RECORD_HEADER_SIZE + FB_ETHERNET_HEADER_SIZE + generator->options.mtu;
+fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity,
+                            size_t *size) {
+    const size_t largest_record =
+        PCAP_RECORD_HEADER_SIZE + FB_ETHERNET_HEADER_SIZE + generator->options.mtu;
     *size = 0;
     if (!generator->header_written) {
         if (capacity < PCAP_HEADER_SIZE) return FB_NO_SPACE;

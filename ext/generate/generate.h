@@ -17,8 +17,8 @@
    Exporters have the addresses 192.0.2.1 to 192.0.2.254, then 198.18.0.255 and on. Every third
    exporter (the third, the sixth …) uses IPv6: 2001:db8:c000:: plus its number. The collector is
    203.0.113.1 or 2001:db8:cb00::1. */
-#ifndef FB_GENERATE_H
-#define FB_GENERATE_H
+#ifndef FB_GENERATE_GENERATE_H
+#define FB_GENERATE_GENERATE_H
 
 #include "core/base/base.h"
 
@@ -36,11 +36,11 @@ typedef enum {
 #define FB_X(constant, name) FB_GENERATOR_##constant,
     FB_GENERATOR_PROTOCOL_LIST(FB_X)
 #undef FB_X
-    FB_GENERATOR_PROTOCOL_COUNT
+        FB_GENERATOR_PROTOCOL_COUNT
 } fb_generator_protocol;
 
 #define FB_GENERATOR_MAX_EXPORTERS 65536
-#define FB_GENERATOR_MIN_MTU 1280 /* minimum of IPv6; all templates and a record fit */
+#define FB_GENERATOR_MIN_MTU       1280 /* minimum of IPv6; all templates and a record fit */
 
 typedef struct {
     fb_generator_protocol protocol;
@@ -48,9 +48,9 @@ typedef struct {
        additional */
     uint64_t flows;
     uint64_t seed;
-    uint32_t exporters;        /* 1 to FB_GENERATOR_MAX_EXPORTERS; MIXED needs at least 4 */
+    uint32_t exporters;     /* 1 to FB_GENERATOR_MAX_EXPORTERS; MIXED needs at least 4 */
     uint32_t sampling_rate; /* one packet in this many, at least 1; NetFlow v5 has 14 bits for it */
-    uint64_t start;            /* time of the first datagram in ns since 1970; not before 2000 */
+    uint64_t start;         /* time of the first datagram in ns since 1970; not before 2000 */
     uint64_t flows_per_second; /* of all exporters together, at most 10^9; 0: 10000 */
     uint32_t mtu;              /* largest IP packet, FB_GENERATOR_MIN_MTU to 65535; 0: 1500 */
     /* an exporter repeats its templates after this many datagrams; 0: 1000 */
@@ -69,7 +69,8 @@ const char *fb_generator_options_fault(const fb_generator_options *options);
 /* Create a generator; free it with fb_generator_free. `memory` must outlive it. OK; NO_MEMORY;
    BAD_ARGUMENT (see fb_generator_options_fault). The generator allocates nothing after this
    call. */
-fb_status fb_generator_new(fb_memory *memory, const fb_generator_options *options, fb_generator **generator);
+fb_status fb_generator_new(fb_memory *memory, const fb_generator_options *options,
+                           fb_generator **generator);
 void fb_generator_free(fb_generator *generator);
 
 /* Write the next part of the file: its header first, then complete packet records. The concatenated
@@ -78,7 +79,8 @@ void fb_generator_free(fb_generator *generator);
      FB_OK        `size` bytes were written, and the file continues
      FB_END       `size` bytes were written (0 if none remained), and the file is complete
      FB_NO_SPACE  nothing was written: a packet may be larger than the capacity */
-fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity, size_t *size);
+fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity,
+                            size_t *size);
 
 /* Return the number of flows written so far, for a progress bar. */
 uint64_t fb_generator_flows_written(const fb_generator *generator);

@@ -4,8 +4,8 @@
    The `fb_put_` functions write at `out` and return the next position. They do not check for room.
    fb_generator_next ensures room for the largest packet, and each writer of a datagram stays below
    its limit. */
-#ifndef FB_GENERATE_INTERNAL_H
-#define FB_GENERATE_INTERNAL_H
+#ifndef FB_GENERATE_GENERATE_INTERNAL_H
+#define FB_GENERATE_GENERATE_INTERNAL_H
 
 #include "generate/generate.h"
 #include "generate/generate_traffic.h"
@@ -13,7 +13,7 @@
 /* The state of one interface. All its sFlow samples must be consistent with it. */
 typedef struct {
     uint64_t octets_in;
-    uint64_t octets_out;
+    uint64_t bytes_out;
     uint32_t packets_in; /* also the sample pool */
     uint32_t packets_out;
     uint32_t flow_samples;
@@ -49,7 +49,8 @@ FB_INLINE uint32_t fb_generator_seconds(const fb_generator *generator) {
 }
 
 /* Return the milliseconds since the exporter's start, modulo 2^32 as on the wire. */
-FB_INLINE uint32_t fb_generator_uptime(const fb_generator *generator, const fb_generator_exporter *exporter) {
+FB_INLINE uint32_t fb_generator_uptime(const fb_generator *generator,
+                                       const fb_generator_exporter *exporter) {
     return (uint32_t)(generator->clock / 1000000 - exporter->boot);
 }
 
@@ -98,10 +99,10 @@ FB_INLINE uint8_t *fb_put_zeros(uint8_t *out, size_t size) {
 
 /* generate_packet.c */
 #define FB_ETHERNET_HEADER_SIZE 14u
-#define FB_VLAN_TAG_SIZE 4u
-#define FB_IPV4_HEADER_SIZE 20u
-#define FB_IPV6_HEADER_SIZE 40u
-#define FB_UDP_HEADER_SIZE 8u
+#define FB_VLAN_TAG_SIZE        4u
+#define FB_IPV4_HEADER_SIZE     20u
+#define FB_IPV6_HEADER_SIZE     40u
+#define FB_UDP_HEADER_SIZE      8u
 
 typedef struct {
     const uint8_t *source; /* 4 or 16 bytes */
@@ -116,7 +117,8 @@ typedef struct {
 } fb_ip_header;
 
 /* Write an Ethernet header. `vlan_tci` 0: no VLAN tag. */
-uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, uint16_t vlan_tci, bool ipv6);
+uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, uint16_t vlan_tci,
+                         bool ipv6);
 uint8_t *fb_put_ip(uint8_t *out, const fb_ip_header *header);
 /* Return the checksum of a transport header, its payload and the pseudo header (RFC 768, RFC 8200
    section 8.1). REQUIRES: the checksum field is 0. */
@@ -127,12 +129,18 @@ uint16_t fb_internet_checksum(const uint8_t *bytes, size_t size);
 /* Write one datagram of an exporter from `out` to at most `limit`, and return its end. It holds as
    many flows as fit and remain. REQUIRES: at least one flow remains; the room of a packet of
    FB_GENERATOR_MIN_MTU. */
-uint8_t *fb_put_netflow1(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
-uint8_t *fb_put_netflow5(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
-uint8_t *fb_put_netflow7(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
-uint8_t *fb_put_netflow9(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
-uint8_t *fb_put_ipfix(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
-uint8_t *fb_put_sflow(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out, const uint8_t *limit);
+uint8_t *fb_put_netflow1(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out,
+                         const uint8_t *limit);
+uint8_t *fb_put_netflow5(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out,
+                         const uint8_t *limit);
+uint8_t *fb_put_netflow7(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out,
+                         const uint8_t *limit);
+uint8_t *fb_put_netflow9(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out,
+                         const uint8_t *limit);
+uint8_t *fb_put_ipfix(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out,
+                      const uint8_t *limit);
+uint8_t *fb_put_sflow(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out,
+                      const uint8_t *limit);
 
 /* Write the exporter's address, 4 or 16 bytes. */
 void fb_generator_exporter_address(const fb_generator_exporter *exporter, uint8_t address[16]);

@@ -2,7 +2,8 @@
    packets. */
 #include "generate/generate_internal.h"
 
-uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, uint16_t vlan_tci, bool ipv6) {
+uint8_t *fb_put_ethernet(uint8_t *out, uint64_t destination, uint64_t source, uint16_t vlan_tci,
+                         bool ipv6) {
     out = fb_put_uint(out, destination, 6);
     out = fb_put_uint(out, source, 6);
     if (vlan_tci) out = fb_put16(fb_put16(out, 0x8100), vlan_tci);

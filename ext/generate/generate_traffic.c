@@ -47,18 +47,12 @@ static const struct application {
     uint16_t least_payload;
     uint16_t largest_payload;
 } applications[] = {
-    {"https", 100, FB_PROTO_TCP, 443, 0, 1440},
-    {"quic", 44, FB_PROTO_UDP, 443, 30, 1252},
-    {"dns", 36, FB_PROTO_UDP, 53, 28, 240},
-    {"http", 20, FB_PROTO_TCP, 80, 0, 1440},
-    {"peer-to-peer", 18, FB_PROTO_UDP, 0, 20, 1400},
-    {"bulk", 8, FB_PROTO_TCP, 0, 0, 1440},
-    {"ssh", 6, FB_PROTO_TCP, 22, 0, 1440},
-    {"ntp", 5, FB_PROTO_UDP, 123, 48, 48},
-    {"smtp", 4, FB_PROTO_TCP, 25, 0, 1440},
-    {"imaps", 4, FB_PROTO_TCP, 993, 0, 1440},
-    {"bgp", 1, FB_PROTO_TCP, 179, 19, 400},
-    {"esp", 2, FB_PROTO_ESP, 0, 80, 1400},
+    {"https", 100, FB_PROTO_TCP, 443, 0, 1440},      {"quic", 44, FB_PROTO_UDP, 443, 30, 1252},
+    {"dns", 36, FB_PROTO_UDP, 53, 28, 240},          {"http", 20, FB_PROTO_TCP, 80, 0, 1440},
+    {"peer-to-peer", 18, FB_PROTO_UDP, 0, 20, 1400}, {"bulk", 8, FB_PROTO_TCP, 0, 0, 1440},
+    {"ssh", 6, FB_PROTO_TCP, 22, 0, 1440},           {"ntp", 5, FB_PROTO_UDP, 123, 48, 48},
+    {"smtp", 4, FB_PROTO_TCP, 25, 0, 1440},          {"imaps", 4, FB_PROTO_TCP, 993, 0, 1440},
+    {"bgp", 1, FB_PROTO_TCP, 179, 19, 400},          {"esp", 2, FB_PROTO_ESP, 0, 80, 1400},
     {"icmp", 8, FB_PROTO_ICMP, 0, 56, 56},
 };
 
@@ -79,10 +73,12 @@ static void write_big_endian(uint8_t *out, uint64_t value, int size) {
      IPv6  2001:db8:0RRR::/48 and 2001:db8:8RRR::/48, R is the rank */
 static void write_address(uint8_t *out, bool ipv6, bool local, uint32_t rank, uint32_t host) {
     if (ipv6) {
-        write_big_endian(out, 0x20010db800000000u | (uint64_t)(rank | (local ? 0 : 0x8000u)) << 16, 8);
+        write_big_endian(out, 0x20010db800000000u | (uint64_t)(rank | (local ? 0 : 0x8000u)) << 16,
+                         8);
         write_big_endian(out + 8, host, 8);
     } else {
-        write_big_endian(out, (local ? 0x0a000000u | rank << 12 : 0x64400000u | rank << 10) | host, 4);
+        write_big_endian(out, (local ? 0x0a000000u | rank << 12 : 0x64400000u | rank << 10) | host,
+                         4);
     }
 }
 
@@ -102,7 +98,8 @@ static void draw_endpoint(fb_random *random, bool ipv6, bool local, fb_traffic_e
     uint64_t facts = fb_random_mix((uint64_t)rank << 1 | local);
 
     write_address(endpoint->address, ipv6, local, rank, host);
-    endpoint->prefix_length = (uint8_t)(ipv6 ? 48 + 8 * (facts % 3) : (local ? 20 : 22) + facts % 3);
+    endpoint->prefix_length =
+        (uint8_t)(ipv6 ? 48 + 8 * (facts % 3) : (local ? 20 : 22) + facts % 3);
     endpoint->interface = (uint16_t)(1 + (facts >> 8) % FB_TRAFFIC_INTERFACES);
     write_next_hop(endpoint->next_hop, ipv6, endpoint->interface);
     endpoint->vlan = (uint16_t)(100 + (facts >> 16) % 400);
@@ -114,7 +111,8 @@ static void draw_endpoint(fb_random *random, bool ipv6, bool local, fb_traffic_e
 }
 
 /* Draw the ports of two hosts; the flow goes from client to server or back. */
-static void draw_ports(fb_random *random, const struct application *application, fb_traffic_flow *flow) {
+static void draw_ports(fb_random *random, const struct application *application,
+                       fb_traffic_flow *flow) {
     static const uint16_t icmp_types[] = {0x0800, 0x0000, 0x0301, 0x0303, 0x0b00};
     static const uint16_t icmpv6_types[] = {0x8000, 0x8100, 0x0104, 0x0300, 0x8000};
     flow->server_port = application->port;
@@ -133,26 +131,29 @@ static void draw_ports(fb_random *random, const struct application *application,
 
 uint16_t fb_traffic_transport_header_size(uint8_t protocol) {
     switch (protocol) {
-    case FB_PROTO_TCP: return 20;
-    case FB_PROTO_UDP:
-    case FB_PROTO_ICMP:
-    case FB_PROTO_ICMPV6: return 8;
-    default: return 0;
+        case FB_PROTO_TCP: return 20;
+        case FB_PROTO_UDP:
+        case FB_PROTO_ICMP:
+        case FB_PROTO_ICMPV6: return 8;
+        default: return 0;
     }
 }
 
 /* Most packets are small (acknowledgements, requests) or of the maximum size. */
-static void draw_volume(fb_random *random, const struct application *application, fb_traffic_flow *flow) {
+static void draw_volume(fb_random *random, const struct application *application,
+                        fb_traffic_flow *flow) {
     uint32_t headers = (flow->ipv6 ? 40u : 20u) + fb_traffic_transport_header_size(flow->protocol);
     uint32_t least = headers + application->least_payload;
     uint32_t largest = headers + application->largest_payload;
-    uint32_t shape = fb_random_below(random, 8);
-    uint32_t size = shape < 3 ? least : shape < 6 ? largest : least + fb_random_below(random, largest - least + 1);
+    uint32_t compiled = fb_random_below(random, 8);
+    uint32_t size = compiled < 3   ? least
+                    : compiled < 6 ? largest
+                                   : least + fb_random_below(random, largest - least + 1);
     uint32_t mean = least + fb_random_below(random, size - least + 1);
 
     flow->packets = fb_random_tail(random, 21);
     flow->packet_size = (uint16_t)size;
-    flow->octets = size + (flow->packets - 1) * mean; /* below 2^21 * 1500, so it fits */
+    flow->bytes = size + (flow->packets - 1) * mean; /* below 2^21 * 1500, so it fits */
 }
 
 /* A flow ends with its FIN, or waits for the idle timeout of 15 s. It takes at least a millisecond
@@ -166,7 +167,11 @@ static void draw_times(fb_random *random, fb_traffic_flow *flow) {
 }
 
 static uint8_t draw_tcp_flags(fb_random *random, uint32_t packets) {
-    enum { BEGUN = FB_TCP_SYN | FB_TCP_PSH | FB_TCP_ACK, WHOLE = BEGUN | FB_TCP_FIN, MIDDLE = FB_TCP_PSH | FB_TCP_ACK };
+    enum {
+        BEGUN = FB_TCP_SYN | FB_TCP_PSH | FB_TCP_ACK,
+        WHOLE = BEGUN | FB_TCP_FIN,
+        MIDDLE = FB_TCP_PSH | FB_TCP_ACK
+    };
     static const uint8_t of_one[] = {FB_TCP_SYN, FB_TCP_SYN, FB_TCP_ACK, FB_TCP_RST | FB_TCP_ACK};
     static const uint8_t of_many[] = {WHOLE, WHOLE, BEGUN, MIDDLE};
     return (packets == 1 ? of_one : of_many)[fb_random_below(random, 4)];
@@ -178,7 +183,8 @@ void fb_traffic_draw(fb_random *random, bool ipv6, fb_traffic_flow *flow) {
     bool outbound = fb_random_next(random) & 1;
     flow->ipv6 = ipv6;
     flow->application = application->name;
-    flow->protocol = ipv6 && application->protocol == FB_PROTO_ICMP ? FB_PROTO_ICMPV6 : application->protocol;
+    flow->protocol =
+        ipv6 && application->protocol == FB_PROTO_ICMP ? FB_PROTO_ICMPV6 : application->protocol;
     draw_endpoint(random, ipv6, outbound, &flow->source);
     draw_endpoint(random, ipv6, !outbound, &flow->destination);
     draw_ports(random, application, flow);

@@ -1,15 +1,27 @@
 /* Random numbers, and the flows drawn from them. Only integers are used, so a seed gives the same
    traffic on every machine. */
-#ifndef FB_GENERATE_TRAFFIC_H
-#define FB_GENERATE_TRAFFIC_H
+#ifndef FB_GENERATE_GENERATE_TRAFFIC_H
+#define FB_GENERATE_GENERATE_TRAFFIC_H
 
 #include "core/base/base.h"
 
-#define FB_TRAFFIC_LOCAL_AS 64500u /* AS number of the network that exports the flows */
-#define FB_TRAFFIC_INTERFACES 16u /* per exporter, ifIndex 1 to 16 */
+#define FB_TRAFFIC_LOCAL_AS   64500u /* AS number of the network that exports the flows */
+#define FB_TRAFFIC_INTERFACES 16u    /* per exporter, ifIndex 1 to 16 */
 
-enum { FB_PROTO_ICMP = 1, FB_PROTO_TCP = 6, FB_PROTO_UDP = 17, FB_PROTO_ESP = 50, FB_PROTO_ICMPV6 = 58 };
-enum { FB_TCP_FIN = 0x01, FB_TCP_SYN = 0x02, FB_TCP_RST = 0x04, FB_TCP_PSH = 0x08, FB_TCP_ACK = 0x10 };
+enum {
+    FB_PROTO_ICMP = 1,
+    FB_PROTO_TCP = 6,
+    FB_PROTO_UDP = 17,
+    FB_PROTO_ESP = 50,
+    FB_PROTO_ICMPV6 = 58
+};
+enum {
+    FB_TCP_FIN = 0x01,
+    FB_TCP_SYN = 0x02,
+    FB_TCP_RST = 0x04,
+    FB_TCP_PSH = 0x08,
+    FB_TCP_ACK = 0x10
+};
 
 typedef struct {
     uint64_t state;
@@ -45,14 +57,14 @@ typedef struct {
     fb_traffic_endpoint destination;
     const char *application;
     uint32_t packets;
-    uint32_t octets;      /* bytes of IP packets */
+    uint32_t bytes;       /* bytes of IP packets */
     uint32_t duration;    /* ms from the first packet to the last */
     uint32_t idle;        /* ms from the last packet to the export */
     uint32_t flow_label;  /* IPv6 */
     uint16_t packet_size; /* IP length of its largest packet */
     uint16_t server_port;
     uint8_t protocol;
-    uint8_t tcp_flags;  /* of all its packets */
+    uint8_t tcp_flags; /* of all its packets */
     uint8_t tos;
     uint8_t ttl;
     uint8_t end_reason; /* information element 136 */

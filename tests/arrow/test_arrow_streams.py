@@ -1,4 +1,4 @@
-"""The Arrow C stream callbacks report every failure: a code, a text, and no output."""
+"""The Arrow C stream callbacks report every failure with an error code and a text, and give no array."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
 ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-def next_of(capsule: object) -> tuple[int, int | None, bytes]:
-    """The code of get_next, the release callback that it left in an output full of garbage, and the last
-    error.
+def call_get_next(capsule: object) -> tuple[int, int | None, bytes]:
+    """Return the code of get_next, the release callback of the array, and the text of the last error.
+
+    The array is filled with garbage before the call.
     """
     address = ctypes.pythonapi.PyCapsule_GetPointer(capsule, b"arrow_array_stream")
     stream = Stream.from_address(address)
@@ -76,7 +77,7 @@ class NoText(Exception):
 
 
 class Exit(BaseException):
-    """An exception that is no Exception."""
+    """An exception that derives from BaseException only."""
 
 
 def fail(error: BaseException) -> Iterator[Any]:
@@ -89,7 +90,7 @@ ERRORS: dict[str, tuple[BaseException, str]] = {
     "surrogate": (CaptureError("caf\udce9.pcap: damaged"), r"CaptureError: caf\udce9.pcap: damaged"),
     "no text": (NoText(), "NoText"),
     "nul": (ValueError("a\0b"), r"ValueError: a\x00b"),
-    "no exception": (Exit("now"), "Exit: now"),
+    "base exception": (Exit("now"), "Exit: now"),
     "interrupt": (KeyboardInterrupt(), "KeyboardInterrupt: "),
     "memory": (MemoryError("none left"), "MemoryError: none left"),
     "long": (ValueError("x" * 1000), "ValueError: " + "x" * 243),
@@ -102,21 +103,21 @@ def test_every_exception_is_reported_through_the_c_interface(name: str) -> None:
     error, text = ERRORS[name]
     capsule = _core.export_stream(TYPE, fail(error))
     for _ in range(2):  # a consumer that asks again must not see the end of the stream
-        code, release, last_error = next_of(capsule)
+        code, release, last_error = call_get_next(capsule)
         assert code != 0
         assert release is None
         assert last_error.decode() == text
 
 
-def test_something_that_is_no_table_is_reported() -> None:
-    code, release, last_error = next_of(_core.export_stream(TYPE, iter([1])))
+def test_objects_that_are_not_tables_are_reported() -> None:
+    code, release, last_error = call_get_next(_core.export_stream(TYPE, iter([1])))
     assert (code != 0, release) == (True, None)
     assert last_error.startswith(b"TypeError: ")
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_consumers_see_the_error(name: str) -> None:
-    """The error itself where flowbuf calls pyarrow, its text where the consumer calls flowbuf."""
+    """Methods of FlowStream raise the original exception. Consumers of the C stream raise its text."""
 
     class Reader:
         counters: ClassVar[dict[str, int]] = {}
@@ -128,9 +129,9 @@ def test_consumers_see_the_error(name: str) -> None:
     with pytest.raises(type(error)) as raised:
         FlowStream(FLOW, Reader()).to_arrow()
     assert raised.value is error
-    with pytest.raises(Exception) as told:  # noqa: PT011
+    with pytest.raises(Exception) as imported:  # noqa: PT011
         pa.table(FlowStream(FLOW, Reader()))
-    assert text in str(told.value)
+    assert text in str(imported.value)
     with pytest.raises(Exception):  # noqa: B017, PT011
         pl.DataFrame(FlowStream(FLOW, Reader()))
     with pytest.raises(OSError) as encoded:  # noqa: PT011
@@ -157,7 +158,7 @@ def test_a_missing_capture_whose_name_is_not_unicode_raises(tmp_path: Path) -> N
         pa.table(read_capture(name))
 
 
-def test_an_error_that_a_library_takes_for_the_end_is_raised_all_the_same() -> None:
+def test_errors_that_a_library_swallows_are_still_raised() -> None:
     def swallow(stream: Any) -> None:
         with contextlib.suppress(FileNotFoundError):
             list(stream._watch())
@@ -170,29 +171,29 @@ def test_an_error_that_a_library_takes_for_the_end_is_raised_all_the_same() -> N
 
 
 class Capsules:
-    """Gives the same capsules again and again."""
+    """Columns that return the same capsules on every call."""
 
     def __init__(self, **capsules: Any) -> None:
         for name, capsule in capsules.items():
             setattr(self, f"__arrow_c_{name}__", lambda capsule=capsule: capsule)
 
 
-def test_a_stream_is_encoded_once() -> None:
-    given = Capsules(stream=read_capture(NETFLOW9).__arrow_c_stream__())
-    assert encode_columns(given)
+def test_stream_capsules_can_be_encoded_only_once() -> None:
+    columns = Capsules(stream=read_capture(NETFLOW9).__arrow_c_stream__())
+    assert encode_columns(columns)
     with pytest.raises(ValueError, match="used already"):
-        encode_columns(given)
+        encode_columns(columns)
 
 
-def test_a_batch_is_encoded_once() -> None:
+def test_array_capsules_can_be_encoded_only_once() -> None:
     batch = next(iter(read_capture(NETFLOW9)))
-    given = Capsules(array=batch.__arrow_c_array__())
-    assert encode_columns(given)
+    columns = Capsules(array=batch.__arrow_c_array__())
+    assert encode_columns(columns)
     with pytest.raises(ValueError, match="used already"):
-        encode_columns(given)
+        encode_columns(columns)
 
 
-def test_a_stream_that_is_released_while_it_is_read() -> None:
+def test_streams_may_be_released_while_they_are_read() -> None:
     """A consumer may close a reader while another thread reads it."""
     reading, closed = threading.Event(), threading.Event()
 
@@ -206,7 +207,7 @@ def test_a_stream_that_is_released_while_it_is_read() -> None:
     address = ctypes.pythonapi.PyCapsule_GetPointer(capsule, b"arrow_array_stream")
     stream = Stream.from_address(address)
     codes: list[int] = []
-    thread = threading.Thread(target=lambda: codes.append(next_of(capsule)[0]))
+    thread = threading.Thread(target=lambda: codes.append(call_get_next(capsule)[0]))
     thread.start()
     assert reading.wait(10)
     ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(stream.release)(address)
@@ -214,4 +215,4 @@ def test_a_stream_that_is_released_while_it_is_read() -> None:
     thread.join(10)
     assert codes
     assert codes[0] != 0
-    assert next_of(capsule)[0] != 0  # not the end either
+    assert call_get_next(capsule)[0] != 0  # an error, not the end of the stream

@@ -1,5 +1,6 @@
-"""Captures and datagrams as columns: the same flows as messages say, in types that pandas, polars, duckdb and
-pyarrow read.
+"""read_capture and Decoder return columns that pandas, polars, DuckDB and pyarrow read.
+
+The columns hold the same flows as the messages of the same capture.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def captures(request: pytest.FixtureRequest) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_columns_say_what_messages_say(name: str, captures: list[Path], tmp_path: Path) -> None:
+def test_columns_hold_the_same_values_as_messages(name: str, captures: list[Path], tmp_path: Path) -> None:
     assert len(captures) >= 7
     schema = SCHEMAS[name]
     flows = 0
@@ -72,8 +73,8 @@ def test_columns_say_what_messages_say(name: str, captures: list[Path], tmp_path
     assert flows >= (20 if schema.rows == "flows" else counters_sent)
 
 
-def test_columns_say_what_read_says(tmp_path: Path) -> None:
-    """By way of `flowbuf read -f jsonl`, which leaves out what is absent."""
+def test_columns_hold_the_same_values_as_the_read_command_prints(tmp_path: Path) -> None:
+    """`flowbuf read -f jsonl` omits absent values."""
     for capture in (NETFLOW9, SFLOW):
         lines = [json.loads(line) for line in run("read", capture, "-f", "jsonl").output.splitlines()]
         rows = read_capture(capture, ip="text").to_arrow().drop_columns("time_received").to_pylist()
@@ -90,7 +91,7 @@ def test_batches_of_any_size_hold_the_same_flows(batch_rows: int) -> None:
     assert [row for batch in batches for row in rows_of(batch)] == rows_of(read_capture(SFLOW, EVERYTHING))
 
 
-def test_options_are_those_of_encode_capture() -> None:
+def test_read_capture_takes_the_options_of_encode_capture() -> None:
     rows = read_capture(
         NETFLOW9, override={"sampling_rate": 7, "src_as": 65001}, scale=True, time="export", ip="text"
     ).to_arrow()
@@ -108,7 +109,7 @@ RECORDS = b"".join(bytes([192, 0, 2, i, 0, 0, 0, 0, *bytes(7), i, 6]) for i in r
 DATA = ipfix(data_set(256, RECORDS))
 
 
-def test_decoder_gives_columns_of_a_datagram() -> None:
+def test_decoders_return_the_columns_of_a_datagram() -> None:
     decoder = Decoder()
     assert len(decoder.columns(TEMPLATE, SOURCE, RECEIVED)) == 0
     batch = decoder.columns(DATA, SOURCE, RECEIVED)
@@ -120,7 +121,7 @@ def test_decoder_gives_columns_of_a_datagram() -> None:
     assert decoder.counters == {}
 
 
-def test_decoder_gives_columns_of_many_datagrams() -> None:
+def test_decoders_return_the_columns_of_many_datagrams() -> None:
     decoder = Decoder()
     batch = decoder.columns_many(
         [TEMPLATE, *[DATA] * 1000], SOURCE, RECEIVED, override={"src_as": 1}, ip="text"
@@ -132,7 +133,7 @@ def test_decoder_gives_columns_of_many_datagrams() -> None:
     assert set(decoder.columns(DATA, SOURCE, RECEIVED).to_arrow()["src_as"].to_pylist()) == {0}
 
 
-def test_strict_decoder_raises_from_columns() -> None:
+def test_strict_decoders_raise_from_columns() -> None:
     decoder = Decoder(strict=True)
     with pytest.raises(DecodeError, match=r"192\.0\.2\.1"):
         decoder.columns(DATA[:-1], SOURCE, RECEIVED)
@@ -142,16 +143,16 @@ def test_strict_decoder_raises_from_columns() -> None:
         )
 
 
-def test_decoder_refuses_what_cannot_be() -> None:
+def test_decoders_refuse_invalid_options() -> None:
     decoder = Decoder()
     with pytest.raises(ValueError, match="ip is 'hex'"):
         decoder.columns(DATA, SOURCE, ip="hex")
     with pytest.raises(KeyError):
         decoder.columns(DATA, SOURCE, override={"nothing": 1})
-    assert len(decoder.columns(TEMPLATE, SOURCE)) == 0  # and is not stuck
+    assert len(decoder.columns(TEMPLATE, SOURCE)) == 0  # the decoder stays usable
 
 
-def test_batches_outlive_what_they_were_made_of() -> None:
+def test_batches_outlive_their_decoder() -> None:
     decoder = Decoder()
     decoder.columns(TEMPLATE, SOURCE, RECEIVED)
     batch = decoder.columns(DATA, SOURCE, RECEIVED)
@@ -163,14 +164,14 @@ def test_batches_outlive_what_they_were_made_of() -> None:
     assert rows_of(text) == expected
 
 
-def test_batches_are_not_pickled_but_what_is_made_of_them() -> None:
+def test_only_the_arrow_form_of_batches_can_be_pickled() -> None:
     (batch,) = read_capture(NETFLOW9)
     with pytest.raises(TypeError, match=r"cannot be pickled; pickle the result of its to_arrow\(\)"):
         pickle.dumps(batch)
     assert pickle.loads(pickle.dumps(batch.to_arrow())).equals(batch.to_arrow())
 
 
-def test_threads_share_a_batch() -> None:
+def test_threads_may_share_a_batch() -> None:
     decoder = Decoder()
     batch = decoder.columns_many([TEMPLATE, *[DATA] * 300], SOURCE, RECEIVED)
     found: list[int] = []
@@ -190,7 +191,7 @@ def test_threads_share_a_batch() -> None:
 # Types and nulls --------------------------------------------------------------------------------------------
 
 
-def test_types_are_those_of_the_schema() -> None:
+def test_arrow_types_follow_the_schema() -> None:
     types = {field.name: str(field.type) for field in table_of(read_capture(SFLOW, EVERYTHING)).schema}
     assert types["time_received"] == "timestamp[ms, tz=UTC]"
     assert types["bytes"] == "uint64"
@@ -203,7 +204,7 @@ def test_types_are_those_of_the_schema() -> None:
     assert types["src_mac"].startswith("extension<flowbuf.mac")
 
 
-def test_numbers_are_never_null_and_addresses_are() -> None:
+def test_addresses_are_nullable_and_numbers_are_not() -> None:
     schema = read_capture(NETFLOW9).to_arrow().schema
     nullable = {field.name for field in schema if field.nullable}
     assert nullable == {
@@ -216,7 +217,7 @@ def test_numbers_are_never_null_and_addresses_are() -> None:
     }
 
 
-def test_explicit_columns_are_null_where_absent() -> None:
+def test_absent_values_of_explicit_columns_are_null() -> None:
     schema = FLOW.alter("bytes", explicit=True).only("bytes", "proto")
     decoder = Decoder(schema)
     decoder.columns(ipfix(template_set(template(256, (4, 1)), template(257, (1, 1), (4, 1)))), SOURCE)
@@ -251,7 +252,7 @@ def test_pandas_reads_flows() -> None:
     pd.testing.assert_frame_equal(first, frame)
 
 
-def test_a_dataframe_may_be_written_to() -> None:
+def test_data_frames_are_writable() -> None:
     batch = next(iter(read_capture(NETFLOW9)))
     before = batch.to_arrow()
     frame = batch.to_pandas()
@@ -278,8 +279,8 @@ def test_polars_reads_flows() -> None:
     assert next(iter(read_capture(NETFLOW9))).to_polars().equals(frame)
 
 
-def test_polars_hands_flows_on() -> None:
-    """It keeps the name of an extension type, and stores its values otherwise."""
+def test_polars_exports_the_values_of_extension_types() -> None:
+    """Polars keeps the name of an extension type but changes its storage type."""
     schema = FLOW.only("src_addr", "src_mac", "bytes")
     expected = read_capture(SFLOW, schema).to_arrow()
     frame = pl.DataFrame(read_capture(SFLOW, schema))
@@ -300,7 +301,7 @@ def test_duckdb_reads_flows() -> None:
     assert duckdb.sql("select count(*) from batch").fetchall() == [(count,)]
 
 
-def test_a_batch_is_what_a_stream_gives() -> None:
+def test_streams_yield_batches() -> None:
     stream = read_capture(NETFLOW9)
     (batch,) = stream
     assert isinstance(batch, FlowBatch)
@@ -311,7 +312,7 @@ def test_a_batch_is_what_a_stream_gives() -> None:
 # Reading ----------------------------------------------------------------------------------------------------
 
 
-def test_a_path_is_read_again_and_a_file_once() -> None:
+def test_paths_can_be_read_again_and_file_objects_only_once() -> None:
     stream = read_capture(NETFLOW9)
     assert rows_of(stream) == rows_of(stream) != []
     with NETFLOW9.open("rb") as file:
@@ -321,14 +322,14 @@ def test_a_path_is_read_again_and_a_file_once() -> None:
             next(iter(once))
 
 
-def test_schema_of_a_stream_is_told_without_reading() -> None:
+def test_the_arrow_schema_is_known_before_reading() -> None:
     with NETFLOW9.open("rb") as file:
         stream = read_capture(file)
         assert len(pa.schema(stream)) == 21
         assert len(rows_of(stream)) > 0
 
 
-def test_what_cannot_be_is_refused_at_once() -> None:
+def test_invalid_arguments_are_refused_before_reading() -> None:
     with pytest.raises(ValueError, match="ip is 'hex'; it may be binary or text"):
         read_capture(NETFLOW9, ip="hex")
     with pytest.raises(ValueError, match="rows is 1"):
@@ -342,7 +343,7 @@ def test_what_cannot_be_is_refused_at_once() -> None:
                 read(source)  # type: ignore[operator]
 
 
-def test_what_is_no_capture_raises(tmp_path: Path) -> None:
+def test_files_that_are_not_captures_raise(tmp_path: Path) -> None:
     (tmp_path / "x.pcap").write_bytes(b"nothing like it")
     stream = read_capture(tmp_path / "x.pcap")
     with pytest.raises(CaptureError, match="not a capture"):
@@ -368,7 +369,7 @@ def test_errors_of_reading_keep_their_type(tmp_path: Path, method: str) -> None:
         assert caught.type is error
 
 
-def test_damage_is_counted_and_what_precedes_it_kept(tmp_path: Path) -> None:
+def test_truncation_is_counted_and_the_flows_before_it_are_kept(tmp_path: Path) -> None:
     whole = NETFLOW9.read_bytes()
     (tmp_path / "cut.pcap").write_bytes(whole[: len(whole) // 2])
     stream = read_capture(tmp_path / "cut.pcap")
@@ -377,8 +378,8 @@ def test_damage_is_counted_and_what_precedes_it_kept(tmp_path: Path) -> None:
     assert stream.counters["truncated_capture"] == 1
 
 
-def test_damage_is_an_error_where_it_is_not_to_be(tmp_path: Path) -> None:
-    """After all that precedes it has been given."""
+def test_strict_reading_raises_at_truncation(tmp_path: Path) -> None:
+    """The flows before the truncation are returned first."""
     whole = NETFLOW9.read_bytes()
     (tmp_path / "cut.pcap").write_bytes(whole[: len(whole) // 2])
     flows = rows_of(read_capture(tmp_path / "cut.pcap"))
@@ -392,23 +393,23 @@ def test_damage_is_an_error_where_it_is_not_to_be(tmp_path: Path) -> None:
     assert not (tmp_path / "x.pb").exists()
 
 
-def test_flows_are_given_before_an_error_is_raised(tmp_path: Path) -> None:
+def test_flows_are_returned_before_an_error_is_raised(tmp_path: Path) -> None:
     path = write(tmp_path / "x.pcap", pcap(GOOD, GOOD, CUT_SHORT))
     flows = iter(read_capture(path, strict=True))
-    assert len(next(flows)) == 3  # the last is in the datagram that is cut short
+    assert len(next(flows)) == 3  # the third flow is in the truncated datagram
     with pytest.raises(DecodeError):
         next(flows)
 
 
-def test_full_batches_are_given_before_an_error_is_raised(tmp_path: Path) -> None:
+def test_full_batches_are_returned_before_an_error_is_raised(tmp_path: Path) -> None:
     path = write(tmp_path / "x.pcap", pcap(*[GOOD] * 5, CUT_SHORT))
-    given: list[int] = []
+    sizes: list[int] = []
     with pytest.raises(DecodeError):
-        given.extend(map(len, read_capture(path, strict=True, batch_rows=2)))
-    assert given == [2, 2, 2]
+        sizes.extend(map(len, read_capture(path, strict=True, batch_rows=2)))
+    assert sizes == [2, 2, 2]
 
 
-def test_counters_are_of_what_was_read_last(tmp_path: Path) -> None:
+def test_counters_describe_the_last_read(tmp_path: Path) -> None:
     path = write(tmp_path / "x.pcap", pcap(CUT_SHORT))
     stream = read_capture(path)
     assert rows_of(stream)
@@ -419,7 +420,7 @@ def test_counters_are_of_what_was_read_last(tmp_path: Path) -> None:
     assert stream.counters == {}
 
 
-def test_a_stream_that_is_left_says_what_it_counted_so_far() -> None:
+def test_abandoned_streams_have_counters() -> None:
     stream = read_capture(SFLOW, batch_rows=2)
     flows = iter(stream)
     next(flows)
@@ -428,8 +429,8 @@ def test_a_stream_that_is_left_says_what_it_counted_so_far() -> None:
     assert isinstance(stream.counters, dict)
 
 
-def test_memory_of_a_stream_does_not_grow(tmp_path: Path) -> None:
-    """Batches that are let go are freed: ten times the flows take no more."""
+def test_batches_of_a_long_stream_stay_small(tmp_path: Path) -> None:
+    """Each of 20 batches of 10,000 flows takes less than 400 bytes per flow."""
     assert (
         run("generate", "--protocol", "netflow5", "--flows", 200_000, "-o", tmp_path / "x.pcap").exit_code
         == 0
@@ -439,5 +440,5 @@ def test_memory_of_a_stream_does_not_grow(tmp_path: Path) -> None:
     assert max(sizes) < 10_000 * 400
 
 
-def test_every_name_is_public() -> None:
+def test_the_names_are_public() -> None:
     assert {"FlowBatch", "FlowStream", "read_capture"} <= set(flowbuf.__all__)

@@ -1,5 +1,6 @@
-"""Streams of messages as columns: the same flows as the capture they were made of, and what becomes of
-damage.
+"""read_messages reads streams of messages as columns.
+
+The columns hold the flows of the capture that the messages were encoded from. Damage is counted or raised.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def stream(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_messages_say_what_their_capture_says(name: str, corpus: Path, tmp_path: Path) -> None:
+def test_messages_hold_the_flows_of_their_capture(name: str, corpus: Path, tmp_path: Path) -> None:
     for capture in [*sorted(SHIPPED.glob("*.pcap")), *sorted(corpus.glob("*.pcap"))]:
         encode_capture(capture, tmp_path / "flows.pb", SCHEMAS[name])
         columns = read_messages(tmp_path / "flows.pb", SCHEMAS[name])
@@ -34,7 +35,7 @@ def test_messages_say_what_their_capture_says(name: str, corpus: Path, tmp_path:
         assert columns.counters == {}
 
 
-def test_the_proto_beside_a_stream_says_which_columns(tmp_path: Path) -> None:
+def test_the_proto_file_beside_a_stream_selects_the_columns(tmp_path: Path) -> None:
     encode_capture(NETFLOW9, tmp_path / "flows.pb", FLOW.only("src_addr", "bytes"))
     columns = read_messages(tmp_path / "flows.pb")
     assert [column.name for column in columns.schema.enabled] == ["bytes", "src_addr"]
@@ -43,8 +44,8 @@ def test_the_proto_beside_a_stream_says_which_columns(tmp_path: Path) -> None:
     assert len(rows_of(read_messages(tmp_path / "flows.pb"))[0]) == len(FLOW.enabled)
 
 
-def test_a_schema_that_is_given_says_which_columns(stream: Path) -> None:
-    """The .proto beside the stream has more, or fewer."""
+def test_the_schema_argument_selects_the_columns(stream: Path) -> None:
+    """It overrides the .proto file beside the stream, which may have more columns or fewer."""
     columns = read_messages(stream, FLOW.only("bytes", "src_addr"))
     assert rows_of(columns) == rows_of(read_capture(NETFLOW9, FLOW.only("bytes", "src_addr")))
     assert columns.counters == {}
@@ -62,7 +63,7 @@ def test_a_schema_of_another_stream_is_refused(stream: Path) -> None:
         read_messages(stream, other)
 
 
-def test_columns_may_be_few(stream: Path) -> None:
+def test_the_columns_argument_selects_a_subset(stream: Path) -> None:
     columns = read_messages(stream, columns=["bytes", "proto"])
     assert columns.counters == {}
     rows = rows_of(columns)
@@ -73,7 +74,7 @@ def test_columns_may_be_few(stream: Path) -> None:
         read_messages(stream, columns=["nothing"])
 
 
-def test_streams_are_compressed_or_objects_or_paths(stream: Path, tmp_path: Path) -> None:
+def test_streams_may_be_paths_compressed_files_or_file_objects(stream: Path, tmp_path: Path) -> None:
     expected = rows_of(read_messages(stream))
     (tmp_path / "flows.pb.gz").write_bytes(gzip.compress(stream.read_bytes()))
     assert rows_of(read_messages(tmp_path / "flows.pb.gz")) == expected != []
@@ -90,7 +91,7 @@ def test_batches_of_any_size_hold_the_same_flows(stream: Path, batch_rows: int) 
     assert [row for batch in batches for row in rows_of(batch)] == rows_of(read_messages(stream))
 
 
-def test_a_stream_longer_than_a_window(tmp_path: Path) -> None:
+def test_streams_may_be_longer_than_a_read_window(tmp_path: Path) -> None:
     stream, schema = tmp_path / "flows.pb", FLOW.only("bytes", "src_addr")
     one = encode_capture(NETFLOW9, stream, schema).bytes
     stream.write_bytes(stream.read_bytes() * (3_000_000 // one))
@@ -122,31 +123,31 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("octets", FAULTS, ids=lambda octets: octets.hex())
-def test_what_is_wrong_is_said_with_column_and_offset(octets: bytes) -> None:
+@pytest.mark.parametrize("data", FAULTS, ids=lambda data: data.hex())
+def test_errors_name_the_column_and_the_offset(data: bytes) -> None:
     good = wire.varint(2) + wire.tag(4, 0) + b"\x05"
-    columns = read_messages(io.BytesIO(octets))
+    columns = read_messages(io.BytesIO(data))
     assert rows_of(columns) == []
     assert columns.counters == {"bad_message": 1}
     columns = read_messages(
-        io.BytesIO(good + octets + good), columns=["bytes", "proto", "src_addr"], strict=True
+        io.BytesIO(good + data + good), columns=["bytes", "proto", "src_addr"], strict=True
     )
     flows = iter(columns)
     assert [row["bytes"] for row in rows_of(next(flows))] == [5]
-    with pytest.raises(DecodeError, match=FAULTS[octets].replace("byte 1:", "byte 4:")):
+    with pytest.raises(DecodeError, match=FAULTS[data].replace("byte 1:", "byte 4:")):
         next(flows)
 
 
 def test_unknown_fields_are_skipped_and_counted() -> None:
-    octets = wire.tag(5000, 0) + b"\x01" + wire.tag(4, 0) + b"\x05"
-    columns = read_messages(io.BytesIO(wire.varint(len(octets)) + octets))
+    data = wire.tag(5000, 0) + b"\x01" + wire.tag(4, 0) + b"\x05"
+    columns = read_messages(io.BytesIO(wire.varint(len(data)) + data))
     assert [row["bytes"] for row in rows_of(columns)] == [5]
     assert columns.counters == {"unknown_field": 1}
 
 
-def test_numbers_that_no_member_has_are_their_digits() -> None:
-    octets = wire.tag(21, 0) + wire.varint(77)
-    columns = read_messages(io.BytesIO(wire.varint(len(octets)) + octets))
+def test_unknown_enum_numbers_are_read_as_digits() -> None:
+    data = wire.tag(21, 0) + wire.varint(77)
+    columns = read_messages(io.BytesIO(wire.varint(len(data)) + data))
     assert [row["flow_direction"] for row in rows_of(columns)] == ["77"]
 
 
@@ -155,15 +156,15 @@ def test_an_empty_stream_has_no_flows() -> None:
     assert rows_of(read_messages(io.BytesIO(b"\0\0"))) == rows_expected(b"\0\0", FLOW)
 
 
-def test_packed_lists_are_read_too() -> None:
+def test_packed_and_unpacked_lists_are_read() -> None:
     schema = FLOW.only("mpls_labels")
     number = FLOW["mpls_labels"].number
-    octets = wire.tag(number, 2) + b"\x02\x07\x08" + wire.tag(number, 0) + b"\x09"
-    columns = read_messages(io.BytesIO(wire.varint(len(octets)) + octets), schema)
+    data = wire.tag(number, 2) + b"\x02\x07\x08" + wire.tag(number, 0) + b"\x09"
+    columns = read_messages(io.BytesIO(wire.varint(len(data)) + data), schema)
     assert rows_of(columns) == [{"mpls_labels": [7, 8, 9]}]
 
 
-def test_captures_are_no_messages() -> None:
+def test_captures_are_counted_as_bad_messages() -> None:
     columns = read_messages(io.BytesIO(pcap(GOOD)))
     assert rows_of(columns) == []
     assert columns.counters["bad_message"] == 1

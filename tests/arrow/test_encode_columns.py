@@ -1,4 +1,4 @@
-"""Columns as messages: the way back, from whatever library holds them."""
+"""encode_columns encodes columns of any Arrow library as messages."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def encode(schema: Schema = FLOW, **columns: Any) -> list[dict[str, Any]]:
     return flows_of(encode_columns(pa.table(columns), schema), schema)
 
 
-def read(octets: bytes, schema: Schema, tmp_path: Path) -> FlowStream:
-    (tmp_path / "again.pb").write_bytes(octets)
+def read(data: bytes, schema: Schema, tmp_path: Path) -> FlowStream:
+    (tmp_path / "again.pb").write_bytes(data)
     return read_messages(tmp_path / "again.pb", schema)
 
 
@@ -52,7 +52,7 @@ def read(octets: bytes, schema: Schema, tmp_path: Path) -> FlowStream:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_capture_to_columns_to_messages_to_columns(name: str, corpus: Path, tmp_path: Path) -> None:
+def test_columns_survive_a_round_trip_through_messages(name: str, corpus: Path, tmp_path: Path) -> None:
     schema = SCHEMAS[name]
     for capture in [*sorted(SHIPPED.glob("*.pcap")), *sorted(corpus.glob("*.pcap"))]:
         columns = read_capture(capture, schema)
@@ -65,8 +65,8 @@ def test_capture_to_columns_to_messages_to_columns(name: str, corpus: Path, tmp_
 
 
 @pytest.mark.parametrize("capture", [NETFLOW9, SFLOW], ids=lambda path: path.stem)
-def test_messages_are_those_of_the_decoder(capture: Path, tmp_path: Path) -> None:
-    """But for the order of their fields, which is not promised: not longer by an octet."""
+def test_messages_equal_those_of_the_decoder(capture: Path, tmp_path: Path) -> None:
+    """The order of their fields may differ. Their length may not."""
     schema = SCHEMAS["every-column"]
     encode_capture(capture, tmp_path / "flows.pb", schema)
     messages = encode_columns(read_capture(capture, schema), schema)
@@ -75,7 +75,7 @@ def test_messages_are_those_of_the_decoder(capture: Path, tmp_path: Path) -> Non
     assert len(messages) == len(expected)
 
 
-def test_any_library_gives_the_same_messages() -> None:
+def test_every_library_gives_the_same_messages() -> None:
     stream, text = read_capture(NETFLOW9), read_capture(NETFLOW9, ip="text")
     (batch,) = stream
     expected = encode_columns(stream)
@@ -94,7 +94,7 @@ def test_any_library_gives_the_same_messages() -> None:
         assert encode_columns(columns) == expected, type(columns)
 
 
-def test_rows_that_pandas_has_chosen() -> None:
+def test_filtered_pandas_rows_are_encoded() -> None:
     frame = read_capture(NETFLOW9).to_pandas()
     chosen = frame[frame.bytes > frame.bytes.median()]
     assert 0 < len(chosen) < len(frame)
@@ -102,7 +102,7 @@ def test_rows_that_pandas_has_chosen() -> None:
     assert [flow["bytes"] for flow in flows] == chosen.bytes.tolist()
 
 
-def test_rows_that_polars_has_changed() -> None:
+def test_changed_polars_rows_are_encoded() -> None:
     frame = read_capture(NETFLOW9).to_polars().with_columns(pl.lit("192.0.2.9").alias("src_addr")).head(5)
     assert {flow["src_addr"][-4:] for flow in flows_of(encode_columns(frame))} == {bytes([192, 0, 2, 9])}
 
@@ -112,10 +112,10 @@ def test_an_empty_table_has_no_messages() -> None:
     assert encode_columns(next(iter(Decoder().columns(b"", "192.0.2.1") for _ in range(1)))) == b""
 
 
-def test_output_grows_beyond_what_is_kept() -> None:
-    """Beyond 32 MiB it grows elsewhere.
+def test_output_may_exceed_the_reused_buffer() -> None:
+    """The encoder reuses a buffer of at most 32 MiB. It writes larger output into the returned bytes object.
 
-    Whatever was encoded before, or failed to be, leaves nothing behind.
+    Earlier calls leave nothing in the output, even if they failed.
     """
     columns = ('"text"\nnumber = 1\ntype = "bytes"', '"count"\nnumber = 2\ntype = "uint64"')
     schema = Schema.from_toml(
@@ -132,7 +132,7 @@ def test_output_grows_beyond_what_is_kept() -> None:
         assert encode_columns(pa.table({"text": texts}), schema) == expected
 
 
-def test_an_encoder_inside_another_has_its_own_output() -> None:
+def test_nested_encoders_have_their_own_output() -> None:
     table = pa.table({"bytes": range(1, 1000)})
     expected = encode_columns(table)
 
@@ -160,7 +160,7 @@ def test_explicit_columns_write_zero() -> None:
     assert encode(schema, bytes=[5, None, 0]) == [{"bytes": 5}, {}, {"bytes": 0}]
 
 
-def test_types_need_not_be_the_same() -> None:
+def test_values_of_other_types_are_converted() -> None:
     schema = FLOW.enable("src_mac", "mpls_labels", "time_flow_start", "flow_duration")
     (flow,) = encode(
         schema,
@@ -193,13 +193,13 @@ def test_types_need_not_be_the_same() -> None:
     }
 
 
-def test_integers_that_pandas_made_floats_of() -> None:
+def test_integers_stored_as_floats_are_encoded() -> None:
     frame = pd.DataFrame({"bytes": [1.0, math.nan, 3.0]})
     assert flows_of(encode_columns(frame)) == [{"bytes": 1}, {}, {"bytes": 3}]
 
 
-def test_integers_that_are_summed_in_decimals() -> None:
-    """duckdb adds up in integers of 128 bits, Spark makes decimals of uint64; both are decimals in Arrow."""
+def test_integers_stored_as_decimals_are_encoded() -> None:
+    """DuckDB sums to 128-bit integers and Spark stores uint64 as decimals. Arrow has decimals for both."""
     sums = duckdb.sql("select sum(x) bytes, sum(x)::hugeint packets from range(5) t(x)")
     assert flows_of(encode_columns(sums)) == [{"bytes": 10, "packets": 10}]
     assert encode(bytes=pa.array([2**64 - 1, None, 0], pa.decimal128(20, 0))) == [
@@ -209,55 +209,61 @@ def test_integers_that_are_summed_in_decimals() -> None:
     ]
 
 
-# What cannot be ---------------------------------------------------------------------------------------------
+# Refused values ---------------------------------------------------------------------------------------------
 
 REFUSED = {
     "too large": ({"proto": [6, 300]}, "column 'proto', row 1: the value is outside the column's range"),
-    "too large a decimal": (
+    "too large decimal": (
         {"bytes": pa.array([1, 2**64], pa.decimal128(38, 0))},
         "column 'bytes', row 1: the value is outside the column's range",
     ),
-    "a fraction": (
+    "decimal with a scale": (
         {"bytes": pa.array([1], pa.decimal128(20, 2))},
         "column 'bytes': of decimals, only those of 128 bits and scale 0 are supported: cast to an integer",
     ),
-    "a wide decimal": ({"bytes": pa.array([1], pa.decimal256(40, 0))}, "column 'bytes': of decimals, only"),
+    "decimal of 256 bits": (
+        {"bytes": pa.array([1], pa.decimal256(40, 0))},
+        "column 'bytes': of decimals, only",
+    ),
     "negative": ({"bytes": [-1]}, "column 'bytes', row 0: the value is outside the column's range"),
-    "no integer": ({"bytes": [1.5]}, "column 'bytes', row 0: the number is not an integer"),
-    "no address": (
+    "fraction": ({"bytes": [1.5]}, "column 'bytes', row 0: the number is not an integer"),
+    "not an address": (
         {"src_addr": ["192.0.2.1", "x"]},
         "column 'src_addr', row 1: the text is not an IP address",
     ),
-    "other sizes": ({"src_addr": [b"abc"]}, "column 'src_addr', row 0: an address has 4 or 16 octets"),
-    "no member": ({"flow_type": ["IPX"]}, "column 'flow_type', row 0: the text is not a member of the enum"),
+    "address of 3 bytes": ({"src_addr": [b"abc"]}, "column 'src_addr', row 0: an address has 4 or 16 octets"),
+    "not an enum member": (
+        {"flow_type": ["IPX"]},
+        "column 'flow_type', row 0: the text is not a member of the enum",
+    ),
     "another type": ({"bytes": ["5"]}, "column 'bytes': values of this type cannot fill the column"),
-    "a struct": ({"bytes": [{"a": 1}]}, "column 'bytes': nested structs are not supported"),
-    "a list": ({"bytes": [[1]]}, "column 'bytes': a list cannot fill a column that is not repeated"),
-    "a typo": ({"byts": [1]}, "schema 'flow' has no column 'byts'; did you mean bytes?"),
-    "disabled": ({"src_mac": [1]}, "column 'src_mac' is disabled in schema 'flow'; enable it"),
+    "struct": ({"bytes": [{"a": 1}]}, "column 'bytes': nested structs are not supported"),
+    "list": ({"bytes": [[1]]}, "column 'bytes': a list cannot fill a column that is not repeated"),
+    "misspelled name": ({"byts": [1]}, "schema 'flow' has no column 'byts'; did you mean bytes?"),
+    "disabled column": ({"src_mac": [1]}, "column 'src_mac' is disabled in schema 'flow'; enable it"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_encoded_is_refused(case: str) -> None:
+def test_invalid_values_are_refused(case: str) -> None:
     columns, text = REFUSED[case]
     with pytest.raises(EncodeError) as caught:
         encode_columns(pa.table(columns))
     assert str(caught.value).startswith(text)
 
 
-def test_rows_are_counted_over_batches() -> None:
+def test_errors_count_rows_across_batches() -> None:
     table = pa.concat_tables([pa.table({"proto": [1] * 10}), pa.table({"proto": [1, 2, 300]})])
     with pytest.raises(EncodeError, match="column 'proto', row 12"):
         encode_columns(table)
 
 
-def test_columns_that_nobody_knows_may_be_left_out() -> None:
+def test_unknown_columns_may_be_ignored() -> None:
     table = pa.table({"bytes": [5], "note": ["x"], "src_mac": [1]})
     assert flows_of(encode_columns(table, ignore_unknown=True)) == [{"bytes": 5}]
 
 
-def test_a_column_that_is_there_twice_is_refused() -> None:
+def test_duplicate_columns_are_refused() -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["bytes", "bytes"])
     with pytest.raises(EncodeError, match="column 'bytes': another column of this name is there already"):
         encode_columns(table)
@@ -271,7 +277,7 @@ def test_values_without_columns_are_refused(values: object) -> None:
         encode_columns(values)
 
 
-def test_what_are_no_columns_is_said() -> None:
+def test_objects_that_are_not_columns_are_refused() -> None:
     with pytest.raises(TypeError, match="columns is list, without the Arrow PyCapsule protocol"):
         encode_columns([1, 2])
     with pytest.raises(OSError, match="not a capture"):
@@ -281,7 +287,7 @@ def test_what_are_no_columns_is_said() -> None:
 
 
 class ArrowSchema(ctypes.Structure):
-    """The structure of the Arrow C data interface."""
+    """The ArrowSchema structure of the Arrow C data interface."""
 
 
 Release = ctypes.CFUNCTYPE(None, ctypes.POINTER(ArrowSchema))
@@ -304,7 +310,7 @@ def release(schema: Any) -> None:
 
 
 class Malformed:
-    """Columns whose schema counts `count` children. It has `pointers` to children, all of them NULL."""
+    """Columns with a schema that claims `count` children and has `pointers` child pointers, all NULL."""
 
     def __init__(self, count: int, pointers: int = 0) -> None:
         self._pointers = (ctypes.c_void_p * max(pointers, 1))()
@@ -330,8 +336,8 @@ LAST_TIMES = {"s": 9_223_372_036, "ms": 9_223_372_036_854, "us": 9_223_372_036_8
 
 @pytest.mark.parametrize("unit", LAST_TIMES)
 @pytest.mark.parametrize("repeated", [False, True])
-def test_a_time_that_no_reader_takes_is_not_written(unit: str, repeated: bool) -> None:
-    """Writers and readers of messages take the same times: those below 2**63 nanoseconds."""
+def test_times_that_readers_refuse_are_not_written(unit: str, repeated: bool) -> None:
+    """Writers and readers of messages accept the same times: those below 2**63 nanoseconds."""
     schema = FLOW.only().add(
         "at", number=1001, type="timestamp", unit=unit, repeated=repeated, sources=["ipfix:152"]
     )

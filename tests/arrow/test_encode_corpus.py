@@ -1,6 +1,7 @@
-"""`flowbuf encode` on captures, read by google.protobuf: by the .proto file that lies beside the messages,
-compiled by protoc, and by `message_class()`. Every message parses, has nothing that is not in its schema, and
-says what `flowbuf read -f jsonl` says.
+"""google.protobuf parses the messages that `flowbuf encode` writes.
+
+It uses the .proto file beside the messages, compiled by protoc, and the class of `message_class()`.
+No message has unknown fields. The values equal those that `flowbuf read -f jsonl` prints.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SCHEMAS = {
     ),
 }
 SHIPPED = Path(__file__).parents[1] / "data"
-NO_FLOWS = "netflow9-data-late-template"  # its data come before their template
+NO_FLOWS = "netflow9-data-late-template"  # its data precedes the template
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -44,7 +45,7 @@ def captures(request: pytest.FixtureRequest) -> list[Path]:
 
 
 @pytest.mark.parametrize("variant", SCHEMAS)
-def test_messages_are_what_google_protobuf_reads_and_what_read_says(
+def test_google_protobuf_parses_the_values_that_read_prints(
     variant: str, captures: list[Path], tmp_path: Path
 ) -> None:
     schema, options = SCHEMAS[variant]
@@ -54,31 +55,33 @@ def test_messages_are_what_google_protobuf_reads_and_what_read_says(
         compiled = compile_proto(
             output.with_name(output.name + ".proto"), f"flowbuf.{schema.name.capitalize()}"
         )
-        said = [
+        printed = [
             json.loads(line) for line in flowbuf("read", capture, "-f", "jsonl", *options).stdout.splitlines()
         ]
-        assert said or capture.stem == NO_FLOWS
+        assert printed or capture.stem == NO_FLOWS
         data = output.read_bytes()
         for message_class in (compiled, schema.message_class()):
             messages = list(parse_stream(data, message_class))
             for message in messages:
                 assert not UnknownFieldSet(message), capture.name
-            assert [convert(message, schema) for message in messages] == said, capture.name
+            assert [convert(message, schema) for message in messages] == printed, capture.name
         reread = flowbuf("read", output, "-f", "jsonl", *options)
-        assert [json.loads(line) for line in reread.stdout.splitlines()] == said
+        assert [json.loads(line) for line in reread.stdout.splitlines()] == printed
 
 
-def test_the_proto_beside_the_messages_is_that_of_the_schema(captures: list[Path], tmp_path: Path) -> None:
+def test_the_proto_file_beside_the_messages_describes_the_schema(
+    captures: list[Path], tmp_path: Path
+) -> None:
     output = tmp_path / "flows.pb"
     flowbuf("encode", captures[0], "-o", output, "--enable", "group:l2")
     assert (tmp_path / "flows.pb.proto").read_text() == FLOW.enable("group:l2").to_proto()
 
 
-# google.protobuf, and a conversion of its own ---------------------------------------------------------------
+# Conversion that shares no code with flowbuf ----------------------------------------------------------------
 
 
 def compile_proto(proto: Path, message: str) -> type[Message]:
-    """The class that protoc makes of a message of a .proto file."""
+    """Compile a .proto file with protoc and return the class of a message."""
     descriptors = proto.with_suffix(".descriptors")
     command = ["protoc", f"-I{proto.parent}", f"--descriptor_set_out={descriptors}", str(proto)]
     assert protoc.main(command) == 0
@@ -93,27 +96,27 @@ def parse_stream(data: bytes, message_class: type[Message]) -> Iterator[Message]
     while at < len(data):
         size = shift = 0
         while True:
-            octet = data[at]
-            size |= (octet & 0x7F) << shift
+            byte = data[at]
+            size |= (byte & 0x7F) << shift
             shift += 7
             at += 1
-            if octet < 0x80:
+            if byte < 0x80:
                 break
         yield message_class.FromString(data[at : at + size])
         at += size
 
 
 def convert(message: Message, schema: Schema) -> dict[str, Any]:
-    """What a message says, as the JSON of `flowbuf read` has it."""
-    said = {}
+    """Return the fields of a message as `flowbuf read -f jsonl` prints them."""
+    fields = {}
     for field, value in message.ListFields():
         column = schema[field.name]
-        said[column.name] = (
+        fields[column.name] = (
             [convert_value(each, column) for each in value]
             if column.repeated
             else convert_value(value, column)
         )
-    return said
+    return fields
 
 
 def convert_value(value: Any, column: Column) -> Any:

@@ -1,4 +1,4 @@
-"""Columns back as rows: what is said of them is what is said of the messages of the same flows."""
+"""RowReader turns columns into the same rows as MessageReader reads from messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CAPTURES = sorted((Path(__file__).parents[1] / "data").glob("*.pcap"))
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("name", ["flow", "goflow2", "akvorado", "sflow_counters"])
-def test_rows_are_what_messages_are_read_as(capture: Path, name: str, tmp_path: Path) -> None:
+def test_rows_equal_the_flows_read_from_messages(capture: Path, name: str, tmp_path: Path) -> None:
     schema = Schema.load(name)
     schema = schema.enable(*(column.name for column in schema))
     encode_capture(capture, tmp_path / "flows.pb", schema)
@@ -36,7 +36,7 @@ def test_rows_are_what_messages_are_read_as(capture: Path, name: str, tmp_path: 
 
 
 def _widened(row: dict[str, object], native: set[str]) -> dict[str, object]:
-    """IPv4 addresses of four octets as columns have them, with sixteen."""
+    """Return the row with IPv4 addresses of 4 bytes as mapped addresses of 16 bytes, as columns hold them."""
 
     def widen(value: object) -> object:
         if isinstance(value, list):
@@ -70,7 +70,7 @@ def test_a_negative_zero_is_a_value() -> None:
     ]
 
 
-def test_a_number_that_no_member_has_stays_a_number() -> None:
+def test_unknown_enum_numbers_stay_numbers() -> None:
     reasons = pa.array(["idle_timeout", "99", None, "99"], pa.string()).dictionary_encode()
     rows = RowReader(FLOW.only("flow_end_reason")).read(
         pa.RecordBatch.from_arrays([reasons], ["flow_end_reason"])

@@ -1,4 +1,4 @@
-"""SQL over flows: conditions on batches, and networks."""
+"""SQL conditions select rows of batches, and in_net() matches addresses with networks."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ BATCH = pa.RecordBatch.from_pydict(
         ("in_net(src_addr, '2001:db8::/32') or in_net(src_addr, '198.51.100.7')", [1, 2]),
     ],
 )
-def test_a_condition_chooses_rows(condition: str, rows: list[int]) -> None:
+def test_conditions_select_rows(condition: str, rows: list[int]) -> None:
     assert RowFilter(condition, FLOW).rows(BATCH).to_pylist() == rows
 
 
-def test_a_condition_is_used_again_and_again() -> None:
+def test_filters_can_be_reused() -> None:
     large = RowFilter("bytes > 150", FLOW)
     assert large.columns == ("bytes",)
     assert [large.rows(BATCH.slice(begin)).to_pylist() for begin in (0, 1, 3)] == [[2, 3], [1, 2], [0]]
@@ -53,7 +53,7 @@ def test_rows_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "says"),
+    ("condition", "message"),
     [
         ("src_adr = 'x'", "did you mean src_addr"),
         ("src_ip = 'x'", "did you mean src_addr?"),
@@ -70,15 +70,15 @@ def test_rows_keep_their_order() -> None:
         ("in_net(src_addr, '192.0.2.0/33')", "'192.0.2.0/33' is not a network; write it as '192.0.2.0/24'"),
     ],
 )
-def test_what_is_wrong_with_a_condition_is_said(condition: str, says: str) -> None:
+def test_invalid_conditions_are_explained(condition: str, message: str) -> None:
     with pytest.raises(QueryError) as raised:
         RowFilter(condition, FLOW).rows(BATCH)
-    assert says in str(raised.value)
+    assert message in str(raised.value)
     assert "row_number" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("condition", "says"),
+    ("condition", "message"),
     [
         ("bytes > (select avg(bytes) from flows)", "Table with name flows does not exist"),
         ("bytes in (from FLOWS)", "Table with name FLOWS does not exist"),
@@ -87,18 +87,18 @@ def test_what_is_wrong_with_a_condition_is_said(condition: str, says: str) -> No
         ("row_number() over () < 10", "cannot contain window functions"),
     ],
 )
-def test_a_condition_looks_at_one_flow_at_a_time(condition: str, says: str) -> None:
+def test_conditions_over_several_flows_are_refused(condition: str, message: str) -> None:
     with pytest.raises(QueryError, match="one flow at a time; use flowbuf query") as raised:
         RowFilter(condition, FLOW).rows(BATCH)
-    assert says in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_a_condition_may_name_its_table_and_look_at_others() -> None:
+def test_conditions_may_name_their_table_and_use_subqueries() -> None:
     assert RowFilter("flows.bytes > 100", FLOW).rows(BATCH).to_pylist() == [2, 3]
     assert RowFilter("bytes in (select 50 * unnest(range(4)))", FLOW).rows(BATCH).to_pylist() == [0, 1]
 
 
-def test_nothing_is_downloaded_for_sql() -> None:
+def test_automatic_installation_of_extensions_is_disabled() -> None:
     settings = "SELECT value FROM duckdb_settings() WHERE name = 'autoinstall_known_extensions'"
     assert connect().execute(settings).fetchall() == [("false",)]
 
@@ -124,18 +124,20 @@ def test_nothing_is_downloaded_for_sql() -> None:
         ("10.1.2.3", None, None),
     ],
 )
-def test_networks(address: str | None, network: str | None, inside: bool | None) -> None:
+def test_in_net_matches_addresses_with_networks(
+    address: str | None, network: str | None, inside: bool | None
+) -> None:
     assert connect().execute("SELECT in_net($1, $2)", [address, network]).fetchall() == [(inside,)]
 
 
-def test_names_in_sql_are_found_in_any_case() -> None:
+def test_column_names_in_sql_are_case_insensitive() -> None:
     assert columns_named("select Src_Mac, sum(bytes) from flows where bytes_ > 1", FLOW) == (
         "bytes",
         "src_mac",
     )
 
 
-def test_extensions_are_not_fetched(tmp_path: Path) -> None:
+def test_missing_extensions_raise_and_are_not_downloaded(tmp_path: Path) -> None:
     connection = connect()
     connection.execute("SET extension_directory = ?", [str(tmp_path)])
     with pytest.raises(QueryError, match=r"duckdb\.install_extension\('inet'\)"), query_errors(["src_addr"]):
@@ -145,12 +147,12 @@ def test_extensions_are_not_fetched(tmp_path: Path) -> None:
     ]
 
 
-def test_variables_of_the_program_are_no_tables() -> None:
+def test_python_variables_are_not_tables() -> None:
     with pytest.raises(Exception, match="BATCH does not exist"):
         connect().execute("select * from BATCH")
 
 
-def test_a_column_of_another_schema_suggests_to_extend_that() -> None:
+def test_errors_suggest_the_schema_that_has_the_column() -> None:
     with (
         pytest.raises(QueryError, match='write extends = "flow", or use schema flow'),
         query_errors(["my_bytes"]),

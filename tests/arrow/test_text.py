@@ -1,4 +1,4 @@
-"""Flows as text: each type in JSON lines and in cells."""
+"""FlowText formats every type in JSON lines and in table cells."""
 
 from __future__ import annotations
 
@@ -61,18 +61,20 @@ CASES: list[tuple[str, dict[str, Any], Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("type", "keys", "value", "in_json", "cell"), CASES)
-def test_every_type(type: str, keys: dict[str, Any], value: Any, in_json: Any, cell: str) -> None:
+def test_every_type_is_formatted(
+    type: str, keys: dict[str, Any], value: Any, in_json: Any, cell: str
+) -> None:
     text = one_column(type, **keys)
     assert json.loads(text.json_line({"it": value})) == {"it": in_json}
     assert text.cells({"it": value}) == [cell]
 
 
-def test_the_latest_time_that_has_a_text() -> None:
+def test_times_after_year_9999_are_formatted_as_numbers() -> None:
     assert format_time(253_402_300_799_999) == "9999-12-31T23:59:59.999Z"
     assert format_time(253_402_300_800_000) == "253402300800000"
 
 
-def test_columns_come_in_number_order_and_absent_ones_are_left_out() -> None:
+def test_columns_are_in_number_order_and_absent_ones_are_omitted() -> None:
     text = FlowText(Schema.load("flow").only("bytes", "packets", "etype", "time_received"))
     assert text.json_line({"packets": 2, "bytes": 80}) == '{"bytes":80,"packets":2}'
     assert text.cells({"packets": 2, "bytes": 80}) == ["", "80", "2", ""]
@@ -84,14 +86,14 @@ def test_columns_that_are_not_enabled_are_not_shown() -> None:
 
 
 @given(st.ip_addresses())
-def test_addresses_are_the_same_for_python(address: Any) -> None:
-    octets = address.packed if address.version == 6 else mapped(str(address))
-    read = ip_address(format_address(octets))
+def test_python_parses_formatted_addresses(address: Any) -> None:
+    packed = address.packed if address.version == 6 else mapped(str(address))
+    read = ip_address(format_address(packed))
     assert read == (getattr(address, "ipv4_mapped", None) or address)
 
 
 @given(st.integers(0, 2**48 - 1))
-def test_mac_addresses_have_six_octets(number: int) -> None:
+def test_mac_addresses_have_six_bytes(number: int) -> None:
     parts = format_mac(number).split(":")
     assert len(parts) == 6
     assert int("".join(parts), 16) == number

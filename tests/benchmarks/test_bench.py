@@ -1,4 +1,4 @@
-"""Measuring: what a workload is, whose turn it is, and what becomes of contestants that cannot or miscount."""
+"""flowbuf.bench: selection of the workload, order of contestants, and contestants that fail or miscount."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BOTH = ipfix(template_set(template(256, (1, 4))), data_set(256, u32(700)), domai
 
 
 def payloads_of(workload: Workload) -> set[bytes]:
-    """Of IPFIX, with the sequence number of those above."""
+    """Return the IPFIX payloads of a workload, with sequence number 0 as in the messages above."""
     return {datagram.payload[:8] + bytes(4) + datagram.payload[12:] for datagram in workload.data}
 
 
@@ -48,7 +48,7 @@ def workload() -> Workload:
 # Workloads --------------------------------------------------------------------------------------------------
 
 
-def test_data_is_what_has_flows_and_brings_no_templates() -> None:
+def test_data_has_flows_and_no_templates() -> None:
     workload = load(TEMPLATE, DATA, BOTH, b"hello")
     assert [datagram.payload for datagram in workload.first] == [TEMPLATE, DATA, BOTH, b"hello"]
     assert payloads_of(workload) == {DATA}
@@ -56,15 +56,15 @@ def test_data_is_what_has_flows_and_brings_no_templates() -> None:
     assert workload.protocols == {"ipfix"}
 
 
-def test_data_that_came_before_its_template_is_data_too() -> None:
+def test_data_before_its_template_counts_as_data() -> None:
     assert payloads_of(load(DATA, TEMPLATE)) == {DATA}
 
 
-def test_where_all_data_brings_templates_that_is_taken() -> None:
+def test_data_with_templates_is_used_if_all_data_has_templates() -> None:
     assert payloads_of(load(BOTH)) == {BOTH}
 
 
-def test_the_working_set_is_whole_repetitions_each_with_octets_of_its_own() -> None:
+def test_the_working_set_consists_of_whole_copies_without_shared_memory() -> None:
     workload = load(GOOD, netflow5(record5(octets=1), record5(octets=2)))
     data = workload.data
     octets = sum(len(datagram.payload) for datagram in data)
@@ -73,14 +73,14 @@ def test_the_working_set_is_whole_repetitions_each_with_octets_of_its_own() -> N
     assert len({id(datagram.payload) for datagram in data}) == len(data)
 
 
-def test_of_a_large_capture_the_beginning_is_read() -> None:
+def test_only_the_beginning_of_a_large_capture_is_read() -> None:
     workload = load_workload("large", io.BytesIO(generated("ipfix", 200_000)))
     assert (
         4 * WORKING_SET <= sum(len(datagram.payload) for datagram in workload.first) < 4 * WORKING_SET + 2000
     )
 
 
-def test_the_schema_says_what_a_flow_is() -> None:
+def test_the_schema_defines_flows() -> None:
     counters = Schema.load("sflow_counters")
     assert generate_workload("sflow", counters).flows < generate_workload("sflow").flows
     with pytest.raises(CaptureError, match="contains no flows"):
@@ -107,7 +107,7 @@ def test_a_capture_without_flows(tmp_path: Path, content: bytes) -> None:
         load_workload("a", path)
 
 
-def test_what_is_no_capture(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_capture(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="neither pcap nor pcapng"):
         load_workload("a", write(tmp_path / "a.pcap", b"hello, world"))
     with pytest.raises(FileNotFoundError):
@@ -117,8 +117,8 @@ def test_what_is_no_capture(tmp_path: Path) -> None:
 # flowbuf ----------------------------------------------------------------------------------------------------
 
 
-def test_flowbuf_is_timed_by_what_the_processor_did(workload: Workload) -> None:
-    """Not while it slept, and at least as long as it was told to."""
+def test_flowbuf_is_measured_in_cpu_time(workload: Workload) -> None:
+    """A measurement takes at least the requested CPU time."""
     flowbuf = Flowbuf()
     assert flowbuf.absent() is None
     assert flowbuf.takes(workload)
@@ -140,11 +140,11 @@ def test_a_round_is_at_least_one_pass(workload: Workload) -> None:
         assert run.decoder.flows - before == workload.flows
 
 
-# Turns ------------------------------------------------------------------------------------------------------
+# Order ------------------------------------------------------------------------------------------------------
 
 
 class Slow:
-    """Says what it is told to, and writes down when it was asked."""
+    """A contestant with a fixed result, which logs its calls."""
 
     does = "nothing"
 
@@ -202,13 +202,13 @@ def test_every_other_round_is_in_the_opposite_order(workload: Workload) -> None:
     assert shown == [1, 2, 3, 4]
 
 
-def test_a_contestant_that_miscounts_is_shown_with_its_count(workload: Workload) -> None:
+def test_a_contestant_that_miscounts_is_reported_with_its_count(workload: Workload) -> None:
     measured = measure(workload, [Slow("half", [], flows=workload.flows // 2, nanoseconds=7.5)], 3)
     result = measured.results["half"]
     assert (result.flows, result.median, result.samples) == (workload.flows // 2, 7.5, (7.5, 7.5, 7.5))
 
 
-def test_who_cannot_is_reported_and_the_others_go_on(workload: Workload) -> None:
+def test_a_contestant_that_fails_is_reported_and_the_others_continue(workload: Workload) -> None:
     asked: list[str] = []
     contestants = [
         Unable("unable", asked),
@@ -224,19 +224,19 @@ def test_who_cannot_is_reported_and_the_others_go_on(workload: Workload) -> None
     assert asked.count("able") == 5
 
 
-def test_patience_with_the_slow_ends(workload: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_contestant_gets_fewer_rounds(workload: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
     assert PATIENCE > 1
     monkeypatch.setattr("flowbuf.bench.bench.PATIENCE", 1e-9)
     assert measure(workload, [Slow("slow", [])], 5).results["slow"].samples == (1.0,)
 
 
-def test_what_a_result_says() -> None:
+def test_statistics_of_a_result() -> None:
     result = Result("a", "parse", "1", 10, (4.0, 1.0, 2.0, 3.0, 100.0))
     assert (result.median, result.min, result.max, result.spread) == (3.0, 1.0, 100.0, 2.0)
     assert Result("a", "parse", "1", 10, (5.0,)).spread == 0
 
 
-def test_peers_are_a_package_of_a_folder(tmp_path: Path) -> None:
+def test_peers_are_imported_from_a_folder(tmp_path: Path) -> None:
     assert import_peers(tmp_path) is None
     (tmp_path / "peers").mkdir()
     (tmp_path / "peers/part.py").write_text("PEERS = ['a']\n")

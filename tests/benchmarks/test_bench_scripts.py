@@ -1,4 +1,4 @@
-"""The benchmarks that are scripts run, and say what they promise. What they measure is not tested."""
+"""The benchmark scripts run and print all documented results. The measured values are not tested."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(script: str, *options: str) -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_whole_capture_beside_reading_and_writing_alone(tmp_path: Path) -> None:
+def test_bench_capture(tmp_path: Path) -> None:
     options = ("--flows", "1000", "--runs", "2", "--stages", "--folder", str(tmp_path))
     result: dict[str, Any] = json.loads(run("bench_capture", *options, "--json"))
     assert result["flows"] == 1000
@@ -31,13 +31,13 @@ def test_a_whole_capture_beside_reading_and_writing_alone(tmp_path: Path) -> Non
         assert min(times["wall"]) > 0
     assert set(result["stages"]) == {"start and end", "read", "find datagrams", "decode", "write"}
     assert min(result["stages"].values()) > 0
-    assert not list(tmp_path.iterdir()), "nothing is left behind"
+    assert not list(tmp_path.iterdir()), "temporary files remain"
     table = run("bench_capture", *options)
     assert all(name in table for name in (*result["runs"], *result["stages"]))
 
 
 @pytest.mark.parametrize("protocol", ["netflow5", "sflow"])
-def test_two_threads_beside_one(protocol: str) -> None:
+def test_bench_threads(protocol: str) -> None:
     result = json.loads(
         run("bench_threads", "--protocol", protocol, "--runs", "2", "--passes", "1", "--json")
     )

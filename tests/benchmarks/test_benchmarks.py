@@ -1,9 +1,8 @@
-"""The suites of benchmarks/ run wherever the tests do, and their results can be compared."""
+"""The suites of benchmarks/ run in the environment of the tests, and their results can be compared."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.compare import read_series
+from tests.support.command import environment_without_xdist
 
 pytestmark = pytest.mark.expensive
 
@@ -19,13 +19,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> str:
-    """pytest over benchmarks/, of datasets that are always there; without peers of the decoder and the C
-    benchmark.
-    """
+    """Run pytest on benchmarks/ with datasets of the repository, without peers and the C benchmark."""
     chosen = "(ipfix-variable or two_threads or client_message-1-encode) and not contestant and not test_core"
     command = [sys.executable, "-m", "pytest", "benchmarks", "-k", chosen]
-    # pytest-benchmark measures nothing in a worker of pytest-xdist, which this process may be.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    environment = environment_without_xdist()
     environment.pop("FLOWBUF_CORPUS", None)
     done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -39,7 +36,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_result_says_what_it_is(results: Path) -> None:
+def test_every_result_has_its_description(results: Path) -> None:
     found: list[dict[str, Any]] = json.loads(results.read_text())["benchmarks"]
     assert len(found) > 4
     for each in found:
@@ -50,17 +47,17 @@ def test_every_result_says_what_it_is(results: Path) -> None:
         )
 
 
-def test_results_can_be_told_apart_by_what_they_are(results: Path) -> None:
+def test_dataset_and_work_identify_a_result(results: Path) -> None:
     series = read_series(results)
     assert len({(each.dataset, each.what) for each in series}) == len(series) > 4
 
 
-def test_they_run_without_being_timed() -> None:
+def test_the_suites_run_without_timing() -> None:
     assert " passed" in run("--benchmark-disable")
 
 
 def test_a_peer_that_cannot_decode_a_dataset_is_reported() -> None:
-    """It has no figure, and the run does not fail."""
+    """The peer has no result, and the run does not fail."""
     pytest.importorskip("netflow")
     chosen = "test_contestant and ipfix-variable and (ipfix-variable-netflow or ipfix-variable-flowbuf)"
     command = [
@@ -72,7 +69,8 @@ def test_a_peer_that_cannot_decode_a_dataset_is_reported() -> None:
         chosen,
         "--benchmark-only",
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    environment = environment_without_xdist()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     _, _, after = done.stdout.partition("peers without a result")
     assert "netflow has no result: cannot decode ipfix-variable: " in after

@@ -1,5 +1,6 @@
-"""The serialization lab (benchmarks/lab): every format gives back what it was given, which is the gate before
-any of its times are worth something; and the data are the same everywhere.
+"""The serialization lab (benchmarks/lab): every format returns exactly the records that it encoded.
+
+The data are the same on every machine.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def open_coder(form: Format, family: Family) -> Coder:
 
 
 def typed(value: Any) -> Any:
-    """The value with all its types: True is not 1, 1 is not 1.0, and times are told from texts."""
+    """Return the value with its types, so that True differs from 1, 1 from 1.0, and times from texts."""
     if isinstance(value, dict):
         return {key: typed(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -67,14 +68,14 @@ def test_records_are_distinct_and_rotated(family: Family) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_have_the_fields_of_their_schemas(name: str) -> None:
-    """Names, order, and types, those of sub-records as well."""
+    """Compare names, order and types, including those of sub-records."""
     pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install protobuf")
     described = flowbuf.Schema.load(name).message_class().DESCRIPTOR
     assert list(read_fields(FAMILIES[name].fields)) == list(read_descriptor(described))
 
 
 def read_fields(fields: Sequence[Field]) -> Iterator[tuple[str, str, object]]:
-    """Name, Protocol Buffers type, fields within."""
+    """Yield name, Protocol Buffers type and inner fields of each field."""
     for field in fields:
         kind = {"int16": "int32", "uint8": "uint32", "time": "Timestamp"}.get(field.kind, field.kind)
         yield field.name, kind, list(read_fields(field.fields))
@@ -95,7 +96,7 @@ def read_descriptor(message: Any) -> Iterator[tuple[str, str, object]]:
             yield field.name, kind, list(read_descriptor(inner)) if inner else []
 
 
-def test_families_are_what_their_name_says() -> None:
+def test_kinds_of_fields_of_the_families() -> None:
     kinds = {name: [field.kind for field in family.fields] for name, family in FAMILIES.items()}
     assert sorted(kinds["telemetry"]) == sorted(
         ["string"] * 4 + ["double"] * 4 + ["uint64"] * 2 + ["uint32"] * 2
@@ -121,7 +122,7 @@ def test_families_are_what_their_name_says() -> None:
 
 
 @pytest.mark.parametrize(("name", "octets"), [("protobuf-upb", 104), ("avro-fastavro", 93), ("orjson", 310)])
-def test_telemetry_has_the_size_of_telemetry(name: str, octets: int) -> None:
+def test_mean_size_of_encoded_telemetry(name: str, octets: int) -> None:
     family = FAMILIES["telemetry"]
     coder = open_coder(*select_formats(name), family)
     assert sum(len(coder.encode(record)) for record in family.records) / 256 == pytest.approx(
@@ -129,12 +130,12 @@ def test_telemetry_has_the_size_of_telemetry(name: str, octets: int) -> None:
     )
 
 
-# The gate ---------------------------------------------------------------------------------------------------
+# Round trips ------------------------------------------------------------------------------------------------
 
 
 @each_pair
 def test_a_record_comes_back_exactly(form: Format, family: Family) -> None:
-    """Among them those at the limits of their types."""
+    """Records at the limits of their types are included."""
     coder = open_coder(form, family)
     for record in (*family.records, *family.extremes):
         data = coder.encode(coder.prepare(record))
@@ -152,10 +153,8 @@ def test_a_batch_comes_back_exactly(form: Format, family: Family, count: int) ->
 
 
 @each_pair
-def test_what_is_timed_begins_and_ends_with_plain_values(form: Format, family: Family) -> None:
-    """Preparing changes the shape of a record alone: nothing that a format has to do is done before it is
-    timed.
-    """
+def test_preparation_changes_only_the_shape_of_a_record(form: Format, family: Family) -> None:
+    """All work of a format is timed: its inputs and outputs have plain values."""
     coder = open_coder(form, family)
     record = family.records[0]
     prepared = coder.prepare(record)
@@ -195,7 +194,7 @@ def test_any_record_comes_back_exactly(form: Format, family: Family, data: st.Da
     assert typed(coder.restore(coder.decode(coder.encode(coder.prepare(record))))) == typed(record)
 
 
-# What a format says of itself -------------------------------------------------------------------------------
+# Properties of formats --------------------------------------------------------------------------------------
 
 
 def test_names_are_unique_and_can_be_selected() -> None:
@@ -203,13 +202,13 @@ def test_names_are_unique_and_can_be_selected() -> None:
     assert len(set(names)) == len(names)
     assert [form.name for form in select_formats("struct, json")] == ["struct", "json"]
     assert select_formats() == list(FORMATS)
-    with pytest.raises(ValueError, match="no format is called morse; there are flowbuf, "):
+    with pytest.raises(ValueError, match="unknown format morse; choose from flowbuf, "):
         select_formats("json,morse")
 
 
 @each_pair
-def test_formats_with_keys_are_those_that_write_names_or_numbers(form: Format, family: Family) -> None:
-    """Names of fields are in the octets of formats that write names, where values are empty; text is text."""
+def test_only_keyed_formats_write_names_of_fields(form: Format, family: Family) -> None:
+    """Formats with names as keys write them even for empty values. Only text formats are valid JSON."""
     coder = open_coder(form, family)
     _, empty, _ = family.extremes
     data = coder.encode(coder.prepare(empty))
@@ -224,8 +223,8 @@ def test_formats_with_keys_are_those_that_write_names_or_numbers(form: Format, f
 
 
 @each_pair
-def test_strings_are_copies_or_views_as_each_format_says(form: Format, family: Family) -> None:
-    """What has views of a message keeps it, and else it may go."""
+def test_strings_are_copies_or_views_as_documented(form: Format, family: Family) -> None:
+    """Decoded views keep the message alive. Copies do not."""
     coder = open_coder(form, family)
     data = coder.encode(coder.prepare(family.records[0]))
     batch = coder.encode_batch([coder.prepare(record) for record in family.records])
@@ -246,8 +245,8 @@ def test_generated_and_dynamic_messages_are_the_same() -> None:
         ]
 
 
-def test_a_library_that_is_absent_is_named() -> None:
-    """And the lab can be imported without any of them."""
+def test_a_missing_library_is_reported() -> None:
+    """The lab can be imported without any library."""
     modules = [
         "google.protobuf",
         "grpc_tools",

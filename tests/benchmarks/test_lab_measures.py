@@ -1,12 +1,9 @@
-"""What the lab measures: times by turns, allocations of Python and of libraries alike, and what they say of
-formats.
-"""
+"""Measurements of the lab: times in turn, allocations of Python and libraries, and sources of the speed."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +14,7 @@ from benchmarks.lab import FAMILIES, FORMATS, Format, select_formats
 from benchmarks.lab.allocations import cannot_count, count_allocations, run_counted
 from benchmarks.lab.split import Factor, split_speed
 from benchmarks.lab.timing import make_pass, measure
+from tests.support.command import environment_without_xdist
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = FAMILIES["client_message"]
@@ -24,7 +22,7 @@ counted = pytest.mark.skipif(cannot_count() is not None, reason=str(cannot_count
 
 
 def select(names: str) -> list[Format]:
-    """Formats by name. Skips the test where one is absent."""
+    """Return formats by name. Skip the test if one is absent."""
     chosen = select_formats(names)
     for form in chosen:
         if reason := form.absent():
@@ -36,8 +34,8 @@ def select(names: str) -> list[Format]:
 
 
 @pytest.mark.parametrize(("count", "octets_more"), [(1, 0), (10, 4 / 10), (1000, 4 / 1000)])
-def test_a_pass_is_over_all_distinct_records(count: int, octets_more: float) -> None:
-    """At the least; what a batch of `struct` has besides is a number of four octets."""
+def test_a_pass_covers_the_distinct_records(count: int, octets_more: float) -> None:
+    """A batch of `struct` has a count of four bytes in addition to its records."""
     (form,) = select_formats("struct")
     coder = form.open(MESSAGES)
     run, records, octets = make_pass(coder, MESSAGES, "encode", count)
@@ -68,7 +66,7 @@ def test_formats_that_are_absent_are_left_out() -> None:
 
 
 @counted
-def test_every_block_is_counted_and_the_most_that_was_held() -> None:
+def test_all_blocks_and_the_peak_memory_are_counted() -> None:
     script = "from benchmarks.lab.allocations import count_here; "
     script += "print(count_here(lambda: [bytes(100_000) for _ in range(10)]))"
     calls, peak = json.loads(run_counted(["-c", script]).replace(b"(", b"[").replace(b")", b"]"))
@@ -78,9 +76,9 @@ def test_every_block_is_counted_and_the_most_that_was_held() -> None:
 
 @counted
 def test_allocations_of_libraries_count_like_those_of_python() -> None:
-    """A decoded message is a dict and two strings: three at least.
+    """A decoded message needs at least three allocations: a dict and two strings.
 
-    What upb holds besides is no object of Python's.
+    upb allocates memory outside Python's objects.
     """
     formats = select("protobuf-upb,msgspec-msgpack,struct")
     found = count_allocations(MESSAGES, "decode", 1, formats)
@@ -90,12 +88,12 @@ def test_allocations_of_libraries_count_like_those_of_python() -> None:
     assert batch["msgspec-msgpack"].peak > 80_000 > 1000 > found["msgspec-msgpack"].peak
 
 
-# Where the speed comes from ---------------------------------------------------------------------------------
+# Sources of the speed ---------------------------------------------------------------------------------------
 
 LADDER = ("msgspec-json", "msgspec-msgpack", "msgspec-msgpack-array")
 
 
-def test_the_whole_is_split_by_factors() -> None:
+def test_the_whole_gain_is_the_product_of_the_factors() -> None:
     times = dict(zip(LADDER, ([80.0, 160.0, 80.0], [40.0, 80.0, 40.0], [10.0, 20.0, 10.0]), strict=True))
     (split,) = split_speed({**times, "flowbuf": [5.0, 10.0, 5.0]})
     assert split.ladder[:3] == LADDER
@@ -107,21 +105,21 @@ def test_the_whole_is_split_by_factors() -> None:
     assert split.keyless_share == pytest.approx(2 / 3)
 
 
-def test_ratios_are_of_the_same_round() -> None:
-    """A round in which the machine was slow was slow for all."""
+def test_ratios_are_computed_within_rounds() -> None:
+    """A slow round of the machine is slow for all formats."""
     times = {LADDER[0]: [20.0, 200.0, 22.0], LADDER[1]: [10.0, 100.0, 10.0], LADDER[2]: [10.0, 100.0, 10.0]}
     (split,) = split_speed(times)
     assert split.binary == Factor(2.0, pytest.approx(0.05))
     assert split.rest is None
 
 
-def test_what_is_not_faster_has_no_shares() -> None:
+def test_shares_need_a_whole_gain_above_one() -> None:
     (split,) = split_speed({LADDER[0]: [10.0], LADDER[1]: [5.0], LADDER[2]: [10.0]})
     assert (split.binary.ratio, split.keyless.ratio) == (2, 0.5)
     assert split.binary_share is split.keyless_share is None
 
 
-def test_ladders_that_were_not_all_measured_are_left_out() -> None:
+def test_incomplete_ladders_are_left_out() -> None:
     assert split_speed({name: [1.0] for name in LADDER[:2]}) == []
 
 
@@ -134,18 +132,17 @@ def test_ladders_differ_in_one_respect_at_a_time() -> None:
             *((True, True), (False, True), (False, False))
         ]
         assert forms[keyed].library == forms[positional].library
-        assert pure == bool(forms[text].library), "Python's own json has no binary form"
+        assert pure == bool(forms[text].library), "Python's json has no binary form"
 
 
 def test_results_of_a_run_are_split(tmp_path: Path) -> None:
-    """From the very file that pytest-benchmark writes."""
+    """The input is a file of pytest-benchmark."""
     if importlib.util.find_spec("msgspec") is None:
         pytest.skip("msgspec is not installed: pip install msgspec")
     result = tmp_path / "result.json"
     run = [sys.executable, "-m", "pytest", "benchmarks/test_formats.py", "--benchmark-only", "-q"]
     chosen = ["-k", "client_message-1-encode and msgspec", f"--benchmark-json={result}"]
-    # pytest-benchmark measures nothing in a worker of pytest-xdist, which this process may be.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    environment = environment_without_xdist()
     subprocess.run([*run, *chosen], cwd=ROOT, env=environment, check=True, capture_output=True)
     command = [sys.executable, "-m", "benchmarks.lab.split", str(result)]
     lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()

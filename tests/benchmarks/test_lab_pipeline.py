@@ -1,5 +1,7 @@
-"""The pipeline of the lab (benchmarks/pipeline), by a real broker: exactly the records that are asked for,
-all decoded, on one processor, in so much memory, or it says what went wrong.
+"""The pipeline of the lab (benchmarks/pipeline) with a real broker.
+
+It decodes exactly the requested records, on one processor and within the memory limit, or reports the
+failure.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from tests.support.broker import Broker
 pytestmark = pytest.mark.expensive
 
 ROOT = Path(__file__).parents[2]
-ONLY_LINUX = "a process is kept to one processor and its memory is watched on Linux alone"
+ONLY_LINUX = "the pipeline needs Linux"
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason=ONLY_LINUX)
 MEMORY = 512 * 2**20
 FORMATS = "struct,json,pickle"
@@ -33,13 +35,13 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-# What is in a topic -----------------------------------------------------------------------------------------
+# Contents of a topic ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("messages", [1, 255, 300, 25_000])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("name", ["struct", "json"])
-def test_a_topic_holds_exactly_the_records_asked_for(name: str, packed: bool, messages: int) -> None:
+def test_a_topic_has_exactly_the_requested_records(name: str, packed: bool, messages: int) -> None:
     load = Load("client_message", name, messages, packed)
     values = list(load.make_values())
     assert len(values) == load.values
@@ -87,7 +89,7 @@ def drain(
 
 @linux
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_consumer_drains_on_one_processor(broker: Broker, topic: str, packed: bool) -> None:
+def test_the_consumer_uses_one_processor(broker: Broker, topic: str, packed: bool) -> None:
     load = Load("telemetry", "json", 20_000, packed)
     broker.produce(topic, list(load.make_values()))
     for decode in (True, False):
@@ -98,10 +100,10 @@ def test_the_consumer_drains_on_one_processor(broker: Broker, topic: str, packed
 
 
 @linux
-def test_other_records_are_no_result(broker: Broker, topic: str) -> None:
+def test_wrong_records_are_a_failure(broker: Broker, topic: str) -> None:
     load = Load("client_message", "struct", 300, False)
     broker.produce(topic, list(load.make_values())[::-1])
-    with pytest.raises(Failed, match=r"^ValueError: struct: record 0 is not what it was: "):
+    with pytest.raises(Failed, match=r"^ValueError: struct: record 0 differs from the one produced: "):
         drain(broker, topic, load)
 
 
@@ -109,23 +111,23 @@ def test_other_records_are_no_result(broker: Broker, topic: str) -> None:
 def test_too_much_memory_is_a_failure(broker: Broker, topic: str) -> None:
     load = Load("client_message", "struct", 300, False)
     broker.produce(topic, list(load.make_values()))
-    with pytest.raises(Failed, match=r"^\d+ MiB were resident, and 8 are allowed$"):
+    with pytest.raises(Failed, match=r"^\d+ MiB were resident; the limit is 8 MiB$"):
         drain(broker, topic, load, memory=8 * 2**20)
 
 
-# Its cgroup -------------------------------------------------------------------------------------------------
+# The cgroup of the consumer ---------------------------------------------------------------------------------
 
 VERSION_1 = "5:cpu,cpuacct:/elsewhere\n4:memory:{own}\n0::/\n"
 VERSION_2 = "0::{own}\n"
 
 
 def may_be_written() -> bool:
-    """Whether this machine lets this user make cgroups."""
+    """Return True if this user may create cgroups on this machine."""
     return any(os.access(parent, os.W_OK) for parent in find_parents())
 
 
 def make_process(folder: Path, groups: str, kind: str, root: str = "/") -> Path:
-    """What the kernel says of a process, with cgroups mounted at "a mount" from that root on."""
+    """Write the files in /proc of a process. The cgroups below `root` are mounted at "a mount"."""
     process = folder / "process"
     process.mkdir()
     (process / "cgroup").write_text(groups)
@@ -139,7 +141,7 @@ def make_process(folder: Path, groups: str, kind: str, root: str = "/") -> Path:
 
 
 def make_tree(folder: Path, path: str, shared: str = "", pid: int | None = None) -> Path:
-    """The group at that path, with this process in it; `shared` is what the one above lets its groups limit."""
+    """Create a group that contains this process. `shared`: controllers that the parent enables for it."""
     group = folder / "a mount" / path
     group.mkdir(parents=True)
     (group / "cgroup.procs").write_text(f"1\n{pid or os.getpid()}\n")
@@ -149,14 +151,14 @@ def make_tree(folder: Path, path: str, shared: str = "", pid: int | None = None)
 
 
 @pytest.mark.parametrize(("root", "path"), [("/", "box/own"), ("/box", "own"), ("/box/own", ".")])
-def test_the_own_cgroup_is_found_wherever_it_is_mounted(tmp_path: Path, root: str, path: str) -> None:
+def test_the_cgroup_of_the_process_is_found_at_any_mount_point(tmp_path: Path, root: str, path: str) -> None:
     group = make_tree(tmp_path, path)
     process = make_process(tmp_path, VERSION_1.format(own="/box/own"), "cgroup", root)
     assert list(find_parents(process)) == [group]
 
 
-def test_beside_the_own_cgroup_where_the_one_above_shares_memory_out(tmp_path: Path) -> None:
-    """Version 2: there are no processes where memory is shared out, but for the root."""
+def test_version_2_creates_the_group_beside_the_one_of_the_process(tmp_path: Path) -> None:
+    """In version 2, only the root may have processes and also enable memory limits for groups below it."""
     group = make_tree(tmp_path, "box/own", shared="cpu memory pids")
     process = make_process(tmp_path, VERSION_2.format(own="/box/own"), "cgroup2")
     assert list(find_parents(process)) == [group.parent]
@@ -165,7 +167,7 @@ def test_beside_the_own_cgroup_where_the_one_above_shares_memory_out(tmp_path: P
 
 
 @pytest.mark.parametrize("shared", ["", "cpu pids", "memory.max"])
-def test_no_cgroup_where_memory_is_not_shared_out(tmp_path: Path, shared: str) -> None:
+def test_no_cgroup_if_the_parent_does_not_enable_memory_limits(tmp_path: Path, shared: str) -> None:
     make_tree(tmp_path, "box/own", shared)
     process = make_process(tmp_path, VERSION_2.format(own="/box/own"), "cgroup2")
     assert list(find_parents(process)) == []
@@ -173,19 +175,19 @@ def test_no_cgroup_where_memory_is_not_shared_out(tmp_path: Path, shared: str) -
 
 @pytest.mark.parametrize("root", ["/bo", "/other", "/box/own/below", "/.."])
 @pytest.mark.parametrize(("groups", "kind"), [(VERSION_1, "cgroup"), (VERSION_2, "cgroup2")])
-def test_no_cgroup_that_is_not_below_the_mount(tmp_path: Path, groups: str, kind: str, root: str) -> None:
+def test_no_cgroup_outside_the_mount(tmp_path: Path, groups: str, kind: str, root: str) -> None:
     make_tree(tmp_path, "box/own", shared="memory")
     assert list(find_parents(make_process(tmp_path, groups.format(own="/box/own"), kind, root))) == []
 
 
 @pytest.mark.parametrize(("groups", "kind"), [(VERSION_1, "cgroup"), (VERSION_2, "cgroup2")])
-def test_no_cgroup_in_which_another_process_is(tmp_path: Path, groups: str, kind: str) -> None:
+def test_no_cgroup_of_another_process(tmp_path: Path, groups: str, kind: str) -> None:
     make_tree(tmp_path, "box/own", shared="memory", pid=2**30)
     assert list(find_parents(make_process(tmp_path, groups.format(own="/box/own"), kind))) == []
     assert list(find_parents(tmp_path / "no such process")) == []
 
 
-def test_a_folder_that_is_not_the_kernels_is_left_as_it_was(tmp_path: Path) -> None:
+def test_an_ordinary_folder_is_not_changed(tmp_path: Path) -> None:
     folder = make_tree(tmp_path, "own")
     before = sorted(folder.iterdir())
     process = make_process(tmp_path, VERSION_1.format(own="/own"), "cgroup")
@@ -196,14 +198,14 @@ def test_a_folder_that_is_not_the_kernels_is_left_as_it_was(tmp_path: Path) -> N
 
 
 @linux
-def test_the_kernel_ends_a_consumer_that_wants_more(broker: Broker, topic: str) -> None:
-    """No Python with confluent-kafka fits into 8 MiB, and it goes on where there is no cgroup."""
+def test_the_kernel_kills_a_consumer_above_the_limit(broker: Broker, topic: str) -> None:
+    """Python with confluent-kafka needs more than 8 MiB. Without a cgroup, the consumer succeeds."""
     load = Load("client_message", "struct", 300, False)
     broker.produce(topic, list(load.make_values()))
     with make_group(8 * 2**20) as group:
         assert (group is not None) is may_be_written()
         if group:
-            with pytest.raises(Failed, match=r"^the kernel ended it: more than 8 MiB in its cgroup$"):
+            with pytest.raises(Failed, match=r"^the kernel killed it: more than 8 MiB in its cgroup$"):
                 drain(broker, topic, load, group=group)
         else:
             assert drain(broker, topic, load, group=group)["peak"] < MEMORY
@@ -211,13 +213,13 @@ def test_the_kernel_ends_a_consumer_that_wants_more(broker: Broker, topic: str) 
 
 
 @linux
-def test_a_consumer_that_wants_less_is_let_alone(broker: Broker, topic: str) -> None:
+def test_a_consumer_below_the_limit_is_not_killed(broker: Broker, topic: str) -> None:
     load = Load("client_message", "struct", 300, False)
     broker.produce(topic, list(load.make_values()))
     with make_group(MEMORY) as group:
         assert drain(broker, topic, load, group=group)["peak"] < MEMORY
         assert group is None or not group.has_killed()
-        with pytest.raises(Failed, match=r"^\d+ MiB were resident, and 8 are allowed$"):
+        with pytest.raises(Failed, match=r"^\d+ MiB were resident; the limit is 8 MiB$"):
             drain(broker, topic, load, memory=8 * 2**20, group=group)
     assert group is None or not group.folder.exists()
 
@@ -226,7 +228,7 @@ def test_a_consumer_that_wants_less_is_let_alone(broker: Broker, topic: str) -> 
 
 
 @linux
-def test_every_format_is_drained_packed_and_not(broker: Broker, tmp_path: Path) -> None:
+def test_every_format_is_measured_packed_and_single(broker: Broker, tmp_path: Path) -> None:
     before = set(broker.admin.list_topics().topics)
     path = tmp_path / "result.json"
     asked = ["--kafka", broker.servers, "--messages", "6000", "--formats", FORMATS, "--rounds", "2"]
@@ -245,19 +247,17 @@ def test_every_format_is_drained_packed_and_not(broker: Broker, tmp_path: Path) 
         assert (each["records_in_a_message"] > 1) is packed
         assert each["records_per_second"] == pytest.approx(2e9 / sum(each["total"]), rel=0.001)
     assert all(f"\n{name} " in done.stdout for name in FORMATS.split(","))
-    assert "× as much time as struct" in done.stdout
+    assert "×: time relative to struct" in done.stdout
     held = "consumers in a cgroup" if may_be_written() else "no cgroup for consumers"
-    assert done.stdout.count(held) == 2, "one a message, and many"
+    assert done.stdout.count(held) == 2, "one per message, and many"
     left = set(broker.admin.list_topics().topics) - before
-    assert left <= {"__consumer_offsets"}, (
-        "topics are gone at the end, but for the broker's own of its first consumer"
-    )
+    assert left <= {"__consumer_offsets"}, "topics of the run remain"
 
 
 @linux
-def test_a_failed_format_is_said_and_the_others_go_on(broker: Broker) -> None:
-    """No Python with confluent-kafka fits into 8 MiB, as the kernel finds where there is a cgroup."""
-    end = "more than 8 MiB in its cgroup" if may_be_written() else "MiB were resident, and 8 are allowed"
+def test_a_failed_format_is_reported(broker: Broker) -> None:
+    """Python with confluent-kafka needs more than 8 MiB."""
+    end = "more than 8 MiB in its cgroup" if may_be_written() else "MiB were resident; the limit is 8 MiB"
     asked = [
         "--kafka",
         broker.servers,
@@ -280,11 +280,9 @@ def test_a_failed_format_is_said_and_the_others_go_on(broker: Broker) -> None:
 
 
 @linux
-def test_what_is_wrong_with_the_command_line_is_said(tmp_path: Path) -> None:
-    assert (
-        "no format is called morse; there are flowbuf, " in run("--kafka", "x", "--formats", "morse").stderr
-    )
-    assert "0 is no number of at least 1" in run("--messages", "0").stderr
+def test_errors_of_the_command_line(tmp_path: Path) -> None:
+    assert "unknown format morse; choose from flowbuf, " in run("--kafka", "x", "--formats", "morse").stderr
+    assert "0 is not a number of at least 1" in run("--messages", "0").stderr
     assert run("--rounds", "many").returncode == 2
     text = run("--help").stdout
     assert "python -m benchmarks.pipeline --messages 100000 --rounds 1" in text
@@ -292,7 +290,7 @@ def test_what_is_wrong_with_the_command_line_is_said(tmp_path: Path) -> None:
 
 
 @linux
-def test_without_a_broker_there_is_no_file(tmp_path: Path) -> None:
+def test_no_file_is_written_without_a_broker(tmp_path: Path) -> None:
     pytest.importorskip(
         "confluent_kafka", reason="confluent-kafka is not installed: pip install --group test"
     )

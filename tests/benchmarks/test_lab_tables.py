@@ -1,6 +1,4 @@
-"""Tables of the documents: they are of the very runs that stand beside the notebooks, with the same
-quartiles.
-"""
+"""The tables of the documents have the figures of the result files in notebooks/."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ MACHINE = {"cpu": {"brand_raw": "A Processor", "count": 2}, "machine": "x86_64",
 
 
 def measure(dataset: str, what: str, *samples: float, spread: float = 0.0, **more: Any) -> dict[str, Any]:
-    """A result whose median is that of the samples."""
+    """Return a result with these samples and their median."""
     median = sorted(samples)[len(samples) // 2]
     info = {"dataset": dataset, "what": what, "ns_per_flow": median, "spread": spread, "samples": [*samples]}
     return {"extra_info": info | more}
@@ -39,7 +37,7 @@ def tables_of(*results: dict[str, Any]) -> dict[str, list[str]]:
 # In the documents -------------------------------------------------------------------------------------------
 
 
-def test_the_documents_have_the_tables_of_the_run_that_the_notebook_reads() -> None:
+def test_the_documents_have_the_tables_of_the_lab() -> None:
     """`python -m benchmarks.lab.tables notebooks/encoding_performance.json` prints them."""
     content = json.loads(LAB.read_text())
     tables = make_tables(content)
@@ -71,25 +69,26 @@ def test_the_readme_has_the_figures_of_goflow2() -> None:
     assert sorted(found) == sorted(expected)
 
 
-def test_the_documents_have_the_table_of_the_pipeline_that_the_notebook_reads() -> None:
+def test_the_documents_have_the_table_of_the_pipeline() -> None:
     """`python -m benchmarks.pipeline.report notebooks/kafka_pipeline.json` prints it."""
     table = "\n".join(tabulate(json.loads(PIPELINE.read_text())))
     assert f"\n\n{table}\n\n" in (ROOT / "benchmarks/README.md").read_text()
 
 
-def test_every_format_says_whether_strings_are_copies() -> None:
+def test_the_table_of_formats_has_a_column_for_copies_or_views() -> None:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in tables_of()["Formats"]]
-    assert rows[0] == ["format", "library", "text or binary", "keys", "in Python", "strings", "a time is"]
+    assert rows[0][:-1] == ["format", "library", "text or binary", "keys", "in Python", "strings"]
+    assert rows[0][-1] == "encoding of a time"
     said = {name.strip("`"): strings for name, *_, strings, _ in rows[2:]}
     assert said == {form.name: form.strings for form in FORMATS}
     assert set(said.values()) <= {"copies", "views"}
 
 
-# What they say ----------------------------------------------------------------------------------------------
+# Contents ---------------------------------------------------------------------------------------------------
 
 
 def test_medians_and_spreads_are_those_of_the_result() -> None:
-    """Of the ratios as well: half of what lies between inclusive quartiles."""
+    """Spreads are half the interquartile range, with inclusive quartiles, also for ratios."""
     own = measure("telemetry encode 1", "flowbuf", 100, 100, 100, spread=8.0, octets=104.4, allocations=1.004)
     json_ = measure("telemetry encode 1", "json", 1000, 3000, 2000, spread=400.0, octets=308.0)
     decoded = [
@@ -104,11 +103,11 @@ def test_medians_and_spreads_are_those_of_the_result() -> None:
         "| `flowbuf.Codec`, dicts | 100 | 50 |",
         "| stdlib `json`, dicts | 2,000 (20×) | 50 (1.0×) |",
     ]
-    assert tables["Times as long as flowbuf"][2:] == [
+    assert tables["Times relative to flowbuf"][2:] == [
         "| `telemetry`, encode | 20 (10–30) |",
         "| `telemetry`, decode | 1.0 (1.0–1.0) |",
     ]
-    assert tables["Where flowbuf is first"][2:] == [
+    assert tables["Standing"][2:] == [
         "| encode, dict | 1 | 1 | 0 | 0 | – |",
         "| decode, dict | 1 | 0 | 0 | 1 | – |",
     ]
@@ -131,9 +130,11 @@ def test_the_fastest_other_has_the_same_shape() -> None:
     ]
 
 
-def test_what_was_not_measured_is_left_out() -> None:
+def test_tables_without_measurements_are_left_out() -> None:
     assert list(tables_of()) == ["Formats"]
-    assert "Times as long as flowbuf" not in tables_of(measure("telemetry encode 1", "json", 1.0, octets=1.0))
+    assert "Times relative to flowbuf" not in tables_of(
+        measure("telemetry encode 1", "json", 1.0, octets=1.0)
+    )
 
 
 @pytest.mark.parametrize(("module", "said"), [("lab.tables", "tables"), ("pipeline.report", "report")])

@@ -1,4 +1,4 @@
-"""Copies in a working set are numbered on: to a decoder nothing comes late or twice, and nothing is missing."""
+"""Copies in a working set have continuing sequence numbers: nothing is lost, late or repeated."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ PASSES = 3
 
 
 def number(offset: int, *payloads: bytes, source: tuple[str, int] = HERE, records: int = 0) -> list[int]:
-    """The words at an offset, of payloads that are numbered on one after the other."""
+    """Return the 32-bit words at an offset of payloads that are numbered one after the other."""
     numberings = Numberings()
     copies = [numberings.number_on(payload, source, records) for payload in payloads]
     return [int.from_bytes(copy[offset : offset + 4], "big") for copy in copies]
 
 
-# What counts what -------------------------------------------------------------------------------------------
+# Units of sequence numbers ----------------------------------------------------------------------------------
 
 
 def test_netflow5_counts_flows() -> None:
@@ -63,7 +63,7 @@ def test_sflow_counts_datagrams_and_samples_of_each_kind_and_source() -> None:
         counters_sample(sequence=30, source=(0, 3)),
         counters_sample(sequence=90, source=(0, 3), expanded=True),
         sample(5, u32(40) + u32(0) + u32(3)),
-        sample(6, u32(50) + u32(0) + u32(3)),  # not known to be numbered
+        sample(6, u32(50) + u32(0) + u32(3)),  # unknown type, so not numbered
         sample(1, u32(60) + u32(0) + u32(3), enterprise=1),
         sequence=70,
     )
@@ -76,11 +76,11 @@ def test_sflow_counts_datagrams_and_samples_of_each_kind_and_source() -> None:
     assert changed[1] == [(70, 71 + 2 * LEAP), (10, 12), (90, 13), (20, 21), (30, 32), (90, 33), (40, 41)]
 
 
-def test_numberings_are_told_apart_as_the_core_does() -> None:
+def test_numberings_have_the_same_keys_as_in_the_core() -> None:
     numberings = Numberings()
 
     def first(payload: bytes, source: tuple[str, int] = HERE) -> bool:
-        """Whether a numbering begins with it."""
+        """Return True if a numbering starts with this payload."""
         return numberings.number_on(payload, source, 1) == Numberings().number_on(payload, source, 1)
 
     other_port = (HERE[0], HERE[1] + 1)
@@ -115,7 +115,7 @@ def test_numberings_are_told_apart_as_the_core_does() -> None:
         sflow(flow_sample(), count=2**32 - 1, sequence=1),
     ],
 )
-def test_what_is_cut_short_stays_as_long_as_it_is(payload: bytes) -> None:
+def test_truncated_payloads_keep_their_length(payload: bytes) -> None:
     for size in range(len(payload) + 1):
         numberings = Numberings()
         for _ in range(2):
@@ -124,7 +124,7 @@ def test_what_is_cut_short_stays_as_long_as_it_is(payload: bytes) -> None:
         assert Numberings().number_on(payload[:size], HERE, 1) == payload[:size]
 
 
-def test_anything_else_is_left_alone() -> None:
+def test_other_payloads_are_not_changed() -> None:
     for payload in (
         b"",
         b"hello, world, and everybody else in it",
@@ -137,7 +137,7 @@ def test_anything_else_is_left_alone() -> None:
 
 
 def check_in_order(workload: Workload) -> None:
-    """In every pass each numbering leaps twice, and that is all."""
+    """Check that each numbering jumps twice per pass and is continuous otherwise."""
     decoder = Decoder()
     for datagram in workload.first:
         decoder.encode(*datagram)
@@ -151,7 +151,7 @@ def check_in_order(workload: Workload) -> None:
 
 
 def totals(decoder: Decoder) -> dict[tuple[str, int, int | None], tuple[int, int, int]]:
-    """Late, lost, and restarts of each domain, where datagrams and samples are late and lost alike."""
+    """Return late, lost and restarts of each domain. Late and lost include datagrams and samples."""
     found = {}
     for exporter in decoder.read_exporters():
         for domain in exporter["domains"]:
@@ -169,7 +169,7 @@ def test_generated_data_is_in_order(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", GENERATED)
 def test_data_of_many_exporters_is_in_order(protocol: str) -> None:
-    """Each has fewer datagrams in the set than what is late could be behind."""
+    """Each exporter has fewer datagrams in the working set than the window for late ones."""
     capture = generated(protocol, 4000, exporters=100)
     check_in_order(load_workload("many", io.BytesIO(capture)))
 

@@ -1,5 +1,7 @@
-"""The peers that flowbuf is measured beside (benchmarks/peers): each finds the flows that flowbuf finds, and
-what the article's approach puts together says what flowbuf's messages say.
+"""The peers of the benchmarks (benchmarks/peers).
+
+Each peer finds the same flows as flowbuf, except for known limits. The messages of `dynamic-append` equal
+flowbuf's.
 """
 
 from __future__ import annotations
@@ -41,9 +43,9 @@ TAKEN = {
 }
 Flow = flowbuf.Schema.load("flow").message_class()
 
-# What they make of generated captures where it is not all flows: so many of 300, or what they raise.
-TWO_OPTIONS_TEMPLATES = "a set with two options templates is more than it reads"
-VARIABLE_LENGTH = "it takes all fields for of fixed length"
+# Peers that do not find all 300 flows of a generated capture: the number that they find, or their exception.
+TWO_OPTIONS_TEMPLATES = "it cannot read a set with two options templates"
+VARIABLE_LENGTH = "it treats all fields as fixed length"
 DIFFERENT: dict[tuple[str, str], tuple[int | str, str]] = {
     ("netflow", "generated-netflow9"): ("ValueError", TWO_OPTIONS_TEMPLATES),
     ("netflow", "generated-ipfix"): ("PaddingCalculationError", VARIABLE_LENGTH),
@@ -55,7 +57,7 @@ DIFFERENT: dict[tuple[str, str], tuple[int | str, str]] = {
 
 @cache
 def read_workload(path: Path) -> Workload:
-    """A capture once, not repeated."""
+    """Return the workload of a capture without copies."""
     _, _, batch = _core.Capture().scan(path.read_bytes(), True, 65536)
     first = tuple(
         Datagram(payload, source, time) for payload, source, _, time in (batch[i] for i in range(len(batch)))
@@ -71,7 +73,7 @@ def read_workload(path: Path) -> Workload:
 
 @pytest.fixture(scope="session")
 def _built() -> None:
-    """What Go and Cargo build; where one of them is missing, `make` says so and leaves its peers out."""
+    """Build the peers in Go and Rust. `make` skips those whose compiler is missing."""
     done = subprocess.run(["make", "bench-peers"], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"make bench-peers fails: {done.stderr[-500:]}")
@@ -89,15 +91,15 @@ def named(peer: Contestant) -> str:
 # All peers --------------------------------------------------------------------------------------------------
 
 
-def test_names_are_unique_and_what_is_quoted_is_not_measured() -> None:
+def test_names_are_unique_and_quoted_programs_are_not_measured() -> None:
     names = [peer.name for peer in PEERS]
     assert len(set(names)) == len(names) == 8
     assert QUOTED
     assert not {quotation.name for quotation in QUOTED} & set(names)
 
 
-def test_peers_say_what_it_takes_to_have_them() -> None:
-    """Where none is installed: neither a library, nor a program, nor what is built."""
+def test_absent_peers_report_how_to_install_them() -> None:
+    """No library, no program and no compiled peer is available."""
     script = """
 import sys
 from pathlib import Path
@@ -120,9 +122,9 @@ for peer in peers.PEERS:
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=named)
-def test_peers_take_the_protocols_that_they_decode(peer: Contestant) -> None:
+def test_peers_accept_the_protocols_that_they_decode(peer: Contestant) -> None:
     taken = [name for name in GENERATED if peer.takes(read_workload(DATA / f"{name}.pcap"))]
-    if peer in PROGRAMS:  # of which one may be missing
+    if peer in PROGRAMS:  # one of the two programs may be missing
         assert set(taken) <= set(TAKEN[peer.name])
     else:
         assert taken == TAKEN[peer.name]
@@ -133,11 +135,11 @@ def test_peers_take_the_protocols_that_they_decode(peer: Contestant) -> None:
     ("peer", "capture"),
     [pytest.param(peer, name, id=f"{peer.name}-{name}") for peer in PEERS for name in TAKEN[peer.name]],
 )
-def test_a_peer_finds_the_flows_that_flowbuf_finds(peer: Contestant, capture: str) -> None:
+def test_a_peer_finds_the_same_flows_as_flowbuf(peer: Contestant, capture: str) -> None:
     need(peer)
     workload = read_workload(DATA / f"{capture}.pcap")
     if not peer.takes(workload):
-        pytest.skip(f"the part of {peer.name} for {capture} is not installed")
+        pytest.skip(f"the program of {peer.name} for {capture} is not installed")
     assert peer.version()[0].isdigit()
     expected, _ = DIFFERENT.get((peer.name, capture), (workload.flows, ""))
     if isinstance(expected, str):
@@ -150,18 +152,18 @@ def test_a_peer_finds_the_flows_that_flowbuf_finds(peer: Contestant, capture: st
 
 @pytest.mark.usefixtures("_built")
 @pytest.mark.parametrize("peer", [*HARNESSES, *LIBRARIES], ids=named)
-def test_a_run_takes_the_time_that_it_is_given(peer: Contestant) -> None:
+def test_a_run_takes_the_requested_time(peer: Contestant) -> None:
     need(peer)
     workload = read_workload(DATA / "generated-netflow5.pcap")
     with peer.open(workload) as run:
         start = time.monotonic()
         nanoseconds = run.measure(0.02)
         elapsed = time.monotonic() - start
-    assert elapsed >= 0.015  # its clock of CPU time may be coarse
+    assert elapsed >= 0.015  # the CPU clock may have a low resolution
     assert 1 < nanoseconds <= elapsed / workload.flows * 1e9
 
 
-def test_the_time_of_a_program_is_that_of_its_process() -> None:
+def test_the_time_of_a_program_is_the_cpu_time_of_its_process() -> None:
     peer = next(peer for peer in PROGRAMS if peer.name == "nfdump")
     need(peer)
     workload = read_workload(DATA / "generated-netflow5.pcap")
@@ -179,9 +181,10 @@ def workload(request: pytest.FixtureRequest) -> Workload:
 
 
 @pytest.mark.usefixtures("_built")
-def test_messages_of_the_article_say_what_those_of_flowbuf_say(workload: Workload) -> None:
-    """All columns of all flows. GoFlow2's decoder reads one segment of an sFlow AS path, and the last system
-    of the path is the destination's.
+def test_messages_of_dynamic_append_equal_those_of_flowbuf(workload: Workload) -> None:
+    """Compare all columns of all flows.
+
+    GoFlow2's decoder reads only the first segment of an sFlow AS path, so its destination AS may differ.
     """
     peer = harness("dynamic-append")
     decoder = flowbuf.Decoder()
@@ -203,7 +206,7 @@ def test_messages_of_the_article_say_what_those_of_flowbuf_say(workload: Workloa
 
 @pytest.mark.usefixtures("_built")
 @pytest.mark.parametrize("name", ["goflow2", "netflow_parser"])
-def test_a_workload_that_is_cut_off_is_an_error(name: str, tmp_path: Path) -> None:
+def test_a_truncated_workload_is_an_error(name: str, tmp_path: Path) -> None:
     program = harness(name).program
     path = tmp_path / "workload"
     write_workload(read_workload(DATA / "generated-netflow5.pcap"), path)
@@ -215,12 +218,12 @@ def test_a_workload_that_is_cut_off_is_an_error(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("_built")
-def test_only_what_makes_messages_has_some_to_dump() -> None:
+def test_a_peer_that_creates_no_messages_has_no_dump() -> None:
     with pytest.raises(OSError, match="netflow_parser"):
         harness("netflow_parser").dump(read_workload(DATA / "generated-netflow5.pcap"))
 
 
-def test_a_program_that_ends_is_an_error() -> None:
+def test_a_program_that_exits_early_is_an_error() -> None:
     with pytest.raises(OSError, match="gave up"):
         HarnessRun(Path("/bin/true"), read_workload(DATA / "generated-netflow5.pcap"))
 
@@ -231,10 +234,10 @@ def harness(name: str) -> Harness:
     return found
 
 
-# What the peers share ---------------------------------------------------------------------------------------
+# Captures for peers -----------------------------------------------------------------------------------------
 
 
-def test_a_capture_that_is_written_holds_the_datagrams(tmp_path: Path) -> None:
+def test_a_written_capture_has_the_datagrams(tmp_path: Path) -> None:
     datagrams = [
         Datagram(b"\x00\x05 four", ("192.0.2.1", 9995), 1_700_000_000_123_456_789),
         Datagram(b"\x00\x00\x00\x05 six", ("2001:db8::1", 6343), 1_700_000_001_000_000_000),

@@ -1,4 +1,4 @@
-"""The stages of benchmarks/bench_story.py do the same work, or their times would mean nothing."""
+"""The stages of benchmarks/bench_story.py do the same work."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def messages(capture: Path) -> dict[str, bytes]:
     return {stage: write_messages(stage, capture) for stage in STAGES}
 
 
-def test_all_stages_give_the_same_messages(messages: dict[str, bytes]) -> None:
+def test_all_stages_produce_the_same_messages(messages: dict[str, bytes]) -> None:
     assert find_difference({stage: read_messages(data) for stage, data in messages.items()}) == ""
 
 
-def test_they_are_the_messages_of_the_reference(capture: Path, messages: dict[str, bytes]) -> None:
-    """Read by the reference, too, which shares nothing with the stages in C."""
+def test_messages_equal_those_of_the_reference(capture: Path, messages: dict[str, bytes]) -> None:
+    """The reference also reads the messages. It shares no code with the stages in C."""
     schema = Schema.load("flow")
     decoder, columns = Decoder(schema), {column.number: column for column in schema.enabled}
     datagrams = read_datagrams(capture)
@@ -58,7 +58,7 @@ def test_they_are_the_messages_of_the_reference(capture: Path, messages: dict[st
         assert [decode_message(columns, each) for each in split_delimited(messages[stage])] == expected
 
 
-def test_a_difference_stops_the_story() -> None:
+def test_the_first_difference_is_described() -> None:
     one = [{"bytes": 1, "proto": 6}, {"bytes": 2}]
     assert find_difference({"a": one, "b": [dict(each) for each in one]}) == ""
     assert find_difference({"a": one, "b": [one[0], {"bytes": 3}]}) == "flow 1, bytes: b 3, a 2"
@@ -69,21 +69,21 @@ def test_a_difference_stops_the_story() -> None:
     assert find_difference({"a": [], "b": []}) == "a: no flows"
 
 
-def test_a_program_that_ends_in_failure_is_no_result(tmp_path: Path) -> None:
+def test_a_failed_program_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty.pcap").write_bytes(b"")
     with pytest.raises(Failed, match="no data by itself"):
         tell_in_c(tmp_path / "empty.pcap")
 
 
 def tell_in_c(capture: Path) -> dict[str, dict[str, Any]]:
-    """What run_story says of a capture, by stage."""
+    """Return the results of run_story for a capture, by stage."""
     programs = build()
     done = run(programs / "bench/run_story", "--repetitions", 1, programs / "flow.plan", capture)
     results = [json.loads(line) for line in done.stdout.splitlines()]
     return {result["stage"]: result for result in results}
 
 
-def test_both_emitters_are_given_the_same_rows_and_nothing_is_allocated(capture: Path) -> None:
+def test_both_emitters_get_the_same_rows_and_nothing_is_allocated(capture: Path) -> None:
     for result in tell_in_c(capture).values():
         assert result["with"]["flows"] == result["without"]["flows"] > 1000
         assert result["with"]["octets_per_flow"] == result["without"]["octets_per_flow"] == 0
@@ -94,7 +94,7 @@ FIELDS = {1: 4, 2: 4, 8: 4, 12: 4, 4: 1, 7: 2, 11: 2, 10: 4, 14: 4, 16: 4, 17: 4
 
 
 def capture_of_values(path: Path, first: int) -> Path:
-    """A record whose fields are `first` and the numbers after it."""
+    """Write a capture of a record whose fields are `first` and the numbers after it."""
     record = b"".join(uint(first + i, size) for i, size in enumerate(FIELDS.values()))
     payloads = (
         netflow9(template_set9(template(256, *FIELDS.items()))),
@@ -109,15 +109,15 @@ def capture_of_values(path: Path, first: int) -> Path:
     return path
 
 
-def test_without_encoding_every_value_is_still_read(tmp_path: Path) -> None:
-    """Or else a compiler has left out the decoding."""
+def test_every_value_is_read_without_encoding(tmp_path: Path) -> None:
+    """The compiler must not remove the decoding."""
     one, two = (tell_in_c(capture_of_values(tmp_path / f"{first}.pcap", first)) for first in (10, 13))
     for stage in one:
         change = two[stage]["folded"] - one[stage]["folded"]
         assert change == 3 * len(FIELDS) * one[stage]["without"]["flows"]
 
 
-def test_the_program_tells_the_story(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_prints_all_stages(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench_story.main(["generated-netflow9", "--json", "--repetitions", "1"]) == 0
     story = json.loads(capsys.readouterr().out)
     assert story["capture"] == "generated-netflow9"
@@ -135,8 +135,8 @@ def test_the_program_tells_the_story(capsys: pytest.CaptureFixture[str]) -> None
     assert all(stage in table for stage in STAGES)
 
 
-def test_a_capture_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_capture(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         bench_story.main(["no-such-capture"])
     assert ended.value.code == 2
-    assert "no-such-capture is no file, and no capture in" in capsys.readouterr().err
+    assert "no-such-capture is not a file or a capture in" in capsys.readouterr().err

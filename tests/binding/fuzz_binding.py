@@ -1,14 +1,19 @@
-"""Fuzzing through the Python binding: valid inputs are mutated by a seeded generator, and given to flowbuf.
+"""Fuzz flowbuf through its Python binding. A seeded generator mutates valid inputs.
 
     python -m tests.binding.fuzz_binding [--family NAME]... [--seconds N] [--seed N]
     python -m tests.binding.fuzz_binding --case FILE
 
-A family is one kind of input (tests/binding/fuzz_families.py). Each runs in a process of its own for
-`--seconds` of processor time. Findings are: a process that dies (a crash, a report of a sanitizer), a case
-that takes longer than HANG seconds of processor time, an exception that is not one of flowbuf's own errors,
-and counters or outputs that contradict each other. The case is then left in the folder `--findings`
-(build/fuzz-binding); `--case` runs it again. FLOWBUF_CORPUS names a folder of more captures to start from,
-FUZZ_FAMILIES another module with FAMILIES.
+A family is one kind of input (tests/binding/fuzz_families.py). Each family runs in its own process for
+`--seconds` of processor time. These are findings:
+
+- a process that dies: a crash, or the report of a sanitizer
+- a case that takes more than HANG seconds of processor time, or more than STUCK seconds
+- an exception that is not an error of flowbuf
+- counters or outputs that contradict each other
+
+The failing case is stored in the folder `--findings` (build/fuzz-binding). `--case` runs it again.
+FLOWBUF_CORPUS names a folder of more captures to start from. FUZZ_FAMILIES names another module with
+FAMILIES.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 HANG = 30  # seconds of processor time for one case
-STUCK = 600  # seconds, however busy the machine is
+STUCK = 600  # seconds of real time for one case
 MAX_PART = 1 << 17
 INTERESTING = (
     0,
@@ -65,7 +70,7 @@ Parts = list[bytes]
 
 
 def load_families() -> dict[str, Any]:
-    """Return the kinds of input: name -> Family."""
+    """Return the families by name."""
     module = importlib.import_module(os.environ.get("FUZZ_FAMILIES", "tests.binding.fuzz_families"))
     families: dict[str, Any] = module.FAMILIES
     return families
@@ -75,15 +80,15 @@ def load_families() -> dict[str, Any]:
 
 
 def mutate(parts: Parts, others: Parts, rng: random.Random) -> Parts:
-    """A few changes of an input, which is a sequence of byte strings."""
+    """Return the input, a list of byte strings, with a few changes."""
     parts = list(parts)
     for _ in range(rng.choice((1, 1, 1, 2, 2, 4, 8))):
-        what = rng.random()
-        if what < 0.06 and len(parts) > 1:
+        kind = rng.random()
+        if kind < 0.06 and len(parts) > 1:
             del parts[rng.randrange(len(parts))]
-        elif what < 0.12 and len(parts) < 64:
+        elif kind < 0.12 and len(parts) < 64:
             parts.insert(rng.randrange(len(parts) + 1), rng.choice(rng.choice((parts, others))))
-        elif what < 0.15:
+        elif kind < 0.15:
             rng.shuffle(parts)
         else:
             place = rng.randrange(len(parts))
@@ -92,9 +97,9 @@ def mutate(parts: Parts, others: Parts, rng: random.Random) -> Parts:
 
 
 def mutate_bytes(data: bytes, other: bytes, rng: random.Random) -> bytes:
-    """One change of a byte string."""
+    """Return the byte string with one change."""
     size = len(data)
-    begin = min(int(size * rng.random() ** 2), size)  # headers more often than what follows
+    begin = min(int(size * rng.random() ** 2), size)  # prefers headers
     length = min(rng.choice((1, 2, 4, 8, 16, rng.randrange(1, 300))), size - begin)
     kind = rng.randrange(9)
     middle = data[begin : begin + length]
@@ -133,12 +138,12 @@ def put_varint(number: int) -> bytes:
 
 
 def to_text(family: str, choice: int, parts: Parts) -> bytes:
-    """A case: `choice` seeds the generator that a family takes its options from."""
+    """Return the JSON of a case. `choice` seeds the generator that selects the options of a family."""
     return json.dumps({"family": family, "choice": choice, "parts": [part.hex() for part in parts]}).encode()
 
 
 def run_case(path: Path) -> None:
-    """Runs the case in a file. Raises what is found."""
+    """Run the case in a file. Raise its finding."""
     case = json.loads(path.read_bytes().rstrip(b"\0\n "))
     load_families()[case["family"]].run(
         [bytes.fromhex(part) for part in case["parts"]], random.Random(case["choice"])
@@ -146,7 +151,7 @@ def run_case(path: Path) -> None:
 
 
 class Current:
-    """A file that holds the case under way, so that it is there after the process has died."""
+    """A file with the running case. The case survives the death of the process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -161,14 +166,14 @@ class Current:
 
 
 def make_cases(family: str, seed: int) -> Iterator[tuple[int, Parts]]:
-    """All cases of a seed: the seeds of the family as they are, then mutations of them, and of mutations."""
+    """Yield all cases of a seed: the unchanged inputs of the family, then repeated mutations of them."""
     rng = random.Random(f"{family} {seed}")
     pool = load_families()[family].seeds()
     for parts in pool:
         yield rng.getrandbits(32), parts
     while True:
         parts = mutate(rng.choice(pool), rng.choice(pool), rng)
-        if rng.random() < 0.02:  # some are changed again later
+        if rng.random() < 0.02:  # some are mutated again later
             pool[rng.randrange(len(pool))] = parts
             if len(pool) < 2000:
                 pool.append(parts)
@@ -176,7 +181,7 @@ def make_cases(family: str, seed: int) -> Iterator[tuple[int, Parts]]:
 
 
 def fuzz(family: str, seconds: float, seed: int, current: Current) -> int:
-    """Runs cases for so much processor time. Returns their number. Raises what is found."""
+    """Run cases for this many seconds of processor time and return their number. Raise the first finding."""
     run = load_families()[family].run
     end = time.process_time() + seconds
     count = 0
@@ -192,7 +197,7 @@ def fuzz(family: str, seconds: float, seed: int, current: Current) -> int:
 
 
 def set_timers(processor: float, wall: float) -> None:
-    """The signals of these timers end the process, whatever holds the GIL. 0 stops a timer."""
+    """Set timers whose signals end the process, regardless of the GIL's owner. 0 stops a timer."""
     signal.setitimer(signal.ITIMER_PROF, processor)
     signal.setitimer(signal.ITIMER_REAL, wall)
 
@@ -215,7 +220,7 @@ def run_child(options: argparse.Namespace, family: str) -> int:
 
 
 def run_family(options: argparse.Namespace, family: str) -> bool:
-    """Return whether nothing was found."""
+    """Run a family in a child process. Return True if it had no finding."""
     arguments = [
         "--findings",
         str(options.findings),

@@ -1,7 +1,7 @@
-"""Threads that share what they may share.
+"""Several threads use flowbuf at once without data races.
 
-`make sanitize-threads` runs these tests under ThreadSanitizer. Without it they compare the results of several
-threads with those of one.
+`make sanitize-threads` runs these tests under ThreadSanitizer. Otherwise they compare the results of several
+threads with the results of one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ message Event {
 
 
 def run_all(*works: Callable[[], object]) -> list[object]:
-    """Call each in a thread of its own, all at once. Return their results, or raise the first exception."""
+    """Call each function in its own thread, all at once. Return their results or raise the first error."""
     start = threading.Barrier(len(works))
     results: list[object] = [None] * len(works)
 
@@ -67,15 +67,13 @@ def decode(capture: bytes, schema: Schema = FLOW) -> bytes:
     return b"".join(decoder.encode_datagrams(batch) for batch in CaptureReader(io.BytesIO(capture)))
 
 
-def test_decoders_of_one_schema_in_several_threads(capture: bytes) -> None:
+def test_decoders_of_several_threads_share_a_schema(capture: bytes) -> None:
     expected = decode(capture)
     assert run_all(*[lambda: decode(capture)] * 2) == [expected] * 2
 
 
-def test_a_reader_ahead_of_its_decoder(capture: bytes) -> None:
-    """One thread reads a capture, another decodes copies of its datagrams, a third writes views of the
-    output.
-    """
+def test_reader_decoder_and_writer_run_in_three_threads(capture: bytes) -> None:
+    """One thread reads a capture, one decodes copies of its datagrams, and one writes views of the output."""
     read: queue.Queue[_core.Datagrams | None] = queue.Queue(4)
     decoded: queue.Queue[memoryview | None] = queue.Queue(1)
     output = bytearray()
@@ -102,7 +100,7 @@ def test_a_reader_ahead_of_its_decoder(capture: bytes) -> None:
     assert output == decode(capture)
 
 
-def test_one_decoder_handed_from_thread_to_thread(capture: bytes) -> None:
+def test_a_decoder_may_change_its_thread(capture: bytes) -> None:
     decoder = Decoder()
     lock = threading.Lock()
     batches = iter(CaptureReader(io.BytesIO(capture)))
@@ -121,8 +119,8 @@ def test_one_decoder_handed_from_thread_to_thread(capture: bytes) -> None:
     assert flows == decoder.flows == 20_000
 
 
-def test_tables_are_made_shared_and_freed_by_several_threads(capture: bytes) -> None:
-    """The blocks of tables that are gone are used again, by whichever thread needs some next."""
+def test_tables_are_built_shared_and_freed_by_several_threads(capture: bytes) -> None:
+    """Memory blocks of freed tables are reused by any thread."""
     messages = decode(capture)
 
     def read() -> int:
@@ -139,7 +137,7 @@ def test_tables_are_made_shared_and_freed_by_several_threads(capture: bytes) -> 
     assert encoded == [encode_columns(batch)] * 4
 
 
-def test_columns_and_messages_of_one_capture_at_once(capture: bytes) -> None:
+def test_one_capture_is_read_as_columns_and_messages_at_once(capture: bytes) -> None:
     def columns() -> int:
         return sum(map(len, flowbuf.read_capture(io.BytesIO(capture), FLOW, batch_rows=500)))
 
@@ -147,7 +145,7 @@ def test_columns_and_messages_of_one_capture_at_once(capture: bytes) -> None:
     assert run_all(columns, lambda: decode(capture), columns) == [20_000, expected, 20_000]
 
 
-def test_generators_in_two_threads() -> None:
+def test_generators_of_two_threads_are_independent() -> None:
     def generate() -> bytes:
         return b"".join(_core.generate(protocol="ipfix", flows=5000, chunk=5000))
 
@@ -155,7 +153,7 @@ def test_generators_in_two_threads() -> None:
     assert first == second
 
 
-def test_one_codec_in_four_threads(tmp_path: Path) -> None:
+def test_four_threads_share_a_codec(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed")
     (tmp_path / "event.proto").write_text(PROTO)
     codec = flowbuf.Codec.load(tmp_path / "event.proto", "Event")
@@ -163,7 +161,7 @@ def test_one_codec_in_four_threads(tmp_path: Path) -> None:
     stream = codec.encode_many(records)
 
     class Event:
-        """Its attributes are computed: other threads come in between."""
+        """An object with computed attributes: other threads run in between."""
 
         def __init__(self, record: dict[str, object]) -> None:
             self._record = record
@@ -181,8 +179,8 @@ def test_one_codec_in_four_threads(tmp_path: Path) -> None:
     assert run_all(*[work] * 4) == [stream] * 4
 
 
-def test_encoding_a_capture_writes_behind(capture: bytes, tmp_path: Path) -> None:
-    """As `flowbuf encode` does it: the output is written while the next batch is decoded."""
+def test_captures_are_encoded_in_two_threads_at_once(capture: bytes, tmp_path: Path) -> None:
+    """Like `flowbuf encode`, each thread writes its output while it decodes the next batch."""
 
     def encode(name: str) -> bytes:
         encode_capture(io.BytesIO(capture), tmp_path / name)

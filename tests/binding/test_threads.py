@@ -1,4 +1,4 @@
-"""Objects that release the GIL refuse to be changed while another thread, or a callback, uses them."""
+"""Objects that release the GIL reject changes while another thread or a callback uses them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLOWS = 60_000
 
 @pytest.fixture(scope="module")
 def capture() -> bytes:
-    """A capture of several batches."""
+    """Return a capture of several batches."""
     return b"".join(_core.generate(protocol="netflow9", flows=FLOWS))
 
 
@@ -40,16 +40,16 @@ def messages(capture: bytes, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-class Meddler:
-    """A value of a column whose conversion calls a function: in the midst of a call, as another thread would."""
+class CallingValue:
+    """A column value that calls a function during its conversion, in the middle of decoding."""
 
-    def __init__(self, meddle: Callable[[], object]) -> None:
-        self._meddle = meddle
+    def __init__(self, interfere: Callable[[], object]) -> None:
+        self._call = interfere
         self.errors: list[str] = []
 
     def __index__(self) -> int:
         with pytest.raises(RuntimeError) as raised:
-            self._meddle()
+            self._call()
         self.errors.append(str(raised.value))
         return 64500
 
@@ -71,35 +71,35 @@ DECODE: dict[str, Callable[[_core.Datagrams, dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("decode", DECODE.values(), ids=DECODE)
 @pytest.mark.parametrize("careful", [False, True])
-def test_a_capture_does_not_advance_while_its_batch_is_decoded(
+def test_a_capture_cannot_advance_while_its_batch_is_decoded(
     decode: Callable[[_core.Datagrams, dict[str, Any]], object], careful: bool, capture: bytes
 ) -> None:
     reader = CaptureReader(io.BytesIO(capture))
     batches = reader.batches() if careful else iter(reader)
-    meddler = Meddler(lambda: next(batches))
+    value = CallingValue(lambda: next(batches))
     first = next(batches)
-    decode(first, {"src_as": meddler})
-    assert meddler.errors
-    assert set(meddler.errors) == {
+    decode(first, {"src_as": value})
+    assert value.errors
+    assert set(value.errors) == {
         "the batch of this capture is still being decoded; request the next one after that"
     }
-    # The batch is as it was, and the capture goes on where it was.
+    # The batch is unchanged, and the capture continues at its position.
     assert first[0][0][:2] == b"\0\x09"
     assert len(first) + sum(len(batch) for batch in batches) == reader._core.datagrams
     with pytest.raises(RuntimeError, match="use it before the capture's next batch"):
         decode(first, {})
 
 
-def test_the_core_does_not_scan_while_a_batch_is_decoded(capture: bytes) -> None:
+def test_the_core_cannot_scan_while_a_batch_is_decoded(capture: bytes) -> None:
     scanner = _core.Capture()
     consumed, _, batch = scanner.scan(capture, True, 100)
-    for meddle in (lambda: scanner.scan(capture[consumed:], True), scanner.advance):
-        meddler = Meddler(meddle)
-        Decoder().encode_datagrams(batch, override={"src_as": meddler})
-        assert len(meddler.errors) == 1
+    for interfere in (lambda: scanner.scan(capture[consumed:], True), scanner.advance):
+        value = CallingValue(interfere)
+        Decoder().encode_datagrams(batch, override={"src_as": value})
+        assert len(value.errors) == 1
 
 
-def test_a_view_that_is_taken_while_columns_are_overridden_stays_as_it_is(capture: bytes) -> None:
+def test_a_view_taken_during_decoding_stays_unchanged(capture: bytes) -> None:
     payloads = [datagram[0] for datagram in next(iter(CaptureReader(io.BytesIO(capture))))]
     decoder = Decoder()
     view = decoder.view_datagrams(_core.pack_datagrams(payloads[:20], ("192.0.2.1", 4000)))
@@ -125,10 +125,10 @@ def test_a_batch_can_be_decoded_again_after_an_error(capture: bytes) -> None:
         with pytest.raises((KeyError, flowbuf.EncodeError)):
             Decoder().encode_datagrams(batch, override=override)
     assert Decoder().encode_datagrams(batch)
-    assert len(next(batches)) > 0  # nothing holds the batch
+    assert len(next(batches)) > 0  # the batch is released
 
 
-def test_an_advance_ends_a_batch(capture: bytes) -> None:
+def test_advancing_invalidates_the_batch(capture: bytes) -> None:
     scanner = _core.Capture()
     _, _, batch = scanner.scan(capture, True, 100)
     scanner.advance()
@@ -136,29 +136,34 @@ def test_an_advance_ends_a_batch(capture: bytes) -> None:
         batch[0]
 
 
-def test_a_builder_does_not_finish_while_it_decodes(capture: bytes) -> None:
+def test_a_builder_cannot_finish_while_it_decodes(capture: bytes) -> None:
     _, _, batch = _core.Capture().scan(capture, True, 100)
     decoder = Decoder()
     builder = _core.ColumnBuilder(decoder, new_table_type(decoder.schema, decoder.plan), 100_000)
-    for meddle in (builder.finish, lambda: builder.decode(batch)):
-        meddler = Meddler(meddle)
-        builder.decode(batch, override={"src_as": meddler})
-        assert [error.partition(";")[0] for error in meddler.errors] == [
+    for interfere in (builder.finish, lambda: builder.decode(batch)):
+        value = CallingValue(interfere)
+        builder.decode(batch, override={"src_as": value})
+        assert [error.partition(";")[0] for error in value.errors] == [
             "this builder is in use by another thread"
         ]
     rows = len(builder.finish())
     assert rows == decoder.flows
 
 
-def test_a_decoder_is_at_work_for_other_builders(capture: bytes) -> None:
+def test_a_decoder_in_use_rejects_other_builders(capture: bytes) -> None:
     _, _, batch = _core.Capture().scan(capture, True, 100)
     decoder = Decoder()
     type = new_table_type(decoder.schema, decoder.plan)
     builder, other = (_core.ColumnBuilder(decoder, type, 1000) for _ in range(2))
-    for meddle in (lambda: other.decode(batch), decoder.read_exporters, decoder.finish, decoder.read_other):
-        meddler = Meddler(meddle)
-        builder.decode(batch, override={"src_as": meddler})
-        assert [error.partition(";")[0] for error in meddler.errors] == [
+    for interfere in (
+        lambda: other.decode(batch),
+        decoder.read_exporters,
+        decoder.finish,
+        decoder.read_other,
+    ):
+        value = CallingValue(interfere)
+        builder.decode(batch, override={"src_as": value})
+        assert [error.partition(";")[0] for error in value.errors] == [
             "this decoder is in use by another thread"
         ]
     assert len(other.finish()) == 0
@@ -167,8 +172,8 @@ def test_a_decoder_is_at_work_for_other_builders(capture: bytes) -> None:
 # Two threads ------------------------------------------------------------------------------------------------
 
 
-def while_it_runs(work: Callable[[], object], meddle: Callable[[], object]) -> tuple[object, int]:
-    """The result of `work` in another thread, and how often `meddle` was refused meanwhile."""
+def while_it_runs(work: Callable[[], object], interfere: Callable[[], object]) -> tuple[object, int]:
+    """Run `work` in another thread. Return its result and the number of errors that `interfere` raised."""
     results: list[object] = []
     errors: list[BaseException] = []
 
@@ -183,7 +188,7 @@ def while_it_runs(work: Callable[[], object], meddle: Callable[[], object]) -> t
     thread.start()
     while thread.is_alive():
         try:
-            meddle()
+            interfere()
         except RuntimeError:
             refused += 1
     thread.join()
@@ -192,7 +197,7 @@ def while_it_runs(work: Callable[[], object], meddle: Callable[[], object]) -> t
     return results[0], refused
 
 
-def test_messages_are_read_by_one_thread_at_a_time(messages: bytes) -> None:
+def test_a_reader_of_messages_serves_one_thread_at_a_time(messages: bytes) -> None:
     data = messages * 8
     builder = _core.MessageTables(TYPE, 1 << 26)
     tables: list[_core.Table] = []
@@ -208,7 +213,7 @@ def test_messages_are_read_by_one_thread_at_a_time(messages: bytes) -> None:
 
 
 def test_writable_data_is_read_with_the_gil(messages: bytes) -> None:
-    """No other thread can change it then."""
+    """The GIL prevents changes by other threads."""
     builder = _core.MessageTables(TYPE, 1 << 26)
     data = bytearray(messages * 8)
     _, refused = while_it_runs(lambda: builder.read(data, []), builder.finish)
@@ -222,8 +227,8 @@ def test_windows_of_files_are_read_without_the_gil(messages: bytes, tmp_path: Pa
 
 
 @pytest.mark.parametrize("by_columns", [False, True])
-def test_a_reader_is_advanced_while_other_threads_decode(by_columns: bool, capture: bytes) -> None:
-    """Each batch is decoded as a whole, or is refused: no datagram is read from a window that has gone on."""
+def test_a_capture_advances_while_other_threads_decode(by_columns: bool, capture: bytes) -> None:
+    """Each batch is decoded completely or rejected. No datagram is read from a window that has advanced."""
     current: list[_core.Datagrams] = []
     outcomes: Counter[str] = Counter()
     done = threading.Event()
@@ -254,7 +259,7 @@ def test_a_reader_is_advanced_while_other_threads_decode(by_columns: bool, captu
                     outcomes["decoded"] += 1
                 except RuntimeError:
                     outcomes["too late"] += 1
-                except flowbuf.DecodeError as error:  # a strict decoder notices a window that has changed
+                except flowbuf.DecodeError as error:  # a strict decoder detects a changed window
                     outcomes[str(error)] += 1
                 time.sleep(0.0002)
 
@@ -268,16 +273,16 @@ def test_a_reader_is_advanced_while_other_threads_decode(by_columns: bool, captu
     assert outcomes["refused"]
 
 
-def test_a_generator_is_one_threads() -> None:
+def test_a_generator_serves_one_thread_at_a_time() -> None:
     generator = _core.generate(protocol="sflow", flows=500_000, chunk=1 << 25)
     _, refused = while_it_runs(lambda: next(generator), lambda: next(generator, None))
     assert refused > 0
 
 
-# Objects that are not made as they should be ----------------------------------------------------------------
+# Objects built incorrectly ----------------------------------------------------------------------------------
 
 
-def test_objects_that_were_not_made_by_their_makers() -> None:
+def test_objects_built_without_their_factories_are_safe() -> None:
     with pytest.raises(TypeError):
         _core.Table()
     for arguments in ((None, 100), (TYPE,), ()):
@@ -287,7 +292,7 @@ def test_objects_that_were_not_made_by_their_makers() -> None:
     assert (list(generator()), generator().flows_written) == ([], 0)
 
 
-def test_an_unsealed_plan_is_refused() -> None:
+def test_an_unsealed_plan_is_an_error() -> None:
     plan = _core.Plan()
     makers: list[Callable[[], object]] = [
         lambda: _core.Decoder(plan),
@@ -309,12 +314,12 @@ def test_the_names_of_a_plan_are_a_copy() -> None:
     assert plan.names == PLAN.names != []
 
 
-def test_a_message_that_is_none() -> None:
+def test_none_instead_of_a_message_is_an_error() -> None:
     with pytest.raises(TypeError):
         _core.join_messages([b"", None])  # type: ignore[list-item]
 
 
-def test_bindings_that_are_not_as_many_as_the_columns() -> None:
+def test_a_wrong_number_of_bindings_is_an_error() -> None:
     for bind in (
         lambda names: [],
         lambda names: [(None, None, False)] * 1000,
@@ -324,7 +329,7 @@ def test_bindings_that_are_not_as_many_as_the_columns() -> None:
             _core.encode_arrow_stream(PLAN, _core.export_stream(TYPE, []), bind)
 
 
-def test_a_decoder_that_is_initialised_again_keeps_its_plan(capture: bytes) -> None:
+def test_reinitialising_a_decoder_keeps_its_plan(capture: bytes) -> None:
     _, _, batch = _core.Capture().scan(capture, True, 100)
     decoder = Decoder()
     plan, flows = decoder.plan, decoder.encode_datagrams(batch)
@@ -333,8 +338,8 @@ def test_a_decoder_that_is_initialised_again_keeps_its_plan(capture: bytes) -> N
     assert decoder.encode_datagrams(batch) == flows
 
 
-def test_streams_share_nothing(messages: bytes) -> None:
-    """Eight readers of one stream at once."""
+def test_concurrent_readers_of_one_stream_are_independent(messages: bytes) -> None:
+    """Eight threads read the same stream at once."""
     expected = sum(map(len, message_tables(StreamBytes(messages), _core.MessageTables(TYPE, 1000))))
     counts: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The wire format by hand: `flowbuf.wire`."""
+"""Write and read the wire format with `flowbuf.wire`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOW = Schema.load("flow")
 
 
 @pytest.mark.parametrize(
-    ("value", "octets"),
+    ("value", "encoded"),
     [
         (0, "00"),
         (1, "01"),
@@ -30,21 +30,21 @@ FLOW = Schema.load("flow")
         (2**64 - 1, "ffffffffffffffffff01"),
     ],
 )
-def test_a_varint_has_groups_of_seven_bits_least_significant_first(value: int, octets: str) -> None:
-    assert wire.varint(value).hex() == octets
-    assert wire.read_varint(bytes.fromhex(octets)) == (value, len(octets) // 2)
+def test_a_varint_has_groups_of_seven_bits_least_significant_first(value: int, encoded: str) -> None:
+    assert wire.varint(value).hex() == encoded
+    assert wire.read_varint(bytes.fromhex(encoded)) == (value, len(encoded) // 2)
 
 
 @given(st.integers(0, 2**64 - 1), st.binary(max_size=3))
-def test_a_varint_is_read_back_wherever_it_stands(value: int, before: bytes) -> None:
+def test_a_varint_is_read_back_at_any_offset(value: int, before: bytes) -> None:
     data = before + wire.varint(value)
     assert wire.read_varint(data, len(before)) == (value, len(data))
 
 
-@pytest.mark.parametrize("octets", ["", "80", "ff" * 9, "80" * 10 + "01"])
-def test_a_varint_cut_short_or_too_long_says_where(octets: str) -> None:
+@pytest.mark.parametrize("encoded", ["", "80", "ff" * 9, "80" * 10 + "01"])
+def test_an_invalid_varint_is_an_error_with_its_offset(encoded: str) -> None:
     with pytest.raises(DecodeError) as error:
-        wire.read_varint(b"\0" + bytes.fromhex(octets), 1)
+        wire.read_varint(b"\0" + bytes.fromhex(encoded), 1)
     assert (error.value.status, error.value.offset) == ("bad_message", 1)
 
 
@@ -54,7 +54,7 @@ def test_zigzag_keeps_small_magnitudes_small(value: int) -> None:
     assert wire.unzigzag(wire.zigzag(value)) == value
 
 
-def test_a_tag_is_number_and_wire_type() -> None:
+def test_a_tag_combines_number_and_wire_type() -> None:
     assert wire.tag(1, 0) == b"\x08"
     assert wire.tag(16, 2).hex() == "8201"
     for number, wire_type in [(0, 0), (2**29, 0), (1, 3)]:
@@ -68,7 +68,7 @@ def test_fixed_sizes_are_little_endian() -> None:
 
 
 def read(row: wire.Row, schema: Schema) -> list[dict[str, object]]:
-    """What google.protobuf reads in the finished messages."""
+    """Return the finished messages, decoded by google.protobuf."""
     stream, messages = io.BytesIO(bytes(row)), []
     while (message := parse_length_prefixed(schema.message_class(), stream)) is not None:
         assert len(UnknownFieldSet(message)) == 0
@@ -84,7 +84,7 @@ def test_zeros_disabled_columns_and_second_values_are_skipped() -> None:
     assert read(row, FLOW) == [{"bytes": 1500}]
 
 
-def test_an_explicit_column_takes_zero_but_prefers_a_value() -> None:
+def test_an_explicit_column_stores_zero_but_prefers_a_nonzero_value() -> None:
     schema = FLOW.only("bytes", "packets").alter("bytes", explicit=True)
     row = wire.Row(schema)
     row.append("bytes", 0).append("packets", 0).finish()
@@ -93,7 +93,7 @@ def test_an_explicit_column_takes_zero_but_prefers_a_value() -> None:
     assert read(row, schema) == [{"bytes": 0}, {"bytes": 7}, {}]
 
 
-def test_a_repeated_column_takes_every_value() -> None:
+def test_a_repeated_column_stores_every_value() -> None:
     schema = FLOW.only("dst_as_path")
     row = wire.Row(schema)
     for number in (65001, 0, 65001):
@@ -149,7 +149,7 @@ EVERY_TYPE = every_type()
 
 
 @pytest.mark.parametrize("size", [0, 1, 120, 127, 128, 16383, 16384, 70000])
-def test_the_length_before_a_message_is_as_long_as_it_must_be(size: int) -> None:
+def test_the_length_prefix_is_minimal(size: int) -> None:
     schema = FLOW.only("application_id")
     row = wire.Row(schema, capacity=1)
     row.append("application_id", bytes(range(256)) * (size // 256 + 1))
@@ -161,7 +161,7 @@ def test_the_length_before_a_message_is_as_long_as_it_must_be(size: int) -> None
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 50, 100, 150, 300, 1000])
-def test_the_capacity_never_shows(capacity: int) -> None:
+def test_output_does_not_depend_on_the_initial_capacity(capacity: int) -> None:
     rows = [wire.Row(FLOW, capacity), wire.Row(FLOW, 1 << 20)]
     for row in rows:
         for i in range(20):
@@ -181,19 +181,19 @@ def test_an_ipv4_address_is_mapped_unless_the_column_is_native() -> None:
     ("column", "value"),
     [("src_port", 65536), ("src_port", -1), ("bytes", 2**64), ("src_addr", b"\x01\x02\x03")],
 )
-def test_what_a_column_cannot_hold_is_refused(column: str, value: object) -> None:
+def test_a_value_out_of_range_is_an_error(column: str, value: object) -> None:
     row = wire.Row(FLOW)
     with pytest.raises(EncodeError):
         row.append(column, value).finish()  # type: ignore[arg-type]
 
 
-def test_an_unknown_column_is_refused() -> None:
+def test_an_unknown_column_is_an_error() -> None:
     with pytest.raises(KeyError, match="no column 'byte'"):
         wire.Row(FLOW).append("byte", 1)
 
 
 class TestLateColumns:
-    """What a later stage may replace is written once, at the end of its row."""
+    """Columns that a later stage may override are written once, at the end of their row."""
 
     def test_an_override_replaces_the_value(self) -> None:
         row = wire.Row(FLOW)
@@ -220,7 +220,7 @@ class TestLateColumns:
         row.append("src_as", 65001).finish(override={"src_as": 0})
         assert read(row, FLOW) == [{}]
 
-    def test_each_is_written_once(self) -> None:
+    def test_each_late_column_is_written_once(self) -> None:
         row = wire.Row(FLOW)
         late = [column for column in FLOW.enabled if column.late]
         for _ in range(2):
@@ -242,7 +242,7 @@ class TestLateColumns:
             wire.Row(FLOW).finish(override={"bytes": 1})
 
     @pytest.mark.parametrize("override", [{"in_if": 2**32}, {"in_if": -1}, {"src_addr": b"123"}])
-    def test_a_value_that_does_not_fit_is_refused(self, override: dict[str, object]) -> None:
+    def test_an_override_out_of_range_is_an_error(self, override: dict[str, object]) -> None:
         row = wire.Row(FLOW)
         with pytest.raises((EncodeError, ValueError)):
             row.finish(override=override)
@@ -259,12 +259,12 @@ class TestLateColumns:
         ("src_addr", b""),
     ],
 )
-def test_a_value_of_another_type_is_refused_at_once(column: str, value: object) -> None:
+def test_a_value_of_another_type_is_an_error_at_once(column: str, value: object) -> None:
     with pytest.raises(EncodeError, match=f"column '{column}' cannot hold"):
         wire.Row(FLOW).append(column, value)  # type: ignore[arg-type]
 
 
-def test_a_refused_override_leaves_nothing_behind() -> None:
+def test_an_invalid_override_leaves_the_row_empty() -> None:
     row = wire.Row(FLOW)
     with pytest.raises(KeyError):
         row.finish(override={"src_as": 5, "nosuch": 1})

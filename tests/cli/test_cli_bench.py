@@ -1,4 +1,4 @@
-"""`flowbuf bench`: the numbers, and what is said of those who cannot be measured."""
+"""`flowbuf bench`: its results, and its reports of peers that cannot be measured."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.support.command import GOOD, WITHOUT_TEMPLATE, flowbuf, generated, pc
 
 FAST = ("--rounds", 3, "--seconds", 0.001)
 PEERS = '''
-"""Contestants that make up what they say."""
+"""Contestants with invented results."""
 
 
-class Made:
+class Invented:
     does = "guess"
 
     def __init__(self, name, nanoseconds, share=1.0, reason=None, fault=None, protocol=""):
-        self.name, self.nanoseconds, self.share, self.reason, self.fault = name, nanoseconds, share, reason, fault
-        self.protocol = protocol
+        self.name, self.nanoseconds, self.share = name, nanoseconds, share
+        self.reason, self.fault, self.protocol = reason, fault, protocol
 
     def absent(self):
         return self.reason
@@ -53,11 +53,11 @@ class Made:
 
 
 PEERS = [
-    Made("exact", 123456.0),
-    Made("half", 1e6, share=0.5),
-    Made("missing", 1.0, reason="not installed: pip install missing"),
-    Made("broken", 1.0, fault="does not start"),
-    Made("other", 1.0, protocol="sflow"),
+    Invented("exact", 123456.0),
+    Invented("half", 1e6, share=0.5),
+    Invented("missing", 1.0, reason="not installed: pip install missing"),
+    Invented("broken", 1.0, fault="does not start"),
+    Invented("other", 1.0, protocol="sflow"),
 ]
 
 
@@ -77,7 +77,7 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def peers(tmp_path: Path) -> Path:
-    folder = tmp_path / "rivals"
+    folder = tmp_path / "contestants"
     (folder / "peers").mkdir(parents=True)
     (folder / "peers/__init__.py").write_text(PEERS)
     return folder
@@ -94,7 +94,7 @@ def bench_json(*arguments: object) -> dict[str, Any]:
     return content
 
 
-def test_json(capture: Path, peers: Path) -> None:
+def test_json_has_every_result(capture: Path, peers: Path) -> None:
     content = bench_json(capture, "--peers", peers)
     assert list(content) == ["datasets", "absent", "machine"]
     dataset = content["datasets"].pop("v5")
@@ -124,7 +124,7 @@ def test_json(capture: Path, peers: Path) -> None:
     assert all(content["machine"][key] for key in ("cpu", "cores", "system", "python", "flowbuf"))
 
 
-def test_table(capture: Path, peers: Path) -> None:
+def test_the_table_compares_flowbuf_with_its_peers(capture: Path, peers: Path) -> None:
     result = bench(capture, "--peers", peers)
     assert result.exit_code == 0
     lines = [line.split() for line in result.stdout.splitlines()]
@@ -146,7 +146,7 @@ def test_table(capture: Path, peers: Path) -> None:
     assert "other" not in text
 
 
-def test_flowbuf_alone(capture: Path) -> None:
+def test_flowbuf_is_measured_without_peers(capture: Path) -> None:
     result = bench(capture, "--no-peers")
     assert re.search(r"dataset +flows +ns a flow +least +greatest +million/s *\n", result.stdout)
     assert re.search(r"v5 +[\d,]+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ *\n", result.stdout)
@@ -155,7 +155,7 @@ def test_flowbuf_alone(capture: Path) -> None:
     assert content["absent"] == {}
 
 
-def test_generated_traffic_and_the_corpus_without_captures(
+def test_default_datasets_are_the_corpus_and_generated_traffic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generated_names = ["generated-netflow5", "generated-netflow9", "generated-ipfix", "generated-sflow"]
@@ -166,7 +166,7 @@ def test_generated_traffic_and_the_corpus_without_captures(
     assert list(bench_json("--no-peers")["datasets"]) == ["sflow-1140", *generated_names]
 
 
-def test_names_are_those_of_the_captures(tmp_path: Path, capture: Path) -> None:
+def test_datasets_have_the_names_of_their_captures(tmp_path: Path, capture: Path) -> None:
     (tmp_path / "b").mkdir()
     same = write(tmp_path / "b/v5.pcap", pcap(GOOD))
     packed = write(tmp_path / "day.1.pcap.gz", gzip.compress(pcap(GOOD)))
@@ -174,12 +174,12 @@ def test_names_are_those_of_the_captures(tmp_path: Path, capture: Path) -> None:
     assert list(bench_json(capture, same, "--no-peers")["datasets"]) == [str(capture), str(same)]
 
 
-def test_standard_input() -> None:
+def test_captures_are_read_from_standard_input() -> None:
     result = flowbuf("bench", *FAST, "--no-peers", "--json", "-", stdin=pcap(GOOD))
     assert list(json.loads(result.stdout)["datasets"]) == ["-"]
 
 
-def test_the_schema_is_what_is_measured(tmp_path: Path) -> None:
+def test_the_schema_option_selects_the_measured_schema(tmp_path: Path) -> None:
     sflow = write(tmp_path / "s.pcap", generated("sflow", 200))
     flows = bench_json(sflow, "--no-peers")["datasets"]["s"]
     counters = bench_json(sflow, "--no-peers", "--schema", "sflow_counters")["datasets"]["s"]
@@ -196,7 +196,7 @@ def test_the_schema_is_what_is_measured(tmp_path: Path) -> None:
         (b"hello, world", "not a capture: neither pcap nor pcapng"),
     ],
 )
-def test_a_capture_without_flows(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_a_capture_without_flows_is_an_error(tmp_path: Path, content: bytes, reason: str) -> None:
     path = write(tmp_path / "a.pcap", content)
     result = bench(path, "--no-peers")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"flowbuf: {path}: {reason}\n")
@@ -215,7 +215,7 @@ def test_a_capture_without_flows(tmp_path: Path, content: bytes, reason: str) ->
         (("--seconds", "0"), "0<x"),
     ],
 )
-def test_usage(
+def test_invalid_options_are_usage_errors(
     tmp_path: Path, arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -224,7 +224,7 @@ def test_usage(
     assert message in result.stderr
 
 
-def test_peers_that_cannot_be_imported(tmp_path: Path, capture: Path) -> None:
+def test_a_failing_import_of_peers_is_a_usage_error(tmp_path: Path, capture: Path) -> None:
     (tmp_path / "peers").mkdir()
     (tmp_path / "peers/__init__.py").write_text("import no_such_module\n")
     result = bench(capture, "--peers", tmp_path)
@@ -232,7 +232,9 @@ def test_peers_that_cannot_be_imported(tmp_path: Path, capture: Path) -> None:
     assert "No module named 'no_such_module'" in result.stderr
 
 
-def test_peers_of_the_working_directory(capture: Path, peers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peers_of_the_working_directory_are_the_default(
+    capture: Path, peers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.rename(peers, peers.with_name("benchmarks"))
     monkeypatch.chdir(peers.parent)
     assert list(bench_json(capture)["datasets"]["v5"]["peers"]) == ["exact", "half"]

@@ -1,4 +1,4 @@
-"""`flowbuf read` into files of columns, Parquet and Arrow."""
+"""`flowbuf read` writes Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def output(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_the_name_of_the_output_says_its_format(output: Path) -> None:
+def test_the_suffix_of_the_output_selects_its_format(output: Path) -> None:
     result = flowbuf("read", NETFLOW9, "-o", output)
     assert (result.exit_code, result.output) == (0, "")
     assert read_columns(output).equals(read_capture(NETFLOW9).to_arrow().combine_chunks())
 
 
-def test_several_captures_are_one_file(output: Path) -> None:
+def test_several_captures_are_written_to_one_file(output: Path) -> None:
     columns = ("--enable", "group:l2,group:time,mpls_labels")
     assert flowbuf("read", *CAPTURES, "-o", output, *columns).exit_code == 0
     schema = FLOW.enable("group:l2", "group:time", "mpls_labels")
@@ -54,14 +54,14 @@ def test_several_captures_are_one_file(output: Path) -> None:
 
 
 def plain(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows with times as numbers."""
+    """Return the rows, with times as numbers."""
     arrays = [
         column.cast(pa.int64()) if pa.types.is_temporal(column.type) else column for column in table.columns
     ]
     return pa.table(arrays, table.column_names).to_pylist()
 
 
-def test_templates_of_one_capture_are_known_in_the_next(tmp_path: Path) -> None:
+def test_templates_of_one_capture_apply_to_the_next(tmp_path: Path) -> None:
     whole = generated("netflow9", flows=100, template_refresh=10**6)
     head, record = 24, 16 + int.from_bytes(whole[24 + 8 : 24 + 12], "little")
     one, other = (write(tmp_path / f"{name}.pcap", content) for name, content in (
@@ -76,13 +76,13 @@ def test_templates_of_one_capture_are_known_in_the_next(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])
-def test_columns_go_through_a_pipe(form: str) -> None:
-    octets = io.BytesIO(flowbuf("read", SFLOW, "-f", form).stdout_bytes)
-    table = pq.read_table(octets) if form == "parquet" else pa.ipc.open_stream(octets).read_all()
+def test_columns_are_written_to_a_pipe(form: str) -> None:
+    output = io.BytesIO(flowbuf("read", SFLOW, "-f", form).stdout_bytes)
+    table = pq.read_table(output) if form == "parquet" else pa.ipc.open_stream(output).read_all()
     assert table.combine_chunks().equals(read_capture(SFLOW).to_arrow().combine_chunks())
 
 
-def test_addresses_as_octets_or_as_text(output: Path) -> None:
+def test_addresses_are_bytes_or_text(output: Path) -> None:
     assert flowbuf("read", SFLOW, "-o", output, "--ip", "text", "--enable", "src_mac").exit_code == 0
     text = read_columns(output)
     assert (text.schema.field("src_addr").type, text.schema.field("src_mac").type) == (
@@ -90,15 +90,15 @@ def test_addresses_as_octets_or_as_text(output: Path) -> None:
         pa.string(),
     )
     assert flowbuf("read", SFLOW, "-o", output, "--enable", "src_mac").exit_code == 0
-    octets = read_columns(output)
-    assert str(octets.schema.field("src_addr").type).startswith("extension<flowbuf.ip")
-    assert [row["src_mac"] for row in text.to_pylist()] == [row["src_mac"] for row in octets.to_pylist()]
+    binary = read_columns(output)
+    assert str(binary.schema.field("src_addr").type).startswith("extension<flowbuf.ip")
+    assert [row["src_mac"] for row in text.to_pylist()] == [row["src_mac"] for row in binary.to_pylist()]
     result = flowbuf("read", SFLOW, "--ip", "text")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--ip applies only to parquet and arrow" in result.stderr
 
 
-def test_columns_say_what_json_lines_say(tmp_path: Path) -> None:
+def test_columns_equal_json_lines(tmp_path: Path) -> None:
     options = ("--scale", "--override-sampling", "7", "--time", "export")
     flowbuf("read", NETFLOW9, "-o", tmp_path / "x.parquet", "--ip", "text", *options)
     lines = [
@@ -111,35 +111,35 @@ def test_columns_say_what_json_lines_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 1000])
-def test_a_limit(tmp_path: Path, output: Path, limit: int) -> None:
+def test_a_limit_ends_the_output(tmp_path: Path, output: Path, limit: int) -> None:
     one, other = (write(tmp_path / f"{seed}.pcap", generated(flows=60, seed=seed)) for seed in (1, 2))
     assert flowbuf("read", one, other, "-n", limit, "-o", output).exit_code == 0
     assert read_columns(output).num_rows == min(limit, 120)
 
 
-def test_a_limit_stops_the_reading(tmp_path: Path, output: Path) -> None:
+def test_a_limit_stops_reading_inputs(tmp_path: Path, output: Path) -> None:
     good, bad = write(tmp_path / "good.pcap", pcap(GOOD)), write(tmp_path / "bad.pcap", b"bad")
     assert flowbuf("read", good, bad, "-n", 1, "-o", output).exit_code == 0
     assert flowbuf("read", good, bad, "-n", 2, "-o", output).exit_code == 1
 
 
-def test_counters_are_columns_too(tmp_path: Path) -> None:
+def test_counters_can_be_written_as_columns(tmp_path: Path) -> None:
     assert flowbuf("read", SFLOW, "--counters", "-o", tmp_path / "x.parquet").exit_code == 0
     lines = flowbuf("read", SFLOW, "--counters", "-f", "jsonl").stdout.splitlines()
     assert read_columns(tmp_path / "x.parquet").num_rows == len(lines)
 
 
-def test_no_flows_are_a_file_with_the_columns(tmp_path: Path, output: Path) -> None:
+def test_a_file_without_flows_has_the_columns(tmp_path: Path, output: Path) -> None:
     result = flowbuf("read", write(tmp_path / "a.pcap", pcap()), "-o", output)
     assert (result.exit_code, result.output) == (0, "flowbuf: no flows\n")
     table = read_columns(output)
     assert (table.num_rows, table.column_names) == (0, [column.name for column in FLOW.enabled])
 
 
-# What is wrong ----------------------------------------------------------------------------------------------
+# Errors -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_wrong_is_reported_as_for_rows(tmp_path: Path, output: Path) -> None:
+def test_faults_are_reported_as_for_rows(tmp_path: Path, output: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE, GOOD)[:-5])
     rows, columns = flowbuf("read", path), flowbuf("read", path, "-o", output)
     assert (columns.exit_code, columns.stderr) == (rows.exit_code, rows.stderr)
@@ -147,13 +147,13 @@ def test_what_is_wrong_is_reported_as_for_rows(tmp_path: Path, output: Path) -> 
     assert read_columns(output).num_rows == len(rows.stdout.splitlines()) == 1
 
 
-def test_a_bad_input_leaves_no_output(tmp_path: Path, output: Path) -> None:
+def test_an_invalid_input_leaves_no_output(tmp_path: Path, output: Path) -> None:
     result = flowbuf("read", write(tmp_path / "a.pcap", b"bad"), "-o", output)
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
     assert not output.exists()
 
 
-def test_strict_ends_with_one_line_and_no_output(tmp_path: Path, output: Path) -> None:
+def test_strict_prints_one_line_and_leaves_the_old_output(tmp_path: Path, output: Path) -> None:
     output.write_bytes(b"before")
     result = flowbuf(
         "read", write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE)), "--strict", "-o", output
@@ -164,14 +164,14 @@ def test_strict_ends_with_one_line_and_no_output(tmp_path: Path, output: Path) -
     assert {path.name for path in tmp_path.iterdir()} == {"a.pcap", output.name}
 
 
-def test_columns_are_not_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_not_written_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flowbuf.cli.output.columnar.is_terminal", lambda stream: True)
     result = flowbuf("read", SFLOW, "-f", "parquet")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "parquet cannot be shown on a terminal; name a file with -o FILE, or use a pipe" in result.stderr
 
 
-def test_columns_are_not_compressed_as_a_whole(tmp_path: Path) -> None:
+def test_compressing_column_files_is_a_usage_error(tmp_path: Path) -> None:
     result = flowbuf("read", SFLOW, "-o", tmp_path / "x.parquet.gz")
     assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
     assert "leave out .gz" in result.stderr
@@ -185,7 +185,7 @@ def test_columns_are_not_compressed_as_a_whole(tmp_path: Path) -> None:
         ("duckdb", ("--where", "true"), "--where needs duckdb; run pip install 'flowbuf[sql]'"),
     ],
 )
-def test_a_library_that_is_missing_is_named(
+def test_a_missing_library_is_an_error_with_its_fix(
     monkeypatch: pytest.MonkeyPatch, module: str, options: tuple[str, ...], fix: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)

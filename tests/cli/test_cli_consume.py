@@ -1,4 +1,4 @@
-"""`flowbuf consume`: flows out of a real broker, by whatever says what they are, into whatever was asked for."""
+"""`flowbuf consume` reads flows from a real broker, with every source of schemas, into every output."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS))
 
 
-# What records are of ----------------------------------------------------------------------------------------
+# Schemas ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.everyday
 @pytest.mark.parametrize("packing", ["65536", "datagram", "flow"])
-def test_what_was_produced_comes_back(broker: Broker, capture: Path, packing: str) -> None:
+def test_produced_flows_are_consumed_unchanged(broker: Broker, capture: Path, packing: str) -> None:
     enabled = ("--enable", "src_mac,flow_end_reason")
     topic = produce(
         broker, capture, f"back-{packing}-{{hash}}", "--partitions", 2, "--pack", packing, *enabled
@@ -46,7 +46,7 @@ def test_what_was_produced_comes_back(broker: Broker, capture: Path, packing: st
 
 @pytest.mark.parametrize("preset", ["goflow2", "akvorado"])
 @pytest.mark.parametrize("packing", ["65536", "flow"])
-def test_what_other_collectors_read(
+def test_messages_of_presets_are_consumed(
     broker: Broker, topic: str, capture: Path, preset: str, packing: str
 ) -> None:
     produce(broker, capture, topic, "--schema", preset, "--pack", packing)
@@ -56,7 +56,7 @@ def test_what_other_collectors_read(
     assert in_order(json_lines(result)) == in_order(json_lines(expected))
 
 
-def test_counters(broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_counters_are_consumed(broker: Broker, topic: str, tmp_path: Path) -> None:
     capture = write(tmp_path / "sflow.pcap", generated("sflow", FLOWS))
     expected = flowbuf("read", capture, "-f", "jsonl", "--schema", "sflow_counters")
     assert expected.stdout
@@ -64,7 +64,7 @@ def test_counters(broker: Broker, topic: str, tmp_path: Path) -> None:
     assert in_order(json_lines(consume(broker, topic, "-f", "jsonl"))) == in_order(json_lines(expected))
 
 
-def test_several_topics(broker: Broker, make_topic: MakeTopic, capture: Path) -> None:
+def test_several_topics_are_consumed(broker: Broker, make_topic: MakeTopic, capture: Path) -> None:
     one, other = make_topic(partitions=3), make_topic()
     produce(broker, capture, one, "--pack", "1000")
     produce(broker, capture, other, "--schema", "akvorado")
@@ -76,7 +76,7 @@ def test_several_topics(broker: Broker, make_topic: MakeTopic, capture: Path) ->
 
 @pytest.fixture(scope="module")
 def own_schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A schema with columns that no other has."""
+    """Return a schema with columns that no other schema has."""
     path = tmp_path_factory.mktemp("schema") / "own.toml"
     path.write_text("""
         [schema]
@@ -104,7 +104,7 @@ def rich_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "rich.pcap", generated("ipfix", FLOWS))
 
 
-def test_columns_that_only_their_user_has(
+def test_custom_columns_are_consumed(
     broker: Broker, topic: str, rich_capture: Path, own_schema: Path
 ) -> None:
     produce(broker, rich_capture, topic, "--schema", own_schema)
@@ -117,7 +117,7 @@ def test_columns_that_only_their_user_has(
 @pytest.mark.parametrize(
     "enabled", [(), ("--enable", "src_mac,flow_end_reason,time_flow_start,next_hop,dst_as_path")]
 )
-def test_schema_registry(
+def test_schemas_come_from_a_registry(
     broker: Broker, registry: str, topic: str, rich_capture: Path, enabled: tuple[str, ...]
 ) -> None:
     produce(broker, rich_capture, topic, "--schema-registry", registry, *enabled)
@@ -128,14 +128,14 @@ def test_schema_registry(
 
 
 @CLIENT_STAYS_OPEN
-def test_a_registry_knows_types_where_nobody_knows_more(
+def test_a_registry_without_a_schema_supplies_the_types(
     broker: Broker, registry: str, topic: str, rich_capture: Path, own_schema: Path
 ) -> None:
     produce(broker, rich_capture, topic, "--schema-registry", registry, "--schema", own_schema)
     found = json_lines(consume(broker, topic, "-f", "jsonl", "--schema-registry", registry))
-    told = ("--schema-registry", registry, "--schema", own_schema)
+    both = ("--schema-registry", registry, "--schema", own_schema)
     expected = in_order(json_lines(flowbuf("read", rich_capture, "-f", "jsonl", "--schema", own_schema)))
-    assert in_order(json_lines(consume(broker, topic, "-f", "jsonl", *told))) == expected
+    assert in_order(json_lines(consume(broker, topic, "-f", "jsonl", *both))) == expected
     assert len(found) == FLOWS
     assert sorted(flow["bytes"] for flow in found) == sorted(json.loads(flow)["bytes"] for flow in expected)
 
@@ -152,7 +152,7 @@ def test_a_registry_knows_types_where_nobody_knows_more(
         (("--schema-topic", "none"), "schema {hash} is unknown"),
     ],
 )
-def test_a_schema_that_nobody_knows(
+def test_an_unknown_schema_is_an_error(
     broker: Broker,
     topic: str,
     capture: Path,
@@ -174,18 +174,22 @@ def test_a_schema_that_nobody_knows(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_description_that_is_of_another_schema(broker: Broker, topic: str, make_topic: MakeTopic) -> None:
+def test_a_description_of_another_schema_is_an_error(
+    broker: Broker, topic: str, make_topic: MakeTopic
+) -> None:
     from flowbuf.kafka.schema_registry import describe_schema
 
-    described, told = make_topic(), "0123456789abcdef"
-    broker.produce(described, [describe_schema(Schema.load("flow"))], key=told)
-    broker.produce(topic, [b"\0"], headers={"flowbuf-schema": told, "flowbuf-framing": "delimited"})
+    described, hash = make_topic(), "0123456789abcdef"
+    broker.produce(described, [describe_schema(Schema.load("flow"))], key=hash)
+    broker.produce(topic, [b"\0"], headers={"flowbuf-schema": hash, "flowbuf-framing": "delimited"})
     result = consume(broker, topic, "--schema-topic", described)
     assert result.exit_code == 1
-    assert f"{described}/{told}" in result.stderr
+    assert f"{described}/{hash}" in result.stderr
 
 
-def test_nothing_says_what_records_are_of(broker: Broker, topic: str, capture: Path, group: str) -> None:
+def test_kafka_records_without_a_schema_are_an_error(
+    broker: Broker, topic: str, capture: Path, group: str
+) -> None:
     produce(broker, capture, topic, "--pack", "flow")
     result = consume(broker, topic, "--group", group, "-f", "jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -193,7 +197,7 @@ def test_nothing_says_what_records_are_of(broker: Broker, topic: str, capture: P
     assert committed(broker, group, topic) == 0
 
 
-# A schema that changes --------------------------------------------------------------------------------------
+# Changing schemas -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -204,7 +208,7 @@ def changing(broker: Broker, topic: str, capture: Path) -> str:
 
 
 @pytest.mark.parametrize("to_file", [False, True])
-def test_lines_of_json_go_on_with_other_columns(
+def test_json_lines_continue_with_other_columns(
     broker: Broker, changing: str, tmp_path: Path, to_file: bool
 ) -> None:
     out = tmp_path / "flows.jsonl"
@@ -241,12 +245,12 @@ def test_a_file_ends_before_another_schema(
     assert ["packets" in flow for flow in json_lines(again)] == [True] * FLOWS
 
 
-# Records that cannot be read --------------------------------------------------------------------------------
+# Unreadable Kafka records -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def poisoned(broker: Broker, topic: str, capture: Path) -> tuple[str, dict[int, tuple[bytes | None, str]]]:
-    """A topic with good records and others among them, and these by their offsets, with the reason."""
+    """Return a topic with valid and invalid Kafka records, and the invalid ones by offset, with reasons."""
     produce(broker, capture, topic, "--pack", "5000")
     values = broker.values(topic)
     headers = dict(broker.read(topic)[0].headers() or ())
@@ -281,7 +285,7 @@ def send_tombstone(broker: Broker, topic: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "folder"])
-def test_what_cannot_be_read_is_copied_and_the_rest_goes_on(
+def test_unreadable_records_are_copied_and_the_others_are_read(
     broker: Broker,
     make_topic: MakeTopic,
     poisoned: tuple[str, dict[int, tuple[bytes | None, str]]],
@@ -312,18 +316,18 @@ def test_what_cannot_be_read_is_copied_and_the_rest_goes_on(
     copies = broker.read(letters)
     assert [copy.value() for copy in copies] == [value for value, _ in expected.values()]
     for copy, offset in zip(copies, expected, strict=True):
-        told = dict(copy.headers() or ())
-        assert (told["flowbuf-topic"], told["flowbuf-partition"]) == (topic.encode(), b"0")
-        assert told["flowbuf-offset"] == str(offset).encode()
+        headers = dict(copy.headers() or ())
+        assert (headers["flowbuf-topic"], headers["flowbuf-partition"]) == (topic.encode(), b"0")
+        assert headers["flowbuf-offset"] == str(offset).encode()
         assert copy.key() == records[offset].key()
-        assert expected[offset][1] in told["flowbuf-error"].decode()
-        assert dict(records[offset].headers() or ()).items() <= told.items()
+        assert expected[offset][1] in headers["flowbuf-error"].decode()
+        assert dict(records[offset].headers() or ()).items() <= headers.items()
 
 
 def test_unreadable_records_before_another_framing_are_copied_and_reported(
     broker: Broker, make_topic: MakeTopic, topic: str, capture: Path, group: str
 ) -> None:
-    """They are alone in their batch, which has no flows."""
+    """The unreadable Kafka records are alone in their batch, which has no flows."""
     produce(broker, capture, topic, "--pack", "5000")
     good = broker.read(topic)[0]
     headers = dict(good.headers() or ())
@@ -337,7 +341,7 @@ def test_unreadable_records_before_another_framing_are_copied_and_reported(
     assert committed(broker, group, topic) == begin + 2
 
 
-def test_many_records_that_cannot_be_read_are_no_flood(broker: Broker, make_topic: MakeTopic) -> None:
+def test_reports_of_many_unreadable_records_are_limited(broker: Broker, make_topic: MakeTopic) -> None:
     hash = Schema.load("flow").hash
     topic, letters = make_topic(f"flood-{uuid.uuid4().hex[:5]}-{hash}"), make_topic()
     broker.produce(topic, [b"\x05abcd"] * 3000)
@@ -353,14 +357,14 @@ def test_many_records_that_cannot_be_read_are_no_flood(broker: Broker, make_topi
     assert len(broker.values(letters)) == 3000
 
 
-def test_dead_letters_do_not_come_again(broker: Broker, topic: str) -> None:
+def test_the_dead_letter_topic_cannot_be_an_input(broker: Broker, topic: str) -> None:
     result = consume(broker, topic, "--dead-letter", topic)
     assert result.exit_code == 2
     assert "choose another dead-letter topic" in result.stderr
 
 
 @CLIENT_STAYS_OPEN
-def test_a_registry_topic_with_something_else_in_it(
+def test_foreign_records_in_a_registry_topic_are_reported(
     broker: Broker, registry: str, topic: str, capture: Path, tmp_path: Path
 ) -> None:
     broker.produce(topic, [b"{}"])
@@ -385,7 +389,9 @@ def test_a_registry_topic_with_something_else_in_it(
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "table", "parquet", "arrow"])
-def test_outputs(broker: Broker, topic: str, capture: Path, tmp_path: Path, form: str) -> None:
+def test_every_format_has_all_flows(
+    broker: Broker, topic: str, capture: Path, tmp_path: Path, form: str
+) -> None:
     produce(broker, capture, topic, "--pack", "1000")
     out = tmp_path / "flows"
     assert consume(broker, topic, "-f", form, "-o", out).exit_code == 0
@@ -403,7 +409,7 @@ def test_outputs(broker: Broker, topic: str, capture: Path, tmp_path: Path, form
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "folder"])
 @pytest.mark.parametrize("limit", [1, 123, FLOWS])
-def test_so_many_flows_and_no_batch_by_half(
+def test_a_limit_commits_only_complete_batches(
     broker: Broker, make_topic: MakeTopic, capture: Path, group: str, tmp_path: Path, kind: str, limit: int
 ) -> None:
     topic = make_topic(partitions=3)

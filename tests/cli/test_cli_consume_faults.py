@@ -1,6 +1,4 @@
-"""`flowbuf consume` when signals come, processes are killed, members leave, and brokers go away: nothing is
-lost.
-"""
+"""`flowbuf consume` loses no flows on signals, kills, departing members and broker failures."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS))
 
 
-def test_a_reader_that_goes_away(broker: Broker, topic: str, capture: Path, group: str) -> None:
+def test_a_closed_pipe_ends_the_command(broker: Broker, topic: str, capture: Path, group: str) -> None:
     for _ in range(4):
         produce(broker, capture, topic)
     with consuming(broker, topic, "-f", "jsonl", "--group", group) as process:
@@ -44,7 +42,7 @@ def test_a_reader_that_goes_away(broker: Broker, topic: str, capture: Path, grou
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_file_well(
+def test_a_signal_completes_the_file(
     broker: Broker, topic: str, capture: Path, group: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     produce(broker, capture, topic)
@@ -59,7 +57,7 @@ def test_a_signal_ends_a_file_well(
     assert committed(broker, group, topic) == len(broker.values(topic))
 
 
-def test_a_signal_stores_what_a_folder_waits_with(
+def test_a_signal_stores_the_pending_flows_of_a_folder(
     broker: Broker, topic: str, capture: Path, group: str, tmp_path: Path
 ) -> None:
     from confluent_kafka import ConsumerGroupState
@@ -76,10 +74,10 @@ def test_a_signal_stores_what_a_folder_waits_with(
     assert committed(broker, group, topic) == len(broker.values(topic))
 
 
-def test_a_second_signal_ends_it_at_once(
+def test_a_second_signal_ends_the_command_at_once(
     broker: Broker, topic: str, capture: Path, group: str, tmp_path: Path
 ) -> None:
-    """A pipe that nobody reads holds the command up, so that it cannot fulfil the first one."""
+    """A full pipe without a reader blocks the command, so that it cannot handle the first signal."""
     for _ in range(10):
         produce(broker, capture, topic)
     with consuming(broker, topic, "--group", group, "-f", "jsonl", bufsize=0) as process:
@@ -97,20 +95,20 @@ def test_a_second_signal_ends_it_at_once(
 
 
 @pytest.mark.parametrize("topic_exists", [True, False])
-def test_no_broker_and_no_topic(broker: Broker, topic: str, topic_exists: bool) -> None:
+def test_a_missing_broker_or_topic_is_an_error(broker: Broker, topic: str, topic_exists: bool) -> None:
     servers, name = ("127.0.0.1:9", topic) if topic_exists else (broker.servers, "no-such-topic")
-    begun = time.monotonic()
+    started = time.monotonic()
     result = flowbuf("consume", "--kafka", servers, "--topic", name, "--timeout", 3)
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - started < 6
     assert (result.exit_code, result.stdout) == (1, "")
     assert ("does not exist" if not topic_exists else "no broker answered in 3 s") in result.stderr
 
 
-def test_a_topic_without_records(broker: Broker, make_topic: MakeTopic) -> None:
-    begun = time.monotonic()
+def test_an_empty_topic_has_no_flows(broker: Broker, make_topic: MakeTopic) -> None:
+    started = time.monotonic()
     result = consume(broker, make_topic(partitions=5))
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "flowbuf: no flows\n")
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - started < 10
 
 
 KILLED = """
@@ -134,7 +132,7 @@ main()
 
 
 def run_killed(broker: Broker, topic: str, call: str, count: int, *options: object) -> None:
-    """SIGKILL hits it when it calls the source for the time after `count`."""
+    """Kill the command with SIGKILL at the call of the source that follows the first `count` calls."""
     code = KILLED.format(call=call, count=count)
     command = [
         sys.executable,
@@ -159,7 +157,7 @@ def run_killed(broker: Broker, topic: str, call: str, count: int, *options: obje
 def test_a_folder_has_each_flow_once_after_a_kill(
     broker: Broker, make_topic: MakeTopic, capture: Path, group: str, tmp_path: Path, call: str, count: int
 ) -> None:
-    """Before and after a file is stored. The next one has other limits, and more records have come."""
+    """The kill comes before or after a file is stored. The next run has other limits and more input."""
     topic = make_topic(partitions=2)
     produce(broker, capture, topic, "--pack", "1000")
     options = ("--group", group, "-o", f"{tmp_path}/")
@@ -171,7 +169,7 @@ def test_a_folder_has_each_flow_once_after_a_kill(
     assert ports(tmp_path) == sorted(expected * 2)
 
 
-def test_lines_come_again_after_a_kill(broker: Broker, topic: str, capture: Path, group: str) -> None:
+def test_lines_are_repeated_after_a_kill(broker: Broker, topic: str, capture: Path, group: str) -> None:
     produce(broker, capture, topic)
     run_killed(broker, topic, "commit", 0, "--group", group, "-f", "jsonl")
     assert len(json_lines(consume(broker, topic, "--group", group, "-f", "jsonl"))) == FLOWS
@@ -179,7 +177,7 @@ def test_lines_come_again_after_a_kill(broker: Broker, topic: str, capture: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_two_members_of_which_one_leaves(
+def test_no_flow_is_lost_when_one_of_two_members_leaves(
     broker: Broker, make_topic: MakeTopic, tmp_path: Path, group: str, number: signal.Signals
 ) -> None:
     topic = make_topic(partitions=4)
@@ -204,7 +202,7 @@ def test_two_members_of_which_one_leaves(
 
 
 @pytest.mark.parametrize("kind", ["folder", "jsonl"])
-def test_a_broker_that_is_killed_and_comes_again(
+def test_no_flow_is_lost_when_the_broker_restarts(
     own_broker: Broker, capture: Path, tmp_path: Path, group: str, kind: str
 ) -> None:
     topic = own_broker.make_topic(partitions=2)

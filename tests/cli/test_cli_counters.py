@@ -1,4 +1,4 @@
-"""What people see of counter and drop samples:
+"""Counter and drop samples on the command line.
 
 `flowbuf read --counters`, `flowbuf encode --schema sflow_counters`.
 """
@@ -35,21 +35,21 @@ COUNTERS = Schema.load("sflow_counters")
 UNKNOWN = 0xFFFFFFFF
 
 
-def interface(index: int, octets_in: int, octets_out: int, status: int = 3) -> bytes:
+def interface(index: int, in_bytes: int, out_bytes: int, status: int = 3) -> bytes:
     words = [
         index,
         6,
         10**10,
         1,
         status,
-        octets_in,
+        in_bytes,
         11,
         2,
         3,
         4,
         5,
         UNKNOWN,
-        octets_out,
+        out_bytes,
         12,
         13,
         14,
@@ -111,7 +111,7 @@ def test_json_lines_have_every_counter(capture: Path) -> None:
     assert (drop["src_addr"], drop["dst_port"]) == ("198.51.100.1", 22)
 
 
-def test_a_stream_of_messages_is_read_back(capture: Path, messages: Path) -> None:
+def test_streams_of_messages_are_read(capture: Path, messages: Path) -> None:
     read = flowbuf("read", messages, "--counters")
     assert (read.exit_code, read.stderr) == (0, "")
     assert read.stdout == flowbuf("read", capture, "--counters").stdout
@@ -119,7 +119,7 @@ def test_a_stream_of_messages_is_read_back(capture: Path, messages: Path) -> Non
     assert flowbuf("read", messages, "--counters").stdout == read.stdout
 
 
-def test_csv_has_every_column_and_one_may_choose(capture: Path) -> None:
+def test_csv_has_every_or_the_selected_columns(capture: Path) -> None:
     rows = list(csv.reader(io.StringIO(flowbuf("read", capture, "--counters", "-f", "csv").stdout)))
     assert rows[0] == [column.name for column in COUNTERS.enabled]
     assert len(rows) == 5
@@ -129,7 +129,7 @@ def test_csv_has_every_column_and_one_may_choose(capture: Path) -> None:
     assert chosen.stdout == "if_index,if_in_octets\n1,123456789\n2,0\n"
 
 
-def test_the_table_shows_interfaces_hosts_and_drops_apart(capture: Path) -> None:
+def test_the_table_separates_interfaces_hosts_and_drops(capture: Path) -> None:
     result = flowbuf("read", capture, "--counters", "-f", "table")
     blocks = [block for block in result.stdout.split("2023-11-14 · exporter 192.0.2.200") if block]
     interfaces, hosts, drops = [[line.split() for line in block.splitlines()[3:]] for block in blocks]
@@ -140,7 +140,7 @@ def test_the_table_shows_interfaces_hosts_and_drops_apart(capture: Path) -> None
     assert {"198.51.100.1:1234", "203.0.113.2:22", "TCP", "acl", "deny-all", "64"} <= set(drops[0])
 
 
-def test_a_chosen_column_is_shown_in_one_table(capture: Path) -> None:
+def test_selected_columns_are_shown_in_one_table(capture: Path) -> None:
     result = flowbuf(
         "read", capture, "--counters", "-f", "table", "--columns", "sample_kind,if_out_errors,drop_reason"
     )
@@ -153,7 +153,7 @@ def test_a_chosen_column_is_shown_in_one_table(capture: Path) -> None:
     ]
 
 
-def test_a_table_returns_to_its_heading() -> None:
+def test_a_changed_section_repeats_the_heading() -> None:
     file: Any = io.BytesIO()
     table = CounterTable(file, COUNTERS, to_terminal=False)
     rows = [{"if_index": 1}, {"hostname": "leaf1"}, {"sample_kind": 2, "drop_reason": 999}, {"if_index": 2}]
@@ -164,7 +164,7 @@ def test_a_table_returns_to_its_heading() -> None:
     assert lines == ["if_index", "1", "hostname", "leaf1", "drop_", "reason", "999", "if_index", "2"]
 
 
-def test_the_tables_name_columns_that_there_are() -> None:
+def test_the_tables_use_existing_columns() -> None:
     assert not [name for section in SECTIONS.values() for name in section if name not in COUNTERS]
     assert section_of({}) == "interfaces"
     assert (DROP_REASONS[0], DROP_REASONS[15]) == ("net_unreachable", "precedence_cutoff")
@@ -175,7 +175,7 @@ def test_the_tables_name_columns_that_there_are() -> None:
     )
 
 
-def test_it_is_said_where_the_other_kind_of_rows_is(tmp_path: Path, capture: Path) -> None:
+def test_a_note_points_to_the_other_kind_of_rows(tmp_path: Path, capture: Path) -> None:
     sflow_alone = write(tmp_path / "counters.pcap", pcap(INTERFACES, sflow(DROP)))
     note = "no flows; flowbuf read --counters shows the counter and drop samples of sFlow: 3"
     assert flowbuf("read", sflow_alone).stderr == f"flowbuf: {note}\n"
@@ -185,7 +185,7 @@ def test_it_is_said_where_the_other_kind_of_rows_is(tmp_path: Path, capture: Pat
     assert "1 flows_left_out" in flowbuf("read", capture, "--counters", "-v").stderr
 
 
-def test_counters_are_a_schema_and_not_two(capture: Path) -> None:
+def test_counters_with_another_schema_is_a_usage_error(capture: Path) -> None:
     result = flowbuf("read", capture, "--counters", "--schema", "flow")
     assert result.exit_code == 2
     assert "--counters already selects the schema sflow_counters; leave out --schema" in result.stderr
@@ -195,7 +195,7 @@ def test_counters_are_a_schema_and_not_two(capture: Path) -> None:
     )
 
 
-def test_flows_of_a_stream_are_no_counters(tmp_path: Path, messages: Path) -> None:
+def test_reading_counter_messages_as_flows_is_a_usage_error(tmp_path: Path, messages: Path) -> None:
     result = flowbuf("read", messages)
     assert result.exit_code == 2
     assert "name the schema that wrote the messages with --schema" in result.stderr

@@ -1,4 +1,4 @@
-"""CSV: every reader gets the value back, no value forges a row, and --spreadsheet leaves no formulas."""
+"""CSV output: readers restore every value, no value forges a row, and --spreadsheet leaves no formulas."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ TEXTS = [f"a{control}b" for control in CONTROLS] + [
 ]
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "|1", "%1"]
 FORMULAS += ["\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]  # the full-width forms
-# Characters that a spreadsheet may remove: white space, a byte order mark, controls, format characters,
-# quotes.
+# Characters that a spreadsheet may remove: white space, byte order mark, controls, format characters, quotes.
 REMOVED = [
     " ",
     "  ",
@@ -49,7 +48,7 @@ REMOVED = [
     '"',
 ]
 FORMULAS += [f"{removed}{sign}1" for removed in [*REMOVED, "".join(REMOVED)] for sign in "=+-@\uff1d"]
-TEXTS_ALONE = ["plain", "1-1", " 1", " a=1", "\ufeffx", '"x"', "\u3000x", "x =1"]
+HARMLESS = ["plain", "1-1", " 1", " a=1", "\ufeffx", '"x"', "\u3000x", "x =1"]
 SCHEMA = """
 [schema]
 extends = "flow"
@@ -104,7 +103,7 @@ WRITERS = pytest.mark.parametrize("write_rows", [read, query])
 
 
 @WRITERS
-def test_readers_get_every_value_back(folder: Path, write_rows: type) -> None:
+def test_readers_restore_every_value(folder: Path, write_rows: type) -> None:
     path = write_rows(folder, TEXTS)
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
@@ -139,16 +138,16 @@ def test_nul_is_replaced(folder: Path, write_rows: type) -> None:
 
 
 @WRITERS
-def test_a_spreadsheet_gets_no_formulas(folder: Path, write_rows: type) -> None:
-    with open(write_rows(folder, [*FORMULAS, *TEXTS_ALONE], "--spreadsheet"), newline="") as file:
+def test_spreadsheet_output_has_no_formulas(folder: Path, write_rows: type) -> None:
+    with open(write_rows(folder, [*FORMULAS, *HARMLESS], "--spreadsheet"), newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["label"] for row in rows] == [*("'" + text for text in FORMULAS), *TEXTS_ALONE]
+    assert [row["label"] for row in rows] == [*("'" + text for text in FORMULAS), *HARMLESS]
     assert {(row["bytes"], row["signed"]) for row in rows} == {("7", "-5")}
     with open(write_rows(folder, FORMULAS), newline="") as file:
         assert [row["label"] for row in csv.DictReader(file)] == FORMULAS
 
 
-def test_the_headings_of_a_query_are_texts_too(folder: Path) -> None:
+def test_headings_of_a_query_are_quoted_like_values(folder: Path) -> None:
     query(folder, ["x"])
     sql = 'SELECT label AS "=1+1", signed AS "a,b" FROM flows'
     result = flowbuf("query", sql, folder / "a.parquet", "-f", "csv", "--spreadsheet")
@@ -162,7 +161,7 @@ def test_a_single_empty_cell_is_a_row(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("read",), ("query", "FROM flows")])
-def test_the_option_is_for_csv(folder: Path, command: tuple[str, ...]) -> None:
+def test_spreadsheet_requires_csv(folder: Path, command: tuple[str, ...]) -> None:
     result = flowbuf(*command, capture(folder, ["x"]), "-f", "jsonl", "--spreadsheet")
     assert result.exit_code == 2
     assert "--spreadsheet applies only to csv, not to jsonl; leave it out, or use -f csv" in result.stderr

@@ -1,4 +1,4 @@
-"""`flowbuf encode` and `flowbuf.encode_capture`: files, exit status, and what is said of bad input."""
+"""`flowbuf encode` and `flowbuf.encode_capture`: files, exit status, and reports of invalid input."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def flows_of(path: Path) -> list[int]:
-    """The bytes of each flow."""
+    """Return the bytes of each flow."""
     return [flow["bytes"] for flow in read(path)]
 
 
@@ -63,27 +63,27 @@ def test_messages_and_their_proto_are_written(tmp_path: Path, output: Path) -> N
     assert (output.parent / "flows.pb.proto").read_text() == api.Schema.load("flow").to_proto()
 
 
-def test_what_exporters_said_in_one_input_is_known_in_the_next(tmp_path: Path, output: Path) -> None:
+def test_templates_of_one_input_apply_to_the_next(tmp_path: Path, output: Path) -> None:
     first, second = write(tmp_path / "1.pcap", pcap(TEMPLATE)), write(tmp_path / "2.pcap", pcap(DATA))
     assert flowbuf("encode", first, second, "-o", output).exit_code == 0
     assert flows_of(output) == [500]
 
 
-def test_standard_input_and_output(tmp_path: Path) -> None:
+def test_standard_input_and_output_are_supported(tmp_path: Path) -> None:
     result = flowbuf("encode", "-", "-o", "-", stdin=gzip.compress(pcap(GOOD)))
     assert result.exit_code == 0
     assert flows_of(write(tmp_path / "flows.pb", result.stdout_bytes)) == [300]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_compressed_output(tmp_path: Path, output: Path, suffix: str) -> None:
+def test_the_suffix_compresses_the_output(tmp_path: Path, output: Path, suffix: str) -> None:
     compressed = output.with_name(output.name + suffix)
     assert flowbuf("encode", write(tmp_path / "a.pcap", pcap(GOOD)), "-o", compressed).exit_code == 0
     assert flows_of(compressed) == [300]
     assert leftovers(output) == [f"flows.pb{suffix}", f"flows.pb{suffix}.proto"]
 
 
-def test_a_proto_that_is_not_of_flowbuf_stays(tmp_path: Path, output: Path) -> None:
+def test_a_foreign_proto_file_is_not_replaced(tmp_path: Path, output: Path) -> None:
     foreign = write(output.with_name("flows.pb.proto"), b'syntax = "proto3";\n')
     capture = write(tmp_path / "a.pcap", pcap(GOOD))
     result = flowbuf("encode", capture, "-o", output)
@@ -97,14 +97,14 @@ def test_a_proto_that_is_not_of_flowbuf_stays(tmp_path: Path, output: Path) -> N
     assert foreign.read_bytes() == b'syntax = "proto3";\n'
 
 
-def test_options_of_decoding(tmp_path: Path, output: Path) -> None:
+def test_decoding_options_are_applied(tmp_path: Path, output: Path) -> None:
     capture = write(tmp_path / "a.pcap", pcap(netflow5(record5(octets=1), seconds=1234)))
     options = ["--columns", "sampling_rate,time_received", "--default-sampling", "77", "--time", "export"]
     assert flowbuf("encode", capture, "-o", output, *options).exit_code == 0
     assert read(output) == [{"time_received": 1_234_000, "sampling_rate": 77}]
 
 
-def test_another_port(tmp_path: Path, output: Path) -> None:
+def test_the_port_option_filters_packets(tmp_path: Path, output: Path) -> None:
     capture = write(tmp_path / "a.pcap", pcap(GOOD))
     assert flowbuf("encode", capture, "-o", output, "--port", "2055").stderr == ""
     result = flowbuf("encode", capture, "-o", output, "--port", "9995", "-v")
@@ -115,7 +115,7 @@ def test_another_port(tmp_path: Path, output: Path) -> None:
 # Bad input --------------------------------------------------------------------------------------------------
 
 
-def test_no_flows_at_all_is_no_error(tmp_path: Path, output: Path) -> None:
+def test_a_capture_without_flows_is_not_an_error(tmp_path: Path, output: Path) -> None:
     result = flowbuf("encode", write(tmp_path / "a.pcap", pcap(TEMPLATE)), "-o", output)
     assert (result.exit_code, result.stderr) == (0, "flowbuf: no flows\n")
     assert output.read_bytes() == b""
@@ -124,7 +124,7 @@ def test_no_flows_at_all_is_no_error(tmp_path: Path, output: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")]
 )
-def test_what_is_no_capture_is_one_line_and_no_file(
+def test_a_foreign_file_prints_one_line_and_leaves_no_file(
     tmp_path: Path, output: Path, content: bytes, reason: str
 ) -> None:
     path = write(tmp_path / "a.pcap", content)
@@ -133,7 +133,7 @@ def test_what_is_no_capture_is_one_line_and_no_file(
     assert leftovers(output) == []
 
 
-def test_the_other_inputs_are_kept(tmp_path: Path, output: Path) -> None:
+def test_an_invalid_input_does_not_stop_the_others(tmp_path: Path, output: Path) -> None:
     bad, good = write(tmp_path / "bad.pcap", b"bad"), write(tmp_path / "good.pcap", pcap(GOOD))
     result = flowbuf("encode", bad, good, "-o", output)
     assert result.exit_code == 1
@@ -141,7 +141,7 @@ def test_the_other_inputs_are_kept(tmp_path: Path, output: Path) -> None:
     assert flows_of(output) == [300]
 
 
-def test_a_truncated_capture_is_counted_and_what_precedes_is_kept(tmp_path: Path, output: Path) -> None:
+def test_a_truncated_capture_is_counted_and_its_flows_are_kept(tmp_path: Path, output: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, GOOD)[:-5])
     result = flowbuf("encode", path, "-o", output)
     assert result.exit_code == 1
@@ -149,12 +149,12 @@ def test_a_truncated_capture_is_counted_and_what_precedes_is_kept(tmp_path: Path
     assert flows_of(output) == [300]
 
 
-EMPTY_BLOCKS = b"\0\0\0\xff\xff" * 200  # of deflate, more than flowbuf decompresses at a time
+EMPTY_BLOCKS = b"\0\0\0\xff\xff" * 200  # of deflate; more than flowbuf decompresses at once
 
 
 @pytest.mark.parametrize(("rest", "fault"), [(b"", "is cut short"), (b"\xff" * 9, "is damaged")])
 @pytest.mark.parametrize("command", ["encode", "read", "read messages"])
-def test_damaged_gzip_data_is_named_with_the_flows_before_it(
+def test_damaged_gzip_data_is_reported_with_the_flows_before_it(
     tmp_path: Path, output: Path, command: str, rest: bytes, fault: str
 ) -> None:
     whole, path = write(tmp_path / "a.pcap", pcap(GOOD, GOOD)), tmp_path / "b.pcap.gz"
@@ -171,7 +171,7 @@ def test_damaged_gzip_data_is_named_with_the_flows_before_it(
     assert name.exists()
 
 
-def test_strict_refuses_damaged_gzip_data(tmp_path: Path, output: Path) -> None:
+def test_strict_rejects_damaged_gzip_data(tmp_path: Path, output: Path) -> None:
     path = write(tmp_path / "a.pcap.gz", gzip.compress(pcap(GOOD))[:-4])
     result = flowbuf("encode", path, "-o", output, "--strict")
     assert result.exit_code == 1
@@ -179,9 +179,7 @@ def test_strict_refuses_damaged_gzip_data(tmp_path: Path, output: Path) -> None:
     assert leftovers(output) == []
 
 
-def test_malformed_datagrams_are_counted_by_exporter_and_the_rest_goes_on(
-    tmp_path: Path, output: Path
-) -> None:
+def test_malformed_datagrams_are_counted_by_exporter(tmp_path: Path, output: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(CUT_SHORT, WITHOUT_TEMPLATE, WITHOUT_TEMPLATE, GOOD))
     result = flowbuf("encode", path, "-o", output)
     assert result.exit_code == 1
@@ -212,7 +210,7 @@ def test_data_waits_for_a_template_in_a_later_input(tmp_path: Path, output: Path
     assert notes == [f"flowbuf: {first}: {EXPORTER}: 2 early_data: {api.STATUSES['early_data'][1]}"]
 
 
-def test_data_whose_template_comes_in_no_input_is_counted_in_the_end(tmp_path: Path, output: Path) -> None:
+def test_data_without_a_template_is_counted_at_the_end(tmp_path: Path, output: Path) -> None:
     first, second = write(tmp_path / "1.pcap", pcap(DATA, DATA)), write(tmp_path / "2.pcap", pcap(GOOD))
     result = flowbuf("encode", first, second, "-o", output)
     assert result.exit_code == 1
@@ -233,7 +231,7 @@ def test_strict_stops_at_the_first_fault(tmp_path: Path, output: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "octets", "column", "name", "element"),
+    ("field", "value", "column", "name", "element"),
     [
         ((1, 9), bytes(8) + b"\x07", "bytes", "bad_field_size", "ipfix:1 octetDeltaCount, 9 bytes"),
         ((8, 5), b"\xc0\0\2\1\0", "src_addr", "bad_field_size", "ipfix:8 sourceIPv4Address, 5 bytes"),
@@ -248,9 +246,9 @@ def test_strict_stops_at_the_first_fault(tmp_path: Path, output: Path) -> None:
     ],
 )
 def test_a_value_that_its_column_cannot_hold_is_reported(
-    tmp_path: Path, output: Path, field: tuple[int, int], octets: bytes, column: str, name: str, element: str
+    tmp_path: Path, output: Path, field: tuple[int, int], value: bytes, column: str, name: str, element: str
 ) -> None:
-    datagram = ipfix(template_set(template(256, field)), data_set(256, octets, octets))
+    datagram = ipfix(template_set(template(256, field)), data_set(256, value, value))
     result = flowbuf("encode", write(tmp_path / "a.pcap", pcap(datagram)), "-o", output, "--columns", column)
     assert result.exit_code == 0
     prefix = f"flowbuf: {tmp_path}/a.pcap"
@@ -280,8 +278,8 @@ def test_columns_that_cannot_hold_values_are_listed_for_each_input(tmp_path: Pat
     )
 
 
-def test_elements_that_fill_a_column_without_room_are_named(tmp_path: Path, output: Path) -> None:
-    """Those of other templates too: the counters do not tell them apart."""
+def test_elements_too_large_for_their_column_are_listed(tmp_path: Path, output: Path) -> None:
+    """Elements of other templates are listed, too: the counters do not distinguish templates."""
     schema = write(
         tmp_path / "s.toml",
         b"""[schema]
@@ -314,7 +312,7 @@ def test_strict_ignores_packets_that_are_not_flow_data(tmp_path: Path, output: P
         assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_padding_is_a_note(tmp_path: Path, output: Path) -> None:
+def test_padding_is_not_reported(tmp_path: Path, output: Path) -> None:
     padded = ipfix(template_set(template(256, (1, 4))), data_set(256, u32(7)), bytes(20))
     path = write(tmp_path / "a.pcap", pcap(padded, padded))
     for options in ([], ["--strict"]):
@@ -324,7 +322,7 @@ def test_padding_is_a_note(tmp_path: Path, output: Path) -> None:
         output.unlink()
 
 
-def test_strict_holds_for_what_waits_in_the_end(tmp_path: Path, output: Path) -> None:
+def test_strict_rejects_data_that_waits_at_the_end(tmp_path: Path, output: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))
     result = flowbuf("encode", path, "-o", output, "--strict")
     assert result.exit_code == 1
@@ -334,7 +332,7 @@ def test_strict_holds_for_what_waits_in_the_end(tmp_path: Path, output: Path) ->
 
 
 @pytest.mark.parametrize("content", [b"hello, world", pcap(GOOD, GOOD)[:-5]], ids=["no capture", "truncated"])
-def test_strict_holds_for_the_capture_too(tmp_path: Path, output: Path, content: bytes) -> None:
+def test_strict_rejects_invalid_captures(tmp_path: Path, output: Path, content: bytes) -> None:
     result = flowbuf("encode", write(tmp_path / "a.pcap", content), "-o", output, "--strict")
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1
@@ -353,7 +351,7 @@ def test_strict_holds_for_the_capture_too(tmp_path: Path, output: Path, content:
         (["a.pcap", "-o", "x.pb", "--enable", "scr_mac"], "no column 'scr_mac'"),
     ],
 )
-def test_usage_errors_are_one_line_and_leave_everything_as_it_is(
+def test_usage_errors_print_one_line_and_change_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], complaint: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -366,7 +364,7 @@ def test_usage_errors_are_one_line_and_leave_everything_as_it_is(
     assert capture.read_bytes() == pcap(GOOD)
 
 
-def test_many_lines_are_cut_short(tmp_path: Path, output: Path) -> None:
+def test_many_lines_are_abbreviated(tmp_path: Path, output: Path) -> None:
     exporters = [
         write(tmp_path / f"{i}.pcap", pcap(WITHOUT_TEMPLATE, source=f"10.0.0.{i}")) for i in range(1, 31)
     ]
@@ -377,10 +375,10 @@ def test_many_lines_are_cut_short(tmp_path: Path, output: Path) -> None:
     assert lines[20].endswith("10 more such lines; flowbuf inspect shows all")
 
 
-# The same from Python ---------------------------------------------------------------------------------------
+# encode_capture ---------------------------------------------------------------------------------------------
 
 
-def test_encode_capture_gives_what_it_did(tmp_path: Path, output: Path) -> None:
+def test_encode_capture_returns_counts(tmp_path: Path, output: Path) -> None:
     result = api.encode_capture(write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE)), output)
     assert (result.flows, result.datagrams) == (1, 2)
     assert result.bytes == output.stat().st_size
@@ -388,7 +386,7 @@ def test_encode_capture_gives_what_it_did(tmp_path: Path, output: Path) -> None:
     assert leftovers(output) == ["flows.pb", "flows.pb.proto"]
 
 
-def test_encode_capture_is_the_command(tmp_path: Path, output: Path) -> None:
+def test_encode_capture_writes_the_same_as_the_command(tmp_path: Path, output: Path) -> None:
     capture = write(tmp_path / "a.pcap", generated("mixed", 3000, exporters=4))
     schema = api.Schema.load("flow").enable("src_mac")
     api.encode_capture(capture, output, schema)
@@ -407,8 +405,8 @@ def test_encode_capture_raises_and_leaves_no_file(
     assert leftovers(output) == []
 
 
-def test_what_is_wrong_does_not_run_into_the_progress_bar(tmp_path: Path) -> None:
-    """On a terminal, both are on stderr."""
+def test_messages_do_not_overlap_the_progress_bar(tmp_path: Path) -> None:
+    """On a terminal, both are written to stderr."""
     path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))
     terminal, other_end = os.openpty()
     command = [sys.executable, "-m", "flowbuf", "encode", str(path), "-o", str(tmp_path / "flows.pb")]
@@ -419,7 +417,7 @@ def test_what_is_wrong_does_not_run_into_the_progress_bar(tmp_path: Path) -> Non
         while True:
             try:
                 part = os.read(terminal, 65536)
-            except OSError:  # Linux says so that the other end is closed
+            except OSError:  # on Linux, the other end is closed
                 break
             if not part:
                 break

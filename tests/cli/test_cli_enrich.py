@@ -1,4 +1,4 @@
-"""`--enrich` of `flowbuf read` and `flowbuf query`: what is filled in is shown like everything else."""
+"""`--enrich` of `flowbuf read` and `flowbuf query`: all outputs show the enriched columns."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "table"])
 @pytest.mark.parametrize("columns", [(), ("--columns", EVERYTHING)], ids=["default", "every-column"])
-def test_what_is_not_enriched_is_as_without(form: str, columns: tuple[str, ...]) -> None:
+def test_an_identity_function_changes_no_output(form: str, columns: tuple[str, ...]) -> None:
     for capture in CAPTURES:
         without = flowbuf("read", capture, "-f", form, *columns)
         within = flowbuf("read", capture, "-f", form, *columns, "--enrich", "mine:same")
         assert within.stdout_bytes == without.stdout_bytes, capture
 
 
-def test_what_is_filled_in_is_shown(network: Path) -> None:
+def test_enriched_columns_are_shown(network: Path) -> None:
     flows = json_lines(flowbuf("read", SFLOW, "--enrich", network))
     assert {flow["exporter_name"] for flow in flows} == {"edge1"}
     inside = [flow["src_addr"].startswith("10.") for flow in flows]
@@ -66,7 +66,7 @@ def test_what_is_filled_in_is_shown(network: Path) -> None:
     assert [{name: flow[name] for name in before} for flow, before in zip(flows, plain, strict=True)] == plain
 
 
-def test_only_chosen_columns_are_shown(network: Path) -> None:
+def test_only_selected_columns_are_shown(network: Path) -> None:
     chosen = ("--columns", "exporter_name,src_net_name,bytes")
     (names, *rows) = csv.reader(
         io.StringIO(flowbuf("read", SFLOW, "--enrich", network, "-f", "csv", *chosen).stdout)
@@ -76,7 +76,7 @@ def test_only_chosen_columns_are_shown(network: Path) -> None:
 
 
 @pytest.mark.parametrize("ip", ["text", "binary"])
-def test_files_of_columns_have_them_too(tmp_path: Path, network: Path, ip: str) -> None:
+def test_column_files_have_enriched_columns(tmp_path: Path, network: Path, ip: str) -> None:
     result = flowbuf("read", *CAPTURES, "--enrich", network, "-o", tmp_path / "x.parquet", "--ip", ip)
     assert (result.exit_code, result.output) == (0, "")
     table = pq.read_table(tmp_path / "x.parquet")
@@ -85,7 +85,7 @@ def test_files_of_columns_have_them_too(tmp_path: Path, network: Path, ip: str) 
         assert table[name].to_pylist() == [line.get(name) for line in lines]
 
 
-def test_conditions_know_what_is_filled_in(network: Path) -> None:
+def test_conditions_can_use_enriched_columns(network: Path) -> None:
     where = ("--where", "src_net_name = 'inside' AND dst_net_name IS NULL")
     flows = json_lines(flowbuf("read", SFLOW, "--enrich", network))
     chosen = [flow for flow in flows if "src_net_name" in flow and "dst_net_name" not in flow]
@@ -94,7 +94,7 @@ def test_conditions_know_what_is_filled_in(network: Path) -> None:
     assert json_lines(result) == [{"bytes": flow["bytes"]} for flow in chosen]
 
 
-def test_queries_know_what_is_filled_in(network: Path) -> None:
+def test_queries_can_use_enriched_columns(network: Path) -> None:
     sql = "SELECT src_net_name AS net, count(*) AS n FROM flows GROUP BY ALL ORDER BY ALL"
     flows = json_lines(flowbuf("read", SFLOW))
     inside = sum(flow["src_addr"].startswith("10.") for flow in flows)
@@ -102,7 +102,7 @@ def test_queries_know_what_is_filled_in(network: Path) -> None:
     assert rows == [{"net": "inside", "n": inside}, {"net": None, "n": len(flows) - inside}]
 
 
-def test_functions_may_leave_flows_out(network: Path) -> None:
+def test_functions_may_filter_flows(network: Path) -> None:
     options = ("--enrich", network, "--enrich", "mine:large", "--columns", "packets,exporter_name")
     flows = json_lines(flowbuf("read", SFLOW, *options))
     kept = [flow for flow in json_lines(flowbuf("read", SFLOW)) if flow["bytes"] > 1000]
@@ -110,7 +110,7 @@ def test_functions_may_leave_flows_out(network: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "message"),
     [
         ("nothing.toml", "nothing.toml"),
         ("mine:nothing", "mine has no 'nothing'"),
@@ -118,23 +118,23 @@ def test_functions_may_leave_flows_out(network: Path) -> None:
         ("nonsense", "name MODULE:FUNCTION, or a file that ends in .toml"),
     ],
 )
-def test_what_cannot_be_loaded_is_a_usage_error(spec: str, says: str) -> None:
+def test_an_invalid_enrichment_is_a_usage_error(spec: str, message: str) -> None:
     for command in (("read",), ("query", "FROM flows")):
         result = flowbuf(*command, SFLOW, "--enrich", spec)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith("Error: --enrich: ")
-        assert says in result.stderr
+        assert message in result.stderr
 
 
 @pytest.mark.parametrize("command", [("read",), ("query", "FROM flows")])
-def test_a_function_that_fails_leaves_no_output(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_failing_function_leaves_no_output(tmp_path: Path, command: tuple[str, ...]) -> None:
     result = flowbuf(*command, SFLOW, "--enrich", "mine:broken", "-o", tmp_path / "x.parquet")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("flowbuf: mine:broken: raised ZeroDivisionError: ")
     assert not (tmp_path / "x.parquet").exists()
 
 
-def test_a_function_that_fails_leaves_no_folders(tmp_path: Path) -> None:
+def test_a_failing_function_leaves_no_folders(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for folder in ("new/in/new", "there"):
         result = flowbuf("read", SFLOW, "--enrich", "mine:broken", "-o", f"{tmp_path / folder}/")
@@ -145,14 +145,14 @@ def test_a_function_that_fails_leaves_no_folders(tmp_path: Path) -> None:
     ]
 
 
-def test_files_of_columns_are_not_enriched_again(tmp_path: Path, network: Path) -> None:
+def test_column_files_cannot_be_enriched(tmp_path: Path, network: Path) -> None:
     assert flowbuf("read", SFLOW, "-o", tmp_path / "x.parquet").exit_code == 0
     result = flowbuf("query", "FROM flows", tmp_path / "x.parquet", "--enrich", network)
     assert result.exit_code == 2
     assert "--enrich applies only to captures and messages" in result.stderr
 
 
-def test_without_pyarrow_its_name_is_said(monkeypatch: pytest.MonkeyPatch, network: Path) -> None:
+def test_missing_pyarrow_is_an_error_with_its_fix(monkeypatch: pytest.MonkeyPatch, network: Path) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = flowbuf("read", SFLOW, "--enrich", network)
     assert result.exit_code == 2

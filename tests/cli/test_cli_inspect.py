@@ -1,4 +1,4 @@
-"""`flowbuf inspect`: what it finds in a capture."""
+"""`flowbuf inspect` reports the content of a capture."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NETFLOW9 = pcap(
 )
 
 
-def test_the_capture_itself(path: Path) -> None:
+def test_inspect_describes_the_capture(path: Path) -> None:
     capture = inspect(path, pcap(GOOD, GOOD))["capture"]
     assert capture == {
         "name": str(path),
@@ -75,7 +75,7 @@ def test_the_capture_itself(path: Path) -> None:
     }
 
 
-def test_an_exporter_and_its_templates(path: Path) -> None:
+def test_inspect_describes_exporters_and_templates(path: Path) -> None:
     (exporter,) = inspect(path, NETFLOW9)["exporters"]
     (domain,) = exporter.pop("domains")
     assert exporter == {
@@ -122,7 +122,7 @@ def test_an_exporter_and_its_templates(path: Path) -> None:
     }
 
 
-def test_enterprise_and_variable_fields(path: Path) -> None:
+def test_enterprise_and_variable_length_fields_are_shown(path: Path) -> None:
     content = pcap(
         ipfix(template_set(template(256, (1, 8), (137, 2, 2636), (82, 65535)))),
         ipfix(data_set(256, uint(9, 8) + u16(0) + variable(b"eth0"))),
@@ -138,7 +138,7 @@ def test_enterprise_and_variable_fields(path: Path) -> None:
     assert "octetDeltaCount:8, 2636/137:2, interfaceName:variable" in text
 
 
-def test_a_field_of_variable_length_in_netflow9(path: Path) -> None:
+def test_variable_length_fields_of_netflow9_are_shown(path: Path) -> None:
     content = pcap(netflow9(template_set9(template(256, (1, 8), (82, 65535)))))
     (exporter,) = inspect(path, content)["exporters"]
     (described,) = exporter["domains"][0]["templates"]
@@ -146,7 +146,7 @@ def test_a_field_of_variable_length_in_netflow9(path: Path) -> None:
     assert [field["size"] for field in described["fields"]] == [8, None]
 
 
-def test_uptimes_without_the_start_of_the_exporter(path: Path) -> None:
+def test_an_unknown_start_of_the_exporter_is_reported(path: Path) -> None:
     fields, start = template_set(template(256, (22, 4), (1, 4))), options_template_set(STARTS)
     datagrams = [ipfix(fields, data_set(256, u32(1000), u32(7)), domain=domain) for domain in (1, 2)]
     content = pcap(ipfix(start, data_set(257, u32(1) + uint(1_600_000_000_000, 8)), domain=2), *datagrams)
@@ -158,7 +158,7 @@ def test_uptimes_without_the_start_of_the_exporter(path: Path) -> None:
     assert EXPORTER in counted
 
 
-def test_netflow1_and_netflow7(path: Path) -> None:
+def test_netflow1_and_netflow7_are_shown(path: Path) -> None:
     content = pcap(
         netflow1(record1(octets=7), record1(octets=8)),
         netflow7(record7(), sequence=1),
@@ -175,7 +175,7 @@ def test_netflow1_and_netflow7(path: Path) -> None:
     )
 
 
-def test_every_protocol_is_named(path: Path) -> None:
+def test_every_protocol_is_listed(path: Path) -> None:
     exporters = inspect(path, generated("mixed", 2000, exporters=4))["exporters"]
     assert sorted(exporter["protocols"][0] for exporter in exporters) == [
         *("IPFIX", "NetFlow v5", "NetFlow v9", "sFlow v5"),
@@ -184,15 +184,15 @@ def test_every_protocol_is_named(path: Path) -> None:
     assert all(exporter["sampling_rates"] == [1000] for exporter in exporters)
 
 
-def test_the_tables_say_the_same(path: Path) -> None:
+def test_tables_show_the_same_as_json(path: Path) -> None:
     write(path, NETFLOW9)
     result = flowbuf("inspect", path)
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     assert (
-        "3 packets (raw IP), 3 UDP datagrams to port 2055 2023-11-14 22:13:20.500 to 2023-11-14 22:13:22.500 UTC"
-        in text
-    )
+        "3 packets (raw IP), 3 UDP datagrams to port 2055"
+        " 2023-11-14 22:13:20.500 to 2023-11-14 22:13:22.500 UTC"
+    ) in text
     assert f"{EXPORTER} NetFlow v9 3 " in text
     assert f"{EXPORTER}, NetFlow v9, domain 5; sampler 3 1:1000" in text
     assert "256 data 7 octetDeltaCount:4, samplerId:1, 40000:2" in text
@@ -200,7 +200,7 @@ def test_the_tables_say_the_same(path: Path) -> None:
     assert "Counters" not in text
 
 
-def test_domains_of_ports_that_do_not_agree(path: Path) -> None:
+def test_domains_of_conflicting_ports_are_listed_separately(path: Path) -> None:
     payloads = [netflow9(template_set9(template(256, (element, 4)))) for element in (1, 2, 1)]
     content = pcap(*payloads, ports=[1000, 2000, 1000])
     (exporter,) = inspect(path, content)["exporters"]
@@ -222,20 +222,24 @@ LOSSY = pcap(
 def test_losses_are_shown_in_the_unit_of_each_protocol(path: Path) -> None:
     write(path, LOSSY)
     result = flowbuf("inspect", path)
-    assert (result.exit_code, result.stderr) == (0, ""), "what the network lost is no fault of the capture"
+    assert (result.exit_code, result.stderr) == (0, ""), (
+        "losses in the network are not a fault of the capture"
+    )
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "exporter protocol domain lost of share late restarts" in lines
     assert f"{EXPORTER} NetFlow v5 engine 1/3 3 8 flows 38% 1 0" in lines
     assert f"{EXPORTER} NetFlow v9 7 1 1,200 packets 0.08% 0 0" in lines
     assert "192.0.2.200 sFlow v5 9 11 samples 82% 0 0" in lines
-    assert not any("IPFIX 9" in line or "datagrams 0" in line for line in lines), "only what is uneven"
+    assert not any("IPFIX 9" in line or "datagrams 0" in line for line in lines), (
+        "only domains with losses or reordering"
+    )
     (exporters,) = (line for line in lines if line.startswith(f"{EXPORTER} IPFIX, NetFlow v5, NetFlow v9"))
-    assert exporters.endswith(" 38% 0 unknown"), "the worst of them"
+    assert exporters.endswith(" 38% 0 unknown"), "the worst of its domains"
     (agent,) = (line for line in lines if line.startswith("192.0.2.200 sFlow v5 2 "))
     assert agent.endswith(" 82% 0 unknown")
 
 
-def test_where_nothing_is_lost_nothing_is_said_of_it(path: Path) -> None:
+def test_losses_are_not_shown_if_nothing_is_lost(path: Path) -> None:
     text = flowbuf("inspect", write(path, generated("mixed", 2000, exporters=4))).stdout
     assert "Sequence numbers" not in text
     assert [
@@ -243,7 +247,7 @@ def test_where_nothing_is_lost_nothing_is_said_of_it(path: Path) -> None:
     ] == [["0", "0"]] * 4
 
 
-def test_losses_in_json(path: Path) -> None:
+def test_json_has_the_losses_of_every_domain(path: Path) -> None:
     exporters = {exporter["address"]: exporter for exporter in inspect(path, LOSSY)["exporters"]}
     sequences = {domain["protocol"]: domain["sequence"] for domain in exporters[EXPORTER]["domains"]}
     assert sequences == {
@@ -259,7 +263,7 @@ def test_losses_in_json(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "shown"), [(160, {"protocol", "bytes"}), (80, {"protocol"}), (60, set())])
-def test_what_there_is_no_room_for_is_left_out_rather_than_cut(
+def test_columns_that_do_not_fit_are_omitted_instead_of_cut(
     path: Path, width: int, shown: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowbuf.cli.inspect.WIDTH_IN_A_PIPE", width)
@@ -272,7 +276,7 @@ def test_what_there_is_no_room_for_is_left_out_rather_than_cut(
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])
-def test_tables_of_any_width(path: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_fit_any_width(path: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flowbuf.cli.inspect.WIDTH_IN_A_PIPE", width)
     text = flowbuf("inspect", write(path, LOSSY)).stdout
     assert "Sequence numbers" in text
@@ -293,11 +297,11 @@ def test_tables_of_any_width(path: Path, width: int, monkeypatch: pytest.MonkeyP
         *((999, 1000, ">99%"), (5, 5, "100%")),
     ],
 )
-def test_shares_are_short_and_never_say_nothing_or_all_wrongly(lost: int, expected: int, text: str) -> None:
+def test_shares_are_short_and_distinguish_none_and_all(lost: int, expected: int, text: str) -> None:
     assert share(lost, expected) == text
 
 
-def test_counters_are_explained_and_losses_make_the_status_1(path: Path) -> None:
+def test_counters_are_explained_and_losses_exit_with_1(path: Path) -> None:
     write(path, pcap(GOOD, WITHOUT_TEMPLATE, b"nothing known"))
     result = flowbuf("inspect", path)
     assert result.exit_code == 1
@@ -310,11 +314,11 @@ def test_counters_are_explained_and_losses_make_the_status_1(path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")]
 )
-def test_what_is_no_capture_is_one_line(path: Path, content: bytes, reason: str) -> None:
+def test_a_foreign_file_prints_one_line(path: Path, content: bytes, reason: str) -> None:
     result = flowbuf("inspect", write(path, content))
     assert (result.exit_code, result.output) == (1, f"flowbuf: {path}: not a capture: {reason}\n")
 
 
-def test_a_missing_file() -> None:
+def test_a_missing_file_is_a_usage_error() -> None:
     result = flowbuf("inspect", "missing.pcap")
     assert (result.exit_code, result.output) == (2, "Error: missing.pcap: No such file or directory\n")

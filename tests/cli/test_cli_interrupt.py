@@ -55,7 +55,7 @@ def flows_in(path: Path) -> int:
 
 
 def start(folder: Path, output: str, content: bytes, *options: str) -> subprocess.Popen[bytes]:
-    """A command that has read some content and waits for more."""
+    """Start a command. Return it after it has read the content, while it waits for more."""
     process = subprocess.Popen(
         command(output, *options),
         cwd=folder,
@@ -77,7 +77,7 @@ def start(folder: Path, output: str, content: bytes, *options: str) -> subproces
 
 
 def unread(process: subprocess.Popen[bytes]) -> int:
-    """Bytes in the pipe to a process."""
+    """Return the number of unread bytes in the pipe to a process."""
     size = array.array("i", [0])
     assert process.stdin
     fcntl.ioctl(process.stdin, termios.FIONREAD, size)
@@ -89,10 +89,10 @@ def end(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     assert process.stdin
     assert process.stdout
     assert process.stderr
-    says = process.stderr.read().decode()
+    message = process.stderr.read().decode()
     for file in (process.stdin, process.stdout, process.stderr):
         file.close()
-    return status, says
+    return status, message
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -106,8 +106,8 @@ def test_an_interrupt_writes_the_flows_before_it(tmp_path: Path, output: str) ->
 
 
 @pytest.mark.parametrize("output", ["x.pb", "x.parquet", "x.jsonl"])
-def test_packets_that_the_writer_still_held_are_read(tmp_path: Path, output: str) -> None:
-    """tcpdump gets the signal too, writes its buffer and ends."""
+def test_packets_buffered_by_the_writer_are_read(tmp_path: Path, output: str) -> None:
+    """tcpdump also gets the signal, writes its buffer and ends."""
     process = start(tmp_path, output, pcap(GOOD))
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
@@ -133,8 +133,8 @@ while True: time.sleep(0.05)
 
 @pytest.mark.parametrize("before", ["pass", "time.sleep(0.3)"])
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_the_process_group_is_interrupted(tmp_path: Path, output: str, before: str) -> None:
-    """The shell's job: the writer of the pipe ends first, or after flowbuf got the signal."""
+def test_an_interrupted_process_group_writes_all_flows(tmp_path: Path, output: str, before: str) -> None:
+    """The shell interrupts the job. The writer of the pipe ends before or after flowbuf gets the signal."""
     write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
     write(tmp_path / "tcpdump.py", TCPDUMP.format(before=before).encode())
     line = f"{sys.executable} tcpdump.py | {' '.join(command(output))}; exit ${{PIPESTATUS[1]}}"
@@ -165,9 +165,9 @@ def test_an_endless_writer_does_not_delay_the_end(tmp_path: Path) -> None:
         except BrokenPipeError:
             break
         time.sleep(0.001)
-    status, says = end_broken(process)
+    status, message = end_broken(process)
     assert status == 130
-    assert says == f"flowbuf: interrupted: {flows_in(tmp_path / 'x.pb'):,} flows written\n"
+    assert message == f"flowbuf: interrupted: {flows_in(tmp_path / 'x.pb'):,} flows written\n"
 
 
 def end_broken(process: subprocess.Popen[bytes]) -> tuple[int, str]:
@@ -190,14 +190,14 @@ def test_a_second_interrupt_ends_at_once(tmp_path: Path, output: str) -> None:
 
 
 @pytest.mark.parametrize("output", ["x.pb", "x.parquet"])
-def test_nothing_before_an_interrupt_is_no_file(tmp_path: Path, output: str) -> None:
+def test_an_interrupt_before_any_input_leaves_no_file(tmp_path: Path, output: str) -> None:
     process = start(tmp_path, output, b"")
     process.send_signal(signal.SIGINT)
     assert end(process) == (130, "flowbuf: interrupted: 0 flows written\n")
     assert os.listdir(tmp_path) == []
 
 
-def test_standard_output_gets_the_rest(tmp_path: Path) -> None:
+def test_standard_output_is_completed(tmp_path: Path) -> None:
     process = start(tmp_path, "-", pcap(GOOD), "-f", "parquet")
     process.send_signal(signal.SIGINT)
     assert process.stdout
@@ -210,22 +210,22 @@ def test_standard_output_gets_the_rest(tmp_path: Path) -> None:
 def test_faults_are_still_reported(tmp_path: Path, content: bytes) -> None:
     process = start(tmp_path, "x.csv", content)
     process.send_signal(signal.SIGINT)
-    status, says = end(process)
-    fault, last = says.splitlines()
+    status, message = end(process)
+    fault, last = message.splitlines()
     assert (status, "192.0.2.1: 1 " in fault) == (130, True)
     assert last == f"flowbuf: interrupted: {flows_in(tmp_path / 'x.csv')} flows written".replace(
         "1 flows", "1 flow"
     )
 
 
-def test_strict_keeps_what_an_interrupt_cuts(tmp_path: Path) -> None:
+def test_strict_keeps_the_flows_before_an_interrupt(tmp_path: Path) -> None:
     process = start(tmp_path, "x.csv", PARTIAL, "--strict")
     process.send_signal(signal.SIGINT)
     assert end(process) == (130, "flowbuf: interrupted: 2 flows written\n")
     assert flows_in(tmp_path / "x.csv") == 2
 
 
-def test_state_is_kept_at_an_interrupt(tmp_path: Path) -> None:
+def test_state_is_saved_at_an_interrupt(tmp_path: Path) -> None:
     process = start(tmp_path, "x.pb", pcap(GOOD), "--state", "s.state")
     process.send_signal(signal.SIGINT)
     assert end(process)[0] == 130
@@ -237,7 +237,8 @@ import os, signal, sys
 from flowbuf.cli.main import main
 
 def watch(frame, event, argument):
-    if event == "call" and frame.f_code.co_name == "close" and frame.f_code.co_filename.endswith("signals.py"):
+    code = frame.f_code
+    if event == "call" and code.co_name == "close" and code.co_filename.endswith("signals.py"):
         sys.setprofile(None)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -247,10 +248,8 @@ main()
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_an_interrupt_between_standard_input_and_the_next_input_reads_no_more(
-    tmp_path: Path, output: str
-) -> None:
-    """The signal comes when standard input has ended and the next input is not open yet."""
+def test_an_interrupt_between_two_inputs_ends_reading(tmp_path: Path, output: str) -> None:
+    """The signal arrives after the end of standard input and before the next input is opened."""
     write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
     write(tmp_path / "cut.pcap", pcap(GOOD, GOOD)[:-5])
     line = [sys.executable, "-c", BETWEEN, *command(output)[3:], "cut.pcap"]
@@ -265,7 +264,7 @@ def test_an_interrupt_between_standard_input_and_the_next_input_reads_no_more(
 @pytest.mark.parametrize("output", ["x.pb", "x.csv", "x.parquet"])
 @pytest.mark.parametrize("inputs", [["pipe"], ["pipe", "-"], ["-", "pipe"]])
 def test_a_file_is_complete_or_absent(tmp_path: Path, output: str, inputs: list[str]) -> None:
-    """An interrupt before or after standard input is that of any other input."""
+    """An interrupt before or after standard input is handled like one in any other input."""
     os.mkfifo(tmp_path / "pipe")
     write(tmp_path / "a.pcap", pcap(GOOD))
     arguments = [each for part in command(output) for each in (inputs if part == "-" else [part])]
@@ -296,7 +295,8 @@ sys.argv = ["flowbuf", "--version"]
 """
 STARTS = (
     "runpy.run_module('flowbuf', run_name='__main__')",
-    "(script,) = importlib.metadata.entry_points(group='console_scripts', name='flowbuf'); sys.exit(script.load()())",
+    "(script,) = importlib.metadata.entry_points(group='console_scripts', name='flowbuf');"
+    " sys.exit(script.load()())",
 )
 
 

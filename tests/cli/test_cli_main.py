@@ -1,4 +1,4 @@
-"""`flowbuf` itself: its help, its version, and how every command ends."""
+"""The command `flowbuf`: help, version, and the end of every command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_help_lists_the_commands() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_begins_with_its_line_and_has_examples(name: str) -> None:
+def test_help_of_a_command_has_its_summary_and_examples(name: str) -> None:
     result = flowbuf(name, "--help")
     assert COMMANDS[name] in " ".join(result.stdout.split())
     assert "Examples:\n    flowbuf " + name in result.stdout
@@ -48,7 +48,7 @@ def test_help_imports_no_command() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_rows_import_nothing_of_columns(tmp_path: Path) -> None:
+def test_reading_rows_does_not_import_column_libraries(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD))
     code = (
         f"import sys; from flowbuf.cli.main import main\n"
@@ -60,16 +60,16 @@ def test_rows_import_nothing_of_columns(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_version() -> None:
+def test_version_is_that_of_the_package() -> None:
     assert flowbuf("--version").stdout.split()[-1] == importlib.metadata.version("flowbuf")
 
 
-def test_python_m_flowbuf() -> None:
+def test_python_m_flowbuf_runs_the_command() -> None:
     result = subprocess.run([*FLOWBUF, "--help"], check=True, capture_output=True, text=True)
     assert result.stdout.startswith("Usage: flowbuf [OPTIONS] COMMAND")
 
 
-def test_the_entry_point_holds_signals_while_modules_are_imported() -> None:
+def test_the_entry_point_defers_signals_during_imports() -> None:
     (entry,) = importlib.metadata.entry_points(group="console_scripts", name="flowbuf")
     assert entry.load() is cli.run
 
@@ -81,7 +81,7 @@ def test_an_unknown_command_is_a_usage_error() -> None:
 
 
 def run(folder: Path, arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command line with what a shell redirects."""
+    """Run a command line with redirections in a shell."""
     command = f"{shlex.join(FLOWBUF)} {arguments}"
     return subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, timeout=60)
 
@@ -96,7 +96,7 @@ def run(folder: Path, arguments: str) -> subprocess.CompletedProcess[str]:
         ("generate", "--protocol=ipfix", "--flows=200000", "-o-"),
     ],
 )
-def test_a_closed_pipe_ends_it_quietly(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_closed_pipe_ends_the_command_silently(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write(tmp_path / "big.pcap", generated(flows=20000))
     with subprocess.Popen(
         [*FLOWBUF, *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -110,7 +110,9 @@ def test_a_closed_pipe_ends_it_quietly(tmp_path: Path, arguments: tuple[str, ...
 
 
 @pytest.mark.parametrize("arguments", [("inspect", "a.pcap"), ("schema", "show"), ("schema", "proto")])
-def test_a_pipe_that_was_never_read_ends_it_quietly(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_pipe_without_a_reader_ends_the_command_silently(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     write(tmp_path / "a.pcap", pcap(GOOD))
     reader, writer = os.pipe()
     os.close(reader)
@@ -119,7 +121,7 @@ def test_a_pipe_that_was_never_read_ends_it_quietly(tmp_path: Path, arguments: t
     assert (result.returncode, result.stderr) == (141, b"")
 
 
-def test_a_closed_pipe_ends_a_table_with_styles_too() -> None:
+def test_a_closed_pipe_ends_a_styled_table() -> None:
     console = StdoutConsole()
     reader, writer = os.pipe()
     os.close(reader)
@@ -138,7 +140,7 @@ def test_a_closed_pipe_ends_a_table_with_styles_too() -> None:
         ("schema show >&-", "<stdout>"),
     ],
 )
-def test_a_standard_stream_that_is_needed_and_closed(tmp_path: Path, arguments: str, stream: str) -> None:
+def test_a_required_closed_standard_stream_is_an_error(tmp_path: Path, arguments: str, stream: str) -> None:
     write(tmp_path / "a.pcap", pcap(GOOD))
     result = run(tmp_path, arguments)
     assert (result.returncode, result.stdout, result.stderr) == (
@@ -157,9 +159,7 @@ def test_a_standard_stream_that_is_needed_and_closed(tmp_path: Path, arguments: 
         ("encode a.pcap -o a.pb --nope 2>&-", 2),
     ],
 )
-def test_standard_streams_that_are_not_needed_may_be_closed(
-    tmp_path: Path, arguments: str, status: int
-) -> None:
+def test_unused_standard_streams_may_be_closed(tmp_path: Path, arguments: str, status: int) -> None:
     write(tmp_path / "a.pcap", pcap(GOOD))
     write(tmp_path / "cut.pcap", pcap(GOOD, GOOD)[:-5])
     result = run(tmp_path, arguments)
@@ -185,7 +185,7 @@ def test_standard_streams_that_are_not_needed_may_be_closed(
         ("schema proto >/dev/full", "<stdout>"),
     ],
 )
-def test_a_full_disk_is_no_usage_error(tmp_path: Path, arguments: str, name: str) -> None:
+def test_a_full_disk_is_not_a_usage_error(tmp_path: Path, arguments: str, name: str) -> None:
     write(tmp_path / "a.pcap", pcap(GOOD))
     result = run(tmp_path, arguments)
     assert (result.returncode, result.stdout) == (1, "")
@@ -213,11 +213,11 @@ def test_a_signal_leaves_no_partial_file(
 
 
 @pytest.mark.parametrize("arguments", [("read", "-f", "arrow"), ("query", "FROM flows")])
-def test_a_signal_in_an_import_is_not_lost(
+def test_a_signal_during_an_import_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     def import_module(name: str) -> ModuleType:
-        with contextlib.suppress(KeyboardInterrupt):  # as Python does in what it calls back
+        with contextlib.suppress(KeyboardInterrupt):  # like Python's callbacks
             signal.raise_signal(signal.SIGINT)
         return real(name)
 
@@ -231,13 +231,13 @@ def test_a_signal_does_not_wait_for_the_reader_of_a_pipe(tmp_path: Path, argumen
     write(tmp_path / "a.pcap", generated(flows=20000))
     with subprocess.Popen([*FLOWBUF, *arguments], cwd=tmp_path, stdout=subprocess.PIPE) as process:
         assert process.stdout
-        assert process.stdout.read(1)  # it has begun; the pipe is soon full
+        assert process.stdout.read(1)  # the command has started and soon fills the pipe
         time.sleep(0.5)
         process.terminate()
         assert process.wait(20) == 143
 
 
-def test_a_signal_that_is_ignored_stays_ignored() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         assert flowbuf("schema", "hash").exit_code == 0

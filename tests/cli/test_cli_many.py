@@ -1,4 +1,4 @@
-"""Many captures at once: patterns, a folder with a file for each, and files of so many rows."""
+"""Many captures at once: patterns, one output file per capture, and files with a limited number of rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def files_in(folder: Path) -> list[str]:
 # Patterns ---------------------------------------------------------------------------------------------------
 
 
-def test_patterns_stand_for_files(tmp_path: Path) -> None:
+def test_patterns_expand_to_files(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     paths = [write(tmp_path / name, pcap(GOOD)) for name in ("x.pcap", "a/y.pcap", "a/b/z.pcap")]
     every = flowbuf("read", *paths).stdout
@@ -43,7 +43,7 @@ def test_patterns_stand_for_files(tmp_path: Path) -> None:
     assert len(json_lines(flowbuf("read", tmp_path / "all.pb"))) == 3
 
 
-def test_a_pattern_that_no_file_fits_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_pattern_without_matches_is_a_usage_error(tmp_path: Path) -> None:
     result = flowbuf("read", tmp_path / "*.pcap")
     assert (result.exit_code, result.stderr) == (
         2,
@@ -51,16 +51,16 @@ def test_a_pattern_that_no_file_fits_is_a_usage_error(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_called_as_a_pattern_is_itself(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_a_pattern(tmp_path: Path) -> None:
     path = write(tmp_path / "[a].pcap", pcap(GOOD))
     assert len(json_lines(flowbuf("read", path))) == 1
 
 
-# A file for each --------------------------------------------------------------------------------------------
+# One file per capture ---------------------------------------------------------------------------------------
 
 
 def test_each_capture_becomes_a_file(tmp_path: Path) -> None:
-    """In processes of their own, where there are processors."""
+    """On several processors, the captures are decoded in several processes."""
     result = flowbuf("read", *CAPTURES, "-o", f"{tmp_path}/out/")
     assert (result.exit_code, result.output) == (0, "")
     names = {path: path.name.partition(".")[0] + ".parquet" for path in CAPTURES}
@@ -72,7 +72,7 @@ def test_each_capture_becomes_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("form", ["jsonl", "csv", "arrow"])
-def test_any_format_but_a_table(tmp_path: Path, form: str) -> None:
+def test_every_format_except_a_table_is_supported(tmp_path: Path, form: str) -> None:
     options = ("-f", form, "--where", "bytes > 500", "--columns", "bytes,src_addr")
     assert flowbuf("read", SFLOW, NETFLOW9, "-o", f"{tmp_path}/out/", *options).exit_code == 0
     assert files_in(tmp_path / "out") == [f"generated-netflow9.{form}", f"generated-sflow.{form}"]
@@ -83,7 +83,7 @@ def test_any_format_but_a_table(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.usefixtures("one_process")
-def test_folders_stay_as_they_are(tmp_path: Path) -> None:
+def test_the_structure_of_folders_is_kept(tmp_path: Path) -> None:
     for name in ("in/a/x.pcap", "in/b/x.pcap", "in/y.pcap"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / name, pcap(GOOD))
@@ -93,7 +93,7 @@ def test_folders_stay_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_the_worst_decides_and_each_is_reported(
+def test_every_input_is_reported_and_the_worst_decides_the_status(
     tmp_path: Path, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flowbuf.cli.many._processors", lambda: processes)
@@ -110,7 +110,7 @@ def test_the_worst_decides_and_each_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (("-f", "table"), "a table cannot be written to a folder"),
         (("--state", "x.state"), "--state cannot be combined with a folder"),
@@ -123,10 +123,12 @@ def test_the_worst_decides_and_each_is_reported(
         (("--where", "nothing > 1"), "--where: "),
     ],
 )
-def test_what_is_not_for_many_is_a_usage_error(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
+def test_options_for_one_output_are_usage_errors(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
     result = flowbuf("read", SFLOW, *options, "-o", f"{tmp_path}/out/")
     assert (result.exit_code, files_in(tmp_path)) == (2, [])
-    assert says in result.stderr
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -146,10 +148,10 @@ def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals,
     assert files_in(tmp_path / "out") == []
 
 
-# Files of so many rows --------------------------------------------------------------------------------------
+# Files with a limited number of rows ------------------------------------------------------------------------
 
 
-def test_files_of_so_many_rows(tmp_path: Path) -> None:
+def test_rows_per_file_splits_the_output(tmp_path: Path) -> None:
     one, other = (write(tmp_path / f"{seed}.pcap", generated(flows=250, seed=seed)) for seed in (1, 2))
     result = flowbuf("read", one, other, "-o", f"{tmp_path}/out/", "--rows-per-file", 200)
     assert (result.exit_code, result.output) == (0, "")
@@ -167,7 +169,7 @@ def test_files_of_so_many_rows(tmp_path: Path) -> None:
     assert "part-00000.parquet: exists already; empty the folder, or name another" in again.stderr
 
 
-def test_no_rows_are_one_file_with_the_columns(tmp_path: Path) -> None:
+def test_no_rows_give_one_file_with_the_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap())
     assert flowbuf("read", path, "-o", f"{tmp_path}/out/", "--rows-per-file", 200).exit_code == 0
     assert pq.read_table(tmp_path / "out/part-00000.parquet").num_rows == 0
@@ -182,7 +184,7 @@ def test_a_failure_leaves_no_partial_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_between_files_is_said(tmp_path: Path, number: signal.Signals, status: int) -> None:
+def test_a_signal_between_files_is_reported(tmp_path: Path, number: signal.Signals, status: int) -> None:
     write(tmp_path / "a.pcap", generated(flows=40_000))
     os.mkfifo(tmp_path / "pipe")
     command = [
@@ -197,14 +199,14 @@ def test_a_signal_between_files_is_said(tmp_path: Path, number: signal.Signals, 
         "--rows-per-file",
         "15000",
     ]
-    says = "flowbuf: out/: stopped early; complete files: 2; the others are missing\n"
+    message = "flowbuf: out/: stopped early; complete files: 2; the others are missing\n"
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
-        assert end(process, number, lambda: (tmp_path / "out/part-00001.parquet").exists(), says) == status
+        assert end(process, number, lambda: (tmp_path / "out/part-00001.parquet").exists(), message) == status
     assert files_in(tmp_path / "out") == ["part-00000.parquet", "part-00001.parquet"]
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (("-o", "x.parquet"), "--rows-per-file needs a folder; write -o x.parquet/"),
         (
@@ -213,10 +215,10 @@ def test_a_signal_between_files_is_said(tmp_path: Path, number: signal.Signals, 
         ),
     ],
 )
-def test_rows_per_file_is_for_folders_of_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], says: str
+def test_rows_per_file_requires_a_folder_of_column_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = flowbuf("read", SFLOW, "--rows-per-file", 10, *options)
     assert (result.exit_code, files_in(tmp_path)) == (2, [])
-    assert says in result.stderr
+    assert message in result.stderr

@@ -1,4 +1,4 @@
-"""Streams of messages as columns on the command line: what they say is what their captures say."""
+"""Streams of messages as columns on the command line equal their captures."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_a_condition_that_holds_changes_nothing(messages: Path, form: str, optio
     assert (within.exit_code, within.stdout, within.stderr) == (0, without.stdout, without.stderr)
 
 
-def test_files_of_columns_are_those_of_the_capture(messages: Path, tmp_path: Path) -> None:
+def test_column_files_equal_those_of_the_capture(messages: Path, tmp_path: Path) -> None:
     for source, name in ((messages, "m.parquet"), (SFLOW, "c.parquet")):
         assert flowbuf("read", source, "-o", tmp_path / name, "--enable", "src_mac").exit_code == 0
     assert pq.read_table(tmp_path / "m.parquet").equals(pq.read_table(tmp_path / "c.parquet"))
 
 
-def test_captures_messages_and_parquet_are_asked_together(messages: Path, tmp_path: Path) -> None:
+def test_captures_messages_and_parquet_are_queried_together(messages: Path, tmp_path: Path) -> None:
     assert flowbuf("read", NETFLOW9, "-o", tmp_path / "x.parquet").exit_code == 0
     sql = "SELECT flow_type, count(*) AS n, count(src_mac) AS macs FROM flows GROUP BY ALL ORDER BY ALL"
     rows = json_lines(flowbuf("query", sql, messages, tmp_path / "x.parquet", SFLOW))
@@ -53,7 +53,7 @@ def test_damage_is_reported_as_by_read(messages: Path, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "x.parquet").num_rows == len(rows.stdout.splitlines())
 
 
-def test_what_is_nothing_known_on_standard_input(tmp_path: Path) -> None:
+def test_unknown_data_on_standard_input_is_an_error(tmp_path: Path) -> None:
     result = flowbuf("read", "-", "-o", tmp_path / "x.parquet", stdin=b"hello, world")
     assert (result.exit_code, result.output) == (
         1,
@@ -62,7 +62,7 @@ def test_what_is_nothing_known_on_standard_input(tmp_path: Path) -> None:
     assert not (tmp_path / "x.parquet").exists()
 
 
-def test_options_of_captures_are_refused(messages: Path, tmp_path: Path) -> None:
+def test_capture_options_are_usage_errors(messages: Path, tmp_path: Path) -> None:
     result = flowbuf("read", messages, "-o", tmp_path / "x.parquet", "--scale")
     assert (result.exit_code, "--scale applies only to captures" in result.stderr) == (2, True)
 

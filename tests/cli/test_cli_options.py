@@ -1,4 +1,4 @@
-"""Options of decoding on the command line: sampling, scaling, tunnels, templates; and the same from Python."""
+"""Decoding options of the command line and of Python: sampling, scaling, tunnels and templates."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def totals(capture: Path, *options: object) -> list[tuple[int, ...]]:
 # Sampling ---------------------------------------------------------------------------------------------------
 
 
-def test_scale_multiplies_by_the_rate_that_is_shown(capture: Path) -> None:
+def test_scale_multiplies_by_the_shown_rate(capture: Path) -> None:
     assert totals(capture) == [(100, 400, 3), (0, 400, 3)]
     assert totals(capture, "--scale") == [(100, 40000, 300), (0, 400, 3)]
     assert totals(capture, "--scale", "--default-sampling", 7) == [(100, 40000, 300), (7, 2800, 21)]
@@ -60,11 +60,11 @@ def test_a_total_that_does_not_fit_is_absent_and_noted(capture: Path) -> None:
     result = flowbuf("read", capture, *TOTALS, "--scale", "--override-sampling", 2**63, "-v")
     assert [sorted(flow) for flow in json_lines(result)] == [["sampling_rate"]] * 2
     assert f"flowbuf: {capture}: 192.0.2.1: 4 out_of_range: " in result.stderr
-    assert result.exit_code == 0, "a note, no loss"
+    assert result.exit_code == 0, "a note is not a loss"
 
 
 @pytest.mark.parametrize("python", [False, True])
-def test_encode_scales_and_its_proto_says_so(capture: Path, tmp_path: Path, python: bool) -> None:
+def test_encode_scales_and_its_proto_documents_it(capture: Path, tmp_path: Path, python: bool) -> None:
     output = tmp_path / "flows.pb"
     if python:
         api.encode_capture(capture, output, scale=True, override={"sampling_rate": 9})
@@ -75,11 +75,11 @@ def test_encode_scales_and_its_proto_says_so(capture: Path, tmp_path: Path, pyth
     assert [(flow["sampling_rate"], flow["bytes"]) for flow in flows] == [(9, 3600), (9, 3600)]
     proto = tmp_path / "flows.pb.proto"
     assert "// Packets of the flow (multiplied by the sampling rate)" in proto.read_text()
-    assert json_lines(flowbuf("read", output))[0]["bytes"] == 3600, "a scaled stream is read as any other"
+    assert json_lines(flowbuf("read", output))[0]["bytes"] == 3600, "a scaled stream is read like any other"
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (
             ["--scale", "--disable", "sampling_rate"],
@@ -101,37 +101,40 @@ def test_encode_scales_and_its_proto_says_so(capture: Path, tmp_path: Path, pyth
     ],
 )
 @pytest.mark.parametrize("command", ["read", "encode"])
-def test_what_cannot_be_is_a_usage_error_with_the_fix(
-    capture: Path, tmp_path: Path, command: str, options: list[object], says: str
+def test_invalid_options_are_usage_errors_with_their_fix(
+    capture: Path, tmp_path: Path, command: str, options: list[object], message: str
 ) -> None:
     result = flowbuf(command, capture, "-o", tmp_path / "out", *options)
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert message in result.stderr
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("column", "says"),
+    ("column", "message"),
     [
         ('late = true\ntype = "uint8"', "column 'rate' cannot hold 300"),
         ('type = "uint64"', "column 'rate' is not late"),
     ],
 )
-def test_a_rate_that_cannot_be_overridden_is_a_usage_error(
-    capture: Path, tmp_path: Path, column: str, says: str
+def test_overriding_an_unsuitable_rate_is_a_usage_error(
+    capture: Path, tmp_path: Path, column: str, message: str
 ) -> None:
-    rate = f'[[column]]\nname = "rate"\nnumber = 1\nscale = "rate"\nenabled = true\nsources = ["ipfix:34"]\n{column}'
+    rate = '[[column]]\nname = "rate"\nnumber = 1\nscale = "rate"\nenabled = true\nsources = ["ipfix:34"]\n'
+    rate += column
     schema = write(tmp_path / "own.toml", f'[schema]\nname = "own"\n{rate}'.encode())
     result = flowbuf("read", capture, "--schema", schema, "--override-sampling", 300)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"--override-sampling: {says}" in result.stderr
+    assert f"--override-sampling: {message}" in result.stderr
 
 
 @pytest.mark.parametrize(
     "options", [["--scale"], ["--override-sampling", 5], ["--default-sampling", 5], ["--decapsulate", "all"]]
 )
-def test_messages_are_shown_as_they_are(capture: Path, tmp_path: Path, options: list[object]) -> None:
-    """Whether the totals in a stream are scaled already, nobody can tell, and its packets are gone."""
+def test_decoding_options_are_usage_errors_for_messages(
+    capture: Path, tmp_path: Path, options: list[object]
+) -> None:
+    """A stream may already be scaled, and no longer has its packets."""
     output = tmp_path / "flows.pb"
     flowbuf("encode", capture, "-o", output)
     result = flowbuf("read", output, *options)
@@ -145,7 +148,7 @@ def test_messages_are_shown_as_they_are(capture: Path, tmp_path: Path, options: 
 # Tunnels, templates -----------------------------------------------------------------------------------------
 
 
-def test_tunnels_are_named_with_commas_or_again() -> None:
+def test_tunnels_are_separated_by_commas_or_repeated_options() -> None:
     seen: list[DecodeOptions] = []
 
     @click.command()
@@ -164,7 +167,7 @@ def test_tunnels_are_named_with_commas_or_again() -> None:
 
 
 @pytest.mark.parametrize("command", ["read", "encode"])
-def test_the_help_says_where_the_outer_endpoints_are(command: str) -> None:
+def test_the_help_names_the_columns_of_outer_endpoints(command: str) -> None:
     text = " ".join(flowbuf(command, "--help").stdout.split())
     assert ", ".join(TUNNELS) in text
     assert "--enable group:tunnel" in text
@@ -178,12 +181,14 @@ POLICIES = [
     pytest.param(
         [TEMPLATE, ipfix(template_set(withdrawal(256))), DATA], ["--obey-withdrawals"], id="withdrawn"
     ),
-    pytest.param([TEMPLATE, *[SAMPLED] * 4, DATA], ["--template-expiry", 3], id="expired"),  # one a second
+    pytest.param(
+        [TEMPLATE, *[SAMPLED] * 4, DATA], ["--template-expiry", 3], id="expired"
+    ),  # one datagram per second
 ]
 
 
 @pytest.mark.parametrize(("payloads", "options"), POLICIES)
-def test_templates_are_forgotten_on_request_alone(
+def test_templates_are_removed_only_on_request(
     tmp_path: Path, payloads: list[bytes], options: list[object]
 ) -> None:
     capture, output = write(tmp_path / "a.pcap", pcap(*payloads)), tmp_path / "flows.pb"
@@ -204,5 +209,5 @@ def test_early_data_waits_within_its_limit(tmp_path: Path) -> None:
     capture, output = write(tmp_path / "a.pcap", pcap(DATA, DATA, TEMPLATE)), tmp_path / "flows.pb"
     assert api.encode_capture(capture, output).flows == 2
     assert api.encode_capture(capture, output, early_data_limit=300).flows == 1, (
-        "each set counts 192 octets more"
+        "each set counts 192 bytes of overhead"
     )

@@ -60,13 +60,13 @@ def totals(*captures: Path) -> Counter[str]:
 TOTALS = "SELECT src_addr, sum(bytes) AS total FROM flows GROUP BY ALL ORDER BY total DESC, src_addr"
 
 
-def test_totals_are_those_of_the_flows() -> None:
+def test_totals_match_the_flows() -> None:
     rows = ask(TOTALS, *CAPTURES)
     assert {row["src_addr"]: row["total"] for row in rows} == totals(*CAPTURES)
     assert [row["total"] for row in rows] == sorted((row["total"] for row in rows), reverse=True)
 
 
-def test_parquet_is_asked_as_its_capture_is(parquet: Path) -> None:
+def test_parquet_files_are_queried_like_their_capture(parquet: Path) -> None:
     assert ask(TOTALS, parquet) == ask(TOTALS, NETFLOW9)
     columns = "SELECT src_addr, src_mac, flow_duration, time_received, flow_type FROM flows"
     assert ask(columns, parquet) == ask(columns, NETFLOW9)
@@ -74,8 +74,9 @@ def test_parquet_is_asked_as_its_capture_is(parquet: Path) -> None:
     assert ask(TOTALS, parquet) == ask(TOTALS, NETFLOW9)
 
 
-def test_recursive_queries(parquet: Path) -> None:
-    sql = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 3) SELECT count(*) n FROM t, flows"
+def test_recursive_queries_are_supported(parquet: Path) -> None:
+    sql = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 3)"
+    sql += " SELECT count(*) n FROM t, flows"
     assert (
         ask(sql, parquet)
         == ask(sql, NETFLOW9)
@@ -84,22 +85,22 @@ def test_recursive_queries(parquet: Path) -> None:
     )
 
 
-def test_captures_and_parquet_together(parquet: Path) -> None:
+def test_captures_and_parquet_files_are_queried_together(parquet: Path) -> None:
     rows = ask(TOTALS, SFLOW, parquet)
     assert {row["src_addr"]: row["total"] for row in rows} == totals(SFLOW, NETFLOW9)
     types = ask("SELECT flow_type, count(*) AS n FROM flows GROUP BY ALL ORDER BY ALL", SFLOW, parquet)
     assert [row["flow_type"] for row in types] == ["NETFLOW_V9", "SFLOW_5"]
 
 
-def test_addresses_are_text_whatever_a_file_has_them_as(tmp_path: Path) -> None:
-    """Of several files, each has its own."""
+def test_addresses_are_text_in_every_kind_of_file(tmp_path: Path) -> None:
+    """Several files may store them in different forms."""
     inputs = [tmp_path / name for name in ("binary.parquet", "text.parquet", "flows.pb")]
     columns = ("--columns", "src_addr,src_mac,bytes")
     assert flowbuf("read", SFLOW, "-o", inputs[0], *columns).exit_code == 0
     assert flowbuf("read", SFLOW, "-o", inputs[1], *columns, "--ip", "text").exit_code == 0
     assert flowbuf("encode", SFLOW, "-o", inputs[2], *columns).exit_code == 0
-    sql = "SELECT src_addr, src_mac, count(*) AS n, sum(in_net(src_addr, '10.0.0.0/8')::INT) AS inside FROM flows"
-    sql += " GROUP BY ALL ORDER BY ALL"
+    sql = "SELECT src_addr, src_mac, count(*) AS n, sum(in_net(src_addr, '10.0.0.0/8')::INT) AS inside"
+    sql += " FROM flows GROUP BY ALL ORDER BY ALL"
     rows = ask(sql, SFLOW)
     for files in (inputs[:2], inputs[1::-1], [*inputs, SFLOW]):
         times = len(files)
@@ -126,15 +127,16 @@ def test_lists_of_addresses_are_text(tmp_path: Path) -> None:
     assert [row[names[1]] for row in rows] == [["00:00:00:00:00:01"], None, [], ["00:00:00:00:00:02", None]]
 
 
-def test_names_of_files_are_no_patterns(parquet: Path, tmp_path: Path) -> None:
+def test_names_of_existing_files_are_not_patterns(parquet: Path, tmp_path: Path) -> None:
     for name in ("[ab].parquet", "a.parquet", "*.parquet"):
         (tmp_path / name).write_bytes(parquet.read_bytes())
     for name in ("[ab].parquet", "*.parquet"):
         assert ask("SELECT count(*) AS n FROM flows", tmp_path / name) == [{"n": 300}]
 
 
-def test_columns_that_files_lack_are_null(parquet: Path, tmp_path: Path) -> None:
-    sql = "SELECT count(*) AS n FROM flows WHERE dst_mac IS NULL AND coalesce(dst_mac, '') != '02:00:00:00:00:01'"
+def test_columns_missing_in_a_file_are_null(parquet: Path, tmp_path: Path) -> None:
+    sql = "SELECT count(*) AS n FROM flows"
+    sql += " WHERE dst_mac IS NULL AND coalesce(dst_mac, '') != '02:00:00:00:00:01'"
     assert ask(sql, parquet) == [{"n": 300}]
     assert ask(sql.replace("dst_mac", "Flows.dst_mac"), parquet) == [{"n": 300}]
     assert "dst_mac" not in ask("FROM flows LIMIT 1 -- dst_mac", parquet)[0]
@@ -146,21 +148,21 @@ def test_columns_that_files_lack_are_null(parquet: Path, tmp_path: Path) -> None
     assert rows == [{"n": 600, "macs": 300, "flows": 300}]
 
 
-def test_names_of_a_query_are_its_own(tmp_path: Path) -> None:
-    """Those of columns that a file lacks, too."""
+def test_aliases_of_a_query_take_precedence(tmp_path: Path) -> None:
+    """An alias may have the name of a column that the file lacks."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"total": [1, 2, 3]}), path)
     rows = ask("SELECT total > 1 AS bytes, count(*) AS n FROM flows GROUP BY bytes ORDER BY bytes", path)
     assert rows == [{"bytes": False, "n": 1}, {"bytes": True, "n": 2}]
 
 
-def test_columns_that_are_named_are_enabled() -> None:
+def test_columns_in_a_query_are_enabled() -> None:
     macs = {flow["src_mac"] for flow in json_lines(flowbuf("read", SFLOW, "--enable", "src_mac"))}
     assert {row["mac"] for row in ask("SELECT DISTINCT src_mac AS mac FROM flows", SFLOW)} == macs
     assert "src_mac" not in ask("FROM flows LIMIT 1", SFLOW)[0]
 
 
-def test_everything_is_what_read_shows() -> None:
+def test_all_columns_equal_the_output_of_read() -> None:
     flows = json_lines(flowbuf("read", SFLOW))
     rows = ask("FROM flows", SFLOW)
     assert [{name: value for name, value in row.items() if value not in (None, 0)} for row in rows] == flows
@@ -175,7 +177,7 @@ def test_everything_is_what_read_shows() -> None:
         "SELECT count(*) AS n FROM flows WHERE bytes <= (SELECT max(bytes) FROM flows)",
     ],
 )
-def test_flows_may_be_looked_at_more_than_once(sql: str) -> None:
+def test_a_query_may_read_the_flows_several_times(sql: str) -> None:
     assert ask(sql, SFLOW) == [{"n": len(json_lines(flowbuf("read", SFLOW)))}]
 
 
@@ -184,12 +186,13 @@ def test_flows_may_be_looked_at_more_than_once(sql: str) -> None:
     [
         "SELECT #2 AS exporter_address, bytes, packets FROM flows",
         "SELECT second AS exporter_address, bytes, packets FROM flows AS f(first, second)",
-        "SELECT second AS exporter_address, bytes, packets FROM (SELECT DISTINCT ON (bytes) * FROM flows) f(a, second)"
+        "SELECT second AS exporter_address, bytes, packets"
+        " FROM (SELECT DISTINCT ON (bytes) * FROM flows) f(a, second)"
         " WHERE bytes >= (SELECT min(#4) FROM flows)",
     ],
 )
-def test_columns_have_their_places(sql: str) -> None:
-    """Also where those before them are not decoded."""
+def test_columns_keep_their_positions(sql: str) -> None:
+    """Positions stay valid if the columns before them are not decoded."""
     (exporter,) = {row["exporter_address"] for row in ask("SELECT exporter_address FROM flows", SFLOW)}
     (totals,) = ask("SELECT sum(bytes) AS n FROM flows", SFLOW)
     rows = ask(sql, SFLOW)
@@ -197,7 +200,7 @@ def test_columns_have_their_places(sql: str) -> None:
     assert "DISTINCT" in sql or sum(row["bytes"] for row in rows) == totals["n"]
 
 
-def test_the_table_is_described() -> None:
+def test_describe_and_summarize_list_the_columns() -> None:
     rows = ask("DESCRIBE flows", SFLOW)
     assert {"column_name": "src_addr", "column_type": "VARCHAR"}.items() <= rows[5].items()
     assert [row["column_name"] for row in ask("SUMMARIZE flows", SFLOW)] == [
@@ -206,8 +209,8 @@ def test_the_table_is_described() -> None:
 
 
 @pytest.mark.parametrize("capture", sorted(SHIPPED.glob("*.pcap")), ids=lambda path: path.name)
-def test_every_column_can_be_asked(capture: Path) -> None:
-    """Lists of enums, too, that are empty in all flows."""
+def test_every_column_can_be_queried(capture: Path) -> None:
+    """This includes lists of enums that are empty in all flows."""
     every = ",".join(column.name for column in Schema.load("flow"))
     flows = json_lines(flowbuf("read", capture, "--columns", every))
     rows = ask("FROM flows", capture, "--columns", every)
@@ -218,17 +221,17 @@ def test_every_column_can_be_asked(capture: Path) -> None:
     assert len(json_lines(chosen)) == sum("layer_stack" not in flow for flow in flows)
 
 
-def test_options_of_decoding() -> None:
+def test_decoding_options_are_applied() -> None:
     options = ("--scale", "--override-sampling", "7")
     plain, scaled = (
-        ask("SELECT sum(bytes) AS n FROM flows", NETFLOW9, *given)[0]["n"] for given in ((), options)
+        ask("SELECT sum(bytes) AS n FROM flows", NETFLOW9, *chosen)[0]["n"] for chosen in ((), options)
     )
     assert scaled == 7 * plain
     counters = ask("SELECT count(if_index) AS n FROM flows", SFLOW, "--counters")
     assert counters == [{"n": len(flowbuf("read", SFLOW, "--counters").stdout.splitlines())}]
 
 
-def test_networks() -> None:
+def test_in_net_selects_addresses_of_a_network() -> None:
     rows = ask("SELECT count(*) AS n FROM flows WHERE in_net(src_addr, '10.0.0.0/8')", SFLOW)
     assert rows == [
         {"n": sum(flow["src_addr"].startswith("10.") for flow in json_lines(flowbuf("read", SFLOW)))}
@@ -257,11 +260,11 @@ MIXED_TEXTS = {
 }
 
 
-def test_values_of_any_type_as_text() -> None:
+def test_values_of_every_type_have_a_text() -> None:
     (row,) = csv.DictReader(io.StringIO(flowbuf("query", MIXED, SFLOW, "-f", "csv").stdout))
     assert row == MIXED_TEXTS
-    (said,) = ask(MIXED, SFLOW)
-    assert said == {
+    (values,) = ask(MIXED, SFLOW)
+    assert values == {
         **MIXED_TEXTS,
         **{
             "real": 1.5,
@@ -286,11 +289,11 @@ def test_values_of_any_type_as_text() -> None:
         ("DATE 'infinity'", "<value out of range: 2147483647>"),
     ],
 )
-def test_times_that_python_has_not(sql: str, text: str) -> None:
+def test_times_outside_pythons_range_have_a_text(sql: str, text: str) -> None:
     assert ask(f"SELECT {sql} AS time FROM flows LIMIT 1", SFLOW) == [{"time": text}]
 
 
-def test_a_table_shows_what_was_asked_in_its_order() -> None:
+def test_a_table_has_the_columns_and_order_of_the_query() -> None:
     result = flowbuf("query", TOTALS + " LIMIT 2", SFLOW, "-f", "table")
     first, *rest = (line.split() for line in result.stdout.splitlines())
     assert first == ["src_addr", "total"]
@@ -305,7 +308,7 @@ def test_controls_do_not_reach_the_terminal() -> None:
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.csv", "x.jsonl"])
-def test_files_are_called_as_their_format(tmp_path: Path, name: str) -> None:
+def test_the_suffix_of_the_output_selects_its_format(tmp_path: Path, name: str) -> None:
     result = flowbuf("query", TOTALS, SFLOW, "-o", tmp_path / name)
     assert (result.exit_code, result.output) == (0, "")
     path = tmp_path / name
@@ -318,7 +321,7 @@ def test_files_are_called_as_their_format(tmp_path: Path, name: str) -> None:
     assert {row["src_addr"]: int(row["total"]) for row in rows} == totals(SFLOW)
 
 
-def test_what_a_query_wrote_can_be_asked_again(tmp_path: Path) -> None:
+def test_results_of_a_query_can_be_queried(tmp_path: Path) -> None:
     path = tmp_path / "totals.parquet"
     assert flowbuf("query", TOTALS, SFLOW, "-o", path).exit_code == 0
     assert ask("SELECT sum(total) AS n FROM flows", path) == [{"n": sum(totals(SFLOW).values())}]
@@ -327,8 +330,8 @@ def test_what_a_query_wrote_can_be_asked_again(tmp_path: Path) -> None:
 # Streaming --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_wanted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some versions of duckdb read a number of batches ahead."""
+def test_a_limit_stops_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some versions of duckdb read several batches ahead."""
     monkeypatch.setattr("flowbuf.cli.session.BATCH_ROWS", 1000)
     path = write(tmp_path / "a.pcap", generated(flows=200_000) + b"junk")
     assert len(ask("FROM flows LIMIT 3", path)) == 3
@@ -342,7 +345,7 @@ def test_what_is_not_wanted_is_not_read(tmp_path: Path, monkeypatch: pytest.Monk
         *(("SELECT nothing FROM flows", 5), ("SELECT in_net(src_addr, 'x') FROM flows", 1)),
     ],
 )
-def test_nothing_is_left_that_libraries_complain_of(sql: str, lines: int) -> None:
+def test_libraries_print_no_warnings_at_exit(sql: str, lines: int) -> None:
     command = [sys.executable, "-m", "flowbuf", "query", sql, SFLOW, NETFLOW9]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == (2 if lines else 0)
@@ -355,7 +358,7 @@ from click.testing import CliRunner
 from flowbuf.cli import query, session
 from flowbuf.cli.main import main
 
-session.BATCH_ROWS = 16  # there are many
+session.BATCH_ROWS = 16  # gives many batches
 files = (query.__file__, threading.__file__, queue.__file__)
 
 def run(number):
@@ -385,31 +388,31 @@ while run(number):
 """
 
 
-def test_a_signal_at_any_line_ends_it(tmp_path: Path) -> None:
-    """No thread is left waiting for another."""
+def test_a_signal_at_any_line_ends_the_command(tmp_path: Path) -> None:
+    """No thread keeps waiting for another one."""
     path = write(tmp_path / "a.pcap", generated(flows=100))
     command = [sys.executable, "-c", INTERRUPTED_ANYWHERE, path]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
 
 
-def test_pipes_with_names_are_read_from_their_start(tmp_path: Path) -> None:
+def test_named_pipes_are_read_from_their_start(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with subprocess.Popen(["cp", SFLOW, tmp_path / "pipe"]):
         assert ask("SELECT count(*) AS n FROM flows", tmp_path / "pipe") == [{"n": 300}]
 
 
-def test_state_goes_from_run_to_run(tmp_path: Path) -> None:
+def test_queries_save_state(tmp_path: Path) -> None:
     state = tmp_path / "exporters.state"
     ask("SELECT count(*) FROM flows", NETFLOW9, "--state", state)
     assert state.stat().st_size > 0
 
 
-# What is wrong ----------------------------------------------------------------------------------------------
+# Errors -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("sql", "says"),
+    ("sql", "message"),
     [
         ("SELECT src_adr FROM flows", "did you mean src_addr"),
         ("SELECT nothing_like_it FROM flows", "columns are time_received"),
@@ -423,11 +426,11 @@ def test_state_goes_from_run_to_run(tmp_path: Path) -> None:
         ("SELECT in_net(src_addr, 'x') FROM flows", "'x' is not a network"),
     ],
 )
-def test_sql_that_is_wrong_is_a_usage_error(tmp_path: Path, sql: str, says: str) -> None:
+def test_invalid_sql_is_a_usage_error(tmp_path: Path, sql: str, message: str) -> None:
     result = flowbuf("query", sql, SFLOW, "-o", tmp_path / "x.csv")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("Error: SQL: ")
-    assert says in result.stderr
+    assert message in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -439,14 +442,14 @@ def test_sql_that_is_wrong_is_a_usage_error(tmp_path: Path, sql: str, says: str)
         "SELECT src_addr, count(*) FROM flows",
     ],
 )
-def test_names_are_listed_for_errors_about_names(sql: str) -> None:
+def test_other_errors_do_not_list_columns(sql: str) -> None:
     result = flowbuf("query", sql, SFLOW)
     assert result.exit_code == 2
     assert "columns are" not in result.stderr
     assert "did you mean" not in result.stderr
 
 
-def test_what_is_wrong_with_inputs_is_said_as_by_read(tmp_path: Path) -> None:
+def test_faults_of_inputs_are_reported_as_by_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(WITHOUT_TEMPLATE, GOOD, CUT_SHORT))
     read, asked = flowbuf("read", path), flowbuf("query", "SELECT count(*) AS n FROM flows", path)
     assert (asked.exit_code, asked.stderr) == (read.exit_code, read.stderr)
@@ -454,7 +457,7 @@ def test_what_is_wrong_with_inputs_is_said_as_by_read(tmp_path: Path) -> None:
     assert json_lines(asked) == [{"n": len(json_lines(read))}]
 
 
-def test_strict_ends_with_one_line_and_no_output(tmp_path: Path) -> None:
+def test_strict_prints_one_line_and_leaves_no_output(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))
     result = flowbuf("query", "SELECT count(*) FROM flows", path, "--strict", "-o", tmp_path / "x.csv")
     assert result.exit_code == 1
@@ -462,20 +465,20 @@ def test_strict_ends_with_one_line_and_no_output(tmp_path: Path) -> None:
     assert not (tmp_path / "x.csv").exists()
 
 
-def test_no_flows_are_said(tmp_path: Path) -> None:
+def test_an_input_without_flows_is_reported(tmp_path: Path) -> None:
     result = flowbuf("query", "SELECT count(*) AS n FROM flows", write(tmp_path / "a.pcap", pcap()))
     assert (result.exit_code, result.stderr, json_lines(result)) == (0, "flowbuf: no flows\n", [{"n": 0}])
 
 
-def test_a_bad_input_leaves_no_output(tmp_path: Path) -> None:
+def test_an_invalid_input_leaves_no_output(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", b"bad")
     assert flowbuf("query", "FROM flows", path, "-o", tmp_path / "x.csv").exit_code == 1
     assert not (tmp_path / "x.csv").exists()
 
 
-@pytest.mark.parametrize("octets", [4, 1000, -1])
-def test_damaged_parquet_is_left_out(parquet: Path, tmp_path: Path, octets: int) -> None:
-    bad = write(tmp_path / "bad.parquet", parquet.read_bytes()[:octets])
+@pytest.mark.parametrize("size", [4, 1000, -1])
+def test_damaged_parquet_files_are_skipped(parquet: Path, tmp_path: Path, size: int) -> None:
+    bad = write(tmp_path / "bad.parquet", parquet.read_bytes()[:size])
     sql = "SELECT count(*) AS n, count(dst_mac) AS macs FROM flows"
     for others, flows in (((), None), ((SFLOW,), 300), ((parquet,), 300), ((parquet, SFLOW), 600)):
         result = flowbuf("query", sql, bad, *others)
@@ -491,7 +494,7 @@ def test_damaged_parquet_is_left_out(parquet: Path, tmp_path: Path, octets: int)
 
 
 @pytest.mark.parametrize("module", ["pyarrow", "duckdb"])
-def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+def test_a_missing_library_is_an_error_with_its_fix(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     result = flowbuf("query", "FROM flows", SFLOW)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -513,7 +516,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, mod
         (Decimal("1E+3"), "1000"),
     ],
 )
-def test_single_values(value: Any, text: str) -> None:
+def test_values_are_converted_to_text(value: Any, text: str) -> None:
     assert to_text(value) == text
 
 
@@ -527,7 +530,7 @@ def test_single_values(value: Any, text: str) -> None:
 )
 @pytest.mark.parametrize("name", ["x.pb", "x.parquet"])
 @pytest.mark.parametrize("command", [("read",), ("query", "FROM flows")])
-def test_options_of_decoding_are_refused_before_any_output(
+def test_decoding_options_without_a_capture_leave_no_output(
     tmp_path: Path, options: tuple[str, ...], name: str, command: tuple[str, ...]
 ) -> None:
     capture = write(tmp_path / "a.pcap", pcap(GOOD))
@@ -545,10 +548,10 @@ def test_options_of_decoding_are_refused_before_any_output(
     "options", [("--state", "x.state"), ("--template-expiry", "60"), ("--obey-withdrawals",)]
 )
 @pytest.mark.parametrize("name", ["x.pb", "x.parquet"])
-def test_options_about_exporters_are_for_the_captures_among_the_inputs(
+def test_exporter_options_apply_to_the_captures_among_the_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], name: str
 ) -> None:
-    """With a capture they have an effect."""
+    """The options are accepted if at least one input is a capture."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a.pcap", pcap(GOOD))
     assert flowbuf("encode" if name == "x.pb" else "read", "a.pcap", "-o", name).exit_code == 0

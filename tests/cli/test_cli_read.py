@@ -1,4 +1,4 @@
-"""`flowbuf read`: formats, inputs of either kind, limits, and what is said of bad input."""
+"""`flowbuf read`: formats, inputs of both kinds, limits, and reports of invalid input."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_csv_has_every_enabled_column(capture: Path) -> None:
     result = flowbuf("read", capture, "-f", "csv", "--enable", "src_mac")
     rows = list(csv.reader(io.StringIO(result.stdout)))
     assert rows[0] == [column.name for column in FLOW.enable("src_mac").enabled]
-    said = dict(zip(rows[0], rows[1], strict=True))
-    assert (said["bytes"], said["dst_addr"], said["src_mac"]) == ("300", "203.0.113.2", "")
+    row = dict(zip(rows[0], rows[1], strict=True))
+    assert (row["bytes"], row["dst_addr"], row["src_mac"]) == ("300", "203.0.113.2", "")
     assert len(rows) == 2
 
 
-def test_csv_of_no_flows_is_its_header(tmp_path: Path) -> None:
+def test_csv_without_flows_is_a_header(tmp_path: Path) -> None:
     result = flowbuf("read", write(tmp_path / "a.pcap", pcap()), "-f", "csv", "--columns", "bytes,proto")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "bytes,proto\n", "flowbuf: no flows\n")
 
@@ -74,17 +74,17 @@ def test_csv_of_no_flows_is_its_header(tmp_path: Path) -> None:
         *(("x.jsonl", "{"), ("x.json", "{"), ("x.txt", "{"), ("x", "{"), ("x.gz", "{")),
     ],
 )
-def test_the_name_of_the_output_says_its_format(
+def test_the_suffix_of_the_output_selects_its_format(
     capture: Path, tmp_path: Path, name: str, begins: str
 ) -> None:
     result = flowbuf("read", capture, "-o", tmp_path / name)
     assert (result.exit_code, result.output) == (0, "")
-    octets = (tmp_path / name).read_bytes()
-    assert (gzip.decompress(octets) if name.endswith(".gz") else octets).decode().startswith(begins)
+    content = (tmp_path / name).read_bytes()
+    assert (gzip.decompress(content) if name.endswith(".gz") else content).decode().startswith(begins)
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         (
             "x.pb",
@@ -94,15 +94,15 @@ def test_the_name_of_the_output_says_its_format(
         ("x.xlsx", ".xlsx is not the suffix of a format; choose a format with -f: table, jsonl"),
     ],
 )
-def test_a_name_of_something_else_is_no_format(capture: Path, tmp_path: Path, name: str, says: str) -> None:
+def test_an_unknown_suffix_is_a_usage_error(capture: Path, tmp_path: Path, name: str, message: str) -> None:
     result = flowbuf("read", capture, "-o", tmp_path / name)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"Error: {tmp_path / name}: {says}")
+    assert result.stderr.startswith(f"Error: {tmp_path / name}: {message}")
     assert not (tmp_path / name).exists()
     assert flowbuf("read", capture, "-o", tmp_path / name, "-f", "csv").exit_code == 0
 
 
-def test_a_table_in_a_pipe_has_everything_that_occurs(capture: Path) -> None:
+def test_a_table_in_a_pipe_has_every_column_with_values(capture: Path) -> None:
     lines = flowbuf("read", capture, "-f", "table").stdout.splitlines()
     assert lines[0] == "2023-11-14 · exporter 192.0.2.1 · NETFLOW_V5"
     assert lines[1].split() == ["time", "source", "destination", "proto", "packets", "bytes"]
@@ -112,7 +112,7 @@ def test_a_table_in_a_pipe_has_everything_that_occurs(capture: Path) -> None:
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 1000])
 @pytest.mark.parametrize("form", ["jsonl", "csv", "table"])
-def test_a_limit(tmp_path: Path, limit: int, form: str) -> None:
+def test_a_limit_ends_the_output(tmp_path: Path, limit: int, form: str) -> None:
     one, other = (write(tmp_path / f"{seed}.pcap", generated(flows=60, seed=seed)) for seed in (1, 2))
     result = flowbuf("read", one, other, "-n", limit, "-f", form, "--columns", "bytes,packets")
     headings = {"jsonl": 0, "csv": 1, "table": 1}[form]
@@ -120,7 +120,7 @@ def test_a_limit(tmp_path: Path, limit: int, form: str) -> None:
     assert result.exit_code == 0
 
 
-def test_a_limit_stops_the_reading(tmp_path: Path) -> None:
+def test_a_limit_stops_reading_inputs(tmp_path: Path) -> None:
     good, bad = write(tmp_path / "good.pcap", pcap(GOOD)), write(tmp_path / "bad.pcap", b"bad")
     assert flowbuf("read", good, bad, "-n", 1).exit_code == 0
     assert flowbuf("read", good, bad, "-n", 2).exit_code == 1
@@ -129,28 +129,28 @@ def test_a_limit_stops_the_reading(tmp_path: Path) -> None:
 # Message streams --------------------------------------------------------------------------------------------
 
 
-def test_a_stream_says_what_its_capture_says(capture: Path, messages: Path) -> None:
+def test_a_stream_shows_the_same_as_its_capture(capture: Path, messages: Path) -> None:
     columns = ("--enable", "time_flow_start,observation_domain_id")
     assert flowbuf("read", messages).stdout == flowbuf("read", capture, *columns).stdout
 
 
-def test_the_proto_beside_a_stream_says_its_columns(messages: Path) -> None:
+def test_the_proto_file_of_a_stream_selects_its_columns(messages: Path) -> None:
     header = flowbuf("read", messages, "-f", "csv").stdout.splitlines()[0]
     assert header.endswith(",flow_type,time_flow_start,observation_domain_id")
 
 
-def test_chosen_columns_are_shown_alone(messages: Path) -> None:
+def test_only_selected_columns_are_shown(messages: Path) -> None:
     assert json_lines(flowbuf("read", messages, "--columns", "bytes,proto")) == [{"bytes": 300, "proto": 17}]
 
 
-def test_a_capture_and_a_stream_together(capture: Path, messages: Path) -> None:
+def test_a_capture_and_a_stream_are_read_together(capture: Path, messages: Path) -> None:
     rows = list(csv.reader(io.StringIO(flowbuf("read", capture, messages, "-f", "csv").stdout)))
     assert len(rows) == 3
     assert rows[0][-1] == "observation_domain_id"
     assert len(rows[0]) == len(rows[1]) == len(rows[2]) == 23
 
 
-def test_a_stream_on_standard_input(messages: Path, capture: Path) -> None:
+def test_streams_are_read_from_standard_input(messages: Path, capture: Path) -> None:
     assert flowbuf("read", "-", stdin=messages.read_bytes()).stdout == flowbuf("read", capture).stdout
     assert (
         flowbuf("read", "-", stdin=gzip.compress(messages.read_bytes())).stdout
@@ -159,12 +159,12 @@ def test_a_stream_on_standard_input(messages: Path, capture: Path) -> None:
     assert flowbuf("read", "-", stdin=capture.read_bytes()).stdout == flowbuf("read", capture).stdout
 
 
-def test_content_tells_a_capture_that_is_called_a_stream(capture: Path, tmp_path: Path) -> None:
+def test_the_content_decides_the_kind_of_input(capture: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "other.pb", gzip.compress(capture.read_bytes()))
     assert flowbuf("read", path).stdout == flowbuf("read", capture).stdout
 
 
-def test_a_stream_of_another_schema_is_refused(messages: Path, tmp_path: Path) -> None:
+def test_a_stream_of_another_schema_is_a_usage_error(messages: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.toml"
     other.write_text('[schema]\nextends = "flow"\nretire = ["observation_domain_id"]\n')
     result = flowbuf("read", messages, "--schema", other)
@@ -176,7 +176,7 @@ def test_a_stream_of_another_schema_is_refused(messages: Path, tmp_path: Path) -
     )
 
 
-def test_a_truncated_stream_shows_what_it_has(messages: Path) -> None:
+def test_a_truncated_stream_shows_its_complete_messages(messages: Path) -> None:
     one = messages.read_bytes()
     messages.write_bytes(one + one[:-1])
     result = flowbuf("read", messages)
@@ -188,7 +188,7 @@ def test_a_truncated_stream_shows_what_it_has(messages: Path) -> None:
     )
 
 
-def test_fields_that_the_schema_does_not_have_are_reported(tmp_path: Path, capture: Path) -> None:
+def test_fields_absent_from_the_schema_are_reported(tmp_path: Path, capture: Path) -> None:
     mine, path = tmp_path / "mine.toml", tmp_path / "mine.pb"
     mine.write_text(
         '[schema]\nextends = "flow"\nonly = ["more"]\n'
@@ -202,7 +202,7 @@ def test_fields_that_the_schema_does_not_have_are_reported(tmp_path: Path, captu
     assert f"{path}: fields that are not in the schema: 1;" in result.stderr
 
 
-def test_fields_that_the_proto_does_not_have_are_reported(
+def test_fields_absent_from_the_proto_file_are_reported(
     tmp_path: Path, capture: Path, messages: Path
 ) -> None:
     other = tmp_path / "other.pb"
@@ -214,7 +214,7 @@ def test_fields_that_the_proto_does_not_have_are_reported(
     assert result.stderr.startswith(f"flowbuf: {messages}: fields that are not in {proto}: ")
 
 
-def test_a_compressed_stream_has_a_proto_of_its_own(tmp_path: Path, capture: Path, messages: Path) -> None:
+def test_a_compressed_stream_has_its_own_proto_file(tmp_path: Path, capture: Path, messages: Path) -> None:
     before = flowbuf("read", messages).stdout
     compressed = f"{messages}.gz"
     assert flowbuf("encode", capture, "-o", compressed, "--columns", "bytes").exit_code == 0
@@ -223,14 +223,14 @@ def test_a_compressed_stream_has_a_proto_of_its_own(tmp_path: Path, capture: Pat
 
 
 @pytest.mark.parametrize("name", ["none.pb", "none.pb.gz", "none.pb.zst", "none"])
-def test_a_stream_of_no_flows(tmp_path: Path, name: str) -> None:
+def test_an_empty_stream_has_no_flows(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     assert flowbuf("encode", write(tmp_path / "a.pcap", pcap()), "-o", path).exit_code == 0
     result = flowbuf("read", path)
     assert (result.exit_code, result.output) == (0, "flowbuf: no flows\n")
 
 
-# Bad input --------------------------------------------------------------------------------------------------
+# Invalid input ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_stream_of_no_flows(tmp_path: Path, name: str) -> None:
         (b"ARROW1, octets, ARROW1", "neither pcap nor pcapng, but Arrow; read it with pyarrow or polars"),
     ],
 )
-def test_what_is_no_capture_is_one_line(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_a_foreign_file_prints_one_line(tmp_path: Path, content: bytes, reason: str) -> None:
     path = write(tmp_path / "a.pcap", content)
     result = flowbuf("read", path)
     assert (result.exit_code, result.output) == (1, f"flowbuf: {path}: not a capture: {reason}\n")
@@ -252,23 +252,23 @@ def test_what_is_no_capture_is_one_line(tmp_path: Path, content: bytes, reason: 
     ("content", "reason"),
     [(b"", "not a capture: it is empty"), (b"hello, world", "is neither a capture nor a stream of messages")],
 )
-def test_standard_input_that_is_nothing_known(content: bytes, reason: str) -> None:
+def test_unknown_data_on_standard_input_is_an_error(content: bytes, reason: str) -> None:
     result = flowbuf("read", "-", stdin=content)
     assert (result.exit_code, result.output) == (1, f"flowbuf: <stdin>: {reason}\n")
 
 
-def test_a_bad_input_leaves_no_output(tmp_path: Path) -> None:
+def test_an_invalid_input_leaves_no_output(tmp_path: Path) -> None:
     assert flowbuf("read", write(tmp_path / "a.pcap", b"bad"), "-o", tmp_path / "x.csv").exit_code == 1
     assert not (tmp_path / "x.csv").exists()
 
 
-def test_what_waits_is_no_loss_where_reading_stops_early(tmp_path: Path) -> None:
+def test_waiting_data_is_not_a_loss_if_a_limit_stops_reading(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(WITHOUT_TEMPLATE, GOOD, GOOD))
     assert flowbuf("read", path).exit_code == 1
     assert flowbuf("read", path, "-n", "1").exit_code == 0
 
 
-def test_strict_ends_with_one_line_and_no_output(tmp_path: Path) -> None:
+def test_strict_prints_one_line_and_leaves_no_output(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))
     result = flowbuf("read", path, "--strict", "-o", tmp_path / "x.csv")
     assert result.exit_code == 1
@@ -279,7 +279,7 @@ def test_strict_ends_with_one_line_and_no_output(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "option", [["--time", "never"], ["-n", "0"], ["-f", "xml"], ["--port", "70000"], ["--nope"]]
 )
-def test_a_bad_option_is_a_usage_error(capture: Path, option: list[str]) -> None:
+def test_an_invalid_option_is_a_usage_error(capture: Path, option: list[str]) -> None:
     result = flowbuf("read", capture, *option)
     assert (result.exit_code, result.stdout) == (2, "")
     assert option[0].lstrip("-") in result.stderr

@@ -1,4 +1,4 @@
-"""Errors of the system while an input is read: the flows before them are kept, and the exit status is 1."""
+"""System errors while an input is read: the flows before the error are kept, and the exit status is 1."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OUTPUTS = ("x.pb", "x.pb.gz", "x.parquet", "x.arrow", "x.jsonl", "x.csv")
 
 
 def run(content: bytes, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command whose standard input fails with EIO after its content, as a terminal does at its end."""
+    """Run a command whose standard input fails with EIO after its content, like a terminal at its end."""
     master, slave = pty.openpty()
     tty.setraw(slave)
 
@@ -68,7 +68,9 @@ def test_other_inputs_are_read(tmp_path: Path, output: str) -> None:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("content", [b"", pcap(GOOD)[:2], pcap(GOOD)[:20]])
-def test_an_error_before_the_first_packet_is_no_capture(tmp_path: Path, output: str, content: bytes) -> None:
+def test_an_error_before_the_first_packet_leaves_no_output(
+    tmp_path: Path, output: str, content: bytes
+) -> None:
     write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
     result = run(content, tmp_path, *command(output, "-"))
     assert result.returncode == 1
@@ -79,8 +81,8 @@ def test_an_error_before_the_first_packet_is_no_capture(tmp_path: Path, output: 
     assert flows_in(tmp_path / output) == 2
 
 
-def test_an_input_that_cannot_be_opened_is_no_end_of_the_others(tmp_path: Path) -> None:
-    """Linux gives EIO for the first byte of a process's memory."""
+def test_an_unreadable_input_does_not_stop_the_others(tmp_path: Path) -> None:
+    """Linux returns EIO for the first byte of a process's memory."""
     a = write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
     result = flowbuf("encode", a, "/proc/self/mem", a, "-o", tmp_path / "x.pb")
     assert (result.exit_code, result.stderr) == (1, f"flowbuf: /proc/self/mem: {ERROR}\n")
@@ -93,7 +95,7 @@ def test_strict_ends_at_an_error(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_content_of_compressed_data_before_an_error_is_kept(tmp_path: Path) -> None:
+def test_compressed_data_before_an_error_is_kept(tmp_path: Path) -> None:
     result = run(gzip.compress(pcap(GOOD, GOOD))[:-8], tmp_path, *command("x.pb", "-"))
     assert result.stderr == f"flowbuf: <stdin>: {ERROR} after 2 flows; the flows before it were written\n"
     assert flows_in(tmp_path / "x.pb") == 2
@@ -108,13 +110,13 @@ def test_messages_before_an_error_are_written(tmp_path: Path, output: str) -> No
     assert flows_in(tmp_path / output) == 2
 
 
-def test_a_query_answers_of_the_flows_before_an_error(tmp_path: Path) -> None:
+def test_a_query_uses_the_flows_before_an_error(tmp_path: Path) -> None:
     result = run(pcap(GOOD, GOOD), tmp_path, "query", "SELECT count(*) AS n FROM flows", "-", "-f", "jsonl")
     assert result.stderr == f"flowbuf: <stdin>: {ERROR} after 2 flows; the flows before it were queried\n"
     assert (result.returncode, json.loads(result.stdout)) == (1, {"n": 2})
 
 
-def test_inspect_shows_what_precedes_an_error(tmp_path: Path) -> None:
+def test_inspect_shows_the_flows_before_an_error(tmp_path: Path) -> None:
     result = run(pcap(GOOD, GOOD)[:-5], tmp_path, "inspect", "-", "--json")
     assert result.stderr == f"flowbuf: <stdin>: {ERROR} after 1 flow\n"
     assert result.returncode == 1
@@ -136,11 +138,11 @@ class Failing:
     def read(self, size: int) -> bytes:
         if not self._left:
             raise OSError(5, ERROR)
-        given, self._left = self._left[: min(size, 100)], self._left[min(size, 100) :]
-        return given
+        part, self._left = self._left[: min(size, 100)], self._left[min(size, 100) :]
+        return part
 
 
-def test_the_library_gives_the_flows_before_an_error() -> None:
+def test_the_library_returns_the_flows_before_an_error() -> None:
     stream = api.read_capture(Failing(pcap(GOOD, GOOD)))  # type: ignore[arg-type]
     flows: list[int] = []
     with pytest.raises(api.CaptureError, match=f"failing: {ERROR}"):
@@ -148,7 +150,7 @@ def test_the_library_gives_the_flows_before_an_error() -> None:
     assert sum(flows) == 2
 
 
-def test_the_library_gives_the_messages_before_an_error(tmp_path: Path) -> None:
+def test_the_library_returns_the_messages_before_an_error(tmp_path: Path) -> None:
     flowbuf("encode", write(tmp_path / "a.pcap", pcap(GOOD, GOOD)), "-o", tmp_path / "a.pb")
     flows: list[int] = []
     stream = api.read_messages(Failing((tmp_path / "a.pb").read_bytes()))  # type: ignore[arg-type]

@@ -1,6 +1,4 @@
-"""Schemas of records on the command line: streams of flat ones are read, and what needs a decoder refuses
-them all.
-"""
+"""Schemas of records on the command line: streams of flat records are read, captures are rejected."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ def capture(tmp_path: Path) -> Path:
     return write(tmp_path / "a.pcap", pcap(GOOD))
 
 
-def test_a_stream_of_flat_records_is_read(stream: Path) -> None:
+def test_streams_of_flat_records_are_read(stream: Path) -> None:
     result = flowbuf("read", stream, "--schema", "telemetry")
     assert (result.exit_code, result.stderr) == (0, "")
     assert json_lines(result) == SHOWN
@@ -44,7 +42,7 @@ def test_a_stream_of_flat_records_is_read(stream: Path) -> None:
     assert json_lines(chosen) == [{"device_id": "b"}]
 
 
-def test_a_proto_beside_a_stream_says_which_columns_it_has(stream: Path) -> None:
+def test_the_proto_file_of_a_stream_selects_its_columns(stream: Path) -> None:
     written = TELEMETRY.only("device_id", "temperature", "timestamp", "sequence", "error_count")
     write(Path(f"{stream}.proto"), written.to_proto().encode())
     result = flowbuf("read", stream, "--schema", "telemetry", "-f", "csv")
@@ -52,15 +50,15 @@ def test_a_proto_beside_a_stream_says_which_columns_it_has(stream: Path) -> None
     assert json_lines(flowbuf("read", stream, "--schema", "telemetry")) == SHOWN
 
 
-def test_records_become_parquet_and_answer_questions(stream: Path, tmp_path: Path) -> None:
+def test_records_can_be_written_as_parquet_and_queried(stream: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     assert flowbuf("read", stream, "--schema", "telemetry", "-o", tmp_path / "x.parquet").exit_code == 0
     assert parquet.read_table(tmp_path / "x.parquet").column("temperature").to_pylist() == [21.5, -3.25]
-    question = "SELECT max(temperature) AS warmest FROM flows"
-    assert json_lines(flowbuf("query", question, stream, "--schema", "telemetry")) == [{"warmest": 21.5}]
+    sql = "SELECT max(temperature) AS warmest FROM flows"
+    assert json_lines(flowbuf("query", sql, stream, "--schema", "telemetry")) == [{"warmest": 21.5}]
 
 
-def test_no_records_are_said_to_be_records(tmp_path: Path) -> None:
+def test_an_empty_stream_is_reported_as_no_records(tmp_path: Path) -> None:
     empty = write(tmp_path / "x.pb", b"")
     result = flowbuf("read", empty, "--schema", "telemetry", "-v")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -68,15 +66,17 @@ def test_no_records_are_said_to_be_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["read", "encode", "produce", "query"])
-def test_a_capture_holds_no_records(capture: Path, tmp_path: Path, command: str) -> None:
+def test_decoding_a_capture_into_records_is_a_usage_error(
+    capture: Path, tmp_path: Path, command: str
+) -> None:
     more = {
         "read": (),
         "encode": ("-o", tmp_path / "out.pb"),
         "produce": ("--kafka", "localhost:1", "--topic", "t"),
         "query": (),
     }[command]
-    question = ("FROM flows",) if command == "query" else ()
-    result = flowbuf(command, *question, capture, "--schema", "telemetry", *more)
+    sql = ("FROM flows",) if command == "query" else ()
+    result = flowbuf(command, *sql, capture, "--schema", "telemetry", *more)
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     assert "schema telemetry" in line
@@ -85,7 +85,7 @@ def test_a_capture_holds_no_records(capture: Path, tmp_path: Path, command: str)
 
 
 @pytest.mark.parametrize("command", ["read", "query", "consume"])
-def test_records_that_are_not_flat_have_no_table(stream: Path, command: str) -> None:
+def test_nested_records_are_a_usage_error(stream: Path, command: str) -> None:
     arguments = {
         "read": (stream,),
         "query": ("FROM flows", stream),
@@ -99,7 +99,7 @@ def test_records_that_are_not_flat_have_no_table(stream: Path, command: str) -> 
     )
 
 
-def test_options_of_captures_are_refused_for_records(stream: Path) -> None:
+def test_capture_options_are_usage_errors_for_records(stream: Path) -> None:
     for option in (("--scale",), ("--override-sampling", "10"), ("--decapsulate", "all")):
         result = flowbuf("read", stream, "--schema", "telemetry", *option)
         assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""`flowbuf schema`: what it prints, and its exit status."""
+"""`flowbuf schema`: its output and its exit status."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def test_help_has_examples(name):
     assert "Examples:\n    flowbuf schema " + name in result.stdout
 
 
-def test_show_tells_what_a_zero_means():
+def test_show_explains_zeros():
     rows = {row[1]: row for row in (line.split("\t") for line in run("show", "--all").stdout.splitlines())}
     assert {name: row[6] for name, row in rows.items() if row[5]} == {
         column.name: "value" if column.zero_is_value else "absent" for column in FLOW if column.sources
@@ -43,14 +43,14 @@ def test_show_tells_what_a_zero_means():
     assert "ipfix:postOctetDeltaCount (replaces zero)" in rows["bytes"][5]
 
 
-def test_a_wide_table_shows_what_a_zero_means():
+def test_a_wide_table_explains_zeros():
     console = Console(width=200, file=io.StringIO())
     console.print(_table(FLOW, FLOW.enabled, 200))
     assert " zero " in console.file.getvalue()
     assert " absent " in console.file.getvalue()
 
 
-def test_show_in_a_pipe_is_one_line_a_column():
+def test_show_prints_one_line_per_column_to_a_pipe():
     rows = [line.split("\t") for line in run("show").stdout.splitlines()]
     assert [row[1] for row in rows] == [column.name for column in FLOW.enabled]
     assert rows[5][:6] == [
@@ -61,20 +61,20 @@ def test_show_in_a_pipe_is_one_line_a_column():
 
 
 @pytest.mark.parametrize(
-    ("width", "spared"), [(60, ["type", "group", "sources"]), (80, ["sources"]), (110, ["group"]), (160, [])]
+    ("width", "omitted"), [(60, ["type", "group", "sources"]), (80, ["sources"]), (110, ["group"]), (160, [])]
 )
-def test_the_table_leaves_out_what_there_is_no_room_for(width, spared):
+def test_columns_that_do_not_fit_are_omitted(width, omitted):
     schema = Schema.load("flow")
     console = Console(width=width, file=io.StringIO())
     console.print(_table(schema, schema.enabled, width))
     text = console.file.getvalue()
     assert "…" not in text
-    assert ("no room for" in text) == bool(spared)
+    assert ("no room for" in text) == bool(omitted)
     (headings,) = (line.split() for line in text.splitlines() if "number" in line)
-    assert [heading for heading in ("type", "group", "sources") if heading not in headings] == spared
+    assert [heading for heading in ("type", "group", "sources") if heading not in headings] == omitted
 
 
-def test_arrow_says_types_without_pyarrow(monkeypatch):
+def test_arrow_prints_types_without_pyarrow(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = run("arrow", "--columns", "bytes,src_addr,mpls_labels,flow_type")
     assert result.stdout.splitlines() == [
@@ -85,14 +85,14 @@ def test_arrow_says_types_without_pyarrow(monkeypatch):
     ]
 
 
-def test_show_all_has_the_disabled_columns_too():
+def test_show_all_includes_disabled_columns():
     rows = [line.split("\t") for line in run("show", "--all").stdout.splitlines()]
     assert len(rows) == len(FLOW)
     assert {row[3] for row in rows} == {"on", "off"}
     assert rows[39][2] == "repeated uint32"
 
 
-def test_show_json_has_everything():
+def test_show_json_describes_columns():
     shown = json.loads(run("show", "--json", "--columns", "flow_direction").stdout)
     assert shown["name"] == "flow"
     assert shown["hash"] == FLOW.only("flow_direction").hash
@@ -131,7 +131,7 @@ def test_check_builds_everything(mine):
     assert result.stdout == f"ok: {len(FLOW)} columns, 22 enabled, hash {FLOW.enable('src_mac').hash}\n"
 
 
-def test_check_refuses_a_source_that_the_core_does_not_have(tmp_path):
+def test_check_rejects_an_unknown_source(tmp_path):
     path = tmp_path / "wrong.toml"
     path.write_text(
         '[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\nsources = ["packet:ip.lenght"]\n'
@@ -141,13 +141,13 @@ def test_check_refuses_a_source_that_the_core_does_not_have(tmp_path):
     assert f"{path}: column 'bytes'" in result.stderr
 
 
-def test_diff_says_what_can_be_read(mine):
+def test_diff_lists_compatible_changes(mine):
     result = run("diff", "flow", mine)
     assert (result.exit_code, result.stdout) == (0, "ok: src_mac: added: number 32: skipped\n")
     assert run("diff", "flow", "flow").stdout == "same: messages mean the same in both\n"
 
 
-def test_diff_ends_with_1_where_something_cannot(tmp_path):
+def test_diff_exits_with_1_on_incompatible_changes(tmp_path):
     path = tmp_path / "seconds.toml"
     path.write_text('[schema]\nextends = "flow"\n[[column]]\nname = "time_received"\nunit = "s"\n')
     result = run("diff", "flow", str(path))
@@ -166,7 +166,7 @@ def test_diff_ends_with_1_where_something_cannot(tmp_path):
         ("check", "nowhere.toml"),
     ],
 )
-def test_what_is_wrong_is_one_line_on_stderr_and_status_2(arguments):
+def test_errors_print_one_line_and_exit_with_2(arguments):
     result = run(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -177,7 +177,7 @@ def test_what_is_wrong_is_one_line_on_stderr_and_status_2(arguments):
 # Records ----------------------------------------------------------------------------------------------------
 
 
-def test_show_lists_the_columns_of_messages_after_those_of_the_record():
+def test_show_lists_columns_of_messages_after_those_of_the_record():
     rows = [line.split("\t") for line in run("show", "record").stdout.splitlines()]
     record = Schema.load("record")
     assert [row[1] for row in rows] == [
@@ -190,7 +190,7 @@ def test_show_lists_the_columns_of_messages_after_those_of_the_record():
     assert "sub_record" not in run("show", "record", "--columns", "name").stdout
 
 
-def test_show_says_what_only_records_have(tmp_path):
+def test_show_describes_keys_of_records(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
         '[schema]\nname = "mine"\nrows = "records"\n'
@@ -208,7 +208,7 @@ def test_show_says_what_only_records_have(tmp_path):
     ]  # fmt: skip
 
 
-def test_show_json_has_the_messages():
+def test_show_json_describes_nested_messages():
     shown = json.loads(run("show", "record", "--json").stdout)
     assert [column["name"] for column in shown["messages"]["sub_record"]] == ["id", "name", "score"]
     assert "messages" not in json.loads(run("show", "--json").stdout)
@@ -227,7 +227,7 @@ def test_the_table_of_a_record_has_no_empty_columns():
 
 
 @pytest.mark.parametrize("name", ["telemetry", "record", "client_message"])
-def test_proto_hash_check_and_diff_know_records(name):
+def test_proto_hash_check_and_diff_accept_records(name):
     schema = Schema.load(name)
     assert run("proto", name).stdout == schema.to_proto()
     assert run("hash", name).stdout == schema.hash + "\n"
@@ -239,19 +239,19 @@ def test_proto_hash_check_and_diff_know_records(name):
     assert result.stdout == f"ok: {count} columns, {count} enabled{inside}, hash {schema.hash}\n"
 
 
-def test_what_has_tables_takes_flat_records_only():
+def test_tables_require_flat_records():
     assert "`temperature` Float64" in run("clickhouse", "telemetry").stdout
     assert "temperature:     double not null" in run("arrow", "telemetry").stdout.splitlines()
     for target, place in (("clickhouse", "a table of ClickHouse"), ("arrow", "columns of Arrow")):
         result = run(target, "record")
         assert (result.exit_code, result.stdout) == (2, "")
-        says = (
+        message = (
             f"Error: record.toml: column 'parent': type 'message' is not possible in {place}; disable parent"
         )
-        assert result.stderr.startswith(says)
+        assert result.stderr.startswith(message)
 
 
-def test_the_help_of_the_group_is_not_cut() -> None:
+def test_help_of_the_group_is_not_truncated() -> None:
     text = CliRunner().invoke(main, ["schema", "--help"]).output
     assert "..." not in text.partition("Commands:")[2]
     assert "Check a schema: build all of its outputs, and report errors." in " ".join(text.split())

@@ -1,4 +1,4 @@
-"""`--state FILE`: what one run has learnt of exporters is known in the next."""
+"""`--state FILE` keeps the state of exporters between runs."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from tests.support.datagrams import (
     u32,
 )
 
-TOLD = netflow9(
+DEFINITIONS = netflow9(
     template_set9(template(256, (1, 4), (2, 4))),
     options_template_set9(options_template9(257, [(1, 4)], [(34, 4)])),
     data_set(257, u32(0) + u32(100)),
 )
-FLOWS = 200  # more than a pipe's buffer of Python holds back
+FLOWS = 200  # more than Python buffers for a pipe
 DATA = netflow9(data_set(256, u32(1500) + u32(2)))
 
 
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
-    return write(tmp_path / "first.pcap", pcap(TOLD))
+    return write(tmp_path / "first.pcap", pcap(DEFINITIONS))
 
 
 @pytest.fixture
@@ -53,28 +53,26 @@ def state(tmp_path: Path) -> Path:
 
 @contextmanager
 def reading_stdin(state: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A run that reads a capture as it grows, and has given its first flow."""
+    """Start a run that reads a growing capture. Yield it after its first flow."""
     command = [sys.executable, "-m", "flowbuf", "read", "-", "--state", str(state)]
-    pipe = subprocess.PIPE  # without a buffer here, so that `communicate` gives all the rest
+    pipe = subprocess.PIPE  # unbuffered, so that communicate() returns the rest
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as process:
         assert process.stdin
         assert process.stdout
-        process.stdin.write(pcap(TOLD, *[DATA] * FLOWS))
+        process.stdin.write(pcap(DEFINITIONS, *[DATA] * FLOWS))
         process.stdin.flush()
         assert process.stdout.readline().startswith(b"{")
         yield process
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """In a process of its own."""
+    """Run a command in its own process."""
     command = [sys.executable, "-m", "flowbuf", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_templates_and_sampling_rates_are_known_in_the_next_run(
-    first: Path, second: Path, state: Path
-) -> None:
-    assert run("read", second).returncode == 1, "without them it cannot be read"
+def test_the_next_run_has_the_templates_and_sampling_rates(first: Path, second: Path, state: Path) -> None:
+    assert run("read", second).returncode == 1, "the templates are missing"
     assert run("read", first, "--state", state).returncode == 0
     result = run("read", second, "--state", state, "--scale")
     assert (result.returncode, result.stderr) == (0, "")
@@ -83,16 +81,16 @@ def test_templates_and_sampling_rates_are_known_in_the_next_run(
 
 
 @pytest.mark.parametrize("protocol", ["netflow9", "ipfix", "mixed"])
-def test_two_halves_of_a_capture_are_the_whole(tmp_path: Path, state: Path, protocol: str) -> None:
+def test_two_halves_of_a_capture_decode_like_the_whole(tmp_path: Path, state: Path, protocol: str) -> None:
     whole = write(tmp_path / "whole.pcap", generated(protocol, 2000, exporters=4))
-    octets = whole.read_bytes()
+    content = whole.read_bytes()
     ends = [24]
-    while ends[-1] < len(octets):
-        ends.append(ends[-1] + 16 + int.from_bytes(octets[ends[-1] + 8 : ends[-1] + 12], "little"))
+    while ends[-1] < len(content):
+        ends.append(ends[-1] + 16 + int.from_bytes(content[ends[-1] + 8 : ends[-1] + 12], "little"))
     middle = ends[len(ends) // 2]
     halves = [
-        write(tmp_path / "1.pcap", octets[:middle]),
-        write(tmp_path / "2.pcap", octets[:24] + octets[middle:]),
+        write(tmp_path / "1.pcap", content[:middle]),
+        write(tmp_path / "2.pcap", content[:24] + content[middle:]),
     ]
     expected = flowbuf("read", whole)
     assert expected.exit_code == 0
@@ -103,10 +101,10 @@ def test_two_halves_of_a_capture_are_the_whole(tmp_path: Path, state: Path, prot
 
 
 @pytest.mark.parametrize("command", [("read", "-n", 1), ("encode", "-o", "-"), ("read", "--strict")])
-def test_state_is_kept_however_a_run_ends_well(
+def test_state_is_saved_at_every_successful_end(
     tmp_path: Path, state: Path, command: tuple[object, ...]
 ) -> None:
-    capture = write(tmp_path / "a.pcap", pcap(TOLD, DATA, DATA))
+    capture = write(tmp_path / "a.pcap", pcap(DEFINITIONS, DATA, DATA))
     name, *options = command
     assert flowbuf(name, capture, *options, "--state", state).exit_code == 0
     decoder = Decoder()
@@ -114,8 +112,8 @@ def test_state_is_kept_however_a_run_ends_well(
     assert len(decoder.messages(DATA, "192.0.2.1")) == 1
 
 
-def test_state_is_kept_where_a_run_stops_at_a_fault(tmp_path: Path, state: Path) -> None:
-    capture = write(tmp_path / "a.pcap", pcap(TOLD, CUT_SHORT))
+def test_state_is_saved_when_a_run_stops_at_a_fault(tmp_path: Path, state: Path) -> None:
+    capture = write(tmp_path / "a.pcap", pcap(DEFINITIONS, CUT_SHORT))
     assert flowbuf("read", capture, "--strict", "--state", state).exit_code == 1
     assert len(Decoder().messages(DATA, "192.0.2.1")) == 0
     decoder = Decoder()
@@ -124,7 +122,9 @@ def test_state_is_kept_where_a_run_stops_at_a_fault(tmp_path: Path, state: Path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_state_is_kept_when_a_run_is_interrupted(tmp_path: Path, state: Path, number: signal.Signals) -> None:
+def test_state_is_saved_when_a_run_is_interrupted(
+    tmp_path: Path, state: Path, number: signal.Signals
+) -> None:
     with reading_stdin(state) as process:
         process.send_signal(number)
         assert process.wait(30) == 128 + number
@@ -134,7 +134,7 @@ def test_state_is_kept_when_a_run_is_interrupted(tmp_path: Path, state: Path, nu
     assert os.listdir(state.parent) == ["exporters.state"]
 
 
-def test_inspect_knows_it_and_leaves_it_as_it_is(first: Path, second: Path, state: Path) -> None:
+def test_inspect_reads_the_state_without_changing_it(first: Path, second: Path, state: Path) -> None:
     flowbuf("read", first, "--state", state)
     before = state.read_bytes(), state.stat().st_mtime_ns
     assert flowbuf("inspect", second).exit_code == 1
@@ -143,17 +143,17 @@ def test_inspect_knows_it_and_leaves_it_as_it_is(first: Path, second: Path, stat
     (exporter,) = json.loads(result.stdout)["exporters"]
     assert (exporter["flows"], exporter["sampling_rates"]) == (1, [100])
     assert (state.read_bytes(), state.stat().st_mtime_ns) == before
-    for missing, says in (
+    for missing, message in (
         (state.parent / "none", "No such file; write it with --state of flowbuf read"),
         ("-", "- is not a file; name a file"),
     ):
         result = flowbuf("inspect", second, "--state", missing)
         assert result.exit_code == 2
-        assert says in result.stderr
+        assert message in result.stderr
     assert os.listdir(state.parent) == ["exporters.state"]
 
 
-# What is wrong with it --------------------------------------------------------------------------------------
+# Invalid state ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("content", [b"", b'{"format": "flowbuf-state", "version": 1, "expor'])
@@ -171,7 +171,7 @@ def test_a_damaged_state_is_reported_and_replaced(
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"hello", "is not a state file of flowbuf; move it, or name another"),
         (
@@ -181,26 +181,26 @@ def test_a_damaged_state_is_reported_and_replaced(
     ],
 )
 @pytest.mark.parametrize("command", ["read", "encode", "inspect"])
-def test_another_file_is_a_usage_error_and_stays(
-    first: Path, state: Path, tmp_path: Path, content: bytes, says: str, command: str
+def test_a_foreign_file_is_a_usage_error_and_stays(
+    first: Path, state: Path, tmp_path: Path, content: bytes, message: str, command: str
 ) -> None:
     write(state, content)
     options = [] if command == "inspect" else ["-o", tmp_path / "out"]
     result = flowbuf(command, first, "--state", state, *options)
     assert result.exit_code == 2
-    assert f"{state}: {says}" in result.stderr
+    assert f"{state}: {message}" in result.stderr
     assert state.read_bytes() == content
     assert not (tmp_path / "out").exists()
 
 
-def test_a_capture_is_no_state(first: Path) -> None:
+def test_a_capture_is_not_a_state_file(first: Path) -> None:
     before = first.read_bytes()
     assert flowbuf("read", first, "--state", first).exit_code == 2
     assert first.read_bytes() == before
 
 
-def test_places_where_no_state_can_be(first: Path, state: Path, tmp_path: Path) -> None:
-    for place, says in [
+def test_an_invalid_place_for_the_state_is_a_usage_error(first: Path, state: Path, tmp_path: Path) -> None:
+    for place, message in [
         ("-", "--state: - is not a file; name a file"),
         (tmp_path, "is not a regular file"),
         (tmp_path / "none" / "a.state", "does not exist; create it"),
@@ -208,12 +208,12 @@ def test_places_where_no_state_can_be(first: Path, state: Path, tmp_path: Path) 
     ]:
         result = flowbuf("encode", first, "-o", state, "--state", place)
         assert result.exit_code == 2, place
-        assert says in result.stderr
+        assert message in result.stderr
         assert not state.exists()
 
 
-def test_flows_are_worth_keeping_where_the_state_cannot_be_written(state: Path) -> None:
-    """Something else has taken its place while the run went on."""
+def test_flows_are_kept_if_the_state_cannot_be_written(state: Path) -> None:
+    """A folder takes the place of the state file during the run."""
     with reading_stdin(state) as process:
         state.mkdir()
         rest, errors = process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""The table of `flowbuf read`: what it shows, and what it does where there is little room."""
+"""The table of `flowbuf read`: its content, and its layout in narrow terminals."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ Show = Callable[..., list[str]]
 
 @pytest.fixture
 def show(monkeypatch: pytest.MonkeyPatch) -> Show:
-    """Takes blocks of flows and gives the lines of the table, without style.
+    """Return a function that prints blocks of flows and returns the lines of the table, without styles.
 
-    `width` is that of a terminal.
+    `width` is the width of the terminal.
     """
 
     def show(*blocks: list[dict[str, Any]], width: int | None = None, schema: Schema = FLOW) -> list[str]:
@@ -66,7 +66,7 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Show:
     return show
 
 
-def test_only_what_occurs_is_shown_and_numbers_are_to_the_right(show: Show) -> None:
+def test_only_columns_with_values_are_shown_and_numbers_align_right(show: Show) -> None:
     assert show([flow(), flow(bytes=12345678, proto=17, tcp_flags=0)]) == [
         "2023-11-14 · exporter 192.0.2.1 · IPFIX",
         "                                                          tcp_",
@@ -76,7 +76,7 @@ def test_only_what_occurs_is_shown_and_numbers_are_to_the_right(show: Show) -> N
     ]
 
 
-def test_what_is_the_same_in_all_flows_is_said_once(show: Show) -> None:
+def test_values_common_to_all_flows_are_shown_once(show: Show) -> None:
     assert show([flow(sampling_rate=1000), flow(sampling_rate=1000)])[0] == (
         "2023-11-14 · exporter 192.0.2.1 · sampling 1:1000 · IPFIX"
     )
@@ -86,7 +86,7 @@ def test_what_is_the_same_in_all_flows_is_said_once(show: Show) -> None:
         assert any(word.strip() in line for line in lines[1:]), word
 
 
-def test_headings_come_again_only_when_something_changes(show: Show) -> None:
+def test_headings_are_repeated_only_after_changes(show: Show) -> None:
     usual, wider = [flow(), flow()], [flow(bytes=10**12)]
     assert heading_count(show(usual, usual, usual)) == 1
     assert heading_count(show(usual, wider, usual, wider)) == 2
@@ -97,7 +97,7 @@ def heading_count(lines: list[str]) -> int:
     return sum(line.startswith("time") for line in lines)
 
 
-def test_columns_stay_under_their_headings(show: Show) -> None:
+def test_columns_align_with_their_headings(show: Show) -> None:
     flows = [
         flow(src_port=port, bytes=7**i, in_if=i, out_if=i * 99)
         for i, port in enumerate((1, 22, 333, 4444, 55555))
@@ -129,22 +129,22 @@ def test_no_line_is_wider_than_the_terminal(show: Show, width: int, family: str)
     assert hidden or width >= 140 or family == "ipv4"
 
 
-def test_what_people_look_for_first_goes_last(show: Show) -> None:
+def test_the_most_important_columns_are_removed_last(show: Show) -> None:
     schema = FLOW.enable("time_flow_start", "time_flow_end", "src_mac", "dst_mac")
     one = flow(time_flow_start=1, time_flow_end=2, src_mac=1, dst_mac=2, in_if=7)
     *_, last = show([one], width=100, schema=schema)
     assert last == "1 flow; no room for time_flow_start, time_flow_end, src_mac, dst_mac"
 
 
-def test_the_names_of_other_collectors_matter_as_much(show: Show) -> None:
-    """Names that presets give their columns."""
+def test_columns_of_presets_have_the_same_importance(show: Show) -> None:
+    """Presets name these columns differently."""
     heading = {name: Heading(name, str) for name in ("Bytes", "SrcAddr", "SrcNetMask", "EType", "InIf")}
     assert sorted(heading, key=lambda name: importance(heading[name])) == [
         *("SrcAddr", "Bytes", "InIf", "SrcNetMask", "EType")
     ]
 
 
-def test_long_addresses_are_stacked_where_they_do_not_fit_side_by_side(show: Show) -> None:
+def test_long_addresses_are_stacked_in_narrow_terminals(show: Show) -> None:
     lines = show([flow(**FLOW6)], width=80)
     at = next(i for i, line in enumerate(lines) if line.startswith("[2001:db8:1111:"))
     assert lines[at + 1].startswith("→ [2001:db8:aaaa:")
@@ -155,7 +155,7 @@ def test_long_addresses_are_stacked_where_they_do_not_fit_side_by_side(show: Sho
     )
 
 
-def test_numbers_that_stand_for_words(show: Show) -> None:
+def test_statuses_protocols_and_flags_are_shown_as_words(show: Show) -> None:
     statuses = {48: 0, 49: 64, 50: 66, 51: 128, 52: 131, 53: 192}
     text = "\n".join(show([flow(forwarding_status=value, proto=proto) for proto, value in statuses.items()]))
     for word in ("forwarded", "forwarded 66", "dropped", "dropped 131", "consumed", "ESP", "AH", "48"):
@@ -163,12 +163,12 @@ def test_numbers_that_stand_for_words(show: Show) -> None:
     assert "SA" in text
 
 
-def test_an_ethertype_is_shown_where_no_address_tells(show: Show) -> None:
+def test_an_ethertype_is_shown_only_without_addresses(show: Show) -> None:
     assert "0x0806" in "\n".join(show([flow(), {"etype": 0x0806, "bytes": 60}]))
     assert "0x0800" not in "\n".join(show([flow()]))
 
 
-def test_texts_from_the_wire_cannot_command_the_terminal(show: Show) -> None:
+def test_control_characters_of_texts_are_replaced(show: Show) -> None:
     (line,) = show([{"interface_name": "eth0\x1b[2J\x9b\nx"}], schema=FLOW.only("interface_name"))[2:]
     assert line == "eth0\ufffd[2J\ufffd\ufffdx"
 
@@ -181,7 +181,7 @@ def test_wide_characters_take_two_cells(show: Show) -> None:
     assert cell_len(one) == cell_len(other)
 
 
-def test_the_names_of_columns_alone_promise_nothing(show: Show) -> None:
+def test_known_names_may_have_other_types(show: Show) -> None:
     schema = FLOW.only()
     schema = schema.retire(*(column.name for column in schema))
     for number, name in enumerate(

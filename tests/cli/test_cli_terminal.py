@@ -1,4 +1,4 @@
-"""Control characters from the input do not reach a terminal, and JSON has escapes for them everywhere."""
+"""Control characters of the input never reach a terminal. JSON output always escapes them."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ doc = "a\\u001b]0;owned\\u0007\\u009b31m\\u007f\\u202egnp\\u2066\\u061c\\u200e\\
 def on_a_terminal(
     folder: Path, *arguments: str, term: str = "dumb", without: tuple[str, ...] = ("stdin",)
 ) -> tuple[int, str]:
-    """The exit status of a command, and everything that it writes to a terminal.
+    """Run a command on a terminal. Return its exit status and its complete output.
 
-    Standard streams in `without` are /dev/null; the others are the terminal.
+    Standard streams in `without` are /dev/null. The others are the terminal.
     """
     main, side = pty.openpty()
     environment = {**os.environ, "TERM": term, "COLUMNS": "200", "PYTHONUTF8": "1"}
@@ -130,7 +130,7 @@ JSON = [
 
 
 @pytest.mark.parametrize("arguments", SHOWN, ids=str)
-def test_a_terminal_gets_replacements(folder: Path, arguments: tuple[str, ...]) -> None:
+def test_control_characters_are_replaced_on_a_terminal(folder: Path, arguments: tuple[str, ...]) -> None:
     _, text = on_a_terminal(folder, *arguments)
     assert controls(text) == set()
     assert "owned" in text
@@ -138,7 +138,7 @@ def test_a_terminal_gets_replacements(folder: Path, arguments: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("arguments", JSON, ids=str)
-def test_json_has_escapes(folder: Path, arguments: tuple[str, ...]) -> None:
+def test_control_characters_are_escaped_in_json(folder: Path, arguments: tuple[str, ...]) -> None:
     _, text = on_a_terminal(folder, *arguments)
     assert controls(text) == set()
     assert "\\u001b]0;owned\\u0007\\u009b31m\\u007f\\u202egnp\\u2066\\u061c\\u200e\\u2028z" in text
@@ -146,7 +146,7 @@ def test_json_has_escapes(folder: Path, arguments: tuple[str, ...]) -> None:
 
 
 def walk(value: object) -> list[str]:
-    """All texts in a JSON value."""
+    """Return all texts in a JSON value."""
     if isinstance(value, dict):
         return [text for pair in value.items() for each in pair for text in walk(each)]
     if isinstance(value, list):
@@ -157,14 +157,14 @@ def walk(value: object) -> list[str]:
 @pytest.mark.parametrize(
     "arguments", [SHOWN[0], ("schema", "show", "--all", "evil.toml"), ("inspect", f"{EVIL}.pcap")]
 )
-def test_styles_stay(folder: Path, arguments: tuple[str, ...]) -> None:
+def test_styles_are_kept(folder: Path, arguments: tuple[str, ...]) -> None:
     _, text = on_a_terminal(folder, *arguments, term="xterm-256color")
     styles = re.compile("\x1b\\[[0-9;]*[mK]|\x1b\\[\\?25[lh]|\x1b\\[[0-9]*[AK]|\r")
     assert styles.search(text)
     assert controls(styles.sub("", text)) == set()
 
 
-def test_a_progress_bar_is_beside_clean_messages(folder: Path) -> None:
+def test_messages_next_to_a_progress_bar_are_clean(folder: Path) -> None:
     status, text = on_a_terminal(folder, "encode", f"{EVIL}.cut.pcap", "-o", "x.pb", term="xterm-256color")
     assert status == 1
     assert f"flowbuf: {escape_line(EVIL)}.cut.pcap" in text
@@ -214,7 +214,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("arguments", ERRORS, ids=repr)
-def test_a_name_of_a_file_forges_no_line(
+def test_file_names_cannot_forge_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     good = pcap(ipfix(template_set(template(256, (1, 4))), data_set(256, u32(7))))
@@ -241,7 +241,7 @@ BINARY = [
 
 
 @pytest.mark.parametrize("arguments", BINARY, ids=str)
-def test_binary_formats_are_refused(folder: Path, arguments: tuple[str, ...]) -> None:
+def test_binary_formats_are_not_written_to_a_terminal(folder: Path, arguments: tuple[str, ...]) -> None:
     status, text = on_a_terminal(folder, *arguments)
     assert (status, text.count("\n")) == (2, 1)
     assert text.startswith("Error: ")
@@ -292,7 +292,7 @@ def test_devices_need_no_force(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_device_that_is_a_terminal_is_one(form: str) -> None:
+def test_terminal_devices_are_treated_as_terminals(form: str) -> None:
     main, side = pty.openpty()
     with OutputFile(os.ttyname(side)) as file:
         assert file.is_terminal
@@ -311,7 +311,7 @@ def test_a_device_that_is_a_terminal_is_one(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_pipes_and_files_have_the_value(folder: Path, form: str) -> None:
+def test_pipes_and_files_get_the_original_value(folder: Path, form: str) -> None:
     arguments = (*READ[:2], folder / "evil.toml", "-f", form, folder / "a.pcap")
     result = flowbuf(*arguments)
     if form == "jsonl":
@@ -322,7 +322,7 @@ def test_pipes_and_files_have_the_value(folder: Path, form: str) -> None:
     assert (folder / "x").read_bytes() == result.stdout_bytes
 
 
-def test_json_strings() -> None:
+def test_json_strings_escape_control_characters() -> None:
     for code in (*range(0x3000), 0xFEFF, 0x1F600):
         text = to_json_string(chr(code))
         assert json.loads(text) == chr(code)

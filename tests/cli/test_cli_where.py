@@ -1,4 +1,4 @@
-"""`flowbuf read --where`: SQL chooses flows, which are shown as they are without it."""
+"""`flowbuf read --where` selects flows with SQL. The output is otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ def test_a_condition_that_holds_changes_nothing(capture: Path, form: str, column
 
 
 @pytest.mark.parametrize("schema", ["goflow2", "akvorado", "sflow_counters"])
-def test_nor_does_it_with_other_schemas(schema: str) -> None:
+def test_a_condition_that_holds_changes_nothing_for_other_schemas(schema: str) -> None:
     for capture in CAPTURES:
         without = flowbuf("read", capture, "--schema", schema)
         assert flowbuf("read", capture, "--schema", schema, "--where", "true").stdout == without.stdout
 
 
-def test_flows_are_chosen() -> None:
+def test_a_condition_selects_flows() -> None:
     flows = json_lines(flowbuf("read", SFLOW))
-    chosen = json_lines(flowbuf("read", SFLOW, "--where", "bytes > 1000 and proto = 6"))
-    assert chosen == [flow for flow in flows if flow["bytes"] > 1000 and flow["proto"] == 6]
-    assert 0 < len(chosen) < len(flows)
+    selected = json_lines(flowbuf("read", SFLOW, "--where", "bytes > 1000 and proto = 6"))
+    assert selected == [flow for flow in flows if flow["bytes"] > 1000 and flow["proto"] == 6]
+    assert 0 < len(selected) < len(flows)
     inside = json_lines(flowbuf("read", SFLOW, "--where", "in_net(src_addr, '10.0.0.0/8')"))
     assert inside == [flow for flow in flows if flow["src_addr"].startswith("10.")]
 
 
-def test_times_and_enums_are_what_they_look_like() -> None:
+def test_times_and_enums_compare_with_their_text() -> None:
     flows = json_lines(flowbuf("read", SFLOW))
     first = flows[0]["time_received"]
     same = json_lines(
@@ -68,7 +68,7 @@ def test_times_and_enums_are_what_they_look_like() -> None:
     assert same == [flow for flow in flows if flow["time_received"] == first]
 
 
-def test_columns_that_are_not_shown_may_be_named() -> None:
+def test_conditions_can_use_hidden_columns() -> None:
     everything = json_lines(flowbuf("read", SFLOW, "--enable", "src_mac"))
     mac = everything[0]["src_mac"]
     result = flowbuf(
@@ -79,7 +79,7 @@ def test_columns_that_are_not_shown_may_be_named() -> None:
     assert len(rows) == 1 + sum(flow["src_mac"] == mac for flow in everything)
 
 
-def test_columns_of_files_are_those_to_show(tmp_path: Path) -> None:
+def test_column_files_have_only_the_shown_columns(tmp_path: Path) -> None:
     where = "src_mac is not null and src_port = 443"
     result = flowbuf(
         "read", SFLOW, "--columns", "bytes,src_addr", "-o", tmp_path / "x.parquet", "--where", where
@@ -90,26 +90,26 @@ def test_columns_of_files_are_those_to_show(tmp_path: Path) -> None:
     assert table.num_rows == sum(flow.get("src_port") == 443 for flow in json_lines(flowbuf("read", SFLOW)))
 
 
-def test_a_limit_counts_what_is_chosen(tmp_path: Path) -> None:
+def test_a_limit_counts_selected_flows(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", generated(flows=5000))
-    chosen = flowbuf("read", path, "--where", "proto = 17").stdout.splitlines()
-    assert flowbuf("read", path, "--where", "proto = 17", "-n", 10).stdout.splitlines() == chosen[:10]
+    selected = flowbuf("read", path, "--where", "proto = 17").stdout.splitlines()
+    assert flowbuf("read", path, "--where", "proto = 17", "-n", 10).stdout.splitlines() == selected[:10]
 
 
-def test_what_no_flow_fulfils_is_said(tmp_path: Path) -> None:
+def test_a_condition_without_matches_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
     result = flowbuf("read", path, "--where", "bytes = 1")
     assert (result.exit_code, result.output) == (0, "flowbuf: none of 2 flows matches --where\n")
 
 
-def test_what_is_wrong_with_the_input_is_still_said(tmp_path: Path) -> None:
+def test_faults_of_the_input_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))
     without, within = flowbuf("read", path), flowbuf("read", path, "--where", "bytes > 0")
     assert (within.exit_code, within.stderr, within.stdout) == (1, without.stderr, without.stdout)
 
 
 @pytest.mark.parametrize(
-    ("where", "says"),
+    ("where", "message"),
     [
         ("src_adr = '192.0.2.1'", "did you mean src_addr"),
         ("bytes >", "syntax error"),
@@ -121,11 +121,11 @@ def test_what_is_wrong_with_the_input_is_still_said(tmp_path: Path) -> None:
         ("src_addr::INTEGER > 3", "Could not convert"),
     ],
 )
-def test_sql_that_is_wrong_is_a_usage_error(tmp_path: Path, where: str, says: str) -> None:
+def test_invalid_sql_is_a_usage_error(tmp_path: Path, where: str, message: str) -> None:
     result = flowbuf("read", SFLOW, "-o", tmp_path / "x.csv", "--where", where)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("Error: --where: ")
-    assert says in result.stderr
+    assert message in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -133,8 +133,8 @@ def test_sql_that_is_wrong_is_a_usage_error(tmp_path: Path, where: str, says: st
 @pytest.mark.parametrize(
     "content", [pcap(GOOD), Decoder().encode(GOOD, EXPORTER)], ids=["capture", "messages"]
 )
-def test_flows_are_shown_as_they_come(content: bytes, where: tuple[str, ...]) -> None:
-    """Not only when as many have come as fill a batch, or as many octets as fill a buffer."""
+def test_flows_are_shown_as_they_arrive(content: bytes, where: tuple[str, ...]) -> None:
+    """Output does not wait until a batch or a buffer is full."""
     command = [sys.executable, "-m", "flowbuf", "read", "-", *where]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:

@@ -1,4 +1,4 @@
-"""ClickHouse reads topics of a real broker, by its Kafka engine (chdb), with the schema in the table."""
+"""The Kafka engine of ClickHouse (chdb) reads topics of a real broker, with the schema in the table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 FLOW = Schema.load("flow")
 CAPTURE = Path(__file__).parents[1] / "data/generated-netflow9.pcap"
-PATIENCE = 30.0  # seconds; a new group of a fresh broker waits some
+PATIENCE = 30.0  # seconds; a new consumer group on a new broker starts with a delay
 POISON = b"\xff" * 20
 SOON = {"kafka_flush_interval_ms": "200"}
 
@@ -42,32 +42,32 @@ Send = Callable[..., None]
 
 @pytest.fixture
 def send(broker: Broker) -> Iterator[Send]:
-    """Creates a topic if it does not exist, and sends records to it, or none.
+    """Return a function that creates a topic if it does not exist and sends Kafka records to it.
 
-    Topics are deleted at the end.
+    The topics are deleted at the end of the test.
     """
-    made: set[str] = set()
+    created: set[str] = set()
 
     def send(topic: str, *records: bytes) -> None:
-        if topic not in made:
-            made.add(broker.make_topic(topic))
+        if topic not in created:
+            created.add(broker.make_topic(topic))
         broker.produce(topic, records)
 
     yield send
-    for deleted in broker.admin.delete_topics(sorted(made)).values():
+    for deleted in broker.admin.delete_topics(sorted(created)).values():
         deleted.result()
 
 
 @pytest.fixture
 def options(broker: Broker, engine: Local) -> Iterator[TableOptions]:
-    """Names of their own for each test; what was made is dropped."""
+    """Create a database for one test and drop it at the end."""
     name = f"click_{uuid.uuid4().hex[:8]}"
     engine.execute(f"CREATE DATABASE {name}")
     yield TableOptions(name, kafka=KafkaOptions(broker.servers, f"{name}-{{hash}}", name, settings=SOON))
     tables = engine.query(
         f"SELECT name FROM system.tables WHERE database = '{name}' ORDER BY name LIKE '%queue' DESC"
     )
-    for row in tables.to_pylist():  # the queue first: it alone must not run on
+    for row in tables.to_pylist():  # the queue first, so that it stops reading
         if row["name"].endswith("queue"):
             engine.execute(f"DROP TABLE {name}.{row['name']}")
     engine.execute(f"DROP DATABASE {name}")
@@ -83,8 +83,8 @@ def topic_of(options: TableOptions, schema: Schema) -> str:
     return options.kafka.topic_of(schema)
 
 
-def single(messages: bytes) -> list[bytes]:
-    """Each message without its length."""
+def split_messages(messages: bytes) -> list[bytes]:
+    """Return the messages without their lengths."""
     found, position = [], 0
     while position < len(messages):
         length, begin = read_varint(messages, position)
@@ -94,7 +94,7 @@ def single(messages: bytes) -> list[bytes]:
 
 
 def wait_for(database: Local, table: str, count: int) -> None:
-    """Until a table has so many rows, and then a little: there may be no more."""
+    """Wait until a table has `count` rows, and check one second later that it has no more."""
     deadline = time.monotonic() + PATIENCE
     while (found := count_of(database, table)) < count:
         assert time.monotonic() < deadline, f"{found} of {count} rows in {table}"
@@ -117,61 +117,65 @@ EVERY_FLOW = FLOW.only(*(column.name for column in FLOW))
 def test_every_message_arrives(
     engine: Local, options: TableOptions, send: Send, schema: Schema, framing: str
 ) -> None:
-    """Alone in a record, an empty message is no message: only the others are sent so."""
+    """Empty messages are sent only with a length: an empty Kafka record gives no row."""
     messages = messages_of(schema)
     if framing == "delimited":
         records, expected = [messages, messages], rows_expected(messages, schema) * 2
     else:
         prefix = bytes(4) + b"\x07\x00" if framing == "registry" else b""
-        alone = [message for message in single(messages) if message]
+        alone = [message for message in split_messages(messages) if message]
         records, expected = [prefix + message for message in alone], []
         for message in alone:
             expected += rows_expected(varint(len(message)) + message, schema)
-    given = framed(options, framing)
-    send(topic_of(given, schema), *records)
-    engine.create(schema, given)
-    wait_for(engine, given.name(schema), len(expected))
-    assert rows_in(engine, schema, given.name(schema)) == ordered(expected)
-    assert count_of(engine, given.name(schema, "errors")) == 0
+    table_options = framed(options, framing)
+    send(topic_of(table_options, schema), *records)
+    engine.create(schema, table_options)
+    wait_for(engine, table_options.name(schema), len(expected))
+    assert rows_in(engine, schema, table_options.name(schema)) == ordered(expected)
+    assert count_of(engine, table_options.name(schema, "errors")) == 0
 
 
 @pytest.mark.parametrize("name", ["flow", "goflow2", "akvorado"])
 @pytest.mark.parametrize("pack", ["flow", 10_000])
-def test_what_flowbuf_sends_is_there(
+def test_messages_of_the_sink_arrive(
     engine: Local, options: TableOptions, broker: Broker, name: str, pack: str | int, tmp_path: Path
 ) -> None:
-    """Each as its sink and its schema have it."""
+    """The framing is that of the sink."""
     schema = Schema.load(name)
     encode_capture(CAPTURE, tmp_path / "flows.pb", schema)
     messages = (tmp_path / "flows.pb").read_bytes()
     with KafkaSink(broker.servers, broker.make_topic(topic_of(options, schema)), schema, pack=pack) as sink:
         sink.write(messages)
-    given = framed(options, sink.framing)
-    engine.create(schema, given)
+    table_options = framed(options, sink.framing)
+    engine.create(schema, table_options)
     expected = rows_expected(messages, schema)
-    wait_for(engine, given.name(schema), len(expected))
-    assert rows_in(engine, schema, given.name(schema)) == expected
+    wait_for(engine, table_options.name(schema), len(expected))
+    assert rows_in(engine, schema, table_options.name(schema)) == expected
 
 
 def test_the_schema_may_be_a_file(engine: Local, options: TableOptions, send: Send, tmp_path: Path) -> None:
-    """What belongs into it stands in the comment. (Servers have a folder for such files; here it is a path.)"""
+    """The SQL comment contains the text of the file.
+
+    Servers look for the file in their folder of schemas. The engine in the process takes a path.
+    """
     assert options.kafka
-    given = replace(options, kafka=replace(options.kafka, schema_file=str(tmp_path / "flow.proto")))
-    statements = to_ddl(FLOW, given)
+    table_options = replace(options, kafka=replace(options.kafka, schema_file=str(tmp_path / "flow.proto")))
+    statements = to_ddl(FLOW, table_options)
     (comment,) = (each.comment for each in statements if "= Kafka" in each.sql)
     (tmp_path / "flow.proto").write_text(comment[comment.index("syntax") :])
     messages = messages_of(FLOW)
-    send(topic_of(given, FLOW), messages)
+    send(topic_of(table_options, FLOW), messages)
     engine.run(statements)
-    wait_for(engine, given.name(FLOW), len(rows_expected(messages, FLOW)))
-    assert rows_in(engine, FLOW, given.name(FLOW)) == rows_expected(messages, FLOW)
+    wait_for(engine, table_options.name(FLOW), len(rows_expected(messages, FLOW)))
+    assert rows_in(engine, FLOW, table_options.name(FLOW)) == rows_expected(messages, FLOW)
 
 
-def test_what_cannot_be_read_stands_apart_and_the_rest_goes_on(
+def test_unreadable_kafka_records_go_to_the_table_of_errors(
     engine: Local, options: TableOptions, send: Send
 ) -> None:
-    """A record is taken whole, or not at all: the first two messages of a third that is damaged stand apart
-    with it.
+    """A Kafka record is read completely or not at all.
+
+    If the last message of a Kafka record is damaged, the messages before it are not inserted either.
     """
     good = messages_of(FLOW)
     damaged = good + b"\x05\x08"
@@ -181,9 +185,12 @@ def test_what_cannot_be_read_stands_apart_and_the_rest_goes_on(
     count = 3 * len(rows_expected(good, FLOW))
     wait_for(engine, options.name(FLOW), count)
     assert rows_in(engine, FLOW, options.name(FLOW)) == ordered(rows_expected(good, FLOW) * 3)
-    asked = f"SELECT topic, `partition`, offset, hex(raw_message) AS raw, error FROM {options.name(FLOW, 'errors')}"
+    query = (
+        "SELECT topic, `partition`, offset, hex(raw_message) AS raw, error "
+        f"FROM {options.name(FLOW, 'errors')}"
+    )
     wait_for(engine, options.name(FLOW, "errors"), 2)
-    found = engine.query(f"{asked} ORDER BY offset").to_pylist()
+    found = engine.query(f"{query} ORDER BY offset").to_pylist()
     assert [(row["topic"], row["partition"], row["offset"]) for row in found] == [
         (topic, 0, 1),
         (topic, 0, 3),
@@ -192,8 +199,8 @@ def test_what_cannot_be_read_stands_apart_and_the_rest_goes_on(
     assert all(row["error"] for row in found)
 
 
-def test_the_same_record_twice_is_two(engine: Local, options: TableOptions, send: Send) -> None:
-    """The table drops an INSERT that comes again; of Kafka that is no repetition."""
+def test_equal_kafka_records_are_all_inserted(engine: Local, options: TableOptions, send: Send) -> None:
+    """The table ignores repeated inserts, but equal Kafka records are not repeated inserts."""
     record = messages_of(FLOW)
     engine.create(FLOW, options)
     for times in (1, 2, 3):
@@ -202,10 +209,11 @@ def test_the_same_record_twice_is_two(engine: Local, options: TableOptions, send
 
 
 @pytest.mark.parametrize("way", ["added", "beside"])
-def test_nothing_is_lost_by_a_migration(engine: Local, options: TableOptions, send: Send, way: str) -> None:
-    """Flows that were read before it are kept. Flows that were sent before it are read after it. The new
-    topic exists before the new queue, as docs/clickhouse.md demands: librdkafka looks for other topics only
-    every five minutes.
+def test_migrations_lose_no_flows(engine: Local, options: TableOptions, send: Send, way: str) -> None:
+    """Flows that were read before a migration are kept. Flows that were sent before it are read after it.
+
+    The new topic exists before the new queue, as docs/clickhouse.md requires. librdkafka looks for new topics
+    only every five minutes.
     """
     old = FLOW
     new = FLOW.enable("group:l2", "mpls_labels") if way == "added" else FLOW.alter("proto", repeated=True)
@@ -234,10 +242,10 @@ def test_nothing_is_lost_by_a_migration(engine: Local, options: TableOptions, se
     assert count_of(engine, options.name(old, "errors")) == 0
 
 
-def test_poison_that_comes_while_views_are_made_is_not_lost(
+def test_unreadable_kafka_records_before_the_views_exist_are_kept(
     engine: Local, options: TableOptions, send: Send
 ) -> None:
-    """One view alone reads the topic, and is made last: nothing is read before all of them are there."""
+    """Only one view reads the topic. It is created last, when all other views exist."""
     send(topic_of(options, FLOW), POISON, messages_of(FLOW))
     engine.create(FLOW, options)
     wait_for(engine, options.name(FLOW, "errors"), 1)

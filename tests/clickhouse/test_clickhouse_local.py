@@ -1,4 +1,7 @@
-"""The tables of `flowbuf schema clickhouse` in ClickHouse's own engine (chdb): what goes in is what is there."""
+"""Tables of `flowbuf schema clickhouse` keep all inserted values.
+
+The tables are in ClickHouse's engine (chdb), which runs in the process.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ def database(engine: Local) -> Iterator[Local]:
 
 
 def through_views(database: Local, messages: bytes, schema: Schema, folder: Path) -> None:
-    """As messages come from Kafka, but for Kafka."""
+    """Insert messages through the views that read the queue, with a file instead of the queue."""
     database.run(each for each in to_ddl(schema, VIEWS_ALONE) if f"`{schema.rows}_queue" not in each.sql)
     path = folder / "messages.pb"
     path.write_bytes(messages)
@@ -113,8 +116,8 @@ def test_every_column_holds_every_value(database: Local, name: str, way: str, tm
 @pytest.mark.parametrize(
     "capture", ["generated-ipfix", "generated-netflow5", "generated-netflow9", "generated-sflow"]
 )
-def test_what_is_decoded_is_what_is_there(database: Local, name: str, capture: str, tmp_path: Path) -> None:
-    """By the way of messages too."""
+def test_decoded_flows_are_stored(database: Local, name: str, capture: str, tmp_path: Path) -> None:
+    """Columns and messages give the same rows."""
     schema, path = SCHEMAS[name], DATA / f"{capture}.pcap"
     database.create(schema)
     database.insert(read_capture(path, schema))
@@ -127,7 +130,7 @@ def test_what_is_decoded_is_what_is_there(database: Local, name: str, capture: s
     assert rows_in(database, schema) == rows
 
 
-def test_a_member_that_is_not_known_is_its_number(database: Local) -> None:
+def test_unknown_enum_numbers_are_stored_as_digits(database: Local) -> None:
     database.create(FLOW)
     database.insert(bytes(row_of(FLOW, bytes=1, flow_type=99)), FLOW)
     assert rows_in(database, FLOW, columns=["bytes", "flow_type", "flow_direction"]) == [
@@ -135,14 +138,14 @@ def test_a_member_that_is_not_known_is_its_number(database: Local) -> None:
     ]
 
 
-def test_mac_addresses_are_text_beside(database: Local) -> None:
+def test_mac_addresses_have_a_text_column(database: Local) -> None:
     schema = FLOW.enable("src_mac")
     database.create(schema)
     database.insert(bytes(row_of(schema, src_mac=0xAABBCCDDEEFF)), schema)
     assert rows_in(database, schema, columns=["src_mac_text"]) == [(b"AA:BB:CC:DD:EE:FF",)]
 
 
-def test_types_and_codecs_of_the_schema_are_obeyed(database: Local) -> None:
+def test_types_and_codecs_of_the_schema_are_used(database: Local) -> None:
     schema = FLOW.alter("bytes", clickhouse={"codec": "Delta(8), LZ4"})
     schema = schema.alter("proto", clickhouse={"type": "UInt32"})
     schema = schema.alter("time_received", clickhouse={"type": "DateTime('Europe/Vienna')"})
@@ -154,8 +157,11 @@ def test_types_and_codecs_of_the_schema_are_obeyed(database: Local) -> None:
     names = ["proto", "flow_type", "toUnixTimestamp(time_received)"]
     rows = database.query(f"SELECT {', '.join(names)} FROM flows").to_pylist()
     assert rows == [dict(zip(names, (6, "NETFLOW_V9", TIME), strict=True))] * 2
-    asked = "SELECT type, compression_codec FROM system.columns WHERE table = 'flows' AND name IN ('bytes', 'flow_type')"
-    described = [tuple(row.values()) for row in database.query(f"{asked} ORDER BY name").to_pylist()]
+    query = (
+        "SELECT type, compression_codec FROM system.columns "
+        "WHERE table = 'flows' AND name IN ('bytes', 'flow_type')"
+    )
+    described = [tuple(row.values()) for row in database.query(f"{query} ORDER BY name").to_pylist()]
     assert described == [("UInt64", "CODEC(Delta(8), LZ4)"), ("String", "CODEC(NONE)")]
 
 
@@ -171,7 +177,7 @@ def row_of(schema: Schema, **values: Any) -> Row:
 
 
 @pytest.mark.parametrize("name", ["flow", "goflow2", "akvorado"])
-def test_totals_are_those_of_flows(database: Local, name: str) -> None:
+def test_totals_equal_the_sums_of_flows(database: Local, name: str) -> None:
     schema = SCHEMAS[name]
     options = TableOptions(aggregates=dict.fromkeys(INTERVALS, ""))
     database.create(schema, options)
@@ -195,7 +201,7 @@ def test_totals_are_those_of_flows(database: Local, name: str) -> None:
         assert 0 < fewer <= expected["flows"]
 
 
-def test_totals_are_told_apart_by_what_is_asked_for(database: Local) -> None:
+def test_totals_are_grouped_by_the_chosen_columns(database: Local) -> None:
     options = TableOptions(aggregates={"5m": ""}, aggregate_by=("proto", "exporter_address"))
     database.create(FLOW, options)
     flows = read_capture(CAPTURE, FLOW)
@@ -203,44 +209,44 @@ def test_totals_are_told_apart_by_what_is_asked_for(database: Local) -> None:
     table = flows.to_arrow()
     pairs = zip(table["time_received"].cast("int64").to_pylist(), table["proto"].to_pylist(), strict=True)
     expected = Counter((time // 300_000 * 300, proto) for time, proto in pairs)
-    asked = "SELECT time_received, proto, sum(flows) AS flows FROM flows_5m GROUP BY time_received, proto"
+    query = "SELECT time_received, proto, sum(flows) AS flows FROM flows_5m GROUP BY time_received, proto"
     assert {
-        (row["time_received"], row["proto"]): row["flows"] for row in database.query(asked).to_pylist()
+        (row["time_received"], row["proto"]): row["flows"] for row in database.query(query).to_pylist()
     } == expected
 
 
-def test_making_tables_twice_changes_nothing_and_dropping_leaves_nothing(database: Local) -> None:
+def test_creating_twice_changes_nothing_and_dropping_leaves_nothing(database: Local) -> None:
     options = TableOptions(
         "net", "it's `odd`", "hour", "15d", {"1m": "30d", "1h": ""}, kafka=KafkaOptions("127.0.0.1:1")
     )
     database.create(FLOW, options)
     database.insert(read_capture(CAPTURE, FLOW), options=options)
-    asked = "SELECT name, create_table_query FROM system.tables WHERE database = 'net' ORDER BY name"
-    made = database.query(asked)
+    query = "SELECT name, create_table_query FROM system.tables WHERE database = 'net' ORDER BY name"
+    created = database.query(query)
     database.create(FLOW, options)
-    assert database.query(asked) == made
-    assert made.num_rows == 11
+    assert database.query(query) == created
+    assert created.num_rows == 11
     database.run(drop_ddl(FLOW, options))
-    assert database.query(asked).num_rows == 0
+    assert database.query(query).num_rows == 0
     database.execute("DROP DATABASE net")
 
 
 @pytest.mark.parametrize("kind", ["columns", "messages"])
-def test_what_is_inserted_again_with_its_token_is_there_once(database: Local, kind: str) -> None:
+def test_inserts_with_the_same_token_are_stored_once(database: Local, kind: str) -> None:
     database.create(FLOW, TableOptions(aggregates={"1h": ""}))
     messages = messages_of(FLOW)
     for token in ("first", "first", "second", "first", "second"):
         data = messages if kind == "messages" else read_messages(io.BytesIO(messages), FLOW)
         database.insert(data, FLOW, token=token)
-    asked = "SELECT count() AS flows, (SELECT sum(flows) FROM flows_1h) AS totals FROM flows"
-    assert database.query(asked).to_pylist() == [{"flows": 8, "totals": 8}]
-    for _ in range(2):  # without a token there is no such thing
+    query = "SELECT count() AS flows, (SELECT sum(flows) FROM flows_1h) AS totals FROM flows"
+    assert database.query(query).to_pylist() == [{"flows": 8, "totals": 8}]
+    for _ in range(2):  # inserts without a token are never ignored
         database.insert(messages, FLOW)
-    assert database.query(asked).to_pylist() == [{"flows": 16, "totals": 16}]
+    assert database.query(query).to_pylist() == [{"flows": 16, "totals": 16}]
 
 
-def test_schemas_of_one_name_do_not_meet(database: Local) -> None:
-    """To the engine, messages of one name are one."""
+def test_schemas_of_the_same_name_do_not_collide(database: Local) -> None:
+    """The engine identifies messages by their names alone."""
     for number, schema in enumerate((FLOW, FLOW.disable("bytes"), FLOW.alter("bytes", doc="Another."), FLOW)):
         options = TableOptions(table=f"table_{number}")
         database.create(schema, options)
@@ -256,7 +262,7 @@ SINGLE = OLD.add("state", 1002, "enum", values={"none": 0, "up": 1})
 
 
 def replaced(schema: Schema, name: str, number: int, type: str, **keys: Any) -> Schema:
-    """With another column in place of one, as a file that says something else would have it."""
+    """Return the schema with a column replaced by another, as in a changed schema file."""
     kept = tuple(column for column in schema.columns if column.name != name)
     return replace(schema, columns=kept).add(name, number, type, **keys)
 
@@ -269,36 +275,36 @@ def renamed(schema: Schema, old: str, new: str) -> Schema:
 
 
 ADDITIVE = {
-    "columns are new": OLD.enable("group:l2", "mpls_labels", "icmp_type"),
-    "dimensions are new": OLD.enable("src_country", "flow_end_reason"),
-    "columns are gone": OLD.disable("tcp_flags", "src_as").retire("small"),
-    "an integer is wider": replaced(OLD, "small", 1000, "uint32"),
-    "text is octets": replaced(OLD, "note", 1001, "bytes"),
-    "zero is told from nothing": OLD.alter("small", explicit=True),
-    "another name": renamed(OLD, "small", "tiny"),
+    "new columns": OLD.enable("group:l2", "mpls_labels", "icmp_type"),
+    "new dimensions": OLD.enable("src_country", "flow_end_reason"),
+    "removed columns": OLD.disable("tcp_flags", "src_as").retire("small"),
+    "wider integer": replaced(OLD, "small", 1000, "uint32"),
+    "text to bytes": replaced(OLD, "note", 1001, "bytes"),
+    "explicit column": OLD.alter("small", explicit=True),
+    "another name of a column": renamed(OLD, "small", "tiny"),
     "another codec": OLD.alter("bytes", clickhouse={"codec": "LZ4"}),
-    "members are new": OLD.alter("flow_type", values={**OLD["flow_type"].values, "NEW": 77}),
+    "new enum members": OLD.alter("flow_type", values={**OLD["flow_type"].values, "NEW": 77}),
 }
 BESIDE = {
     "another type": replaced(OLD, "small", 1000, "string"),
-    "an integer is narrower": replaced(OLD, "in_if", 12, "uint16"),
+    "narrower integer": replaced(OLD, "in_if", 12, "uint16"),
     "another number": replaced(OLD, "small", 1100, "uint8"),
     "another unit": replaced(OLD, "time_received", 1, "timestamp", unit="us", sources=["meta:time_received"]),
-    "a list": OLD.alter("small", repeated=True),
-    "members mean something else": OLD.alter(
+    "repeated column": OLD.alter("small", repeated=True),
+    "other numbers of enum members": OLD.alter(
         "flow_direction", values={"undefined": 0, "egress": 1, "ingress": 2}
     ),
-    "another name of what totals tell apart": renamed(OLD, "note", "remark"),
-    "a time is a number": replaced(OLD, "time_received", 1, "uint64"),
-    "the key is wider": replaced(OLD, "in_if", 12, "uint64", sources=["netflow5:input"]),
+    "another name of a dimension": renamed(OLD, "note", "remark"),
+    "time to number": replaced(OLD, "time_received", 1, "uint64"),
+    "wider column of the sorting key": replaced(OLD, "in_if", 12, "uint64", sources=["netflow5:input"]),
 }
 
 
 @pytest.mark.parametrize("case", ADDITIVE)
-def test_what_can_be_added_is_added(database: Local, case: str) -> None:
-    """What was there is there, what comes is there too, whoever wrote it; to run it again changes nothing."""
+def test_compatible_changes_alter_the_table(database: Local, case: str) -> None:
+    """Old rows are kept, and old and new messages can be inserted. A repeated migration changes nothing."""
     new = ADDITIVE[case]
-    options = TableOptions() if case == "text is octets" else TOTALS  # totals tell text apart
+    options = TableOptions() if case == "text to bytes" else TOTALS  # totals are grouped by text columns
     assert obstacles(OLD, new, options) == []
     database.create(OLD, options)
     before, after = messages_of(OLD), messages_of(new)
@@ -312,16 +318,16 @@ def test_what_can_be_added_is_added(database: Local, case: str) -> None:
     database.execute("TRUNCATE TABLE flows")
     database.insert(after, new)
     assert rows_in(database, new) == rows_expected(after, new)
-    database.insert(read_messages(io.BytesIO(before), new))  # what an old writer wrote
+    database.insert(read_messages(io.BytesIO(before), new))  # messages of an old writer
     assert rows_in(database, new) == ordered(rows_expected(after, new) + rows_expected(before, new))
     for interval in options.aggregates:
         assert database.query(f"SELECT sum(flows) AS n FROM flows_{interval}").to_pylist() == [{"n": 12}]
 
 
 @pytest.mark.parametrize("case", BESIDE)
-def test_what_cannot_be_added_stands_beside(database: Local, case: str) -> None:
+def test_incompatible_changes_create_another_table(database: Local, case: str) -> None:
     new = BESIDE[case]
-    options = TableOptions() if case == "a time is a number" else TOTALS
+    options = TableOptions() if case == "time to number" else TOTALS
     assert obstacles(OLD, new, options) != []
     database.create(OLD, options)
     before, after = messages_of(OLD), messages_of(new)
@@ -335,7 +341,7 @@ def test_what_cannot_be_added_stands_beside(database: Local, case: str) -> None:
     assert rows_in(database, new, beside.table) == rows_expected(after, new)
 
 
-def test_null_stays_where_a_column_is_no_longer_explicit(database: Local) -> None:
+def test_nulls_are_kept_when_a_column_is_no_longer_explicit(database: Local) -> None:
     explicit = OLD.alter("small", explicit=True)
     database.create(explicit)
     database.insert(messages_of(explicit), explicit)
@@ -346,10 +352,10 @@ def test_null_stays_where_a_column_is_no_longer_explicit(database: Local) -> Non
     assert rows_in(database, OLD) == rows_expected(messages_of(OLD), OLD)
 
 
-# The class --------------------------------------------------------------------------------------------------
+# Local ------------------------------------------------------------------------------------------------------
 
 
-def test_one_is_open_at_a_time(engine: Local) -> None:
+def test_only_one_database_can_be_open(engine: Local) -> None:
     with pytest.raises(
         FlowbufError, match="open one ClickHouse database at a time; close the other one first"
     ):
@@ -357,7 +363,7 @@ def test_one_is_open_at_a_time(engine: Local) -> None:
     assert engine.query("SELECT 1 AS one").to_pylist() == [{"one": 1}]
 
 
-def test_what_the_engine_does_not_take_is_an_error(database: Local, tmp_path: Path) -> None:
+def test_errors_of_the_engine_are_raised(database: Local, tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="UNKNOWN_IDENTIFIER"):
         database.query("SELECT nothing")
     with pytest.raises(QueryError, match="flows"):
@@ -372,8 +378,8 @@ def test_what_the_engine_does_not_take_is_an_error(database: Local, tmp_path: Pa
         database.insert(b"")
 
 
-def test_a_process_keeps_what_it_wrote_and_ends_quietly(tmp_path: Path) -> None:
-    """With warnings as errors, once with an end and once without."""
+def test_rows_are_kept_for_the_next_process(tmp_path: Path) -> None:
+    """Warnings are errors. Only the first process closes the database."""
     lines = [
         "import sys, flowbuf",
         "from flowbuf.clickhouse import Local",
@@ -397,7 +403,7 @@ def test_a_process_keeps_what_it_wrote_and_ends_quietly(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{times * flows}\n", "")
 
 
-def test_without_chdb_it_says_what_to_install(engine: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_chdb_is_reported_with_a_fix(engine: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "chdb.session", None)
     with pytest.raises(FlowbufError, match=r"pip install 'flowbuf\[chdb\]'"):
         Local()

@@ -1,5 +1,6 @@
-"""Inserts over HTTP into ClickHouse's engine (chdb, behind a front that speaks as a server does): each batch
-is there once, whatever goes wrong.
+"""ClickHouseSink inserts each batch exactly once, even after failures.
+
+The server is ClickHouse's engine (chdb) behind an HTTP front end.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ FLOWS = 2000
 
 @pytest.fixture
 def options(front: ClickHouse, request: pytest.FixtureRequest) -> TableOptions:
-    """A table of its own for each test, with totals."""
-    made = TableOptions(table=f"t_{abs(hash(request.node.name))}", aggregates={"1h": ""})
-    for statement in to_ddl(flowbuf.Schema.load("flow"), made):
+    """Create tables for one test, with hourly totals."""
+    table_options = TableOptions(table=f"t_{abs(hash(request.node.name))}", aggregates={"1h": ""})
+    for statement in to_ddl(flowbuf.Schema.load("flow"), table_options):
         if statement.sql:
             front.ask(statement.sql)
-    return made
+    return table_options
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def flows(tmp_path_factory: pytest.TempPathFactory) -> flowbuf.FlowStream:
 
 
 def totals(front: ClickHouse, options: TableOptions) -> tuple[str, str]:
-    """Flows and octets in the table, and in its totals."""
+    """Return the numbers of flows and bytes in the table, and those in its totals."""
     table = front.ask(f"SELECT count(), sum(bytes) FROM {options.table}")
     return table, front.ask(f"SELECT sum(flows), sum(bytes) FROM {options.table}_1h")
 
@@ -45,7 +46,7 @@ def expected(flows: flowbuf.FlowStream) -> str:
     return f"{len(table)}\t{sum(table['bytes'].to_pylist())}"
 
 
-def test_inserts_each_flow(
+def test_every_flow_is_inserted_once(
     front: ClickHouse, options: TableOptions, flows: flowbuf.FlowStream, expected: str
 ) -> None:
     with ClickHouseSink(front.url, options) as sink:
@@ -54,7 +55,7 @@ def test_inserts_each_flow(
     assert totals(front, options) == (expected, expected)
 
 
-def test_the_same_token_is_the_same_flows(
+def test_inserts_with_the_same_token_are_stored_once(
     front: ClickHouse, options: TableOptions, flows: flowbuf.FlowStream, expected: str
 ) -> None:
     with ClickHouseSink(front.url, options) as sink:
@@ -67,15 +68,15 @@ def test_the_same_token_is_the_same_flows(
 
 
 @pytest.mark.parametrize(
-    ("trouble", "says"), [("busy", "Too many parts"), ("lost", "closed connection|RemoteDisconnected")]
+    ("trouble", "texts"), [("busy", "Too many parts"), ("lost", "closed connection|RemoteDisconnected")]
 )
-def test_what_passes_is_tried_again(
+def test_temporary_failures_are_retried(
     front: ClickHouse,
     options: TableOptions,
     flows: flowbuf.FlowStream,
     expected: str,
     trouble: str,
-    says: str,
+    texts: str,
 ) -> None:
     problems: list[str] = []
     front.cause(trouble, 2)
@@ -84,10 +85,10 @@ def test_what_passes_is_tried_again(
     assert totals(front, options) == (expected, expected)
     assert len(problems) == 1
     assert problems[0].startswith(front.url)
-    assert any(word in problems[0] for word in says.split("|"))
+    assert any(word in problems[0] for word in texts.split("|"))
 
 
-def test_an_answer_that_never_comes(
+def test_requests_without_an_answer_are_retried(
     front: ClickHouse, options: TableOptions, flows: flowbuf.FlowStream, expected: str
 ) -> None:
     front.cause("held")
@@ -96,7 +97,7 @@ def test_an_answer_that_never_comes(
     assert totals(front, options) == (expected, expected)
 
 
-def test_nobody_there(flows: flowbuf.FlowStream) -> None:
+def test_an_unreachable_server_raises_without_the_password(flows: flowbuf.FlowStream) -> None:
     sink = ClickHouseSink("http://user:verysecret@127.0.0.1:9", patience=1.0)
     with pytest.raises(
         ClickHouseError, match=r"http://127.0.0.1:9: not inserted in 1 s: .*refused"
@@ -105,7 +106,7 @@ def test_nobody_there(flows: flowbuf.FlowStream) -> None:
     assert "verysecret" not in str(caught.value)
 
 
-def test_an_error_that_stays(front: ClickHouse, flows: flowbuf.FlowStream) -> None:
+def test_permanent_errors_raise(front: ClickHouse, flows: flowbuf.FlowStream) -> None:
     with (
         ClickHouseSink(front.url, TableOptions(table="nowhere")) as sink,
         pytest.raises(ClickHouseError, match="nowhere"),
@@ -114,6 +115,6 @@ def test_an_error_that_stays(front: ClickHouse, flows: flowbuf.FlowStream) -> No
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8123", "ftp://127.0.0.1", "http://", "", "http://host:port"])
-def test_an_address_that_is_none(url: str) -> None:
+def test_invalid_urls_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"(?i)url|port"):
         ClickHouseSink(url)

@@ -1,6 +1,4 @@
-"""The codec: what records may be, what they are read into, and what is said of those that cannot be written
-or read.
-"""
+"""Codecs encode objects of many types, decode messages into a chosen type, and report errors with a path."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import pickle
 import types
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
@@ -22,33 +20,15 @@ from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.codec import shapes
 from flowbuf.errors import DecodeError, EncodeError
 from tests.support.codec_messages import bytes_field, make_codec, message_class, number_field
+from tests.support.codec_records import EVERYTHING, MESSAGE, READING, RECORD, UTC, problem
 
 msgspec = pytest.importorskip("msgspec")
 np = pytest.importorskip("numpy")
-pd = pytest.importorskip("pandas")
 
-READING = make_codec("Reading")
-EVERYTHING = make_codec("Everything")
 TREE = make_codec("Tree")
 OLD = make_codec("Old")
-UTC = timezone.utc
 
-RECORD: dict[str, Any] = {
-    "device": "a1",
-    "site": "Zürich",
-    "temperature": 21.5,
-    "humidity": 0.25,
-    "sequence": 2**63,
-    "errors": 3,
-    "samples": [1, -2, 300],
-    "level": 5,
-    "valid": True,
-    "raw": b"\0\xff",
-    "time": datetime(2024, 2, 29, 12, 0, 0, 123456, UTC),
-    "uptime": timedelta(days=-1, microseconds=5),
-}
 FIELDS = list(RECORD)
-MESSAGE = READING.encode(RECORD)
 
 Plain = dataclasses.make_dataclass("Plain", FIELDS)
 Slotted = dataclasses.make_dataclass("Slotted", FIELDS, slots=True)
@@ -57,7 +37,7 @@ Named = namedtuple("Named", FIELDS)
 
 
 class Wrapped(Mapping):  # type: ignore[type-arg]
-    """A mapping that is no dict."""
+    """A mapping that is not a dict."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
@@ -72,20 +52,10 @@ class Wrapped(Mapping):  # type: ignore[type-arg]
         return len(self.record)
 
 
-def problem(record: Any, codec: Codec = EVERYTHING) -> str:
-    """What is said of a record that cannot be written; and then the codec can still be used."""
-    with pytest.raises(EncodeError) as caught:
-        codec.encode(record)
-    assert str(caught.value).startswith(caught.value.path[:90])
-    assert len(str(caught.value)) < 300
-    assert READING.encode(RECORD) == MESSAGE
-    return str(caught.value)
+# Encoding ---------------------------------------------------------------------------------------------------
 
 
-# What is written --------------------------------------------------------------------------------------------
-
-
-def test_the_message_is_that_of_google_protobuf() -> None:
+def test_messages_equal_those_of_google_protobuf() -> None:
     theirs = message_class("Reading").FromString(MESSAGE)
     assert theirs.site == "Zürich"
     assert theirs.time.ToNanoseconds() == 1709208000_123456000
@@ -123,23 +93,23 @@ def test_the_message_is_that_of_google_protobuf() -> None:
             "Mapping",
             "OrderedDict",
         ),
-        *("proxy", "other keys", "numpy keys"),
+        *("proxy", "keys not interned", "numpy keys"),
     ],
 )
-def test_a_record_is_any_of_these(make: Any) -> None:
+def test_objects_may_be_mappings_tuples_or_instances(make: Any) -> None:
     for _ in range(3):
         assert READING.encode(make(RECORD)) == MESSAGE
     assert READING.encode_many([make(RECORD)] * 2) == READING.encode_many([RECORD] * 2)
 
 
-def test_none_is_absent_and_so_is_what_is_missing() -> None:
+def test_none_and_missing_values_are_absent() -> None:
     assert READING.encode({}) == READING.encode(dict.fromkeys(FIELDS)) == READING.encode((None,) * 12) == b""
     assert EVERYTHING.encode({"o_int32": 0, "f_int32": 0}) == number_field(17, 0)
     assert EVERYTHING.encode({"r_int32": [], "m_int32": {}, "trees": ()}) == b""
     assert EVERYTHING.encode({"tree": {}, "trees": [{}]}) == bytes_field(50, b"") + bytes_field(51, b"")
 
 
-def test_repeated_fields_take_whatever_can_be_walked() -> None:
+def test_repeated_fields_take_any_iterable() -> None:
     expected = EVERYTHING.encode({"r_int32": [1, 2, 3]})
     for values in (
         (1, 2, 3),
@@ -153,7 +123,7 @@ def test_repeated_fields_take_whatever_can_be_walked() -> None:
     assert EVERYTHING.encode({"r_double": np.array([1.5, 2])}) == EVERYTHING.encode({"r_double": [1.5, 2.0]})
 
 
-def test_numbers_of_other_types() -> None:
+def test_numbers_and_bytes_of_other_types_are_encoded() -> None:
     record = {
         "f_int32": np.int8(-1),
         "f_uint64": np.uint64(2**64 - 1),
@@ -168,11 +138,11 @@ def test_numbers_of_other_types() -> None:
             {"f_double": 3.0, "f_bool": 1}
         )
     assert EVERYTHING.encode({"f_bool": np.uint8(0)}) == b""
-    for octets in (bytearray(b"ab"), memoryview(b"ab"), np.frombuffer(b"ab", "u1")):
-        assert EVERYTHING.encode({"f_bytes": octets}) == EVERYTHING.encode({"f_bytes": b"ab"})
+    for value in (bytearray(b"ab"), memoryview(b"ab"), np.frombuffer(b"ab", "u1")):
+        assert EVERYTHING.encode({"f_bytes": value}) == EVERYTHING.encode({"f_bytes": b"ab"})
 
 
-def test_enums_are_written_from_numbers_names_and_members() -> None:
+def test_enums_are_encoded_from_numbers_names_and_members() -> None:
     level = IntEnum("level", {"HIGH": 5})
     name = Enum("name", {"HIGH": "HIGH"}, type=str)
     for value in (5, "HIGH", level.HIGH, name.HIGH, np.str_("HIGH"), np.int64(5)):
@@ -184,7 +154,7 @@ def test_enums_are_written_from_numbers_names_and_members() -> None:
     assert make_codec("Old", enums="name").decode(b"")["o_enum"] == "TWO"
 
 
-def test_many_records_are_a_stream() -> None:
+def test_many_objects_are_encoded_as_a_stream() -> None:
     stream = READING.encode_many(record for record in [RECORD, {}, {"raw": bytes(300)}])
     assert stream.startswith(bytes([len(MESSAGE) & 127 | 128 if len(MESSAGE) > 127 else len(MESSAGE)]))
     assert [each["raw"] for each in READING.decode_many(stream)] == [b"\0\xff", b"", bytes(300)]
@@ -198,7 +168,7 @@ def test_many_records_are_a_stream() -> None:
         READING.encode_many([{}, {"device": 1}])
 
 
-def test_a_message_is_written_into_a_buffer() -> None:
+def test_messages_are_encoded_into_a_buffer() -> None:
     buffer = bytearray(len(MESSAGE) + 5)
     assert READING.encode_into(RECORD, buffer, 5) == len(buffer)
     assert bytes(buffer) == bytes(5) + MESSAGE
@@ -212,18 +182,18 @@ def test_a_message_is_written_into_a_buffer() -> None:
             READING.encode_into({}, buffer, offset)
 
 
-# What is read into ------------------------------------------------------------------------------------------
+# Decoding ---------------------------------------------------------------------------------------------------
 
 
-def test_a_message_is_read_into_what_is_asked_for() -> None:
+def test_messages_are_decoded_into_the_requested_type() -> None:
     assert READING.decode(MESSAGE) == RECORD
     assert list(READING.decode(MESSAGE)) == FIELDS
     assert READING.decode(MESSAGE, tuple) == tuple(RECORD.values())
     for into in (Plain, Slotted, Struct, Named):
         assert READING.decode(MESSAGE, into) == into(**RECORD)
         assert make_codec("Reading", into=into).decode(MESSAGE) == into(**RECORD)
-    for octets in (bytearray(MESSAGE), memoryview(MESSAGE)):
-        assert READING.decode(octets) == RECORD
+    for encoded in (bytearray(MESSAGE), memoryview(MESSAGE)):
+        assert READING.decode(encoded) == RECORD
 
 
 @dataclasses.dataclass
@@ -236,22 +206,21 @@ class Leaf:
     planted: datetime | None = None
 
 
-def test_annotations_say_the_classes_of_messages_inside() -> None:
+def test_annotations_choose_the_classes_of_nested_messages() -> None:
     leaf = Leaf(
         "a",
         left=Leaf("b"),
         branches=[Leaf("c"), Leaf("d", 5)],
         named={"x": Leaf("e", planted=datetime(2000, 1, 1, tzinfo=UTC))},
     )
-    octets = TREE.encode(leaf)
-    assert TREE.decode(octets, Leaf) == leaf
-    assert TREE.encode(TREE.decode(octets)) == octets
-    assert TREE.decode(octets, tuple)[2][0] == "b"
+    encoded = TREE.encode(leaf)
+    assert TREE.decode(encoded, Leaf) == leaf
+    assert TREE.encode(TREE.decode(encoded)) == encoded
+    assert TREE.decode(encoded, tuple)[2][0] == "b"
 
 
-def test_an_annotation_of_what_is_not_there_is_refused() -> None:
-    """That of a message inside: without its class, it would be a dict."""
-
+def test_annotations_of_unknown_classes_are_refused() -> None:
+    """Without its class, a nested message would be a dict."""
     fields = ["name", "weight", "left", "branches", "named", "planted"]
     others = dataclasses.make_dataclass(
         "Others", [(name, "list[Leaf]" if name == "branches" else "Twig") for name in fields]
@@ -259,16 +228,16 @@ def test_an_annotation_of_what_is_not_there_is_refused() -> None:
     lost = dataclasses.make_dataclass(
         "Lost", [(name, "list[Twig]" if name == "branches" else "str") for name in fields]
     )
-    for made in (others, lost):
-        made.__module__ = __name__
+    for each in (others, lost):
+        each.__module__ = __name__
     others.__annotations__.update(left="Leaf | None", named="dict[str, Leaf]")
-    octets = TREE.encode({"branches": [{"name": "b"}]})
-    assert TREE.decode(octets, others).branches == [Leaf("b")]
+    encoded = TREE.encode({"branches": [{"name": "b"}]})
+    assert TREE.decode(encoded, others).branches == [Leaf("b")]
     with pytest.raises(TypeError, match=r"Lost annotates branches with 'list\[Twig\]', but .* has no Twig"):
-        TREE.decode(octets, lost)
+        TREE.decode(encoded, lost)
 
 
-def test_a_class_that_cannot_take_the_fields_is_refused() -> None:
+def test_classes_that_cannot_take_the_fields_are_refused() -> None:
     for into, message in [
         (dataclasses.make_dataclass("Few", ["device"]), "does not take site"),
         (dataclasses.make_dataclass("More", [*FIELDS, "extra"]), "needs extra"),
@@ -285,7 +254,7 @@ def test_a_class_that_cannot_take_the_fields_is_refused() -> None:
     assert READING.decode(MESSAGE, tuple[Any, ...]) == READING.decode(MESSAGE, tuple)
 
 
-def test_every_field_is_there_with_its_default() -> None:
+def test_absent_fields_have_their_defaults() -> None:
     empty = READING.decode(b"")
     assert empty == {
         **dict.fromkeys(FIELDS),
@@ -302,7 +271,7 @@ def test_every_field_is_there_with_its_default() -> None:
     assert READING.decode(b"")["samples"] == []
 
 
-def test_unknown_fields_are_skipped_or_kept() -> None:
+def test_unknown_fields_are_ignored_or_kept() -> None:
     more = number_field(100, 7)
     assert READING.decode(MESSAGE + more) == RECORD
     keeping = make_codec("Reading", unknown_fields="keep")
@@ -310,102 +279,13 @@ def test_unknown_fields_are_skipped_or_kept() -> None:
     assert kept == {**RECORD, UNKNOWN_FIELDS: more}
     assert keeping.encode(kept) == MESSAGE + more
     assert keeping.encode(Wrapped(kept)) == MESSAGE + more
-    for octets in (b"\x07", b"\x08", 5, ""):
-        assert "unknown fields" in problem({UNKNOWN_FIELDS: octets}, keeping)
+    for value in (b"\x07", b"\x08", 5, ""):
+        assert "unknown fields" in problem({UNKNOWN_FIELDS: value}, keeping)
     assert keeping.encode({**RECORD, UNKNOWN_FIELDS: None}) == MESSAGE
     assert "unknown key" in problem({UNKNOWN_FIELDS: b""}, READING)
 
 
-# Times ------------------------------------------------------------------------------------------------------
-
-MOMENT = 1709208000_123456789
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (datetime(2024, 2, 29, 12, 0, 0, 123456, UTC), MOMENT - 789),
-        (datetime(2024, 2, 29, 12, 0, 0, 123456), MOMENT - 789),
-        (datetime(2024, 2, 29, 13, 0, 0, 123456, timezone(timedelta(hours=1))), MOMENT - 789),
-        (MOMENT, MOMENT),
-        (np.int64(MOMENT), MOMENT),
-        (np.datetime64(MOMENT, "ns"), MOMENT),
-        (np.datetime64("2024-02-29T12", "h"), 1709208000_000000000),
-        (np.datetime64("2024-02"), 1706745600_000000000),
-        (pd.Timestamp(MOMENT), MOMENT),
-        (pd.Timestamp(MOMENT, tz="Europe/Zurich"), MOMENT),
-        ({"seconds": 5, "nanos": 6}, 5_000_000_006),
-        (datetime(1, 1, 1), -62135596800 * 10**9),
-        (datetime(9999, 12, 31, 23, 59, 59, 999999, UTC), 253402300799_999999000),
-        (-1, -1),
-    ],
-)
-def test_times_of_many_kinds(value: Any, expected: int) -> None:
-    octets = READING.encode({"time": value})
-    assert make_codec("Reading", times="ns").decode(octets)["time"] == expected
-    micro = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=expected // 1000)
-    assert READING.decode(octets)["time"] == micro
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (timedelta(seconds=-1.5), -1_500_000_000),
-        (timedelta(days=3, microseconds=1), 259200_000001000),
-        (-1, -1),
-        (np.timedelta64(-7, "m"), -420 * 10**9),
-        (pd.Timedelta(-1_000_000_001), -1_000_000_001),
-        ({"seconds": -5, "nanos": -6}, -5_000_000_006),
-        ({}, 0),
-    ],
-)
-def test_spans_of_many_kinds(value: Any, expected: int) -> None:
-    octets = READING.encode({"uptime": value})
-    assert message_class("Reading").FromString(octets).uptime.ToNanoseconds() == expected
-    assert make_codec("Reading", times="ns").decode(octets)["uptime"] == expected
-    assert make_codec("Reading", times="datetime64").decode(octets)["uptime"] == np.timedelta64(
-        expected, "ns"
-    )
-
-
-def test_what_is_no_time_is_refused() -> None:
-    for value in (
-        pd.NaT,
-        np.datetime64("NaT", "ns"),
-        "noon",
-        1.5,
-        True,
-        timedelta(1),
-        {"seconds": "x"},
-        10**30,
-        10**5000,
-    ):
-        assert problem({"time": value}, READING).startswith("time: ")
-    for value in (
-        np.timedelta64("NaT", "ns"),
-        datetime(2000, 1, 1),
-        {"seconds": 5, "nanos": -6},
-        timedelta.max,
-    ):
-        assert problem({"uptime": value}, READING).startswith("uptime: ")
-    unitless = np.array([7]).view("m8")[0]  # seven of nobody knows what
-    assert problem({"uptime": unitless}, READING) == "uptime: numpy.timedelta64 where a timedelta is expected"
-
-
-def test_a_time_that_cannot_be_had_is_refused() -> None:
-    late = READING.encode({"time": datetime(9999, 1, 1)})
-    with pytest.raises(DecodeError, match="time: byte 2: beyond the nanoseconds") as caught:
-        make_codec("Reading", times="datetime64").decode(late)
-    assert (caught.value.path, caught.value.offset) == ("time", 2)
-    beyond = bytes_field(11, number_field(1, 10**15))
-    assert make_codec("Reading", times="ns").decode(beyond)["time"] == 10**24
-    with pytest.raises(DecodeError, match="no datetime can hold"):
-        READING.decode(beyond)
-    with pytest.raises(DecodeError, match="no timedelta can hold"):
-        READING.decode(bytes_field(12, number_field(1, 10**15)))
-
-
-# What is refused --------------------------------------------------------------------------------------------
+# Refused objects and messages -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -460,22 +340,22 @@ def test_a_time_that_cannot_be_had_is_refused() -> None:
         ({"c_int32": 1, "c_tree": {}}, "c_tree: 'c_int32' of the same oneof has a value too"),
     ],
 )
-def test_what_cannot_be_written_is_named_with_its_path(record: Any, message: str) -> None:
+def test_invalid_values_are_refused_with_their_path(record: Any, message: str) -> None:
     assert problem(record) == message
 
 
-def test_records_that_are_none() -> None:
+def test_values_that_are_not_objects_of_fields_are_refused() -> None:
     for record in (None, 5, "x", b"x", [1], 1.5):
         assert "where a record is expected" in problem(record)
 
 
 def test_messages_of_google_protobuf_are_refused() -> None:
-    """Their attributes do not say what is absent."""
+    """Their attributes do not show which fields are absent."""
     assert problem(EVERYTHING.message_class()()).startswith("a message of google.protobuf")
     assert problem({"tree": TREE.message_class()()}).startswith("tree: a message of google.protobuf")
 
 
-def test_what_is_required_must_be_given() -> None:
+def test_required_fields_must_be_given() -> None:
     assert problem({}, OLD) == "must: required, and not given"
     assert problem({"must": 1, "subs": [{"must": 2}, {}]}, OLD) == "subs[1].must: required, and not given"
     assert problem({"must": 1, "bare": 5}, OLD) == "bare: 5 is no member of the enum"
@@ -490,7 +370,7 @@ def test_unknown_keys_are_refused_or_ignored() -> None:
     assert ignoring.encode(Wrapped(record)) == MESSAGE
 
 
-def test_what_cannot_be_read_is_named_with_its_path_and_octet() -> None:
+def test_malformed_messages_are_refused_with_path_and_offset() -> None:
     inside = bytes_field(50, bytes_field(4, b"") + bytes_field(4, bytes_field(1, b"\xff")))
     with pytest.raises(
         DecodeError, match=r"^tree\.branches\[1\]\.name: byte 9: a string that is not UTF-8$"
@@ -509,7 +389,7 @@ def test_what_cannot_be_read_is_named_with_its_path_and_octet() -> None:
             EVERYTHING.decode(data)
 
 
-def test_records_inside_each_other_without_end() -> None:
+def test_objects_that_contain_themselves_are_refused() -> None:
     itself: dict[str, Any] = {"name": "x"}
     itself["left"] = itself
     assert "more than 100 records inside each other" in problem(itself, TREE)
@@ -522,19 +402,19 @@ def test_records_inside_each_other_without_end() -> None:
 
 
 @pytest.mark.parametrize("last", [{}, {"planted": 1}, {"named": {"a": {}}}], ids=["record", "time", "map"])
-def test_what_is_written_can_be_read(last: dict[str, Any]) -> None:
+def test_the_deepest_encoded_messages_can_be_decoded(last: dict[str, Any]) -> None:
     deepest = 0
     for depth in range(95, 103):
         record = last
         for _ in range(depth):
             record = {"left": record}
         try:
-            octets = TREE.encode(record)
+            encoded = TREE.encode(record)
         except EncodeError:
             continue
         deepest = depth
-        TREE.decode(octets)
-        message_class("Tree").FromString(octets)
+        TREE.decode(encoded)
+        message_class("Tree").FromString(encoded)
     assert (
         deepest
         == {"record": 100, "time": 99, "map": 98}[
@@ -543,11 +423,11 @@ def test_what_is_written_can_be_read(last: dict[str, Any]) -> None:
     )
 
 
-# The codec itself -------------------------------------------------------------------------------------------
+# Codecs -----------------------------------------------------------------------------------------------------
 
 
-def test_a_codec_is_described_once() -> None:
-    codec = Codec(message_class("Reading"))  # its own: the others are shared
+def test_a_codec_can_be_described_only_once() -> None:
+    codec = Codec(message_class("Reading"))  # not one of the shared codecs
     with pytest.raises(RuntimeError, match="is described already"):
         codec.__init__(message_class("Tree"))  # type: ignore[misc]
     assert codec.encode(RECORD) == MESSAGE
@@ -563,18 +443,18 @@ def test_damage_ends_columns_and_is_counted_or_raised() -> None:
         list(codec.read_columns(damaged, strict=True))
 
 
-def test_a_codec_is_not_pickled() -> None:
+def test_codecs_cannot_be_pickled_or_copied() -> None:
     for copying in (pickle.dumps, copy.deepcopy):
         with pytest.raises(TypeError, match="a codec cannot be pickled or copied"):
             copying(READING)
 
 
-def test_any_buffer_is_read() -> None:
-    """Whatever its items are called, and how it is changed later."""
-    octets = bytearray(READING.encode_many([RECORD, RECORD]))
-    expected = READING.decode_many(bytes(octets))
+def test_messages_may_be_in_any_buffer() -> None:
+    """The format of its items does not matter."""
+    stream = bytearray(READING.encode_many([RECORD, RECORD]))
+    expected = READING.decode_many(bytes(stream))
     assert len(expected) == 2
-    assert READING.decode_many(memoryview(octets).cast("b")) == READING.decode_many(octets) == expected
+    assert READING.decode_many(memoryview(stream).cast("b")) == READING.decode_many(stream) == expected
     assert READING.decode(memoryview(MESSAGE).cast("b")) == READING.decode(MESSAGE)
     with pytest.raises(TypeError, match="bytes-like"):
         READING.decode_many("text")  # type: ignore[arg-type]
@@ -582,7 +462,7 @@ def test_any_buffer_is_read() -> None:
         READING.decode(None)  # type: ignore[arg-type]
 
 
-def test_what_is_read_into_is_not_kept_for_ever() -> None:
+def test_the_cache_of_types_is_bounded() -> None:
     codec = Codec(message_class("Reading"))
     for _ in range(500):
         assert codec.decode(MESSAGE, lambda **fields: fields)["device"] == RECORD["device"]
@@ -616,18 +496,18 @@ def test_what_is_read_into_is_not_kept_for_ever() -> None:
         *[(str, dict), (object, dict), (list, dict), (Mapping, dict), (Sequence, dict)],
     ],
 )
-def test_the_class_of_a_record_inside_is_taken_from_its_annotation(hint: Any, expected: Any) -> None:
+def test_the_class_of_a_nested_message_is_in_its_annotation(hint: Any, expected: Any) -> None:
     assert shapes._class_in(hint) is expected
 
 
 @pytest.mark.parametrize(("unit", "scale"), [("ps", 10**3), ("fs", 10**6), ("as", 10**9)])
-def test_times_of_numpy_that_are_finer_than_nanoseconds(unit: str, scale: int) -> None:
+def test_numpy_times_finer_than_nanoseconds_are_encoded(unit: str, scale: int) -> None:
     codec = make_codec("Everything", times="ns")
     record = {"time": np.datetime64(5 * scale, unit), "span": np.timedelta64(7 * scale, unit)}
     assert codec.decode(codec.encode(record)) == codec.decode(codec.encode({"time": 5, "span": 7}))
 
 
-def test_the_path_of_a_packed_element_that_is_cut_short() -> None:
+def test_errors_name_the_index_of_a_packed_element() -> None:
     with pytest.raises(DecodeError) as caught:
         EVERYTHING.decode(bytes_field(31, b"\x01\x02\xff"))
     assert (caught.value.path, caught.value.offset) == ("r_int32[2]", 5)

@@ -1,6 +1,4 @@
-"""Columns of messages that a descriptor describes: which fields have one, and that no value is lost on the
-way.
-"""
+"""Codecs read messages into columns and write columns as messages, without loss of values."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from tests.support.codec_messages import bytes_field, number_field, varint
 
 @cache
 def flat(body: str, syntax: str = "proto3") -> Codec:
-    """Of a message with this body."""
+    """Return the codec of a message with this body."""
     pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "flat.proto")
@@ -40,9 +38,10 @@ def rows(codec: Codec, stream: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def same_both_ways(codec: Codec, *messages: bytes) -> None:
-    """Messages of one field each, so that there is one order only: records and columns read and write the
-    same.
+def check_round_trips(codec: Codec, *messages: bytes) -> None:
+    """Check that messages survive round trips through objects and through columns.
+
+    Each message has one field, because the order of fields may differ.
     """
     stream = framed(*messages)
     assert codec.encode_many(codec.decode_many(stream)) == stream
@@ -52,15 +51,15 @@ def same_both_ways(codec: Codec, *messages: bytes) -> None:
 # Lists ------------------------------------------------------------------------------------------------------
 
 
-def test_lists_of_texts_and_of_octets_have_columns() -> None:
+def test_lists_of_strings_and_of_bytes_have_columns() -> None:
     codec = flat("repeated string names = 1; repeated bytes parts = 2;")
-    texts, octets = bytes_field(1, b"a") + bytes_field(1, b""), bytes_field(2, b"\xff") + bytes_field(2, b"b")
-    assert rows(codec, framed(texts, octets, b"")) == [
+    texts, parts = bytes_field(1, b"a") + bytes_field(1, b""), bytes_field(2, b"\xff") + bytes_field(2, b"b")
+    assert rows(codec, framed(texts, parts, b"")) == [
         {"names": ["a", ""], "parts": []},
         {"names": [], "parts": [b"\xff", b"b"]},
         {"names": [], "parts": []},
     ]
-    same_both_ways(codec, texts, octets, b"")
+    check_round_trips(codec, texts, parts, b"")
 
 
 @pytest.mark.parametrize("packed", ["", "[packed = false]", "[packed = true]"])
@@ -82,62 +81,62 @@ NEGATIVE = """
 WITHOUT_ZERO = "enum Kind { ONE = 1; TWO = 2; } optional Kind kind = 1; repeated Kind kinds = 2;"
 
 
-def test_members_of_one_number_go_by_the_first_name() -> None:
-    """As they do for records with enums="name"."""
+def test_aliases_of_an_enum_number_are_read_as_its_first_name() -> None:
+    """The option enums="name" does the same for objects."""
     codec = flat(ALIASED)
     one, strange = number_field(1, 1), number_field(1, 7)
     assert [row["kind"] for row in rows(codec, framed(b"", one, strange))] == [None, "ONE", "7"]
     assert codec.decode(one)["kind"] == "ONE"
-    same_both_ways(codec, one, strange)
+    check_round_trips(codec, one, strange)
     assert codec.encode_columns(pa.table({"kind": [1, 7]})) == framed(one, strange)
     with pytest.raises(EncodeError, match=r"column 'kind', row 0: .*member"):
         codec.encode_columns(pa.table({"kind": ["FIRST"]}))
 
 
-def test_negative_members_make_a_column_of_numbers() -> None:
+def test_enums_with_negative_numbers_become_columns_of_numbers() -> None:
     codec = flat(NEGATIVE)
     messages = [number_field(1, number) for number in (-1, -(2**31), 2**31 - 1, 7)]
     assert messages[0] == b"\x08" + b"\xff" * 9 + b"\1"
     assert [row["kind"] for row in rows(codec, framed(*messages))] == [-1, -(2**31), 2**31 - 1, 7]
     assert rows(codec, framed(b"")) == [{"kind": 0, "kinds": []}]
-    same_both_ways(codec, *messages, number_field(2, -1) + number_field(2, 0))
+    check_round_trips(codec, *messages, number_field(2, -1) + number_field(2, 0))
     with pytest.raises(EncodeError, match="column 'kind'"):
         codec.encode_columns(pa.table({"kind": ["MINUS"]}))
 
 
-def test_an_enum_without_zero_makes_a_column_of_numbers() -> None:
+def test_enums_without_zero_become_columns_of_numbers() -> None:
     codec = flat(WITHOUT_ZERO, "proto2")
     assert rows(codec, framed(b"", number_field(1, 2))) == [
         {"kind": None, "kinds": []},
         {"kind": 2, "kinds": []},
     ]
-    same_both_ways(codec, b"", number_field(1, 2), number_field(2, 1) + number_field(2, 2))
+    check_round_trips(codec, b"", number_field(1, 2), number_field(2, 1) + number_field(2, 2))
 
 
-def test_names_that_no_schema_has_make_a_column_of_numbers() -> None:
+def test_enums_with_names_that_schemas_refuse_become_columns_of_numbers() -> None:
     codec = flat("enum Kind { _NIL = 0; _ONE = 1; } Kind kind = 1;")
     assert rows(codec, framed(number_field(1, 1))) == [{"kind": 1}]
-    same_both_ways(codec, number_field(1, 1))
+    check_round_trips(codec, number_field(1, 1))
 
 
-def test_a_negative_number_that_no_member_has_ends_a_column_of_names() -> None:
-    """An error, if `strict`, and counted: never another value."""
+def test_an_unknown_negative_number_ends_a_column_of_names() -> None:
+    """The message is counted as bad, or raises an error if `strict`."""
     stream = flat(ALIASED).read_columns(framed(number_field(1, 1), number_field(1, -5)))
     assert stream.to_arrow().to_pylist() == [{"kind": "ONE"}]
     assert stream.counters == {"bad_message": 1}
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1)))
-def test_any_number_survives_a_column_of_an_open_enum(numbers: list[int]) -> None:
-    same_both_ways(flat(NEGATIVE), *(number_field(1, number) if number else b"" for number in numbers))
+def test_all_numbers_survive_a_column_of_numbers(numbers: list[int]) -> None:
+    check_round_trips(flat(NEGATIVE), *(number_field(1, number) if number else b"" for number in numbers))
 
 
 @given(st.lists(st.integers(0, 2**31 - 1)))
-def test_any_number_survives_a_column_of_names(numbers: list[int]) -> None:
-    same_both_ways(flat(ALIASED), *(number_field(1, number) if number else b"" for number in numbers))
+def test_all_numbers_survive_a_column_of_names(numbers: list[int]) -> None:
+    check_round_trips(flat(ALIASED), *(number_field(1, number) if number else b"" for number in numbers))
 
 
-# No fields, and fields without columns ----------------------------------------------------------------------
+# Messages without fields, and fields without columns --------------------------------------------------------
 
 
 def test_messages_without_fields_are_rows_without_columns() -> None:
@@ -153,7 +152,7 @@ def test_messages_without_fields_are_rows_without_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "what"),
+    ("body", "kind"),
     [
         ("sfixed32 bad = 1;", "an sfixed32"),
         ("repeated sfixed64 bad = 1;", "an sfixed64"),
@@ -163,16 +162,16 @@ def test_messages_without_fields_are_rows_without_columns() -> None:
         ("repeated Flat bad = 1;", "a message"),
     ],
 )
-def test_a_field_without_a_column_is_named(body: str, what: str) -> None:
+def test_fields_without_columns_are_named(body: str, kind: str) -> None:
     codec = flat(body)
     fix = "read and write such objects with decode_many and encode_many"
     for use in (codec.read_columns, codec.encode_columns):
         with pytest.raises(SchemaError) as caught:
             use(b"")
-        assert str(caught.value) == f"Flat: column 'bad': is {what}, which a column cannot hold; {fix}"
+        assert str(caught.value) == f"Flat: column 'bad': is {kind}, which a column cannot hold; {fix}"
 
 
-# What is required -------------------------------------------------------------------------------------------
+# Required columns -------------------------------------------------------------------------------------------
 
 
 SCHEMA = """
@@ -207,7 +206,7 @@ def required_of_a_descriptor(folder: Path) -> Codec:
 
 
 @pytest.mark.parametrize("make", [required_of_a_schema, required_of_a_descriptor])
-def test_a_row_must_have_what_is_required(make: Callable[[Path], Codec], tmp_path: Path) -> None:
+def test_rows_must_have_required_values(make: Callable[[Path], Codec], tmp_path: Path) -> None:
     codec = make(tmp_path)
     numbers, texts = list(range(100)), [f"text {i}" for i in range(100)]
     good = pa.table({"number": numbers, "text": texts, "other": [None] * 100})
@@ -218,38 +217,43 @@ def test_a_row_must_have_what_is_required(make: Callable[[Path], Codec], tmp_pat
     for row in (0, 63, 64, 99):
         without = pa.array([None if i == row else text for i, text in enumerate(texts)])
         for text in (without, without.dictionary_encode()):
-            refused(codec, pa.table({"number": numbers, "text": text}), f"column 'text', row {row}: {gap}")
+            check_refused(
+                codec, pa.table({"number": numbers, "text": text}), f"column 'text', row {row}: {gap}"
+            )
         number = pa.array([float("nan") if i == row else float(i) for i in range(100)])
-        refused(codec, pa.table({"number": number, "text": texts}), f"column 'number', row {row}: {gap}")
-    refused(codec, pa.table({"number": pa.nulls(1), "text": ["a"]}), f"column 'number', row 0: {gap}")
+        check_refused(
+            codec, pa.table({"number": number, "text": texts}), f"column 'number', row {row}: {gap}"
+        )
+    check_refused(codec, pa.table({"number": pa.nulls(1), "text": ["a"]}), f"column 'number', row 0: {gap}")
     missing = f"column 'text' is missing; schema {codec.schema.name!r} requires it"
-    refused(codec, pa.table({"number": [1], "other": [0.5]}), missing)
+    check_refused(codec, pa.table({"number": [1], "other": [0.5]}), missing)
     late = pa.table({"number": [1, 2, None], "text": ["a", None, "b"]})
-    refused(codec, late, f"column 'text', row 1: {gap}")
+    check_refused(codec, late, f"column 'text', row 1: {gap}")
 
 
-def refused(codec: Codec, table: pa.Table, problem: str) -> None:
+def check_refused(codec: Codec, table: pa.Table, problem: str) -> None:
     with pytest.raises(EncodeError) as caught:
         codec.encode_columns(table)
     assert str(caught.value) == problem
 
 
-def test_a_row_that_is_null_itself_has_nothing_that_is_required(tmp_path: Path) -> None:
+def test_a_null_row_has_no_required_values(tmp_path: Path) -> None:
     codec = required_of_a_schema(tmp_path)
     columns = [pa.array([1, 2]), pa.array(["a", "b"])]
     rows = pa.StructArray.from_arrays(columns, ["number", "text"], mask=pa.array([False, True]))
-    refused(codec, rows, "column 'number', row 1: null, where a value is required")
+    check_refused(codec, rows, "column 'number', row 1: null, where a value is required")
 
 
 KINDS = ("string", "bytes", "timestamp", "enum", "mac", "ip", "uint32", "double", "bool")
 
 
 def of_every_kind(folder: Path, more: str, name: str = "all") -> Codec:
-    """A column of each kind, all of a message of this name."""
+    """Return the codec of a message with a column of each kind. The schema has this name."""
     keys = {"timestamp": 'unit = "ms"', "enum": "values = { none = 0, one = 1 }"}
     inner = "message.all." if name != "all" else ""
     columns = "".join(
-        f'[[{inner}column]]\nname = "{kind}_"\nnumber = {number}\ntype = "{kind}"\n{keys.get(kind, "")}\n{more}\n'
+        f'[[{inner}column]]\nname = "{kind}_"\nnumber = {number}\ntype = "{kind}"\n'
+        f"{keys.get(kind, '')}\n{more}\n"
         for number, kind in enumerate(KINDS, 1)
     )
     outer = '[[column]]\nname = "inner"\nnumber = 1\ntype = "message"\nmessage = "all"\n' if inner else ""
@@ -265,7 +269,7 @@ ONES |= {"uint32_": 1, "double_": 1.0, "bool_": True}
 
 
 @pytest.mark.parametrize("more", ["required = true", "required = true\nexplicit = true", "explicit = true"])
-def test_zeros_of_what_is_required_or_explicit_are_values(more: str, tmp_path: Path) -> None:
+def test_zeros_of_required_and_explicit_columns_are_values(more: str, tmp_path: Path) -> None:
     codec = of_every_kind(tmp_path, more)
     stream = codec.encode_many([ZEROS, ONES, ZEROS])
     flows = codec.read_columns(stream, strict=True)
@@ -275,18 +279,18 @@ def test_zeros_of_what_is_required_or_explicit_are_values(more: str, tmp_path: P
         assert codec.decode_many(codec.encode_columns(columns)) == [ZEROS, ONES, ZEROS]
 
 
-def test_what_is_required_and_has_no_presence_is_zero_where_it_is_absent(tmp_path: Path) -> None:
+def test_absent_values_of_required_columns_are_zero(tmp_path: Path) -> None:
     codec = of_every_kind(tmp_path, "required = true")
     assert rows(codec, framed(b"")) == rows(codec, codec.encode_many([ZEROS]))
     assert codec.decode_many(codec.encode_columns(codec.read_columns(framed(b"")))) == [ZEROS]
     left_out = RowReader(codec.schema).read(codec.read_columns(framed(b"")).to_arrow().to_batches()[0])
-    assert left_out == [{"ip_": bytes(16)}]  # as of a message, but for an address, which has no zero there
+    assert left_out == [{"ip_": bytes(16)}]  # zeros are omitted, but an address has no zero
 
 
 # Limits of a schema -----------------------------------------------------------------------------------------
 
 
-def test_columns_of_a_message_inside_a_schema_have_its_limits(tmp_path: Path) -> None:
+def test_columns_of_a_nested_message_have_the_limits_of_the_schema(tmp_path: Path) -> None:
     codec, whole = of_every_kind(tmp_path, "", "outer"), of_every_kind(tmp_path, "")
     assert codec.schema.columns == whole.schema.columns
     assert codec.encode_columns(pa.table({"ip_": ["192.0.2.1"]})) == codec.encode_many(
@@ -298,7 +302,7 @@ def test_columns_of_a_message_inside_a_schema_have_its_limits(tmp_path: Path) ->
                 write(pa.table({name: [value]}))
 
 
-def test_a_schema_without_columns_stays_that_of_the_codec() -> None:
-    """Such a schema has the length 0."""
+def test_a_codec_keeps_a_schema_without_columns() -> None:
+    """The length of such a schema is 0, so it is false."""
     schema = Schema.from_toml('[schema]\nname = "empty"\nrows = "records"\n')
     assert Codec(schema).schema is schema

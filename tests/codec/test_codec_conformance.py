@@ -1,63 +1,28 @@
-"""What is a message and what is not, octet by octet. Each case is given to the codec and to google.protobuf:
-both take it and read the same of it, or both refuse it. Where we mean to differ, a test of its own says
-why.
+"""Valid and invalid messages, byte by byte. The codec and google.protobuf decode each case.
+
+Both return the same values, or both refuse the message. Each intended difference has its own test.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from google.protobuf.descriptor_pb2 import EDITION_2023, FeatureSet, FileDescriptorProto, FileDescriptorSet
-from google.protobuf.message import DecodeError as ProtobufError
 
 from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.errors import DecodeError
+from tests.support.codec_conformance import EVERYTHING, NUMBERS, OLD, TREE, read, refuse
 from tests.support.codec_messages import (
-    KEYS,
-    as_record,
     bytes_field,
     comparable,
     group_field,
     make_codec,
-    make_relaxed,
     message_class,
     number_field,
     tag,
-    unknown_fields,
     varint,
 )
 
-EVERYTHING = make_codec("Everything", times="ns", unknown_fields="keep")
-OLD = make_relaxed("Old", times="ns", unknown_fields="keep")
-MAPS = make_codec("Maps", unknown_fields="keep")
-TREE = make_codec("Tree", times="ns", unknown_fields="keep")
-NUMBERS = {field.name: field.number for field in EVERYTHING.message}
-
-
-def read(octets: bytes, codec: Any = EVERYTHING) -> dict[str, Any]:
-    """What both make of a message that both take."""
-    theirs = codec.message_class().FromString(octets)
-    record = codec.decode(octets)
-    assert comparable(record) == comparable(as_record(theirs, codec.message))
-    again = codec.message_class().FromString(codec.encode(record))
-    assert comparable(as_record(again, codec.message)) == comparable(as_record(theirs, codec.message))
-    assert unknown_fields(again, codec.message) == unknown_fields(theirs, codec.message)
-    return record
-
-
-def refuse(octets: bytes, codec: Any = EVERYTHING) -> DecodeError:
-    """Both refuse it."""
-    with pytest.raises(ProtobufError):
-        codec.message_class().FromString(octets)
-    with pytest.raises(DecodeError) as caught:
-        codec.decode(octets)
-    assert caught.value.status == "bad_message"
-    assert 0 <= caught.value.offset <= len(octets)
-    return caught.value
-
-
-# Ends that come too soon ------------------------------------------------------------------------------------
+# Truncated messages -----------------------------------------------------------------------------------------
 
 CUT = {
     0: varint(300)[:1],
@@ -65,27 +30,27 @@ CUT = {
     2: varint(4) + b"abc",
     5: bytes(3),
 }
-"""By wire type: a value that is not all there."""
+"""A truncated value for each wire type."""
 
 
 @pytest.mark.parametrize("wire", CUT)
 @pytest.mark.parametrize(
     "number", [1, 2, 3, 9, 10, 14, 15, 31, 32, 34, 41, 50, 51, 52, 60, 72, 999, 536870911]
 )
-def test_a_value_is_cut_short(number: int, wire: int) -> None:
-    octets = tag(number, wire) + CUT[wire]
-    refuse(octets)
+def test_truncated_values_are_refused(number: int, wire: int) -> None:
+    encoded = tag(number, wire) + CUT[wire]
+    refuse(encoded)
     refuse(tag(number, wire))
-    refuse(number_field(3, 1) + octets)
-    refuse(bytes_field(50, octets)) if number in (1, 2, 3, 999) else None
-    refuse(bytes_field(51, bytes_field(4, octets))) if number in (1, 2, 3, 999) else None
-    refuse(group_field(999, octets))
+    refuse(number_field(3, 1) + encoded)
+    refuse(bytes_field(50, encoded)) if number in (1, 2, 3, 999) else None
+    refuse(bytes_field(51, bytes_field(4, encoded))) if number in (1, 2, 3, 999) else None
+    refuse(group_field(999, encoded))
 
 
 @pytest.mark.parametrize(
     "name", ["r_int32", "r_double", "r_float", "r_enum", "r_bool", "r_fixed32", "u_sint64", "u_fixed64"]
 )
-def test_packed_elements_are_cut_short(name: str) -> None:
+def test_truncated_packed_elements_are_refused(name: str) -> None:
     element = {"r_double": bytes(8), "r_float": bytes(4), "r_fixed32": bytes(4), "u_fixed64": bytes(8)}.get(
         name, varint(300)
     )
@@ -95,13 +60,13 @@ def test_packed_elements_are_cut_short(name: str) -> None:
         assert error.path.startswith(name)
 
 
-def test_a_message_inside_ends_with_what_it_is_in() -> None:
+def test_nested_messages_must_end_inside_their_parent() -> None:
     refuse(tag(50, 2) + varint(3) + number_field(2, 1))
     refuse(bytes_field(50, tag(3, 2) + varint(2)) + number_field(2, 1))
     refuse(bytes_field(60, tag(1, 2) + varint(5) + b"abc"))
 
 
-def test_groups_end_with_their_own_number() -> None:
+def test_groups_must_end_with_their_own_number() -> None:
     for start, end in [(20, 21), (21, 20), (999, 998), (999, 20)]:
         refuse(tag(start, 3) + tag(end, 4), OLD)
     for alone in (20, 21, 999, 1):
@@ -118,19 +83,19 @@ def test_groups_end_with_their_own_number() -> None:
 
 
 @pytest.mark.parametrize("wire", range(8))
-def test_there_is_no_field_zero(wire: int) -> None:
+def test_field_number_zero_is_refused(wire: int) -> None:
     refuse(bytes([wire]) + bytes(8))
-    with pytest.raises(DecodeError):  # google.protobuf does not look at what is in an unknown group
+    with pytest.raises(DecodeError):  # google.protobuf does not check the fields of an unknown group
         EVERYTHING.decode(group_field(999, bytes([wire]) + bytes(8)))
 
 
 @pytest.mark.parametrize("number", [1, 3, 14, 50, 60, 31, 999])
 @pytest.mark.parametrize("wire", [6, 7])
-def test_there_are_no_wire_types_6_and_7(number: int, wire: int) -> None:
+def test_wire_types_6_and_7_are_refused(number: int, wire: int) -> None:
     refuse(tag(number, wire) + bytes(8))
 
 
-def test_tags_are_longer_than_they_need_be() -> None:
+def test_tags_may_have_up_to_five_bytes() -> None:
     for size in (1, 2, 3, 4, 5):
         assert read(varint(3 << 3, size) + b"\5")["f_int32"] == 5
         read(varint(999 << 3, max(size, 2)) + b"\5")
@@ -141,7 +106,7 @@ def test_tags_are_longer_than_they_need_be() -> None:
     refuse(b"\x80" * 11)
 
 
-def test_lengths_are_longer_than_they_need_be() -> None:
+def test_lengths_may_have_up_to_five_bytes() -> None:
     for number in (14, 15, 34, 50, 999):
         for size in (1, 2, 3, 4, 5):
             read(tag(number, 2) + varint(2, size) + number_field(2, 1))
@@ -166,7 +131,7 @@ VARINTS = [
 
 
 @pytest.mark.parametrize("name", VARINTS)
-def test_varints_of_any_length(name: str) -> None:
+def test_varints_may_have_up_to_ten_bytes(name: str) -> None:
     begin = tag(NUMBERS[name], 0)
     for value in (0, 1, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**63, 2**64 - 1):
         for size in range(1, 11):
@@ -180,7 +145,7 @@ def test_varints_of_any_length(name: str) -> None:
     refuse(begin + b"\xff" * 10 + b"\1")
 
 
-def test_what_is_left_of_64_bits() -> None:
+def test_numbers_are_truncated_to_the_width_of_their_field() -> None:
     assert read(number_field(3, 2**32 + 7))["f_int32"] == 7
     assert read(number_field(3, 2**31))["f_int32"] == -(2**31)
     assert read(number_field(5, 2**40 + 9))["f_uint32"] == 9
@@ -211,19 +176,19 @@ def test_elements_are_read_packed_and_not_packed(name: str) -> None:
     three = comparable(read(packed)[name])
     assert len(three) == 3
     assert comparable(read(single)[name]) == three
-    for octets in (
+    for encoded in (
         packed + single,
         single + packed,
         bytes_field(number, b"") + packed + number_field(3, 1) + packed,
     ):
-        assert comparable(read(octets)[name]) == three * 2
+        assert comparable(read(encoded)[name]) == three * 2
     assert read(bytes_field(number, b""))[name] == []
 
 
-def test_single_scalars_are_not_packed() -> None:
+def test_packed_values_of_single_fields_are_unknown() -> None:
     for name in ("f_int32", "f_double", "f_bool", "o_int32", "f_fixed32", "c_int32"):
-        octets = bytes_field(NUMBERS[name], bytes(8))
-        assert read(octets)[UNKNOWN_FIELDS] == octets
+        encoded = bytes_field(NUMBERS[name], bytes(8))
+        assert read(encoded)[UNKNOWN_FIELDS] == encoded
 
 
 @pytest.mark.parametrize("wire", [0, 1, 2, 3, 5])
@@ -232,17 +197,17 @@ def test_a_field_of_another_wire_type_is_unknown(wire: int) -> None:
     for codec in (EVERYTHING, OLD):
         for field in codec.message:
             if wire == 2 and (field.message is not None or field.type in ("string", "bytes")):
-                continue  # whose contents are looked at
+                continue  # the contents would be decoded
             end = tag(field.number, 4) if wire == 3 else b""
             read(tag(field.number, wire) + contents.get(wire, b"") + end, codec)
 
 
-# The last one, and parts that are merged --------------------------------------------------------------------
+# Fields that occur several times ----------------------------------------------------------------------------
 
 
-def test_the_last_one_wins() -> None:
-    octets = number_field(3, 1) + bytes_field(14, b"a") + number_field(3, 2) + bytes_field(14, b"")
-    record = read(octets)
+def test_the_last_value_of_a_field_is_used() -> None:
+    encoded = number_field(3, 1) + bytes_field(14, b"a") + number_field(3, 2) + bytes_field(14, b"")
+    record = read(encoded)
     assert record["f_int32"] == 2
     assert record["f_string"] == ""
     assert read(number_field(17, 5) + number_field(17, 0))["o_int32"] == 0
@@ -290,10 +255,10 @@ def test_elements_are_not_merged() -> None:
     ]
 
 
-def test_of_a_oneof_the_last_one_is_there() -> None:
+def test_the_last_member_of_a_oneof_is_used() -> None:
     number, text, tree = number_field(70, 5), bytes_field(71, b"x"), bytes_field(72, bytes_field(1, b"t"))
     other, span = bytes_field(74, number_field(2, 3)), bytes_field(73, number_field(1, 1))
-    for octets, name in [
+    for encoded, name in [
         (number + text, "c_string"),
         (text + number, "c_int32"),
         (number + tree, "c_tree"),
@@ -303,7 +268,7 @@ def test_of_a_oneof_the_last_one_is_there() -> None:
         (number + number_field(70, 0), "c_int32"),
         (number + bytes_field(71, b""), "c_string"),
     ]:
-        record = read(octets)
+        record = read(encoded)
         assert [key for key in record if key.startswith("c_") and record[key] is not None] == [name]
     merged = read(tree + bytes_field(72, number_field(2, 9)))["c_tree"]
     assert (merged["name"], merged["weight"]) == ("t", 9)
@@ -313,176 +278,17 @@ def test_of_a_oneof_the_last_one_is_there() -> None:
     assert (both["c_int32"], both["d_bool"]) == (5, True)
 
 
-def test_another_wire_type_does_not_take_the_place_in_a_oneof() -> None:
+def test_unknown_values_do_not_replace_a_member_of_a_oneof() -> None:
     assert read(number_field(70, 5) + number_field(71, 1))["c_int32"] == 5
     closed = read(bytes_field(50, b"x") + number_field(51, 99), OLD)
     assert closed["c_string"] == "x"
     assert closed[UNKNOWN_FIELDS] == number_field(51, 99)
 
 
-# Maps -------------------------------------------------------------------------------------------------------
-
-
-def test_entries_without_a_key_or_a_value() -> None:
-    assert read(bytes_field(60, b""))["m_int32"] == {"": 0}
-    assert read(bytes_field(60, number_field(2, 5)))["m_int32"] == {"": 5}
-    assert read(bytes_field(60, bytes_field(1, b"a")))["m_int32"] == {"a": 0}
-    assert read(bytes_field(62, b""))["m_tree"][False]["name"] == ""
-    assert read(bytes_field(62, number_field(1, 1)))["m_tree"][True]["weight"] == 0
-    assert read(bytes_field(65, b""))["m_time"] == {0: 0}
-    assert read(bytes_field(66, b""))["m_span"] == {"": 0}
-    assert read(bytes_field(30, b""), OLD)["m_enum"] == {"": 0}
-
-
-def test_entries_in_another_order_or_with_a_field_twice() -> None:
-    key, other, value, later = (
-        bytes_field(1, b"a"),
-        bytes_field(1, b"b"),
-        number_field(2, 5),
-        number_field(2, 6),
-    )
-    assert read(bytes_field(60, value + key))["m_int32"] == {"a": 5}
-    assert read(bytes_field(60, key + value + other))["m_int32"] == {"b": 5}
-    assert read(bytes_field(60, value + key + later))["m_int32"] == {"a": 6}
-    assert read(bytes_field(60, key + value) + bytes_field(60, key + later))["m_int32"] == {"a": 6}
-    parts = number_field(1, 1) + bytes_field(2, bytes_field(1, b"x")) + bytes_field(2, number_field(2, 4))
-    tree = read(bytes_field(62, parts))["m_tree"][True]
-    assert (tree["name"], tree["weight"]) == ("x", 4)
-    replaced = read(bytes_field(62, parts) + bytes_field(62, number_field(1, 1)))["m_tree"][True]
-    assert (replaced["name"], replaced["weight"]) == ("", 0)
-
-
-@pytest.mark.parametrize(("number", "key"), list(enumerate(KEYS, 1)))
-def test_keys_of_every_type(number: int, key: str) -> None:
-    wire = {"fixed32": 5, "sfixed32": 5, "fixed64": 1, "sfixed64": 1, "string": 2}.get(key, 0)
-    for octets in {
-        0: [varint(0), varint(1), varint(2**32 + 2), varint(2**64 - 1)],
-        1: [bytes(8), b"\xff" * 8],
-        2: [varint(0), b"\1a", b"\2" + "é".encode()],
-        5: [bytes(4), b"\xff" * 4],
-    }[wire]:
-        entry = bytes_field(number, tag(1, wire) + octets + number_field(2, 3))
-        assert list(read(entry * 2, MAPS)[f"by_{key}"].values()) == [3]
-        refuse(bytes_field(number, tag(1, wire) + octets[:-1]), MAPS)
-
-
-def test_an_entry_is_refused_for_what_is_in_it() -> None:
-    refuse(bytes_field(60, b"\x07"))
-    refuse(bytes_field(60, tag(1, 2) + b"\1\xff"))
-    refuse(bytes_field(62, bytes_field(2, b"\x07")))
-    assert (
-        refuse(bytes_field(62, number_field(1, 1) + bytes_field(2, tag(1, 2) + b"\1\xff"))).path
-        == "m_tree.value.name"
-    )
-
-
-@pytest.mark.parametrize("more", [number_field(3, 1), bytes_field(4, b"more"), bytes_field(2, b"5")])
-def test_an_entry_with_an_unknown_field_is_kept_as_one_or_loses_it(more: bytes) -> None:
-    entry = more + bytes_field(1, b"a") + number_field(2, 5)
-    record = read(bytes_field(60, entry) + bytes_field(60, bytes_field(1, b"b") + number_field(2, 6)))
-    assert record["m_int32"] == {"b": 6}
-    assert record[UNKNOWN_FIELDS] == bytes_field(60, entry)
-    assert make_codec("Everything").decode(bytes_field(60, entry))["m_int32"] == {"a": 5}
-
-
-# Enums ------------------------------------------------------------------------------------------------------
-
-
-def test_open_enums_have_any_number() -> None:
-    for number in (99, -99, 2**31 - 1, -(2**31)):
-        assert read(number_field(16, number))["f_enum"] == number
-        assert read(bytes_field(36, varint(number) * 2))["r_enum"] == [number] * 2
-        assert read(bytes_field(64, bytes_field(1, b"a") + number_field(2, number)))["m_enum"] == {
-            "a": number
-        }
-
-
-def test_numbers_that_a_closed_enum_does_not_have_are_unknown_fields() -> None:
-    single = read(number_field(8, 1) + number_field(8, 99), OLD)
-    assert single["bare"] == 1
-    assert single[UNKNOWN_FIELDS] == number_field(8, 99)
-    assert read(number_field(4, 99), OLD)["o_enum"] == 2
-    assert read(number_field(8, 2**32 + 1), OLD)["bare"] == 1
-    assert read(number_field(8, -1), OLD)["bare"] == -1
-    for number in (13, 14):
-        name = OLD.message.fields[[field.number for field in OLD.message].index(number)].name
-        mixed = b"".join(varint(each) for each in (1, 99, 2, -5, 70000, 0))
-        assert read(bytes_field(number, mixed), OLD)[name] == [1, 2, 70000]
-        assert read(b"".join(number_field(number, each) for each in (1, 99, 2)), OLD)[name] == [1, 2]
-
-
-def test_an_entry_with_such_a_number_is_one_unknown_field() -> None:
-    for entry in (
-        bytes_field(1, b"a") + number_field(2, 99),
-        number_field(2, 99) + bytes_field(1, b"a"),
-        number_field(2, 99),
-        bytes_field(1, b"a") + number_field(2, 99) + number_field(2, 2),
-        bytes_field(1, b"a") + number_field(2, 2) + number_field(2, 99),
-    ):
-        record = read(
-            bytes_field(30, bytes_field(1, b"b") + number_field(2, 2)) + bytes_field(30, entry), OLD
-        )
-        assert record["m_enum"] == {"b": 2}
-        assert record[UNKNOWN_FIELDS] == bytes_field(30, entry)
-    skipping = make_relaxed("Old").decode(bytes_field(30, number_field(2, 99)))
-    assert skipping["m_enum"] == {}
-    assert UNKNOWN_FIELDS not in skipping
-    refuse(bytes_field(30, number_field(2, 99) + b"\x07"), OLD)
-
-
-# Text -------------------------------------------------------------------------------------------------------
-
-BAD_TEXTS = [
-    b"\xff",
-    b"\xc0\x80",
-    b"\xed\xa0\x80",
-    b"\xf4\x90\x80\x80",
-    b"\xe2\x82",
-    b"a\x80",
-    b"12345678\xc3",
-    b"\xf8\x88\x80\x80\x80",
-]
-
-
-@pytest.mark.parametrize("text", BAD_TEXTS)
-def test_text_is_utf8(text: bytes) -> None:
-    for octets in (
-        bytes_field(14, text),
-        bytes_field(18, text),
-        bytes_field(34, text),
-        bytes_field(71, text),
-        bytes_field(50, bytes_field(1, text)),
-        bytes_field(60, bytes_field(1, text)),
-        bytes_field(61, number_field(1, 1) + bytes_field(2, text)),
-        bytes_field(14, text) + bytes_field(14, b"good"),
-    ):
-        refuse(octets)
-    assert read(bytes_field(15, text))["f_bytes"] == text
-    read(bytes_field(999, text))
-
-
-def test_text_of_proto2_is_utf8_too() -> None:
-    """We differ from google.protobuf, which takes such a message, and gives bytes when the field is asked
-    for.
-    """
-    octets = bytes_field(3, b"\xff")
-    theirs = message_class("Old").FromString(number_field(1, 1) + octets)
-    assert theirs.o_string == b"\xff"
-    with pytest.raises(DecodeError, match="o_string: byte 2: a string that is not UTF-8"):
-        OLD.decode(octets)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "\0", "é", "\U0010ffff", "\ud7ff\ue000", "a" * 200, "é" * 100, "1234567é"]
-)
-def test_any_character_is_text(text: str) -> None:
-    assert read(bytes_field(14, text.encode()))["f_string"] == text
-
-
 # Groups and unknown fields ----------------------------------------------------------------------------------
 
 
-def test_groups() -> None:
+def test_groups_are_decoded() -> None:
     inside = number_field(1, 5) + group_field(3, number_field(1, 6))
     record = read(
         group_field(20, inside) + group_field(21, bytes_field(11, b"a")) + group_field(21, b""), OLD
@@ -501,7 +307,7 @@ def test_groups() -> None:
 
 
 @pytest.mark.parametrize("number", [16, 127, 999, 19000, 2**29 - 1])
-def test_unknown_fields_of_every_wire_type(number: int) -> None:
+def test_unknown_fields_of_every_wire_type_are_kept(number: int) -> None:
     fields = [
         number_field(number, 0),
         number_field(number, -1),
@@ -533,13 +339,13 @@ def test_numbers_of_extensions_are_unknown_fields() -> None:
 
 
 def test_unknown_fields_of_a_time_are_not_kept() -> None:
-    """We differ from google.protobuf, whose times are messages; ours are datetimes or numbers."""
-    octets = bytes_field(52, number_field(1, 5) + number_field(3, 1))
-    assert EVERYTHING.decode(octets)["time"] == 5_000_000_000
-    assert EVERYTHING.encode(EVERYTHING.decode(octets)) == bytes_field(52, number_field(1, 5))
+    """This differs from google.protobuf, whose times are messages. Here they are datetimes or numbers."""
+    encoded = bytes_field(52, number_field(1, 5) + number_field(3, 1))
+    assert EVERYTHING.decode(encoded)["time"] == 5_000_000_000
+    assert EVERYTHING.encode(EVERYTHING.decode(encoded)) == bytes_field(52, number_field(1, 5))
 
 
-def test_nothing_at_all() -> None:
+def test_empty_messages_and_messages_without_fields_are_decoded() -> None:
     assert read(b"") == read(number_field(3, 0))
     nothing = make_codec("Nothing", unknown_fields="keep")
     assert nothing.decode(b"") == {}
@@ -547,8 +353,8 @@ def test_nothing_at_all() -> None:
     assert read(number_field(1, 1), nothing) == {UNKNOWN_FIELDS: number_field(1, 1)}
 
 
-def test_what_is_required_may_be_missing_from_what_is_read() -> None:
-    """As with google.protobuf, whose FromString does not mind; both mind when it is written."""
+def test_required_fields_may_be_absent_in_decoded_messages() -> None:
+    """FromString() of google.protobuf accepts such messages, too. Both refuse to encode them."""
     old = make_codec("Old", unknown_fields="keep")
     assert old.decode(b"")["must"] is None
     assert not message_class("Old").FromString(b"").IsInitialized()
@@ -557,26 +363,26 @@ def test_what_is_required_may_be_missing_from_what_is_read() -> None:
 # Depth ------------------------------------------------------------------------------------------------------
 
 
-def deep(levels: int, inside: bytes = b"", number: int = 3) -> bytes:
+def nested(levels: int, inside: bytes = b"", number: int = 3) -> bytes:
     for _ in range(levels):
         inside = bytes_field(number, inside)
     return inside
 
 
-def test_a_hundred_messages_inside_each_other_and_no_more() -> None:
-    read(deep(100), TREE)
-    assert "more than 100 messages" in str(refuse(deep(101), TREE))
-    read(deep(99, bytes_field(6, b"")), TREE)
-    refuse(deep(100, bytes_field(6, b"")), TREE)
-    read(deep(98, bytes_field(5, b"")), TREE)
-    refuse(deep(99, bytes_field(5, bytes_field(2, b""))), TREE)
-    for codec in (TREE, TREE.message_class()):  # the value is not inside the entry, for the entry is empty
-        (codec.decode if codec is TREE else codec.FromString)(deep(99, bytes_field(5, b"")))
-    refuse(deep(10_000), TREE)
+def test_messages_may_be_nested_100_deep() -> None:
+    read(nested(100), TREE)
+    assert "more than 100 messages" in str(refuse(nested(101), TREE))
+    read(nested(99, bytes_field(6, b"")), TREE)
+    refuse(nested(100, bytes_field(6, b"")), TREE)
+    read(nested(98, bytes_field(5, b"")), TREE)
+    refuse(nested(99, bytes_field(5, bytes_field(2, b""))), TREE)
+    for codec in (TREE, TREE.message_class()):  # an empty entry contains no nested value
+        (codec.decode if codec is TREE else codec.FromString)(nested(99, bytes_field(5, b"")))
+    refuse(nested(10_000), TREE)
     refuse(b"\x1a" * 100_000, TREE)
 
 
-def test_a_hundred_groups_inside_each_other_and_no_more() -> None:
+def test_groups_may_be_nested_100_deep() -> None:
     for number in (20, 999):
         start, end = tag(number, 3), tag(number, 4)
         read(start * 100 + end * 100, TREE)
@@ -584,8 +390,8 @@ def test_a_hundred_groups_inside_each_other_and_no_more() -> None:
         refuse(start * 100_000, TREE)
 
 
-def test_times_that_are_groups() -> None:
-    """As editions have them, with `features.message_encoding = DELIMITED`."""
+def test_times_may_be_groups() -> None:
+    """Editions have such times with `features.message_encoding = DELIMITED`."""
     file = FileDescriptorProto(
         name="delimited.proto", package="test", syntax="editions", edition=EDITION_2023
     )
@@ -598,15 +404,16 @@ def test_times_that_are_groups() -> None:
     expected = codec.message_class()()
     expected.time.FromNanoseconds(5_000_000_007)
     expected.times.add().FromNanoseconds(10**9)
-    octets = expected.SerializeToString(deterministic=True)
+    encoded = expected.SerializeToString(deterministic=True)
     record = {"time": 5_000_000_007, "times": [10**9]}
-    assert codec.decode(octets) == record
-    assert codec.encode(record) == octets
+    assert codec.decode(encoded) == record
+    assert codec.encode(record) == encoded
 
 
-def test_columns_have_what_is_on_the_wire() -> None:
-    """Of proto2 records have defaults that a descriptor says, and leave out numbers that a closed enum does
-    not have; columns are null where nothing is there, and have all numbers.
+def test_columns_have_nulls_and_all_enum_numbers() -> None:
+    """Objects of proto2 have the defaults of the descriptor, and omit unknown numbers of closed enums.
+
+    Columns have neither: absent values are null, and unknown numbers are kept.
     """
     pa = pytest.importorskip("pyarrow")
     file = FileDescriptorProto(name="flat.proto", package="test", syntax="proto2")

@@ -1,6 +1,4 @@
-"""The dicts that messages are read into: they share the memory of their keys, and nothing else may be seen of
-that.
-"""
+"""Decoded dicts share the memory of their keys, and behave like other dicts."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def read(codec: Codec, count: int = 1) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 11, 12, 20, 29])
-def test_dicts_are_smaller_than_such_with_keys_of_their_own(count: int) -> None:
+def test_dicts_of_few_keys_are_smaller_than_other_dicts(count: int) -> None:
     names = [f"name_{i}" for i in range(count)]
     (found,) = read(make_codec(names))
     assert list(found.items()) == [(name, i) for i, name in enumerate(names)]
@@ -50,7 +48,7 @@ def test_dicts_are_smaller_than_such_with_keys_of_their_own(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [30, 31, 100, 500])
-def test_dicts_of_many_keys_are_not_larger_than_others(count: int) -> None:
+def test_dicts_of_many_keys_are_not_larger_than_other_dicts(count: int) -> None:
     names = [f"name_{i}" for i in range(count)]
     (found,) = read(make_codec(names))
     assert list(found.items()) == [(name, i) for i, name in enumerate(names)]
@@ -58,13 +56,13 @@ def test_dicts_of_many_keys_are_not_larger_than_others(count: int) -> None:
 
 
 @pytest.mark.parametrize("names", [*([name, "other"] for name in SPECIAL), SPECIAL])
-def test_names_that_mean_something_to_a_class(names: list[str]) -> None:
+def test_names_of_special_attributes_are_ordinary_keys(names: list[str]) -> None:
     assert [list(found.items()) for found in read(make_codec(names), 2)] == [
         [(name, i * 1000 + j) for j, name in enumerate(names)] for i in range(2)
     ]
 
 
-def test_what_is_done_to_one_is_not_seen_in_another() -> None:
+def test_changes_to_a_dict_do_not_affect_other_dicts() -> None:
     codec = make_codec(["a", "b", "c"])
     first, second, third, fourth, fifth, last = read(codec, 6)
     first["new"] = 1
@@ -89,7 +87,7 @@ def test_what_is_done_to_one_is_not_seen_in_another() -> None:
             assert list(copied.items()) == list(some.items())
 
 
-def test_keys_added_to_a_thousand_of_them() -> None:
+def test_keys_can_be_added_to_many_dicts() -> None:
     codec = make_codec(["a", "b"])
     records = read(codec, 1000)
     for i, record in enumerate(records):
@@ -99,7 +97,7 @@ def test_keys_added_to_a_thousand_of_them() -> None:
     assert read(codec, 2)[1] == {"a": 1000, "b": 1001}
 
 
-def test_unknown_fields_are_a_key_more() -> None:
+def test_unknown_fields_have_their_own_key() -> None:
     message = make_codec(["a", "b", "c"]).encode({"a": 1, "b": 2, "c": 3})
     codec = make_codec(["a", "b"], unknown_fields="keep")
     assert codec.decode(message) == {"a": 1, "b": 2, UNKNOWN_FIELDS: b"\x18\x03"}

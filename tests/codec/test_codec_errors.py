@@ -1,4 +1,4 @@
-"""What is said of messages that cannot be read: which field it is, at which octet it begins, and why."""
+"""Errors about malformed messages name the field, the offset where it begins, and the problem."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CASES = {
     "0e": ("", 0, "wire type 6, which does not exist"),
     "0f": ("", 0, "wire type 7, which does not exist"),
     "0c": ("", 0, "the end of a group that has not begun"),
-    # values, of known fields and of unknown ones
+    # values of known and of unknown fields
     "38 80": ("flag", 0, CUT),
     "38 01 38" + " ff" * 10: ("flag", 2, LONG),
     "98 06 80": ("", 0, CUT),
@@ -68,7 +68,7 @@ CASES = {
     "1a ff ff ff ff ff 01": ("text", 0, "a length of 2 GiB or more"),
     "5a 01 61 5a 00 5a 02 61": ("texts[2]", 5, FAR),
     "a2 06 09": ("", 0, FAR),
-    # inside of others
+    # nested fields
     "0a 01 08": ("inner.n", 2, CUT),
     "0a 0b 08" + " ff" * 10: ("inner.n", 2, LONG),
     "12 00 12 02 08 80": ("inners[1].n", 4, CUT),
@@ -86,7 +86,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("message", CASES)
-def test_what_is_wrong_is_said_with_its_field_and_octet(codec: Codec, message: str) -> None:
+def test_errors_name_the_field_and_its_offset(codec: Codec, message: str) -> None:
     path, offset, problem = CASES[message]
     with pytest.raises(DecodeError) as caught:
         codec.decode(bytes.fromhex(message))
@@ -95,7 +95,7 @@ def test_what_is_wrong_is_said_with_its_field_and_octet(codec: Codec, message: s
     assert str(error) == f"{path}: byte {offset}: {problem}".removeprefix(": ")
 
 
-def test_each_prefix_that_is_not_read_says_why(codec: Codec) -> None:
+def test_prefixes_of_a_message_are_refused_with_a_reason(codec: Codec) -> None:
     record = {
         "inner": {"n": -1},
         "text": "ab",

@@ -1,6 +1,4 @@
-"""Records made up of messages that are not easily made up: those that require themselves, and oneofs with
-defaults.
-"""
+"""Codecs generate example objects, even if messages contain themselves or oneofs have defaults."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["Direct", "First", "Second", "Second.Inside"])
-def test_a_message_that_requires_itself_has_no_records(path: Path, name: str) -> None:
+def test_messages_that_require_themselves_have_no_examples(path: Path, name: str) -> None:
     codec = Codec.load(path, name)
     problem = (
         f"test.{name}: requires itself, so it has no finite object; make one field of the cycle optional"
@@ -51,7 +49,7 @@ def test_a_message_that_requires_itself_has_no_records(path: Path, name: str) ->
         assert str(caught.value) == problem
 
 
-def test_such_messages_are_left_out_where_they_may_be(path: Path) -> None:
+def test_examples_omit_messages_that_require_themselves(path: Path) -> None:
     codec = Codec.load(path, "Around")
     for record in codec.examples(5):
         assert [record[name] for name in ENDLESS] == [None, [], {}, None]
@@ -68,10 +66,13 @@ def test_such_messages_are_left_out_where_they_may_be(path: Path) -> None:
 
 
 def test_members_of_a_oneof_have_no_defaults(tmp_path: Path) -> None:
-    """Two would be there at once: what is read could not be written again."""
+    """With a default, an object could have two members of a oneof, and could not be encoded again."""
     pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     path = tmp_path / "oneof.proto"
-    body = 'oneof o { int32 a = 1 [default = 5]; string b = 2 [default = "x"]; } optional int32 c = 3 [default = 7];'
+    body = (
+        'oneof o { int32 a = 1 [default = 5]; string b = 2 [default = "x"]; } '
+        "optional int32 c = 3 [default = 7];"
+    )
     path.write_text(f'syntax = "proto2"; message Some {{ {body} }}')
     codec = Codec.load(path)
     assert codec.decode(b"\x08\x07") == {"a": 7, "b": None, "c": 7}

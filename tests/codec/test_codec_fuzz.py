@@ -1,5 +1,6 @@
-"""Random records and damaged messages: the codec and google.protobuf agree, and neither memory nor references
-are lost.
+"""The codec and google.protobuf agree on random objects and on damaged messages.
+
+Calls leak neither memory nor references.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ RELAXED = make_relaxed("Old", times="ns", unknown_fields="keep")
 STRATEGIES = {name: records(codec.message) for name, codec in EXACT.items()}
 
 each_type = pytest.mark.parametrize("name", NAMES)
-# Not made smaller: records of so many fields would take minutes.
+# Without the shrink phase, which takes minutes for objects of so many fields.
 many = settings(
     max_examples=15,
     deadline=None,
@@ -50,7 +51,7 @@ many = settings(
 some = settings(many, max_examples=4)
 
 
-def by_google(name: str, record: dict[str, Any]) -> bytes:
+def encode_by_protobuf(name: str, record: dict[str, Any]) -> bytes:
     message = fill(message_class(name)(), EXACT[name].message, record)
     return bytes(message.SerializePartialToString(deterministic=True))
 
@@ -58,38 +59,38 @@ def by_google(name: str, record: dict[str, Any]) -> bytes:
 @each_type
 @many
 @given(data=st.data())
-def test_any_record_is_written_and_read_as_google_protobuf_does(name: str, data: st.DataObject) -> None:
+def test_objects_are_encoded_and_decoded_as_by_google_protobuf(name: str, data: st.DataObject) -> None:
     record, codec = data.draw(STRATEGIES[name]), EXACT[name]
-    octets = codec.encode(record)
-    assert octets == by_google(name, record)
-    read = codec.decode(octets)
-    assert comparable(read) == comparable(as_record(message_class(name).FromString(octets), codec.message))
-    as_tuple = codec.decode(octets, tuple)
+    encoded = codec.encode(record)
+    assert encoded == encode_by_protobuf(name, record)
+    read = codec.decode(encoded)
+    assert comparable(read) == comparable(as_record(message_class(name).FromString(encoded), codec.message))
+    as_tuple = codec.decode(encoded, tuple)
     assert codec.encode(as_tuple) == codec.encode(read)
     stream = codec.encode_many([record, as_tuple])
     assert [comparable(each) for each in codec.decode_many(stream)] == [comparable(read)] * 2 or name == "Old"
 
 
-def judge(name: str, octets: bytes) -> bool:
-    """Whether both take it. Fails where they do not agree, or do not read the same."""
+def decode_by_both(name: str, encoded: bytes) -> bool:
+    """Return true if both decoders accept the message. Fail if they disagree or read different values."""
     codec, theirs = KEEPING[name], message_class(name)
     message, record, refused = None, {}, None
     with contextlib.suppress(ProtobufError):
-        message = theirs.FromString(octets)
+        message = theirs.FromString(encoded)
     try:
-        record = codec.decode(octets)
+        record = codec.decode(encoded)
     except DecodeError as error:
         refused = error
     if refused is not None:
-        assert 0 <= refused.offset <= len(octets)
-        # google.protobuf takes any octets as a string of proto2; Python's str does not.
+        assert 0 <= refused.offset <= len(encoded)
+        # google.protobuf accepts any bytes as a string of proto2. Python's str does not.
         assert message is None or (name == "Old" and "not UTF-8" in str(refused))
         return False
     assert message is not None, f"taken: {record}"
     assert comparable(record) == comparable(as_record(message, codec.message))
-    if (octets := encode_again(name, record)) is None:
+    if (encoded := encode_again(name, record)) is None:
         return True
-    again = theirs.FromString(octets)
+    again = theirs.FromString(encoded)
     assert comparable(as_record(again, codec.message)) == comparable(as_record(message, codec.message))
     assert unknown_fields(again, codec.message) == unknown_fields(message, codec.message)
     return True
@@ -99,7 +100,7 @@ TIMES = ("out of range of a time", "a time before the year 1", "a duration beyon
 
 
 def encode_again(name: str, record: dict[str, Any]) -> bytes | None:
-    """None: there is a time in it that is none, which google.protobuf writes as well."""
+    """Return the encoded object, or None if it has an invalid time. google.protobuf encodes such times."""
     try:
         return bytes((RELAXED if name == "Old" else KEEPING[name]).encode(record))
     except EncodeError as error:
@@ -111,44 +112,44 @@ def encode_again(name: str, record: dict[str, Any]) -> bytes | None:
 @each_type
 @some
 @given(data=st.data())
-def test_both_take_or_refuse_a_message_that_is_cut(name: str, data: st.DataObject) -> None:
-    octets = by_google(name, data.draw(STRATEGIES[name]))
-    for size in range(max(0, len(octets) - 300), len(octets) + 1):
-        judge(name, octets[:size])
+def test_both_decoders_agree_on_truncated_messages(name: str, data: st.DataObject) -> None:
+    encoded = encode_by_protobuf(name, data.draw(STRATEGIES[name]))
+    for size in range(max(0, len(encoded) - 300), len(encoded) + 1):
+        decode_by_both(name, encoded[:size])
 
 
 @each_type
 @many
 @given(data=st.data())
-def test_both_take_or_refuse_a_message_with_damage(name: str, data: st.DataObject) -> None:
-    octets = bytearray(by_google(name, data.draw(STRATEGIES[name])))
-    if not octets:
+def test_both_decoders_agree_on_damaged_messages(name: str, data: st.DataObject) -> None:
+    encoded = bytearray(encode_by_protobuf(name, data.draw(STRATEGIES[name])))
+    if not encoded:
         return
-    places = st.integers(0, len(octets) - 1)
+    places = st.integers(0, len(encoded) - 1)
     for place, value in data.draw(st.lists(st.tuples(places, st.integers(0, 255)), min_size=1, max_size=20)):
-        was, octets[place] = octets[place], value
-        judge(name, bytes(octets))
-        octets[place] = was
+        was, encoded[place] = encoded[place], value
+        decode_by_both(name, bytes(encoded))
+        encoded[place] = was
 
 
 @each_type
 @many
 @given(data=st.data())
-def test_both_take_or_refuse_two_messages_after_each_other(name: str, data: st.DataObject) -> None:
-    """Which merges them; with a damaged octet now and then."""
-    one, other = (by_google(name, data.draw(STRATEGIES[name])) for _ in range(2))
-    octets = bytearray(one + other + one)
-    assert judge(name, bytes(octets))
-    if octets:
-        octets[data.draw(st.integers(0, len(octets) - 1))] ^= data.draw(st.integers(1, 255))
-        judge(name, bytes(octets))
+def test_both_decoders_agree_on_concatenated_messages(name: str, data: st.DataObject) -> None:
+    """Concatenated messages are merged. One byte is damaged in a second step."""
+    one, other = (encode_by_protobuf(name, data.draw(STRATEGIES[name])) for _ in range(2))
+    encoded = bytearray(one + other + one)
+    assert decode_by_both(name, bytes(encoded))
+    if encoded:
+        encoded[data.draw(st.integers(0, len(encoded) - 1))] ^= data.draw(st.integers(1, 255))
+        decode_by_both(name, bytes(encoded))
 
 
 @st.composite
-def wire_soup(draw: st.DrawFn, codec: Codec) -> bytes:
-    """Fields with the numbers of a type, but whatever wire type and contents."""
+def random_fields(draw: st.DrawFn, codec: Codec) -> bytes:
+    """Draw fields with the numbers of a message type, but with any wire types and contents."""
     numbers = st.sampled_from([field.number for field in codec.message]) | st.integers(0, 25)
-    soup = b""
+    fields = b""
     for _ in range(draw(st.integers(1, 6))):
         number, wire = draw(numbers), draw(st.integers(0, 5))
         contents = {
@@ -157,24 +158,24 @@ def wire_soup(draw: st.DrawFn, codec: Codec) -> bytes:
             2: lambda: bytes_field(1, draw(st.binary(max_size=12)))[1:],
             5: lambda: draw(st.binary(min_size=4, max_size=4)),
         }
-        soup += tag(number, wire) + contents.get(wire, lambda: b"")()
+        fields += tag(number, wire) + contents.get(wire, lambda: b"")()
         if wire == 3:
-            soup += number_field(1, draw(st.integers(0, 300))) + tag(number, 4)
-    return soup
+            fields += number_field(1, draw(st.integers(0, 300))) + tag(number, 4)
+    return fields
 
 
 @each_type
 @settings(many, max_examples=100)
 @given(data=st.data())
-def test_both_take_or_refuse_any_soup_of_fields(name: str, data: st.DataObject) -> None:
-    judge(name, data.draw(wire_soup(EXACT[name])))
+def test_both_decoders_agree_on_random_fields(name: str, data: st.DataObject) -> None:
+    decode_by_both(name, data.draw(random_fields(EXACT[name])))
 
 
 @each_type
 @settings(many, max_examples=100)
-@given(octets=st.binary(max_size=24))
-def test_both_take_or_refuse_any_octets(name: str, octets: bytes) -> None:
-    judge(name, octets)
+@given(encoded=st.binary(max_size=24))
+def test_both_decoders_agree_on_random_bytes(name: str, encoded: bytes) -> None:
+    decode_by_both(name, encoded)
 
 
 # Memory -----------------------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def refused(call: Callable[[], object]) -> None:
 
 
 class Fails:
-    """A number that cannot be had."""
+    """A number whose conversion raises an error."""
 
     def __index__(self) -> int:
         return 1 // 0
@@ -232,7 +233,7 @@ BAD = [
 
 
 def kept_blocks(call: Callable[[], object]) -> int:
-    """What is still there of many calls, in blocks of memory: some are kept once, as caches are."""
+    """Return the number of memory blocks that 300 calls leave behind. Earlier calls fill the caches."""
     for _ in range(50):
         call()
     gc.collect()
@@ -244,23 +245,23 @@ def kept_blocks(call: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("record", BAD, ids=[next(iter(record)) for record in BAD])
-def test_a_record_that_is_refused_leaves_nothing_behind(record: dict[str, Any]) -> None:
+def test_refused_objects_leak_nothing(record: dict[str, Any]) -> None:
     codec = EXACT["Everything"]
     held = next(iter(record.values()))
-    gc.collect()  # garbage of other tests may hold a text that is shared
+    gc.collect()  # garbage of other tests may refer to a shared text
     before = sys.getrefcount(held)
     assert kept_blocks(lambda: refused(lambda: codec.encode(record))) < 100
     assert sys.getrefcount(held) == before
-    assert codec.encode(SAMPLE) == by_google("Everything", SAMPLE)
+    assert codec.encode(SAMPLE) == encode_by_protobuf("Everything", SAMPLE)
 
 
-def test_a_message_that_is_refused_leaves_nothing_behind() -> None:
+def test_refused_messages_leak_nothing() -> None:
     codec = EXACT["Everything"]
-    octets = codec.encode({**SAMPLE, "r_int32": [1, 2], "span": -5})
+    encoded = codec.encode({**SAMPLE, "r_int32": [1, 2], "span": -5})
 
     def cut_and_damaged() -> None:
-        for size in range(len(octets)):
-            for each in (octets[:size], octets[:size] + b"\xff" + octets[size + 1 :]):
+        for size in range(len(encoded)):
+            for each in (encoded[:size], encoded[:size] + b"\xff" + encoded[size + 1 :]):
                 try:
                     codec.decode(each)
                 except DecodeError:
@@ -276,23 +277,23 @@ def test_a_message_that_is_refused_leaves_nothing_behind() -> None:
     assert sys.getallocatedblocks() - before < 100
 
 
-def test_calls_that_succeed_leave_nothing_behind() -> None:
+def test_successful_calls_leak_nothing() -> None:
     codec = KEEPING["Everything"]
-    octets = codec.encode(SAMPLE) + number_field(999, 5)
-    assert kept_blocks(lambda: codec.encode(codec.decode(octets))) < 100
-    assert kept_blocks(lambda: codec.encode(codec.decode(octets, tuple))) < 100
+    encoded = codec.encode(SAMPLE) + number_field(999, 5)
+    assert kept_blocks(lambda: codec.encode(codec.decode(encoded))) < 100
+    assert kept_blocks(lambda: codec.encode(codec.decode(encoded, tuple))) < 100
     stream = codec.encode_many([SAMPLE] * 3)
     assert kept_blocks(lambda: codec.encode_many(codec.decode_many(stream))) < 100
 
 
-def test_values_are_not_held_on_to() -> None:
+def test_encoding_keeps_no_references_to_values() -> None:
     codec = EXACT["Everything"]
-    text, octets, number = "text that nobody has".upper(), b"0123456789" * 3, 12345678901234
-    values = (text, octets, number)
+    text, raw, number = "text that nobody has".upper(), b"0123456789" * 3, 12345678901234
+    values = (text, raw, number)
     counts = [sys.getrefcount(value) for value in values]
     record = {
         "f_string": text,
-        "f_bytes": octets,
+        "f_bytes": raw,
         "f_int64": number,
         "r_string": [text],
         "m_int32": {text: 1},
@@ -304,20 +305,20 @@ def test_values_are_not_held_on_to() -> None:
 
 @pytest.mark.parametrize("size", [2**31 - 1, 2**31, 2**32 - 1, 2**35, 2**63])
 @pytest.mark.parametrize("number", [14, 15, 31, 34, 50, 60, 999])
-def test_a_length_that_lies_allocates_nothing(number: int, size: int) -> None:
-    octets = tag(number, 2) + varint(size) + b"abc"
+def test_invalid_lengths_allocate_nothing(number: int, size: int) -> None:
+    encoded = tag(number, 2) + varint(size) + b"abc"
     codec = KEEPING["Everything"]
-    refused(lambda: codec.decode(octets))
+    refused(lambda: codec.decode(encoded))
     tracemalloc.start()
     try:
-        refused(lambda: codec.decode(octets))
+        refused(lambda: codec.decode(encoded))
         refused(lambda: codec.decode_many(varint(size) + b"abc"))
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
 
 
-def test_memory_of_a_large_message_is_given_back() -> None:
+def test_memory_of_large_messages_is_freed() -> None:
     codec = make_codec("Reading")
     tracemalloc.start()
     try:

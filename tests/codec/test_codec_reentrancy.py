@@ -1,5 +1,6 @@
-"""Code of a user's that the codec calls while it writes a record: properties, numbers, keys. Whatever that
-does to the record, to its class or with the codec, the values in use are still there.
+"""The codec calls user code while it encodes an object: properties, conversions of numbers, and keys.
+
+That code may change the object or its class, or use the codec. The values in use stay valid.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def problem(record: Any, codec: Codec) -> str:
 
 
 class Meddler:
-    """A number that does something first."""
+    """A number that calls a function when it is converted."""
 
     def __init__(self, act: Any, number: int = 1) -> None:
         self.act, self.number = act, number
@@ -49,7 +50,7 @@ class Meddler:
         return "Meddler()"
 
 
-def fresh() -> str:
+def new_text() -> str:
     return "".join(["te", "xt"]) * 5
 
 
@@ -57,20 +58,20 @@ def fresh() -> str:
     "field", ["f_int32", "f_double", "r_int32", "u_sint64", "m_int32", "time", "f_enum", "r_enum"]
 )
 @pytest.mark.parametrize("number", [1, 2**40])
-def test_a_record_is_emptied_while_it_is_written(field: str, number: int) -> None:
+def test_objects_may_be_emptied_while_they_are_encoded(field: str, number: int) -> None:
     record: dict[str, Any] = {}
-    inner: dict[str, Any] = {"name": fresh()}
+    inner: dict[str, Any] = {"name": new_text()}
     meddler = Meddler(lambda: (record.clear(), inner.clear(), values.clear(), entries.clear()), number)
     values: list[Any] = [meddler, *range(300, 320), meddler]
-    entries = {"a": meddler, fresh(): 2}
+    entries = {"a": meddler, new_text(): 2}
     value = values if field[:2] in ("r_", "u_") else entries if field == "m_int32" else meddler
     del meddler
     record.update(
-        {"f_string": fresh(), field: value, "r_string": [fresh()], "tree": inner, "middle": fresh()}
+        {"f_string": new_text(), field: value, "r_string": [new_text()], "tree": inner, "middle": new_text()}
     )
     del value
     if number == 1 or field in ("f_double", "u_sint64"):
-        assert EVERYTHING.decode(EVERYTHING.encode(record))["middle"] == fresh()
+        assert EVERYTHING.decode(EVERYTHING.encode(record))["middle"] == new_text()
     elif field == "time":
         EVERYTHING.encode(record)
     else:
@@ -78,7 +79,7 @@ def test_a_record_is_emptied_while_it_is_written(field: str, number: int) -> Non
     assert record == {}
 
 
-def test_an_element_that_is_no_member_empties_its_list() -> None:
+def test_invalid_enum_numbers_may_empty_their_list() -> None:
     values: list[Any] = []
     values.append(Meddler(values.clear, 5))
     assert problem({"must": 1, "p_enum": values}, OLD) == "p_enum[0]: 5 is no member of the enum"
@@ -86,7 +87,7 @@ def test_an_element_that_is_no_member_empties_its_list() -> None:
     assert problem({"must": 1, "r_enum": values}, OLD) == "r_enum[0]: 5 is no member of the enum"
 
 
-def test_keys_that_meddle_when_they_are_compared() -> None:
+def test_keys_may_empty_objects_when_they_are_compared() -> None:
     class Key:
         def __hash__(self) -> int:
             return hash(UNKNOWN_FIELDS)
@@ -98,12 +99,12 @@ def test_keys_that_meddle_when_they_are_compared() -> None:
             return False
 
     codec = make_codec("Tree", unknown_keys="ignore", unknown_fields="keep")
-    inner: dict[Any, Any] = {Key(): 1, "name": fresh()}
+    inner: dict[Any, Any] = {Key(): 1, "name": new_text()}
     outer = {"left": inner}
-    assert codec.decode(codec.encode(outer))["left"]["name"] == fresh()
+    assert codec.decode(codec.encode(outer))["left"]["name"] == new_text()
 
 
-def test_properties_that_use_the_same_codec() -> None:
+def test_properties_may_use_the_same_codec() -> None:
     class Again:
         weight, left, branches, named, planted = 1, None, None, None, None
 
@@ -115,11 +116,11 @@ def test_properties_that_use_the_same_codec() -> None:
             return TREE.encode(Slots(**LEAF)).hex()
 
     Slots = dataclasses.make_dataclass("Slots", [*LEAF], slots=True)
-    octets = TREE.encode({"name": "outer", "left": Again(), "branches": [Again(), Again()]})
-    assert [each["name"] for each in TREE.decode(octets)["branches"]] == [TREE.encode(LEAF).hex()] * 2
+    encoded = TREE.encode({"name": "outer", "left": Again(), "branches": [Again(), Again()]})
+    assert [each["name"] for each in TREE.decode(encoded)["branches"]] == [TREE.encode(LEAF).hex()] * 2
 
 
-def test_a_class_whose_attributes_run_code_when_the_class_is_looked_at() -> None:
+def test_attributes_of_a_class_may_run_code() -> None:
     class Looked:
         def __get__(self, instance: Any, owner: type) -> Any:
             for number in range(5):
@@ -132,7 +133,7 @@ def test_a_class_whose_attributes_run_code_when_the_class_is_looked_at() -> None
         assert TREE.decode(TREE.encode(record))["name"] == "seen"
 
 
-def test_a_class_that_is_changed_after_its_first_use() -> None:
+def test_classes_may_change_after_their_first_use() -> None:
     Changed = dataclasses.make_dataclass("Changed", [*LEAF], slots=True)
     record = Changed(**LEAF)
     assert TREE.decode(TREE.encode(record))["name"] == "a"
@@ -147,7 +148,7 @@ def test_a_class_that_is_changed_after_its_first_use() -> None:
     assert problem(record, TREE) == "name: Changed has no such attribute"
 
 
-def test_exceptions_of_a_users_code_come_through() -> None:
+def test_exceptions_of_user_code_are_raised() -> None:
     for field in ("f_int32", "f_double", "r_int32", "m_int32"):
         bad = Meddler(lambda: 1 // 0)
         with pytest.raises(ZeroDivisionError):
@@ -160,7 +161,7 @@ def test_exceptions_of_a_users_code_come_through() -> None:
 
 
 def run_alone(code: str) -> str:
-    """What a program prints that would take the tests down with it, were it to crash."""
+    """Run a program that could crash in its own process, and return its output."""
     head = "from tests.support.codec_messages import make_codec\nfrom flowbuf import Codec\n"
     folder = Path(__file__).parents[2]
     done = subprocess.run(
@@ -170,7 +171,7 @@ def run_alone(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_class_that_is_freed_while_its_record_is_asked_for_keys() -> None:
+def test_a_class_may_be_freed_while_keys_are_looked_up() -> None:
     class Leaf:
         name, weight, left, branches, named, planted = LEAF.values()
 
@@ -187,8 +188,8 @@ def test_a_class_that_is_freed_while_its_record_is_asked_for_keys() -> None:
         assert TREE.decode(TREE.encode(record)) == LEAF
 
 
-def test_a_class_whose_own_keys_write_another_class_while_it_is_looked_at() -> None:
-    """Slots lie in the order of their names: each of Wide's is where Record has the next one."""
+def test_keys_of_a_class_may_encode_an_object_of_another_class() -> None:
+    """Slots are in the order of their names. Each slot of Wide has the offset of the next one of Record."""
     codec = Codec(TREE.descriptor)
     busy = True
 
@@ -206,22 +207,20 @@ def test_a_class_whose_own_keys_write_another_class_while_it_is_looked_at() -> N
     Wide = type("Wide", (), {"__slots__": ("a", *LEAF)})
     bases = (type("Base", (), {"__slots__": (*LEAF, "z")}),)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # of Python 3.13, which does not like such keys either
+        warnings.simplefilter("ignore", RuntimeWarning)  # Python 3.13 warns about such keys
         Record: Any = type("Record", bases, {"__slots__": (), Key(): 1})
     wide, record = Wide(), Record()
     for name, value in {**LEAF, "a": 1, "z": 1}.items():
         for each in (wide, record):
             if name in (*LEAF, "a" if each is wide else "z"):
                 setattr(each, name, value)
-    Record.changed = 1  # so that nothing of it is in Python's cache
+    Record.changed = 1  # removes the class from Python's cache
     busy = False
     assert [codec.decode(codec.encode(record))["name"] for _ in range(2)] == ["a", "a"]
     assert busy
 
 
-def test_a_derived_codec_that_knows_no_shape() -> None:
+def test_derived_codecs_may_return_no_shape() -> None:
     code = """
 class Derived(Codec):
     def _shape_of(self, into):
@@ -236,7 +235,7 @@ except TypeError:
     assert run_alone(code) == "refused"
 
 
-def test_an_attribute_error_inside_a_property_is_not_lost() -> None:
+def test_attribute_errors_inside_properties_are_raised() -> None:
     class Broken:
         weight, left, branches, named, planted = 1, None, None, None, None
 
@@ -246,11 +245,11 @@ def test_an_attribute_error_inside_a_property_is_not_lost() -> None:
 
     with pytest.raises((AttributeError, EncodeError)) as caught:
         TREE.encode(Broken())
-    told = [caught.value, caught.value.__cause__, caught.value.__context__]
-    assert any("of the property's own" in str(each) for each in told)
+    errors = [caught.value, caught.value.__cause__, caught.value.__context__]
+    assert any("of the property's own" in str(each) for each in errors)
 
 
-def test_an_interrupt_while_keys_are_looked_for_comes_through() -> None:
+def test_interrupts_during_the_lookup_of_keys_are_raised() -> None:
     class Interrupted:
         name, weight, left, branches, named, planted = "a", 1, None, None, None, None
 
@@ -282,7 +281,7 @@ def test_keys_that_become_equal_are_one_entry() -> None:
     assert codec.encode({"by_bool": {2: 1, 1: 5}}) == expected.SerializeToString(deterministic=True)
 
 
-def test_a_codec_that_is_made_a_second_time_stays_what_it_was() -> None:
+def test_a_codec_cannot_be_initialized_again() -> None:
     codec = Codec(TREE.descriptor)
     with pytest.raises(RuntimeError):
         codec.__init__(make_codec("Nothing").descriptor)  # type: ignore[misc]

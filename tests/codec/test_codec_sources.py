@@ -1,6 +1,4 @@
-"""What a codec is made of: schemas, .proto files, descriptor sets, message classes; and what is said of the
-rest.
-"""
+"""Codecs are created from schemas, .proto files, descriptor sets and message classes."""
 
 from __future__ import annotations
 
@@ -49,14 +47,15 @@ def test_a_codec_is_loaded_from_files(tmp_path: Path) -> None:
             Codec.load(tmp_path / "three.proto", name)
 
 
-def test_the_only_message_of_a_file_that_imports_others(tmp_path: Path) -> None:
-    text = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Only { google.protobuf.Timestamp t = 1; }'
+def test_the_only_message_of_a_file_needs_no_name(tmp_path: Path) -> None:
+    text = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; '
+    text += "message Only { google.protobuf.Timestamp t = 1; }"
     (tmp_path / "only.proto").write_text(text)
     codec = Codec.load(tmp_path / "only.proto")
     assert codec.decode(codec.encode({"t": 5}))["t"] == datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
+def test_invalid_sources_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.proto").write_text("message {")
     with pytest.raises(SchemaError, match="does not compile"):
         Codec.load(tmp_path / "bad.proto")
@@ -73,7 +72,7 @@ def test_sources_that_cannot_be_used(tmp_path: Path) -> None:
             make_codec("Tree", **{option: "x"})
 
 
-def test_a_message_goes_by_any_of_its_names(tmp_path: Path) -> None:
+def test_messages_are_found_by_full_and_by_short_names(tmp_path: Path) -> None:
     inside = "message In { int32 n = 1; }"
     text = f"message A {{ {inside} }} message B {{ {inside} {inside.replace('In', 'A')} }}"
     (tmp_path / "names.proto").write_text(f'syntax = "proto3"; package some; {text}')
@@ -92,7 +91,7 @@ def test_a_message_goes_by_any_of_its_names(tmp_path: Path) -> None:
         Codec.load(tmp_path / "names.proto", dict)  # type: ignore[arg-type]
 
 
-def test_what_is_wrong_with_a_file_is_told_with_its_name(tmp_path: Path) -> None:
+def test_errors_in_a_file_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "empty.proto").write_text('syntax = "proto3";')
     (tmp_path / "far.proto").write_text('syntax = "proto3"; import "far/away.proto"; message M {}')
     (tmp_path / "set.desc").write_bytes(b"\xff")
@@ -117,8 +116,8 @@ def test_what_is_wrong_with_a_file_is_told_with_its_name(tmp_path: Path) -> None
         Codec.load(message_class("Reading"))
 
 
-def test_the_message_of_a_schema_keeps_what_the_schema_knows() -> None:
-    """By its name as well: a descriptor has no integers of 16 bits."""
+def test_messages_of_a_schema_keep_its_limits() -> None:
+    """They also apply if the message is chosen by name, although descriptors have no 16-bit integers."""
     for codec in (
         Codec.load("record"),
         Codec.load("record", "Record"),
@@ -128,20 +127,20 @@ def test_the_message_of_a_schema_keeps_what_the_schema_knows() -> None:
             codec.encode({"level": 40_000})
 
 
-def test_the_octets_of_a_descriptor_set_are_any_buffer() -> None:
-    octets = descriptor_set().SerializeToString()
-    for source in (octets, bytearray(octets), memoryview(octets)):
+def test_descriptor_sets_may_be_in_any_buffer() -> None:
+    encoded = descriptor_set().SerializeToString()
+    for source in (encoded, bytearray(encoded), memoryview(encoded)):
         assert Codec(source, "Reading").encode(RECORD) == MESSAGE
 
 
-def test_a_codec_of_a_message_class() -> None:
+def test_codecs_are_created_from_message_classes() -> None:
     codec = Codec(message_class("Reading"))
     assert codec.encode(RECORD) == MESSAGE
     assert repr(codec) == "<Codec test.Reading: 12 fields>"
     assert codec.message_class() is message_class("Reading")
 
 
-def test_a_field_cannot_be_where_unknown_fields_are_kept() -> None:
+def test_no_field_may_have_the_key_of_unknown_fields() -> None:
     file = FileDescriptorProto(name="x.proto", package="test")
     field = file.message_type.add(name="X").field.add(name=UNKNOWN_FIELDS, number=1, label=1, type=12)
     assert Codec(file).decode(b"\n\1a") == {field.name: b"a"}
@@ -149,7 +148,7 @@ def test_a_field_cannot_be_where_unknown_fields_are_kept() -> None:
         Codec(file, unknown_fields="keep")
 
 
-def test_a_message_inside_a_schema_has_the_limits_of_the_schema(tmp_path: Path) -> None:
+def test_nested_messages_have_the_limits_of_the_schema(tmp_path: Path) -> None:
     column = '[[{}]]\nname = "{}"\nnumber = 1\ntype = "{}"\n'
     text = '[schema]\nname = "outer"\nrows = "records"\n'
     text += column.format("column", "inner", "message") + 'message = "the_inner"\n'
@@ -160,8 +159,8 @@ def test_a_message_inside_a_schema_has_the_limits_of_the_schema(tmp_path: Path) 
         codec.encode({"small": 32768})
 
 
-def test_what_a_schema_narrows_is_read_as_it_is(tmp_path: Path) -> None:
-    """Though it cannot be written: the message is well-formed."""
+def test_values_outside_the_limits_of_a_schema_are_read(tmp_path: Path) -> None:
+    """The message is well-formed, although such values cannot be encoded."""
     kinds = [("int8", ""), ("ip", ""), ("timestamp", 'unit = "proto"\n'), ("duration", 'unit = "proto"\n')]
     text = '[schema]\nname = "narrow"\nrows = "records"\n'
     for number, (kind, more) in enumerate(kinds, 1):
@@ -169,7 +168,7 @@ def test_what_a_schema_narrows_is_read_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "narrow.toml").write_text(text)
     codec = Codec.load(tmp_path / "narrow.toml", times="ns")
     year_10_000, ten_thousand_years = 253_402_300_800, 315_576_000_000
-    for octets, name, value, problem in [
+    for encoded, name, value, problem in [
         (number_field(1, 300), "int8", 300, "300 is out of range"),
         (bytes_field(2, b"12345"), "ip", b"12345", "5 octets, where there must be 16"),
         (
@@ -185,7 +184,7 @@ def test_what_a_schema_narrows_is_read_as_it_is(tmp_path: Path) -> None:
             "out of range of a time",
         ),
     ]:
-        assert codec.decode(octets)[name] == value
+        assert codec.decode(encoded)[name] == value
         with pytest.raises(EncodeError, match=problem):
             codec.encode({name: value})
     assert codec.encode(codec.decode(bytes_field(3, number_field(2, -1)))) != bytes_field(
@@ -214,7 +213,7 @@ message Edition {
 """
 
 
-def test_the_features_of_an_edition(tmp_path: Path) -> None:
+def test_features_of_editions_are_respected(tmp_path: Path) -> None:
     compiler = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     (tmp_path / "edition.proto").write_text(EDITION)
     output = tmp_path / "set.desc"
@@ -222,9 +221,9 @@ def test_the_features_of_an_edition(tmp_path: Path) -> None:
     codec = Codec.load(output, "Edition")
     kind = codec.message_class()
     for record in codec.examples(20):
-        octets = codec.encode(record)
-        assert kind.FromString(octets).SerializeToString(deterministic=True) == octets
-        assert codec.decode(octets) == record
+        encoded = codec.encode(record)
+        assert kind.FromString(encoded).SerializeToString(deterministic=True) == encoded
+        assert codec.decode(encoded) == record
     zeros = {"explicit": 0, "implicit": 0, "must": 0}
     assert codec.encode(zeros) == number_field(1, 0) + number_field(3, 0)
     read = codec.decode(number_field(7, 5) + number_field(8, 5))
@@ -250,7 +249,8 @@ message Batch {
   map<string, Event> named = 2 [(gogoproto.nullable) = false];
 }
 message Event {
-  google.protobuf.Timestamp time = 1 [(gogoproto.nullable) = false, (gogoproto.customname) = "At", deprecated = true];
+  google.protobuf.Timestamp time = 1 [(gogoproto.nullable) = false, (gogoproto.customname) = "At", \
+deprecated = true];
   Event cause = 2 [(gogoproto.nullable) = true];
   oneof which { Event one = 3 [(gogoproto.nullable) = false]; int32 other = 4; }
   int32 plain = 5 [(gogoproto.customname) = "P"];
@@ -266,8 +266,8 @@ def gogo_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_gogoproto_calls_not_nullable_is_required(gogo_folder: Path) -> None:
-    """But lists and maps, which may be empty, and what is in a oneof."""
+def test_fields_that_gogoproto_marks_as_not_nullable_are_required(gogo_folder: Path) -> None:
+    """Lists, maps and members of a oneof may be absent in spite of the mark."""
     codec = Codec.load(gogo_folder / "batch.proto", "Batch")
     event = codec.message.fields[0].message
     assert event is not None
@@ -288,8 +288,11 @@ def test_what_gogoproto_calls_not_nullable_is_required(gogo_folder: Path) -> Non
     assert codec.decode(b"\n\0")["events"][0]["time"] is None
 
 
-def test_gogoproto_may_be_known_to_protobuf(gogo_folder: Path) -> None:
-    """Then the option is an extension, and no unknown field. In a process of its own, for it stays known."""
+def test_options_of_gogoproto_may_be_extensions_of_protobuf(gogo_folder: Path) -> None:
+    """The option is an extension instead of an unknown field if its Python module is imported.
+
+    The test runs in its own process, because the extension stays registered.
+    """
     compiler = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     include = Path(compiler.__file__).parent / "_proto"
     files = ["gogoproto/gogo.proto", "batch.proto"]

@@ -1,11 +1,11 @@
-"""Makes the captures of this folder: by `flowbuf generate`, by a real exporter, and one by hand.
+"""Create the captures of this folder: with `flowbuf generate`, with a real exporter, and by hand.
 
     python tests/data/make.py
 
-softflowd reads `traffic.pcap`, packets that scapy wrote, and exports what it saw as NetFlow v5, v9 and IPFIX
-to a socket here. Its template ids and fields are its own; times and sequence numbers differ from run to run.
+softflowd reads `traffic.pcap`, packets written by scapy, and exports their flows as NetFlow v5, v9 and IPFIX
+to a local socket. It chooses template ids and fields; times and sequence numbers differ between runs.
 
-In `ipfix-variable.pcap` every record has names of variable length and elements of enterprises.
+Every record in `ipfix-variable.pcap` has names of variable length and enterprise elements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROTOCOLS = ("netflow5", "netflow9", "ipfix", "sflow")
 SOFTFLOWD_VERSIONS = {"netflow5": "5", "netflow9": "9", "ipfix": "10"}
 START = 1735689600.0  # 2025-01-01T00:00:00Z
 GENERATED_FLOWS = 300
-# (element, octets, enterprise): the usual ones, interfaceName, applicationName, Juniper's common properties
+# (element, bytes, enterprise): common elements, interfaceName, applicationName, Juniper's common properties,
 # and a name under the enterprise number that RFC 5612 reserves for examples.
 VARIABLE = 65535
 FIELDS = (
@@ -46,7 +46,7 @@ PORTS = (443, 443, 443, 80, 53, 22, 123, 8080)
 
 
 def make_packets(conversations: int = 240, seed: int = 7) -> list[Packet]:
-    """Packets of conversations between a few clients and many servers, in the order of their times."""
+    """Return packets of conversations between a few clients and many servers, in order of time."""
     chance = random.Random(seed)
     packets: list[Packet] = []
     for _ in range(conversations):
@@ -55,7 +55,7 @@ def make_packets(conversations: int = 240, seed: int = 7) -> list[Packet]:
 
 
 def make_conversation(chance: random.Random) -> list[Packet]:
-    """One client and one server, packets both ways."""
+    """Return the packets of one client and one server, in both directions."""
     client, server = chance.randrange(1, 20), int(chance.paretovariate(0.8)) % 200 + 1
     if chance.random() < 0.25:
         there = IPv6(src=f"2001:db8:1::{client:x}", dst=f"2001:db8:2::{server:x}", hlim=60)
@@ -84,7 +84,7 @@ def make_conversation(chance: random.Random) -> list[Packet]:
 
 
 def export(traffic: Path, version: str) -> list[bytes]:
-    """What softflowd has to say of a packet capture: its datagrams."""
+    """Return the datagrams that softflowd exports for a packet capture."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
         receiver.bind(("127.0.0.1", 0))
@@ -101,7 +101,7 @@ def export(traffic: Path, version: str) -> list[bytes]:
 
 
 def write_datagrams(path: Path, datagrams: list[bytes], time: float) -> None:
-    """A capture of these datagrams, from 192.0.2.1 to 203.0.113.1:2055."""
+    """Write a capture of these datagrams, from 192.0.2.1 to 203.0.113.1:2055."""
     packets = []
     for i, datagram in enumerate(datagrams):
         packet = Ether(src="02:00:00:00:00:03", dst="02:00:00:00:00:04")
@@ -112,7 +112,7 @@ def write_datagrams(path: Path, datagrams: list[bytes], time: float) -> None:
 
 
 def make_variable(seed: int = 7) -> list[bytes]:
-    """IPFIX messages: a template, then data that has it."""
+    """Return IPFIX messages: a template, then data sets that use it."""
     chance = random.Random(seed)
     specifiers = [
         struct.pack(">HHI", element | 0x8000, size, enterprise)
@@ -129,13 +129,13 @@ def make_variable(seed: int = 7) -> list[bytes]:
 
 
 def make_message(sequence: int, set_id: int, content: bytes) -> bytes:
-    """One set in a message (RFC 7011 section 3.1)."""
+    """Return a message with one set (RFC 7011 section 3.1)."""
     size = 16 + 4 + len(content)
     return struct.pack(">HHIIIHH", 10, size, int(START) + 60, sequence, 1, set_id, 4 + len(content)) + content
 
 
 def make_record(chance: random.Random) -> bytes:
-    """The fields of FIELDS, in their order."""
+    """Return a record with random values of FIELDS."""
     start = int(START * 1000) + chance.randrange(60_000)
     packets = int(chance.paretovariate(0.7)) % 100_000 + 1
     fixed = struct.pack(

@@ -1,4 +1,7 @@
-"""A record that describes both directions (RFC 5103) is two flows; and which counters and flags a flow takes."""
+"""Bidirectional records (RFC 5103) become two flows.
+
+Several elements can supply the counters and flags of a flow.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def with_addresses(flow: dict[str, Any]) -> dict[str, Any]:
 
 
 @both_decoders
-def test_a_biflow_is_two_flows_the_forward_one_first(decode: Decode) -> None:
+def test_a_biflow_becomes_a_forward_and_a_reverse_flow(decode: Decode) -> None:
     fields = [*ENDPOINTS, (1, 8), (2, 4), (1, 8, REVERSE), (2, 4, REVERSE)]
     records = [
         THERE + uint(bytes_, 8) + u32(28) + uint(back, 8) + u32(back // 60)
@@ -72,7 +75,7 @@ def test_a_biflow_is_two_flows_the_forward_one_first(decode: Decode) -> None:
 
 @both_decoders
 @both_protocols
-def test_firewalls_count_what_initiators_and_responders_sent(decode: Decode, protocol: str) -> None:
+def test_initiator_and_responder_counters_make_a_biflow(decode: Decode, protocol: str) -> None:
     fields = [*ENDPOINTS, (231, 4), (232, 4), (298, 4), (299, 4)]
     counts = [(100, 900, 2, 7), (100, 0, 2, 0), (0, 900, 0, 0), (0, 0, 0, 0)]
     records = [THERE + b"".join(map(u32, each)) for each in counts]
@@ -82,9 +85,11 @@ def test_firewalls_count_what_initiators_and_responders_sent(decode: Decode, pro
         with_addresses(FORWARD | {"bytes": 100, "packets": 2}),
         with_addresses(BACKWARD | {"bytes": 900, "packets": 7}),
         with_addresses(FORWARD | {"bytes": 100, "packets": 2}),
-        with_addresses(FORWARD),  # the responder alone: a forward flow without bytes, and the reverse one
+        with_addresses(
+            FORWARD
+        ),  # only the responder sent: a forward flow without bytes, and the reverse flow
         with_addresses(BACKWARD | {"bytes": 900}),
-        with_addresses(FORWARD),  # a flow that was created, torn down or refused, without a packet
+        with_addresses(FORWARD),  # a connection that was created, closed or denied without a packet
     ]
     assert outcome.counters == {"biflow": 2}
 
@@ -94,7 +99,7 @@ YAF: list[Specifier] = [(1, 4), (14, 1, 6871), (1, 4, REVERSE), (14 | 0x4000, 1,
 
 @both_decoders
 def test_reverse_elements_of_an_enterprise_fill_its_columns(decode: Decode) -> None:
-    """YAF has 6871/16398 for reverseInitialTCPFlags, where initialTCPFlags is 6871/14."""
+    """In YAF, initialTCPFlags is 6871/14, and reverseInitialTCPFlags is 6871/16398."""
     schema = columns("bytes").add("initial_flags", 1000, "uint8", ["ipfix:6871/14"])
     schema = schema.add("one_way_flags", 1001, "uint8", ["ipfix:6871/14"], one_way=True)
     schema = schema.add("shared_flags", 1002, "uint8", ["ipfix:6871/15"])
@@ -105,7 +110,7 @@ def test_reverse_elements_of_an_enterprise_fill_its_columns(decode: Decode) -> N
         {"bytes": 900, "initial_flags": 18, "one_way_flags": 18, "shared_flags": 27},
     ]
     assert outcome.counters == {"biflow": 1}
-    # A zero of the reverse direction is not the forward one's value.
+    # A zero of the reverse direction does not take the forward value.
     assert decode(ipfix_record(YAF, record[:9] + u8(0) + u8(27)), schema=schema).flows[1] == {
         "bytes": 900,
         "shared_flags": 27,
@@ -113,8 +118,8 @@ def test_reverse_elements_of_an_enterprise_fill_its_columns(decode: Decode) -> N
 
 
 @both_decoders
-def test_reverse_elements_of_an_enterprise_with_a_mirror_and_of_others(decode: Decode) -> None:
-    """A mirror that a schema has for them gives what it did. Another enterprise has no such rule."""
+def test_reverse_enterprise_elements_may_fill_a_mirror_column(decode: Decode) -> None:
+    """The schema may map reverse elements to a mirror column. Other enterprises have no such rule."""
     mirror = {"name": "reverse_flags", "number": 1001, "sources": ["ipfix:6871/16398"]}
     schema = columns("bytes").add("initial_flags", 1000, "uint8", ["ipfix:6871/14"], mirror=mirror)
     schema = schema.add("other", 1002, "uint8", ["ipfix:6872/14"])
@@ -134,7 +139,7 @@ COUNTERS = sorted(
 
 
 @both_decoders
-def test_any_counter_of_octets_or_packets_makes_a_reverse_flow(decode: Decode) -> None:
+def test_any_byte_or_packet_counter_makes_a_reverse_flow(decode: Decode) -> None:
     for counter in COUNTERS:
         reverse: Specifier = (counter, 4) if counter in (232, 299) else (counter, 4, REVERSE)
         fields = [(4, 1), reverse]
@@ -145,13 +150,14 @@ def test_any_counter_of_octets_or_packets_makes_a_reverse_flow(decode: Decode) -
 
 @both_decoders
 @pytest.mark.parametrize("field", [(3, 4, REVERSE), (6, 1, REVERSE), (152, 8, REVERSE), (1, 9, REVERSE)])
-def test_what_is_no_counter_makes_none(decode: Decode, field: Specifier) -> None:
+def test_other_elements_make_no_reverse_flow(decode: Decode, field: Specifier) -> None:
     outcome = decode(ipfix_record([(4, 1), field], u8(6) + b"\x01" * field[1]), schema=columns("proto"))
     assert outcome.flows == [{"proto": 6}]
     assert outcome.counters == {}
 
 
-# Fields of the forward direction, what the reverse flow makes of them, and the columns to look at.
+# Fields of the forward direction, their record, and the expected columns of the forward and of the reverse
+# flow.
 SHARED: list[tuple[list[Specifier], bytes, dict[str, Any], dict[str, Any]]] = [
     ([(10, 4), (14, 4)], u32(3) + u32(4), {"in_if": 3, "out_if": 4}, {"in_if": 4, "out_if": 3}),
     ([(10, 4)], u32(3), {"in_if": 3}, {"out_if": 3}),
@@ -189,7 +195,7 @@ SHARED: list[tuple[list[Specifier], bytes, dict[str, Any], dict[str, Any]]] = [
         {"sampling_rate": 100, "etype": 0x86DD, "ip_version": 6},
         {"sampling_rate": 100, "etype": 0x86DD, "ip_version": 6},
     ),
-    # of one direction alone
+    # of one direction only
     ([(6, 1), (5, 1), (192, 1)], u8(2) + u8(8) + u8(64), {"tcp_flags": 2, "ip_tos": 8, "ip_ttl": 64}, {}),
     (
         [(15, 4), (18, 4), (47, 4)],
@@ -217,7 +223,7 @@ SHARED: list[tuple[list[Specifier], bytes, dict[str, Any], dict[str, Any]]] = [
 
 @both_decoders
 @pytest.mark.parametrize(("fields", "record", "forward", "backward"), SHARED, ids=short_id)
-def test_what_the_reverse_flow_shares(
+def test_the_reverse_flow_shares_or_swaps_fields(
     decode: Decode, fields: list[Specifier], record: bytes, forward: dict[str, Any], backward: dict[str, Any]
 ) -> None:
     every = [
@@ -233,7 +239,7 @@ def test_what_the_reverse_flow_shares(
 
 
 @both_decoders
-def test_reverse_elements_stand_above_what_is_shared(decode: Decode) -> None:
+def test_reverse_elements_take_precedence_over_shared_fields(decode: Decode) -> None:
     fields = [(6, 1), (10, 4), (14, 4), (152, 8), (58, 2)]
     reverse = [(6, 1, REVERSE), (10, 4, REVERSE), (152, 8, REVERSE), (58, 2, REVERSE), (2, 4, REVERSE)]
     record = u8(2) + u32(3) + u32(4) + uint(5000, 8) + u16(7)
@@ -245,14 +251,15 @@ def test_reverse_elements_stand_above_what_is_shared(decode: Decode) -> None:
     )
     assert outcome.flows == [
         {"tcp_flags": 2, "in_if": 3, "out_if": 4, "time_flow_start": 5000, "src_vlan": 7, "vlan_id": 7},
-        # Its packets came in by interface 5 (not 4, where the others left) and left where the others came in.
+        # The reverse packets entered by interface 5, not by 4, where the forward packets left. They left by
+        # interface 3, where the forward packets entered.
         {"tcp_flags": 18, "in_if": 5, "out_if": 3, "time_flow_start": 6000, "packets": 1}
         | {"src_vlan": 8, "dst_vlan": 7, "vlan_id": 8},
     ]
 
 
 @both_decoders
-def test_icmp_labels_and_fragment_flags_of_the_reverse_direction(decode: Decode) -> None:
+def test_icmp_labels_and_fragment_flags_have_reverse_elements(decode: Decode) -> None:
     fields = [(4, 1), (32, 2), (70, 3), (197, 1)]
     fields += [(number, size, REVERSE) for number, size in ((32, 2), (70, 3), (71, 3), (197, 1), (1, 4))]
     record = u8(1) + u16(0x0800) + uint(16 << 4 | 1, 3) + u8(0x20)
@@ -267,7 +274,7 @@ def test_icmp_labels_and_fragment_flags_of_the_reverse_direction(decode: Decode)
 
 
 @both_decoders
-def test_a_sampled_packet_is_of_one_direction(decode: Decode) -> None:
+def test_a_sampled_packet_belongs_to_one_direction(decode: Decode) -> None:
     frame = ethernet(ipv4(tcp(1000, 443), src="10.0.0.1", dst="10.0.0.2"))
     fields = [(315, len(frame)), (1, 4, REVERSE)]
     outcome = decode(ipfix_record(fields, frame + u32(9)), schema=columns("src_port", "src_mac", "bytes"))
@@ -282,7 +289,7 @@ def test_a_sampled_packet_is_of_one_direction(decode: Decode) -> None:
 
 
 @both_decoders
-def test_times_of_the_reverse_flow_count_from_the_same_start(decode: Decode) -> None:
+def test_reverse_times_use_the_same_system_start(decode: Decode) -> None:
     fields = [(22, 4), (160, 8), (22, 4, REVERSE), (2, 4, REVERSE)]
     record = u32(1000) + uint(1_600_000_000_000, 8) + u32(2000) + u32(1)
     outcome = decode(
@@ -292,7 +299,7 @@ def test_times_of_the_reverse_flow_count_from_the_same_start(decode: Decode) -> 
 
 
 @both_decoders
-def test_a_column_of_ones_own_is_shared_unless_it_is_of_one_way(decode: Decode) -> None:
+def test_a_custom_column_is_shared_unless_it_is_one_way(decode: Decode) -> None:
     schema = columns("bytes")
     schema = schema.add("window", 1000, "uint16", ["ipfix:tcpWindowSize"])
     schema = schema.add("first_window", 1001, "uint16", ["ipfix:tcpWindowSize"], one_way=True)
@@ -313,7 +320,7 @@ def test_a_column_of_ones_own_is_shared_unless_it_is_of_one_way(decode: Decode) 
 
 
 @both_decoders
-def test_options_are_no_biflows(decode: Decode) -> None:
+def test_options_records_are_not_biflows(decode: Decode) -> None:
     options = options_template(256, [(149, 4)], [(34, 4), (1, 4, REVERSE)])
     outcome = decode(ipfix(options_template_set(options), data_set(256, u32(0) + u32(100) + u32(5))))
     assert outcome.flows == []
@@ -322,7 +329,7 @@ def test_options_are_no_biflows(decode: Decode) -> None:
 
 @both_decoders
 def test_each_reverse_flow_follows_its_forward_flow(decode: Decode) -> None:
-    """And both are counted as flows; the records that gave two are counted too."""
+    """Both count as flows. The counter `biflow` counts the records with two flows."""
     fields = [(11, 2), (231, 4), (232, 4)]
     counts = [(number + 1, number % 3) for number in range(40)]
     records = [u16(443) + u32(there) + u32(back) for there, back in counts]
@@ -334,15 +341,13 @@ def test_each_reverse_flow_follows_its_forward_flow(decode: Decode) -> None:
     assert outcome.counters == {"biflow": 26}
 
 
-# Which counters a flow takes --------------------------------------------------------------------------------
+# Counters and flags of a flow -------------------------------------------------------------------------------
 
 
 @both_decoders
 @both_protocols
-def test_counters_of_packets_that_left_stand_in_where_there_are_no_others(
-    decode: Decode, protocol: str
-) -> None:
-    """23 and 24 are bytes and packets out in NetFlow v9, post-counters in IPFIX."""
+def test_post_counters_are_used_if_there_are_no_others(decode: Decode, protocol: str) -> None:
+    """Elements 23 and 24 are outgoing bytes and packets in NetFlow v9, and post-counters in IPFIX."""
     fields = [(23, 4), (24, 4), (1, 4), (2, 4)]
     records = [b"".join(map(u32, each)) for each in ((5, 6, 7, 8), (5, 6, 0, 0), (0, 0, 7, 8))]
     outcome = decode(
@@ -365,7 +370,7 @@ def test_counters_of_packets_that_left_stand_in_where_there_are_no_others(
 @both_decoders
 @both_protocols
 def test_nat_events_are_flows_without_counters(decode: Decode, protocol: str) -> None:
-    """RFC 8158: what a translator reports of a session, its addresses before and after."""
+    """RFC 8158: a NAT device reports the addresses of a session before and after translation."""
     fields = [(230, 1), (4, 1), (8, 4), (225, 4), (7, 2), (227, 2), (12, 4), (226, 4), (11, 2), (228, 2)]
     record = u8(4) + u8(6) + ip("10.0.0.1") + ip("192.0.2.9") + u16(40000) + u16(1024)
     record += ip("198.51.100.1") + ip("198.51.100.1") + u16(443) + u16(443)
@@ -385,9 +390,10 @@ def test_nat_events_are_flows_without_counters(decode: Decode, protocol: str) ->
 
 
 @both_decoders
-def test_asa_records_of_events_are_flows(decode: Decode) -> None:
-    """What an ASA sends in NetFlow v9 when it denies a connection: NF_F_FW_EVENT is 40005, a plain id, and no
-    counter is above zero.
+def test_asa_event_records_are_flows(decode: Decode) -> None:
+    """An ASA sends such a NetFlow v9 record when it denies a connection.
+
+    NF_F_FW_EVENT is 40005, an id without enterprise. All counters are zero.
     """
     schema = columns(*USUAL).add("firewall_event", 1000, "uint8", ["netflow9:40005", "ipfix:firewallEvent"])
     schema = schema.add("firewall_extended_event", 1001, "uint16", ["netflow9:33002"])
@@ -401,8 +407,8 @@ def test_asa_records_of_events_are_flows(decode: Decode) -> None:
 @both_decoders
 @both_protocols
 @pytest.mark.parametrize("status", [64, 65, 128, 131, 192])
-def test_forwarding_status_is_as_sent(decode: Decode, protocol: str, status: int) -> None:
-    """In the octet of NetFlow v9, and in the 32 bits that RFC 7270 allows."""
+def test_forwarding_status_is_not_converted(decode: Decode, protocol: str, status: int) -> None:
+    """It has 1 byte in NetFlow v9. RFC 7270 allows 32 bits."""
     for size in (1, 4):
         sets = [templates(protocol, template(256, (89, size))), data_set(256, uint(status, size))]
         outcome = decode(message(protocol, *sets), schema=columns("forwarding_status"))
@@ -412,7 +418,7 @@ def test_forwarding_status_is_as_sent(decode: Decode, protocol: str, status: int
 @both_decoders
 @both_protocols
 @pytest.mark.parametrize(
-    ("octets", "flags"),
+    ("field", "flags"),
     [
         (u8(0x40), 2),
         (u8(0x20), 1),
@@ -423,13 +429,13 @@ def test_forwarding_status_is_as_sent(decode: Decode, protocol: str, status: int
         (u16(0x4000), None),
     ],
 )
-def test_fragment_flags_are_the_top_bits_of_an_octet(
-    decode: Decode, protocol: str, octets: bytes, flags: int | None
+def test_fragment_flags_are_the_top_bits_of_a_byte(
+    decode: Decode, protocol: str, field: bytes, flags: int | None
 ) -> None:
-    """fragmentFlags (197): bit 1, from the top, is don't fragment, bit 2 more fragments. In two octets it is
-    the same
-    number: 0x0040 is don't fragment, 0x4000 is no value of an octet.
+    """In fragmentFlags (197), bit 1 from the top is don't fragment, and bit 2 is more fragments.
+
+    In two bytes it is the same number: 0x0040 is don't fragment, and 0x4000 is not a value of a byte.
     """
-    sets = [templates(protocol, template(256, (197, len(octets)))), data_set(256, octets)]
+    sets = [templates(protocol, template(256, (197, len(field)))), data_set(256, field)]
     outcome = decode(message(protocol, *sets), schema=columns("ip_flags"))
     assert outcome.flow == ({"ip_flags": flags} if flags else {})

@@ -1,7 +1,7 @@
-"""What Akvorado and GoFlow2 read of NetFlow v9 and IPFIX, element by element: flowbuf reads it too.
+"""flowbuf reads every element of NetFlow v9 and IPFIX that Akvorado and GoFlow2 read.
 
-By the numbers of the registry, and not by the schema's own sources: an element whose name is wrong in
-flow.toml fails here. docs/collectors.csv says which collector reads it.
+The tests use the numbers of the registry instead of the schema's sources, so that a wrong element name in
+flow.toml fails. docs/collectors.csv lists the elements that each collector reads.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MPLS = uint(16 << 4 | 1, 3)
 FRAME = ethernet(ipv4(tcp(80, 443)))
 NTP = u32(1_500_000_000 + 2_208_988_800) + u32(1 << 31)
 
-# Element -> octets, and all that they say in the columns of its group.
+# Element -> its bytes, and the values of all columns that they fill.
 READ: dict[int, tuple[bytes, dict[str, Any]]] = {
     1: (u32(1500), {"bytes": 1500}),
     2: (u32(3), {"packets": 3}),
@@ -145,7 +145,7 @@ READ: dict[int, tuple[bytes, dict[str, Any]]] = {
         },
     ),
 }  # fmt: skip
-# What neither of them reads, and flowbuf does all the same.
+# Elements that flowbuf reads, and neither of the collectors.
 MORE: dict[int, tuple[bytes, dict[str, Any]]] = {
     38: (u8(1), {"engine_type": 1}),
     39: (u8(2), {"engine_id": 2}),
@@ -170,7 +170,7 @@ MORE: dict[int, tuple[bytes, dict[str, Any]]] = {
     181: (u16(53), {"dst_port": 53}),
     182: (u16(53), {"src_port": 53}),
     183: (u16(53), {"dst_port": 53}),
-    218: (u32(9), {}),  # tcpSynTotalCount is no count of the flow's packets
+    218: (u32(9), {}),  # tcpSynTotalCount does not count the flow's packets
     230: (u8(1), {"nat_event": 1}),
     239: (u8(2), {"biflow_direction": 2}),
     242: (u16(64), {"bytes": 64, "frame_length": 64}),
@@ -192,40 +192,43 @@ MORE: dict[int, tuple[bytes, dict[str, Any]]] = {
 }
 SCHEMA = columns(*sorted({name for _, flow in (READ | MORE).values() for name in flow}))
 
-# Elements that say something only with others: of the reverse direction, the second half of a rate.
+# Elements that need others: a counter of the reverse direction, and the second part of a rate.
 WITH_OTHERS = {232, 306}
 
 
-def test_every_element_of_the_facts_is_tried() -> None:
+def test_every_listed_element_has_a_case() -> None:
     rows = csv.DictReader(COLLECTORS.read_text(encoding="utf-8").splitlines())
     named = [row["source"].removeprefix("ipfix:") for row in rows if row["source"].startswith("ipfix:")]
     numbers = {element.id for element in map(elements.by_name, named) if element}
-    assert len(numbers) == len(named) - 1  # Juniper's 2636/137 has a test of its own
+    assert len(numbers) == len(named) - 1  # Juniper's 2636/137 has its own test
     assert numbers == READ.keys() | WITH_OTHERS
 
 
-def datagrams(protocol: str, field: Specifier, octets: bytes) -> list[bytes]:
+def datagrams(protocol: str, field: Specifier, field_bytes: bytes) -> list[bytes]:
     if protocol == "netflow9":
-        sets = [template_set9(template(256, field)), data_set(256, octets)]
+        sets = [template_set9(template(256, field)), data_set(256, field_bytes)]
         return [netflow9(*sets, uptime=UPTIME % (1 << 32), seconds=EXPORTED)]
     options = options_template_set(options_template(300, [(149, 4)], [(160, 8)]))
     start = ipfix(options, data_set(300, u32(0) + uint(STARTED, 8)), export_time=EXPORTED)
-    return [start, ipfix(template_set(template(256, field)), data_set(256, octets), export_time=EXPORTED)]
+    return [
+        start,
+        ipfix(template_set(template(256, field)), data_set(256, field_bytes), export_time=EXPORTED),
+    ]
 
 
 @both_decoders
 @both_protocols
 @pytest.mark.parametrize("number", [*READ, *MORE])
 def test_an_element_fills_its_columns_and_no_others(decode: Decode, protocol: str, number: int) -> None:
-    octets, flow = (READ | MORE)[number]
-    outcome = decode(*datagrams(protocol, (number, len(octets)), octets), schema=SCHEMA)
+    field_bytes, flow = (READ | MORE)[number]
+    outcome = decode(*datagrams(protocol, (number, len(field_bytes)), field_bytes), schema=SCHEMA)
     assert outcome.flow == flow
     assert outcome.counters == {}
 
 
 DROPPED = u16(0x08C3)  # Juniper's commonPropertiesId
 TAGGED = ethernet(tagged(ipv4(), 77), 0x8100)
-# Elements that say the same: fields and octets, and what is left of them.
+# Several elements of one column: fields, record, and the resulting flow.
 SAME: list[tuple[list[Specifier], bytes, dict[str, Any]]] = [
     ([(10, 4), (252, 4)], u32(0) + u32(7), {"in_if": 7}),
     ([(252, 4), (10, 4)], u32(7) + u32(8), {"in_if": 8}),
@@ -233,7 +236,11 @@ SAME: list[tuple[list[Specifier], bytes, dict[str, Any]]] = [
     ([(8, 4), (27, 16)], bytes(4) + V6, {"src_addr": V6, "etype": 0x86DD}),
     ([(9, 1), (29, 1)], u8(0) + u8(48), {"src_prefix_len": 48}),
     ([(15, 4), (62, 16), (18, 4)], bytes(4) + V6 + V4, {"next_hop": V6, "bgp_next_hop": mapped("192.0.2.9")}),
-    ([(15, 4), (18, 4)], V4 + bytes(4), {"next_hop": mapped("192.0.2.9")}),  # BGP's does not hide it
+    (
+        [(15, 4), (18, 4)],
+        V4 + bytes(4),
+        {"next_hop": mapped("192.0.2.9")},
+    ),  # an empty BGP next hop does not replace it
     ([(52, 1), (192, 1)], u8(3) + u8(9), {"ip_ttl": 9}),
     ([(56, 6), (81, 6)], bytes(6) + SIX, {"src_mac": 0x02005E10FF01}),
     ([(57, 6), (80, 6)], SIX + uint(1, 6), {"dst_mac": 0x02005E10FF01}),
@@ -248,16 +255,16 @@ SAME: list[tuple[list[Specifier], bytes, dict[str, Any]]] = [
 
 @both_decoders
 @both_protocols
-@pytest.mark.parametrize(("fields", "octets", "flow"), SAME)
-def test_of_elements_that_say_the_same(
-    decode: Decode, protocol: str, fields: list[Specifier], octets: bytes, flow: dict[str, Any]
+@pytest.mark.parametrize(("fields", "field_bytes", "flow"), SAME)
+def test_one_of_several_elements_fills_a_column(
+    decode: Decode, protocol: str, fields: list[Specifier], field_bytes: bytes, flow: dict[str, Any]
 ) -> None:
-    sets = [templates(protocol, template(256, *fields)), data_set(256, octets)]
+    sets = [templates(protocol, template(256, *fields)), data_set(256, field_bytes)]
     assert decode(message(protocol, *sets), schema=SCHEMA).flow == flow
 
 
 @both_decoders
-def test_of_what_the_exporter_and_the_packet_say_the_exporter_counts(decode: Decode) -> None:
+def test_elements_take_precedence_over_the_packet(decode: Decode) -> None:
     names = ("src_vlan", "dst_vlan", "vlan_id", "forwarding_status")
     fields: list[Specifier] = [(58, 2), (315, len(TAGGED)), (89, 1), (137, 2, 2636)]
     for status, expected in ((66, 66), (0, 128)):

@@ -1,7 +1,6 @@
-"""The core and the plain Python reference agree: on valid datagrams, on broken ones, by any schema, in any
-batches.
+"""The core and the Python reference agree on all datagrams, for any schema and in any batches.
 
-HYPOTHESIS_PROFILE=deep looks longer.
+The datagrams are valid or broken. HYPOTHESIS_PROFILE=deep runs more examples.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from flowbuf import Decoder, encode_columns
 from flowbuf.schema import Schema
 from tests.reference.tunnel import TUNNELS
 from tests.reference.wire import decode_message, split_delimited
+from tests.strategies.basics import Sent
 from tests.strategies.counters import counter_sequences
 from tests.strategies.datagrams import (
     VALID,
-    Sent,
     living_templates,
     mixed_sequences,
     mutated_sequences,
@@ -36,7 +35,7 @@ from tests.support.core_adapter import sequences_of
 from tests.support.decoding import FLOW, RECEIVED, SOURCE, VALUE_NOTES, Outcome, run_decoder
 
 COUNTERS = Schema.load("sflow_counters")
-# Every kind of tunnel, each by itself, none.
+# All kinds of tunnels, each kind alone, or none.
 DECAPSULATIONS = [TUNNELS, TUNNELS, *((tunnel,) for tunnel in TUNNELS), ()]
 
 
@@ -45,7 +44,7 @@ def outcome_of(implementation: str, sequence: list[Sent], schema: Schema, **opti
 
 
 def comparable(value: Any) -> Any:
-    """A value that equals itself."""
+    """Return a value that equals itself: NaN becomes a string."""
     return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -68,7 +67,7 @@ def assert_agree(sequence: list[Sent], schema: Schema, **options: Any) -> None:
 def assert_columns_agree(
     sequence: list[Sent], schema: Schema, override: dict[str, Any] | None = None, **options: Any
 ) -> None:
-    """Columns say what messages say, and count the same; and so do messages that are made of columns."""
+    """Columns have the values and counters of messages. Messages encoded from columns are equal."""
     payloads, sources = [payload for payload, _ in sequence], [source for _, source in sequence]
     rows, columns = Decoder(schema, **options), Decoder(schema, **options)
     messages = rows.encode_many(payloads, sources, RECEIVED, override=override)
@@ -84,9 +83,10 @@ def by_name(flow: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_counted(found: dict[str, Any], expected: dict[str, Any], each: bool = True) -> None:
-    """The same counters; of notes on values the core may have more (see VALUE_NOTES). Not `each`: it may have
-    fewer, but some. A schema may put what is the same for all flows of a datagram into a column too small for
-    it, and the core counts that once, not for each flow.
+    """Assert equal counters. The core may count more notes on values (see VALUE_NOTES).
+
+    If `each` is false, the core may count fewer notes, but at least one. A schema may put a value that all
+    flows of a datagram share into a column that is too small. The core counts this once, not per flow.
     """
     assert (found["flows"], found["datagrams"]) == (expected["flows"], expected["datagrams"])
     assert strict(found["counters"]) == strict(expected["counters"])
@@ -100,44 +100,48 @@ def strict(counters: dict[str, int]) -> dict[str, int]:
 
 @pytest.mark.parametrize("protocol", VALID)
 @given(st.data())
-def test_valid_datagrams(protocol: str, data: st.DataObject) -> None:
+def test_valid_datagrams_agree(protocol: str, data: st.DataObject) -> None:
     assert_agree(data.draw(VALID[protocol]), everything)
 
 
 @given(sampled_packet_sequences)
-def test_sampled_packets(sequence: list[Sent]) -> None:
+def test_sampled_packets_agree(sequence: list[Sent]) -> None:
     assert_agree(sequence, everything)
 
 
 @given(tunnelled_sequences(), st.sampled_from(DECAPSULATIONS))
-def test_tunnels(sequence: list[Sent], decapsulate: tuple[str, ...]) -> None:
+def test_tunnels_agree(sequence: list[Sent], decapsulate: tuple[str, ...]) -> None:
     assert_agree(sequence, everything, decapsulate=decapsulate)
 
 
 @given(tunnelled_sequences(), schema_changes(), st.sampled_from(DECAPSULATIONS))
-def test_tunnels_by_any_schema(sequence: list[Sent], changes: Changes, decapsulate: tuple[str, ...]) -> None:
+def test_tunnels_agree_for_any_schema(
+    sequence: list[Sent], changes: Changes, decapsulate: tuple[str, ...]
+) -> None:
     assert_agree(sequence, changes.schema(), decapsulate=decapsulate)
 
 
 @given(mutated_sequences(), st.sampled_from(DECAPSULATIONS))
-def test_mutated_datagrams_with_tunnels_opened(sequence: list[Sent], decapsulate: tuple[str, ...]) -> None:
+def test_mutated_datagrams_agree_with_opened_tunnels(
+    sequence: list[Sent], decapsulate: tuple[str, ...]
+) -> None:
     assert_agree(sequence, everything, decapsulate=decapsulate)
 
 
 @pytest.mark.parametrize("protocol", numbered_sequences)
 @given(st.data())
-def test_sequence_numbers(protocol: str, data: st.DataObject) -> None:
+def test_sequence_numbers_agree(protocol: str, data: st.DataObject) -> None:
     assert_agree(data.draw(numbered_sequences[protocol]), FLOW)
 
 
 @given(mutated_sequences())
-def test_mutated_datagrams(sequence: list[Sent]) -> None:
+def test_mutated_datagrams_agree(sequence: list[Sent]) -> None:
     assert_agree(sequence, everything)
 
 
 @pytest.mark.parametrize("version", ["netflow9", "ipfix"])
 @given(st.data(), policies())
-def test_templates_that_come_late_change_and_go(
+def test_late_changed_and_expired_templates_agree(
     version: str, data: st.DataObject, policy: dict[str, Any]
 ) -> None:
     sequence = data.draw(living_templates(version == "ipfix"))
@@ -154,16 +158,16 @@ def test_templates_that_come_late_change_and_go(
 
 
 @given(valid_sequences, schema_changes())
-def test_any_schema(sequence: list[Sent], changes: Changes) -> None:
+def test_any_schema_agrees(sequence: list[Sent], changes: Changes) -> None:
     assert_agree(sequence, changes.schema())
 
 
 @given(mutated_sequences(), schema_changes())
-def test_any_schema_on_mutated_datagrams(sequence: list[Sent], changes: Changes) -> None:
+def test_any_schema_agrees_on_mutated_datagrams(sequence: list[Sent], changes: Changes) -> None:
     assert_agree(sequence, changes.schema())
 
 
-# Totals of many sizes, so that many are too large once they are scaled.
+# Totals of many sizes, so that many overflow when they are scaled.
 scaled = everything
 for index, type in enumerate(["uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64"]):
     sources = ["ipfix:postOctetDeltaCount", "ipfix:octetDeltaCount", "netflow5:dOctets", "packet:ip.length"]
@@ -172,12 +176,12 @@ overrides = st.none() | st.builds(dict, sampling_rate=st.sampled_from([1, 2, 100
 
 
 @given(valid_sequences | mutated_sequences(), overrides)
-def test_scaled_totals(sequence: list[Sent], override: dict[str, Any] | None) -> None:
+def test_scaled_totals_agree(sequence: list[Sent], override: dict[str, Any] | None) -> None:
     assert_agree(sequence, scaled, scale=True, override=override)
 
 
 @given(valid_sequences, schema_changes(), overrides)
-def test_scaled_totals_by_any_schema(
+def test_scaled_totals_agree_for_any_schema(
     sequence: list[Sent], changes: Changes, override: dict[str, Any] | None
 ) -> None:
     schema = changes.schema().enable("sampling_rate", "bytes")
@@ -185,32 +189,32 @@ def test_scaled_totals_by_any_schema(
 
 
 @given(counter_sequences)
-def test_counter_samples(sequence: list[Sent]) -> None:
+def test_counter_samples_agree(sequence: list[Sent]) -> None:
     assert_agree(sequence, COUNTERS)
 
 
 @given(mutated_sequences(counter_sequences))
-def test_mutated_counter_samples(sequence: list[Sent]) -> None:
+def test_mutated_counter_samples_agree(sequence: list[Sent]) -> None:
     assert_agree(sequence, COUNTERS)
 
 
 @given(valid_sequences)
-def test_flows_where_rows_are_counters(sequence: list[Sent]) -> None:
+def test_flows_agree_if_rows_are_counters(sequence: list[Sent]) -> None:
     assert_agree(sequence, COUNTERS)
 
 
 @given(counter_sequences)
-def test_counter_samples_where_rows_are_flows(sequence: list[Sent]) -> None:
+def test_counter_samples_agree_if_rows_are_flows(sequence: list[Sent]) -> None:
     assert_agree(sequence, everything)
 
 
 @given(st.binary(max_size=80))
-def test_any_octets(payload: bytes) -> None:
+def test_any_bytes_agree(payload: bytes) -> None:
     assert_agree([(payload, SOURCE)], everything)
 
 
 @given(mixed_sequences(), st.data())
-def test_batches_split_anywhere(sequence: list[Sent], data: st.DataObject) -> None:
+def test_any_split_into_batches_agrees(sequence: list[Sent], data: st.DataObject) -> None:
     """encode_many gives the same messages and counters for any division of the datagrams into calls."""
     expected = outcome_of("reference", sequence, everything)
     decoder = Decoder(everything)

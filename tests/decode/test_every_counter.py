@@ -1,7 +1,6 @@
-"""Every counter that there is, moved by the smallest input that should move it, so that none is left out.
+"""Each counter is incremented by a minimal input.
 
-What else the decoders make of such input, and how they count it, is the business of the tests of each
-protocol.
+The tests of each protocol check the other effects of such input.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ Case = tuple[list[Given], dict[str, Any]]
 
 
 def case(*datagrams: Given, **options: Any) -> Case:
-    """Datagrams, and how to decode them."""
+    """Return datagrams, and the options to decode them."""
     return list(datagrams), options
 
 
@@ -59,14 +58,14 @@ def packet(frame: bytes, protocol: int = 1, **options: Any) -> Case:
     return case(sflow(flow_sample(sampled_header(frame, protocol))), **options)
 
 
-def field(element: int, octets: bytes, type: str, **keys: Any) -> Case:
-    """A record of one field, and a column for it."""
+def field(element: int, content: bytes, type: str, **keys: Any) -> Case:
+    """Return a record of one field, and a schema with a column for it."""
     schema = columns().add("v", 1000, type, [f"ipfix:{element}"], **keys)
-    return case(ipfix_record([(element, len(octets))], octets), schema=schema)
+    return case(ipfix_record([(element, len(content))], content), schema=schema)
 
 
 def structure(content: bytes, source: str) -> Case:
-    """A record that holds a list, templates of it and of a port, and a column."""
+    """Return a record with a list, the templates of the list and of a port, and a schema with one column."""
     templates = template_set(template(257, (7, 2)), template(256, (292, len(content))))
     return case(ipfix(templates, data_set(256, content)), schema=columns().add("v", 1000, "uint16", [source]))
 
@@ -94,7 +93,7 @@ def from_port(payload: bytes, port: int) -> Given:
 
 
 DATAGRAMS: dict[str, Case] = {
-    # the input breaks its protocol
+    # faults: the input violates its protocol
     "truncated_header": case(netflow5()[:23]),
     "bad_header": case(u32(5) + u32(3) + bytes(60)),
     "truncated_datagram": case(netflow5(record5(), count=2)),
@@ -105,11 +104,11 @@ DATAGRAMS: dict[str, Case] = {
     "truncated_record": case(ipfix_record([(82, VARIABLE)], u8(9) + bytes(4))),
     "bad_sample": case(sflow(count=1)),
     "bad_sample_record": case(sflow(flow_sample(record(1, bytes(15))))),
-    # it is well-formed, and still not turned into output
+    # losses: the input is valid, but gives no output
     "template_missing": case(ipfix(SEVEN), finish=True),
     "unsupported_version": case(u32(4) + u32(1) + bytes(60)),
     "unknown_sample": case(sflow(sample(6, bytes(4)))),
-    # worth knowing
+    # notes
     "other_packet": case(b"hello"),
     "padding": case(ipfix(BYTES, bytes(4))),
     "no_system_start": case(ipfix_record([(22, 4)], u32(1000)), schema=columns("time_flow_start")),
@@ -151,7 +150,7 @@ DATAGRAMS: dict[str, Case] = {
     "exporter_restart": numbered(1_000_000, 1),
 }
 
-# Of limits of the core's own; the reference has none.
+# Limits of the core. The reference has none.
 LIMITS: dict[str, Case] = {
     "exporter_evicted": case(
         (ipfix(BYTES), ("192.0.2.1", 1)), (ipfix(BYTES), ("192.0.2.2", 1)), exporter_limit=1
@@ -177,14 +176,14 @@ CAPTURES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "other_packet": (pcap(b"\x45" + bytes(19)), {}),
     "other_port": (pcap(udp_packet(b"x")), {"port": 6343}),
 }
-# Not counted, but raised: a message is read by somebody who asked for it.
+# Raised instead of counted, because the caller reads the message.
 RAISED: dict[str, Callable[[], object]] = {"bad_message": lambda: wire.read_varint(b"\x80", 0)}
 
-# Moved by saved state that does not fit; datagrams evict an exporter instead, unless memory cannot be
-# allocated.
+# Incremented by restored state that exceeds the limit. Datagrams evict an exporter instead, unless an
+# allocation fails.
 RESTORED = {"exporter_limit"}
 
-# What cannot happen before something else did.
+# Counters that always follow others.
 PRECEDED = {
     "template_missing": {"early_data"},
     "template_expired": {"early_data"},
@@ -193,14 +192,14 @@ PRECEDED = {
 COUNTED = {name for name, (kind, _) in STATUSES.items() if kind != "control"}
 
 
-def test_no_counter_is_left_out() -> None:
+def test_every_counter_has_a_case() -> None:
     assert DATAGRAMS.keys() | LIMITS.keys() | CAPTURES.keys() | RAISED.keys() | RESTORED == COUNTED
     assert len(COUNTED) > 40
 
 
 @pytest.mark.parametrize("implementation", ["core", "reference"])
 @pytest.mark.parametrize("name", DATAGRAMS)
-def test_datagrams(name: str, implementation: str) -> None:
+def test_datagrams_increment_their_counter(name: str, implementation: str) -> None:
     datagrams, options = DATAGRAMS[name]
     counters = decode_with(implementation)(*datagrams, **options).counters
     assert counters[name] == 1
@@ -208,7 +207,7 @@ def test_datagrams(name: str, implementation: str) -> None:
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_captures(name: str) -> None:
+def test_captures_increment_their_counter(name: str) -> None:
     content, options = CAPTURES[name]
     with CaptureReader(io.BytesIO(content), **options) as reader:
         assert sum(map(len, reader)) == 0
@@ -216,13 +215,13 @@ def test_captures(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RAISED)
-def test_raised(name: str) -> None:
+def test_errors_have_the_raised_status(name: str) -> None:
     with pytest.raises(DecodeError) as error:
         RAISED[name]()
     assert error.value.status == name
 
 
-def test_saved_state_past_the_limit_on_exporters() -> None:
+def test_restoring_too_many_exporters_is_counted() -> None:
     decoder = Decoder(exporter_limit=1)
     domains = [{"version": 10, "id": 0, "templates": {256: {"fields": [(0, 1, 4)]}}}]
     decoder.restore_exporters([{"address": f"192.0.2.{i}", "domains": domains} for i in range(2)])
@@ -231,11 +230,9 @@ def test_saved_state_past_the_limit_on_exporters() -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("name", sorted(DATAGRAMS | LIMITS))
-def test_faults_and_losses_raise_where_strict_and_what_is_worth_knowing_does_not(
-    name: str, strict: bool
-) -> None:
-    datagrams, given = {**DATAGRAMS, **LIMITS}[name]
-    options = dict(given)
+def test_strict_decoders_raise_for_faults_and_losses_but_not_for_notes(name: str, strict: bool) -> None:
+    datagrams, case_options = {**DATAGRAMS, **LIMITS}[name]
+    options = dict(case_options)
     finish, expiry = options.pop("finish", False), options.pop("template_expiry", 0) / 1e9 or None
     decoder = Decoder(options.pop("schema", FLOW), strict=strict, template_expiry=expiry, **options)
 

@@ -1,8 +1,7 @@
-"""Any registered element, and any of an enterprise, becomes a column from TOML alone, of any type that can
-hold it.
+"""Any registered or enterprise element becomes a column with TOML alone, of any suitable type.
 
-The values expected here follow from the data types of RFC 7011 section 6.1 and the descriptions of the
-registry, in rules that share nothing with the decoders.
+The expected values follow from the data types of RFC 7011 section 6.1 and from the descriptions of the
+registry. They share no rules with the decoders.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ EXPORTED = 1_600_000_000  # s
 STARTED = 1_599_000_000_000  # ms, of the exporter
 UPTIME = EXPORTED * 1000 - STARTED  # ms, at the export
 
-# What the octets of an element mean: type of the column, keys, (octets, value) in several lengths.
+# Encodings of an element in several lengths, with their values.
 Sent = list[tuple[bytes, Any]]
 
 UNSIGNED_BITS = {"unsigned8": 8, "unsigned16": 16, "unsigned32": 32, "unsigned64": 64}
@@ -51,7 +50,7 @@ SPANS = {"seconds": 1_000_000_000, "milliseconds": 1_000_000, "microseconds": 10
 
 
 def unsigned(bits: int) -> Sent:
-    """Reduced-size encoding (section 6.2): any number of octets up to the natural one; more bring no more."""
+    """Return encodings of reduced and of larger size (section 6.2), with their values."""
     sizes = [*range(1, 9)]
     return [(uint(min(77, (1 << bits) - 1), size), 77) for size in sizes] + [
         (uint((1 << bits) - 1, bits // 8), (1 << bits) - 1)
@@ -113,7 +112,7 @@ NATURAL: dict[str, tuple[str, dict[str, Any], Sent]] = {
         {"unit": "ms"},
         [(uint(1_500_000_000_123, 8), 1_500_000_000_123), (uint(5, 2), 5)],
     ),
-    # The low 11 bits of the fraction are nothing (section 6.1.9); microseconds are rounded: 0.492060 s.
+    # The low 11 bits of the fraction are ignored (section 6.1.9). Microseconds are rounded: 0.492060 s.
     "dateTimeMicroseconds": (
         "timestamp",
         {"unit": "us"},
@@ -140,7 +139,7 @@ NATURAL: dict[str, tuple[str, dict[str, Any], Sent]] = {
 
 
 def special(element: Element) -> Iterator[tuple[str, dict[str, Any], Sent]]:
-    """What an element means besides, by its description and its unit: a moment, a span."""
+    """Yield the other meanings of an element by its description and unit: a time or a duration."""
     if element.id in UPTIMES:
         yield "timestamp", {"unit": "ms"}, [(u32(5000), STARTED + 5000), (u16(5000), STARTED + 5000)]
     elif element.id in DELTAS:
@@ -149,25 +148,26 @@ def special(element: Element) -> Iterator[tuple[str, dict[str, Any], Sent]]:
         yield "duration", {"unit": "ns"}, [(uint(7, size), 7 * SPANS[element.units]) for size in (1, 2)]
 
 
-def datagrams(protocol: str, number: int, octets: bytes, enterprise: int = 0) -> list[bytes]:
-    """The exporter's start, and a record of the field alone; then a record where the field has a variable
-    length.
+def datagrams(protocol: str, number: int, encoded: bytes, enterprise: int = 0) -> list[bytes]:
+    """Return datagrams with the start of the exporter and with records of only this field.
+
+    The field has its own size in the first record, and a variable length in the second.
     """
     if protocol == "netflow9":
-        fields = template_set9(template(256, (number, len(octets))), template(257, (number, VARIABLE)))
-        records = data_set(256, octets) + data_set(257, variable(octets))
+        fields = template_set9(template(256, (number, len(encoded))), template(257, (number, VARIABLE)))
+        records = data_set(256, encoded) + data_set(257, variable(encoded))
         return [netflow9(fields, records, uptime=UPTIME % (1 << 32), seconds=EXPORTED)]
     options = options_template(300, [(149, 4)], [(160, 8)])
     start = ipfix(
         options_template_set(options), data_set(300, u32(0) + uint(STARTED, 8)), export_time=EXPORTED
     )
     tail = (enterprise,) if enterprise else ()
-    fixed: Specifier = (number, len(octets), *tail)  # type: ignore[assignment]
+    fixed: Specifier = (number, len(encoded), *tail)  # type: ignore[assignment]
     free: Specifier = (number, VARIABLE, *tail)  # type: ignore[assignment]
     sets = [
         template_set(template(256, fixed), template(257, free)),
-        data_set(256, octets),
-        data_set(257, variable(octets)),
+        data_set(256, encoded),
+        data_set(257, variable(encoded)),
     ]
     return [start, ipfix(*sets, export_time=EXPORTED)]
 
@@ -175,18 +175,16 @@ def datagrams(protocol: str, number: int, octets: bytes, enterprise: int = 0) ->
 def check(
     decode: Decode, source: str, number: int, type: str, keys: dict[str, Any], sent: Sent, enterprise: int = 0
 ) -> None:
-    """A column of the type, with this source alone, holds what it should, whatever protocol and length brings
-    it.
-    """
+    """Check the values of a column with only this source, for every protocol and length."""
     schema = columns().add("v", 1000, type, [source], **keys)
-    for octets, value in sent:
+    for encoded, value in sent:
         expected = {} if value is None or (not value and not keys.get("explicit")) else {"v": value}
         for protocol in ("ipfix",) if enterprise else ("ipfix", "netflow9"):
-            flows = decode(*datagrams(protocol, number, octets, enterprise), schema=schema).flows
-            if number in RESPONDER and not enterprise:  # it makes a second flow, which does not have it
+            flows = decode(*datagrams(protocol, number, encoded, enterprise), schema=schema).flows
+            if number in RESPONDER and not enterprise:  # it makes a second flow, without the value
                 assert not any(flows[1::2])
                 flows = flows[::2]
-            assert flows == [expected] * 2, (source, type, protocol, octets)
+            assert flows == [expected] * 2, (source, type, protocol, encoded)
 
 
 BY_TYPE = {
@@ -195,7 +193,7 @@ BY_TYPE = {
 }
 
 
-def test_every_data_type_of_the_registry_is_known() -> None:
+def test_every_data_type_of_the_registry_has_a_case() -> None:
     assert {element.data_type for element in elements.all()} == set(NATURAL)
     assert sum(map(len, BY_TYPE.values())) == len(elements.all()) > 490
 
@@ -206,21 +204,20 @@ def test_every_registered_element_can_be_a_column(decode: Decode, data_type: str
     for element in BY_TYPE[data_type]:
         for type, keys, sent in (NATURAL[data_type], *special(element)):
             if element.name == "tcpControlBits":
-                sent = [(octets, value and int(value) & 0x0FFF) for octets, value in sent]
+                sent = [(encoded, value and int(value) & 0x0FFF) for encoded, value in sent]
             check(decode, f"ipfix:{element.name}", element.id, type, keys, sent)
 
 
 @both_decoders
-def test_bits_above_the_control_bits_are_the_data_offset(decode: Decode) -> None:
-    """RFC 7125 section 3: a collector ignores the upper four of sixteen; of eight all are control bits."""
-    for octets, value in ((b"\xf1\xff", 0x1FF), (b"\x50\x02", 2), (b"\xff", 0xFF), (b"\xf0\x00", None)):
+def test_the_data_offset_above_the_control_bits_is_ignored(decode: Decode) -> None:
+    """RFC 7125 section 3: a collector ignores the upper four of sixteen bits, and none of eight bits."""
+    for encoded, value in ((b"\xf1\xff", 0x1FF), (b"\x50\x02", 2), (b"\xff", 0xFF), (b"\xf0\x00", None)):
         for protocol in ("ipfix", "netflow9"):
-            flows = decode(*datagrams(protocol, 6, octets, 0), schema=columns().enable("tcp_flags")).flows
-            assert {flow.get("tcp_flags") for flow in flows} == {value}, (protocol, octets)
+            flows = decode(*datagrams(protocol, 6, encoded, 0), schema=columns().enable("tcp_flags")).flows
+            assert {flow.get("tcp_flags") for flow in flows} == {value}, (protocol, encoded)
 
 
-# Of an enterprise nothing is known: the type of the column says what its element is; a time is in the
-# column's unit.
+# The type of the column determines the meaning of an enterprise element. Times have the unit of the column.
 WHOLE: Sent = [(u8(7), 7), (uint(7, 3), 7), (uint(7, 8), 7), (uint(7, 9), None)]
 ENTERPRISE: dict[str, tuple[dict[str, Any], Sent]] = {
     **dict.fromkeys(("uint8", "uint16", "uint32", "uint64", "mac", "fixed32", "fixed64"), ({}, WHOLE)),
@@ -242,19 +239,19 @@ ENTERPRISE: dict[str, tuple[dict[str, Any], Sent]] = {
 }
 
 
-def test_every_type_is_tried_with_an_element_of_an_enterprise() -> None:
+def test_every_type_has_a_case_with_an_enterprise_element() -> None:
     assert set(ENTERPRISE) == set(TYPES)
 
 
 @both_decoders
 @pytest.mark.parametrize("type", ENTERPRISE)
-def test_any_element_of_an_enterprise_can_be_a_column(decode: Decode, type: str) -> None:
+def test_any_enterprise_element_can_be_a_column(decode: Decode, type: str) -> None:
     keys, sent = ENTERPRISE[type]
     check(decode, "ipfix:9999/321", 321, type, keys, sent, enterprise=9999)
     check(decode, "ipfix:600", 600, type, keys, sent)
 
 
-# Other types than the natural one, that can hold an element: source, type, keys, what is sent.
+# Suitable types other than the natural one: source, type, keys, encodings with their values.
 OTHERS: list[tuple[str, str, dict[str, Any], Sent]] = [
     ("octetDeltaCount", "int32", {}, [(u32(7), 7), (uint(1 << 31, 4), None), (u8(0xFF), 255)]),
     ("octetDeltaCount", "double", {}, [(u32(7), 7.0)]),
@@ -283,7 +280,7 @@ OTHERS: list[tuple[str, str, dict[str, Any], Sent]] = [
 
 @both_decoders
 @pytest.mark.parametrize(("name", "type", "keys", "sent"), OTHERS)
-def test_other_types_that_can_hold_an_element(
+def test_other_suitable_types_hold_an_element(
     decode: Decode, name: str, type: str, keys: dict[str, Any], sent: Sent
 ) -> None:
     element = elements.by_name(name)
@@ -306,7 +303,7 @@ INTEGERS = [
 ]
 SIGNED = ["int32", "int64", "sint32", "sint64"]
 NUMBERS = [*INTEGERS, "bool", "enum", "float", "double"]
-# Element -> the types of columns that can hold it, besides bytes.
+# Element -> the suitable types of columns, except bytes, which is always suitable.
 HOLDERS = {
     "octetDeltaCount": NUMBERS,
     "sourceMacAddress": NUMBERS,
@@ -330,7 +327,7 @@ HOLDERS = {
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_a_type_that_cannot_hold_an_element_is_refused_with_those_that_can(name: str) -> None:
+def test_the_error_for_an_unsuitable_type_lists_the_suitable_types(name: str) -> None:
     holders = {*HOLDERS[name], "bytes"}
     for type, (keys, _) in ENTERPRISE.items():
         schema = columns().add("v", 1000, type, [f"ipfix:{name}"], **keys)
@@ -343,7 +340,7 @@ def test_a_type_that_cannot_hold_an_element_is_refused_with_those_that_can(name:
         assert set(str(caught.value).rpartition("hold it: ")[2].rstrip(")").split(", ")) == holders
 
 
-def test_a_fixed_source_that_does_not_suit_a_column_is_refused() -> None:
+def test_an_unsuitable_fixed_source_is_an_error() -> None:
     with pytest.raises(SchemaError, match="choose another type or source"):
         compile_plan(columns().add("v", 1000, "string", ["meta:source_port"]))
 
@@ -351,7 +348,7 @@ def test_a_fixed_source_that_does_not_suit_a_column_is_refused() -> None:
 def test_mirrored_columns_have_one_type() -> None:
     mirror = {"name": "w", "number": 1001, "type": "uint64", "sources": ["ipfix:17"]}
     schema = columns().add("v", 1000, "uint32", ["ipfix:16"], mirror=mirror)
-    compile_plan(schema)  # as wide as each wants
+    compile_plan(schema)  # widths may differ
     mirror["type"] = "string"
     with pytest.raises(SchemaError, match="mirror 'w' has another type, string"):
         compile_plan(

@@ -1,7 +1,7 @@
-"""flowbuf against GoFlow2, Akvorado, NetGauze and TShark, over real captures: equal, flow by flow and field
-by field, but for the differences that golden_exceptions.py explains.
+"""flowbuf agrees with GoFlow2, Akvorado, NetGauze and TShark on real captures, in every field of every flow.
 
-The environment variable FLOWBUF_CORPUS names the folder of captures; without it these tests are skipped.
+golden_exceptions.py explains all differences. The environment variable FLOWBUF_CORPUS names the folder of
+captures. Without it, these tests are skipped.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from tests.support.goldens import (
 COLLECTORS = (GOFLOW2, AKVORADO, AKVORADO_DECAPSULATED, NETGAUZE)
 PACKET_PARSERS = (GOFLOW2_PACKETS, *AKVORADO_PACKETS, TSHARK_PACKETS)
 
-# What there is to say of a capture.
+# Expected counters of captures.
 COUNTERS = {
     "netflow9-data-late-template": {"early_data": 2},
     "netflow9-data-before-template": {"early_data": 1},
     "netflow9-data-before-template-twice": {"early_data": 1},
     "ipfix-cisco-mpls-two-domains": {"unmapped": 12},  # flowDirection 255
     "ipfix-biflow-ipfixprobe": {"biflow": 2},
-    # Options about interfaces and VRFs, of which flowbuf makes nothing.
+    # Options about interfaces and VRFs, which flowbuf ignores.
     "ipfix-cisco-mpls-among-bgp": {"options_ignored": 33},
     "ipfix-cisco-srv6": {"options_ignored": 64, "no_system_start": 2},
     "ipfix-cisco-srv6-among-bgp": {"options_ignored": 8},
     "ipfix-huawei-vrf-name": {"options_ignored": 1},
-    # Flow times in uptime, and no option tells when the exporter started.
+    # Flow times are uptimes, and no option has the start of the exporter.
     "ipfix-cisco-sampling-option": {"no_system_start": 6},
     "mixed-two-exporters": {"no_system_start": 26},
 }
 
-# Columns that the captures fill and no collector knows. The reference decoder is the witness for them.
+# Columns that captures fill and no collector has. Only the reference decoder checks them.
 UNKNOWN_TO_COLLECTORS = {
     *("source_address", "source_port", "frame_length", "engine_id", "nat_event", "sampling_mode"),
     *(
@@ -67,7 +67,7 @@ UNKNOWN_TO_COLLECTORS = {
 
 
 def captures(folder: str = "") -> list[str]:
-    """Names of captures, `packets/NAME` for those of single frames; without a corpus one that is never read."""
+    """Return the names of captures, `packets/NAME` for single frames. Without a corpus, return a dummy."""
     corpus = os.environ.get("FLOWBUF_CORPUS")
     if not corpus:
         return ["none"]
@@ -77,7 +77,7 @@ def captures(folder: str = "") -> list[str]:
 
 
 def goldens(collectors: tuple[Collector, ...], names: list[str]) -> list[tuple[str, Collector]]:
-    """(capture, collector) of every golden that there is; without a corpus of all that there could be."""
+    """Return (capture, collector) of every golden file, or of every possible one without a corpus."""
     corpus = os.environ.get("FLOWBUF_CORPUS")
     pairs = [(name, collector) for name in names for collector in collectors]
     return [pair for pair in pairs if not corpus or pair[1].path(Path(corpus), pair[0]).exists()]
@@ -101,9 +101,9 @@ def decode(corpus: Path, capture: str, decapsulate: tuple[str, ...] = ()) -> Dec
 
 
 def matched_flows(corpus: Path, capture: str, collector: Collector) -> list[tuple[int, Flow, Flow]]:
-    """(index of ours, ours, theirs), without the flows that only one side has.
+    """Return (index of ours, ours, theirs), without the flows that only one side has.
 
-    Both keep the order of the wire.
+    Both sides keep the order of the datagrams.
     """
     if capture.startswith("packets/"):
         flows = decode_frames(corpus / f"{capture}.pcap", collector.decapsulate)
@@ -158,12 +158,12 @@ def test_flows_equal_the_collectors(corpus: Path, capture: str, collector: Colle
 
 @each_golden(FRAME_GOLDENS)
 def test_sampled_frames_equal_the_parsers(corpus: Path, capture: str, collector: Collector) -> None:
-    """Each frame goes through an sFlow sample, and in every mode of decapsulation that there is a golden of."""
+    """Each frame is decoded as an sFlow sample, in every mode of decapsulation that has a golden file."""
     check_against(corpus, capture, collector)
 
 
 @each_capture
-def test_counts_equal_tsharks(corpus: Path, capture: str) -> None:
+def test_counts_equal_those_of_tshark(corpus: Path, capture: str) -> None:
     tshark = tshark_totals(corpus / f"{capture}.tshark.txt")
     ours = decode(corpus, capture)
     assert ours.total("datagrams") == tshark.datagrams
@@ -173,7 +173,7 @@ def test_counts_equal_tsharks(corpus: Path, capture: str) -> None:
     assert ours.total("templates") == tshark.templates
 
 
-def test_every_tunnel_is_opened_where_akvorado_opens_one(corpus: Path) -> None:
+def test_every_tunnel_opened_by_akvorado_is_opened(corpus: Path) -> None:
     for capture, collector in FLOW_GOLDENS:
         if collector is AKVORADO_DECAPSULATED:
             assert decode(corpus, capture, collector.decapsulate).counters == {}
@@ -184,15 +184,15 @@ SEQUENCE_NOTES = {"sequence_gap", "sample_gap", "out_of_sequence", "exporter_res
 
 @each_capture
 def test_nothing_is_lost_unexpectedly(corpus: Path, capture: str) -> None:
-    """But for what sequence numbers tell, which test_sequence.py explains."""
+    """tests/exporter/test_losses.py checks the losses by sequence numbers."""
     counters = {
         name: count for name, count in decode(corpus, capture).counters.items() if name not in SEQUENCE_NOTES
     }
     assert counters == COUNTERS.get(capture, {})
 
 
-def test_goldens_are_all_there(corpus: Path) -> None:
-    """GoFlow2 and Akvorado have read every capture, NetGauze those that it came with."""
+def test_no_golden_file_is_missing(corpus: Path) -> None:
+    """GoFlow2 and Akvorado have read every capture, NetGauze only its own captures."""
     manifest = [json.loads(line) for line in (corpus / "manifest.jsonl").read_text().splitlines()]
     names = sorted(each["name"] for each in manifest if "/" not in each["name"])
     netgauze = [each["name"] for each in manifest if each["origin"].lower() == "netgauze/netgauze"]
@@ -210,7 +210,7 @@ def test_goldens_are_all_there(corpus: Path) -> None:
 
 
 def test_every_exception_explains_something(corpus: Path) -> None:
-    """In each capture and for each field that it names: what is no longer true must leave the table."""
+    """Every capture and field of an exception must have a difference. Obsolete exceptions must be removed."""
     used = set()
     for capture, collector in FLOW_GOLDENS + FRAME_GOLDENS:
         for difference in compare(corpus, capture, collector):
@@ -232,7 +232,10 @@ def test_every_filled_column_is_compared(corpus: Path) -> None:
 
 
 def test_data_before_its_template_is_decoded_like_data_after_it(corpus: Path) -> None:
-    """[1] The same four datagrams in either order: the same flows, each with the time of its own datagram."""
+    """The same four datagrams in either order give the same flows, with the times of their own datagrams.
+
+    Reference [1] of golden_exceptions.py describes early data.
+    """
 
     def without_time(capture: str) -> list[Flow]:
         return [{**flow, "time_received": None} for flow in decode(corpus, capture).flows]

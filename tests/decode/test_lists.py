@@ -1,6 +1,4 @@
-"""Lists inside records (RFC 6313): basicList fills repeated columns; what is not read comes as octets,
-counted.
-"""
+"""Lists in records (RFC 6313): basicList fills repeated columns. Unread structures are counted."""
 
 from __future__ import annotations
 
@@ -32,16 +30,16 @@ NONE_OF, ALL_OF, ORDERED, UNDEFINED = 0, 3, 4, 255
 
 
 def listed(number: int, content: bytes) -> bytes:
-    """A datagram with one record of one list."""
+    """Return a datagram with one record of one list."""
     return ipfix_record([(number, VARIABLE)], variable(content))
 
 
 def any_list(type: str, repeated: bool = True, **keys: Any) -> Schema:
-    """A schema with one column, of the element basicList (291)."""
+    """Return a schema with one column of the element basicList (291)."""
     return columns().add("v", 1000, type, ["ipfix:basicList"], repeated=repeated, **keys)
 
 
-# The lists of the registry that flow.toml reads: element, its members, column, what it holds.
+# Lists of the registry that flow.toml reads: element, member, members, column, values.
 COMMUNITIES = [u32(64500 << 16 | 1), u32(64500 << 16 | 2)]
 LARGE = [u32(64500) + u32(1) + u32(2), u32(64501) + u32(3) + u32(4)]
 SEGMENTS = [ip("2001:db8::1"), ip("2001:db8::2")]
@@ -58,7 +56,7 @@ READ: list[tuple[int, Specifier, list[bytes], str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("number", "member", "members", "column", "values"), READ)
-def test_lists_of_routes(
+def test_lists_of_routes_fill_their_columns(
     decode: Decode, number: int, member: Specifier, members: list[bytes], column: str, values: list[Any]
 ) -> None:
     for semantic in (1, 2, ALL_OF, ORDERED, UNDEFINED):
@@ -68,7 +66,7 @@ def test_lists_of_routes(
     assert decode(listed(number, lengths), schema=columns(column)).flow == {column: values}
 
 
-def test_a_list_of_a_biflow_goes_to_the_other_end(decode: Decode) -> None:
+def test_lists_swap_ends_in_a_reverse_flow(decode: Decode) -> None:
     fields: list[Specifier] = [(484, VARIABLE), (512, VARIABLE), (2, 4, 29305)]
     record = variable(basic_list((483, 4), u32(7))) + variable(basic_list((17, 4), u32(64500))) + u32(1)
     schema = columns("src_communities", "dst_communities", "src_as_path", "dst_as_path")
@@ -78,7 +76,7 @@ def test_a_list_of_a_biflow_goes_to_the_other_end(decode: Decode) -> None:
     ]
 
 
-# Column, keys, member, members, what the column holds.
+# Type of the column, keys, member, members, values.
 MEMBERS: list[tuple[str, dict[str, Any], Specifier, list[bytes], list[Any]]] = [
     ("uint64", {}, (1, 3), [u8(0) + u16(5), bytes(3), uint(1 << 20, 3)], [5, 0, 1 << 20]),
     ("sint32", {}, (434, 2), [u16(0xFFFF), u16(0), u16(1)], [-1, 0, 1]),
@@ -90,10 +88,16 @@ MEMBERS: list[tuple[str, dict[str, Any], Specifier, list[bytes], list[Any]]] = [
     ("double", {}, (311, 4), [bytes.fromhex("3f000000"), bytes(4)], [0.5, 0.0]),
     ("double", {}, (311, 8), [bytes.fromhex("3fe0000000000000")], [0.5]),
     ("float", {}, (7, 2), [u16(3)], [3.0]),
-    ("ip", {}, (8, 4), [ip("10.0.0.1"), ip("0.0.0.0"), ip("10.0.0.2")], [ip("::ffff:10.0.0.1"), ip("::ffff:10.0.0.2")]),
+    (
+        "ip", {}, (8, 4),
+        [ip("10.0.0.1"), ip("0.0.0.0"), ip("10.0.0.2")], [ip("::ffff:10.0.0.1"), ip("::ffff:10.0.0.2")],
+    ),
     ("ip", {"ip": "native"}, (8, 4), [ip("10.0.0.1")], [ip("10.0.0.1")]),
     ("mac", {}, (56, 6), [uint(0x020000000001, 6)], [0x020000000001]),
-    ("string", {}, (82, VARIABLE), [variable(b"eth0\0"), variable(b""), variable(b"eth1", True)], ["eth0", "", "eth1"]),
+    (
+        "string", {}, (82, VARIABLE),
+        [variable(b"eth0\0"), variable(b""), variable(b"eth1", True)], ["eth0", "", "eth1"],
+    ),
     ("bytes", {}, (95, VARIABLE), [variable(b"\0\1"), variable(b"")], [b"\0\1", b""]),
     ("bytes", {}, (7, 2), [u16(1), u16(0)], [b"\0\1", b"\0\0"]),
     ("timestamp", {"unit": "s"}, (150, 4), [u32(5), u32(0), u32(6)], [5, 6]),
@@ -102,12 +106,15 @@ MEMBERS: list[tuple[str, dict[str, Any], Specifier, list[bytes], list[Any]]] = [
     ("timestamp", {"unit": "ms"}, (158, 4), [u32(500_000)], [1_599_999_999_500]),
     ("duration", {"unit": "ms"}, (162, 4), [u32(5000), u32(0)], [5, 0]),
     ("duration", {"unit": "s"}, (21, 4), [u32(5000)], [5]),
-    ("enum", {"values": {"none": 0, "one": 1, "two": 2}, "map": {"7": 1, "8": 2}}, (61, 1), [u8(8), u8(7)], [2, 1]),
+    (
+        "enum", {"values": {"none": 0, "one": 1, "two": 2}, "map": {"7": 1, "8": 2}}, (61, 1),
+        [u8(8), u8(7)], [2, 1],
+    ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("type", "keys", "member", "members", "values"), MEMBERS)
-def test_members_of_every_type(
+def test_members_of_every_type_are_read(
     decode: Decode,
     type: str,
     keys: dict[str, Any],
@@ -123,7 +130,7 @@ def test_members_of_every_type(
     assert single == {"v": next(value for value in values if value)}
 
 
-# What a list is refused, or cut, for: content, what is left, counters. The column is uint16.
+# Invalid and truncated lists: content, remaining values, counters. The column is uint16.
 BROKEN: list[tuple[bytes, list[int], dict[str, int]]] = [
     (b"", [], {}),
     (basic_list((7, 2)), [], {}),
@@ -146,7 +153,7 @@ BROKEN: list[tuple[bytes, list[int], dict[str, int]]] = [
 ]
 
 
-def test_of_a_list_of_times_late_ones_are_left_out(decode: Decode) -> None:
+def test_times_out_of_range_are_omitted_from_a_list(decode: Decode) -> None:
     last = 2**63 // 1_000_000
     content = basic_list((152, 8), uint(7, 8), uint(last + 1, 8), uint(last, 8))
     outcome = decode(listed(291, content), schema=any_list("timestamp", unit="ns"))
@@ -155,7 +162,7 @@ def test_of_a_list_of_times_late_ones_are_left_out(decode: Decode) -> None:
 
 
 @pytest.mark.parametrize(("content", "values", "counters"), BROKEN)
-def test_lists_that_cannot_be(
+def test_invalid_lists_are_counted(
     decode: Decode, content: bytes, values: list[int], counters: dict[str, int]
 ) -> None:
     outcome = decode(listed(291, content), schema=any_list("uint16"))
@@ -163,7 +170,7 @@ def test_lists_that_cannot_be(
     assert outcome.counters == counters
 
 
-def test_the_first_list_that_has_members_fills_the_column(decode: Decode) -> None:
+def test_the_first_list_with_members_fills_the_column(decode: Decode) -> None:
     fields: list[Specifier] = [(485, VARIABLE), (291, VARIABLE)]
     schema = columns().add("v", 1000, "uint32", [["ipfix:291", "ipfix:485"]], repeated=True)
     lists = [basic_list((483, 4), *members) for members in ([], [u32(1)], [u32(2), u32(3)])]
@@ -172,7 +179,7 @@ def test_the_first_list_that_has_members_fills_the_column(decode: Decode) -> Non
     assert outcome.flows == [{"v": [2, 3]}, {"v": [1]}, {}]
 
 
-def test_structures_and_numbers_of_256_bits_come_as_octets(decode: Decode) -> None:
+def test_structures_and_256_bit_numbers_are_bytes(decode: Decode) -> None:
     fields: list[Specifier] = [(292, VARIABLE), (293, 5), (515, 32), (520, 4), (1, 2)]
     record = variable(b"\4\1\0abc") + b"12345" + bytes(31) + u8(7) + u32(9) + u16(5)
     schema = columns("bytes")

@@ -1,6 +1,4 @@
-"""NetFlow v1 and v7, which have the fields of NetFlow v5 in other places; every case runs against both
-decoders.
-"""
+"""NetFlow v1 and v7 have the fields of NetFlow v5 at other offsets. Each case runs against both decoders."""
 
 from __future__ import annotations
 
@@ -53,15 +51,15 @@ NAMES = (
     ),
 )
 FLOW_OF_RECORD: dict[str, Any] = {
-    "src_addr": mapped("10.0.0.1"), "dst_addr": mapped("10.0.0.2"), "next_hop": mapped("10.0.0.254"), "in_if": 3,
-    "out_if": 4, "packets": 5, "bytes": 6000, "src_port": 443, "dst_port": 50000, "tcp_flags": 0x1B, "proto": 6,
-    "ip_tos": 0xB8, "etype": 0x0800, "time_exported": 1_600_000_000_250, "time_flow_start": 1_599_999_900_250,
-    "time_flow_end": 1_599_999_950_250,
+    "src_addr": mapped("10.0.0.1"), "dst_addr": mapped("10.0.0.2"), "next_hop": mapped("10.0.0.254"),
+    "in_if": 3, "out_if": 4, "packets": 5, "bytes": 6000, "src_port": 443, "dst_port": 50000,
+    "tcp_flags": 0x1B, "proto": 6, "ip_tos": 0xB8, "etype": 0x0800, "time_exported": 1_600_000_000_250,
+    "time_flow_start": 1_599_999_900_250, "time_flow_end": 1_599_999_950_250,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [48, 52])
-def test_netflow1_record(decode: Decode, size: int) -> None:
+def test_netflow1_records_fill_their_columns(decode: Decode, size: int) -> None:
     outcome = decode(
         netflow1(record1(**RECORD, size=size), record1(size=size), **CLOCK), schema=columns(*NAMES)
     )
@@ -72,7 +70,7 @@ def test_netflow1_record(decode: Decode, size: int) -> None:
     assert outcome.sequences == {"192.0.2.1": {}}
 
 
-def test_netflow7_record(decode: Decode) -> None:
+def test_netflow7_records_fill_their_columns(decode: Decode) -> None:
     more = {"src_as": 64500, "dst_as": 64501, "src_mask": 24, "dst_mask": 16}
     record = record7("192.0.2.99", 5, **RECORD, **more)
     outcome = decode(netflow7(record, sequence=7, **CLOCK), schema=columns(*NAMES))
@@ -102,7 +100,7 @@ def test_netflow7_sequence_numbers_count_flows(decode: Decode) -> None:
     ],
     ids=short_id,
 )
-def test_netflow1_and_7_of_other_sizes_are_counted(decode: Decode, payload: bytes, status: str) -> None:
+def test_netflow1_and_7_of_wrong_sizes_are_counted(decode: Decode, payload: bytes, status: str) -> None:
     outcome = decode(payload)
     assert outcome.flows == []
     assert outcome.counters == {status: 1}

@@ -1,7 +1,6 @@
-"""What NetFlow v5, NetFlow v9 and IPFIX datagrams mean: versions, templates, sets, exporters.
+"""NetFlow v9 and IPFIX datagrams built by hand: versions, templates, sets and exporters.
 
-Built by hand, expected by specification; every case runs against the plain Python reference and against the
-core.
+The expected flows follow the specifications. Each case runs against the Python reference and the core.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from tests.support.decoding import (
 pytestmark = both_decoders
 
 
-# Which protocol ---------------------------------------------------------------------------------------------
+# Versions and headers ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ pytestmark = both_decoders
     ],
     ids=short_id,
 )
-def test_what_is_no_flow_datagram_is_counted_and_of_no_exporter(
+def test_foreign_payloads_are_counted_without_an_exporter(
     decode: Decode, payload: bytes, status: str
 ) -> None:
     outcome = decode(payload)
@@ -89,154 +88,15 @@ def test_what_is_no_flow_datagram_is_counted_and_of_no_exporter(
     ],
     ids=short_id,
 )
-def test_a_header_that_cannot_be_read_is_counted_for_its_sender(
-    decode: Decode, payload: bytes, status: str
-) -> None:
+def test_invalid_headers_are_counted_for_their_exporter(decode: Decode, payload: bytes, status: str) -> None:
     outcome = decode(payload)
     assert outcome.stats == {"192.0.2.1": {"counters": {status: 1}, "flows": 0, "datagrams": 1}}
 
 
-# NetFlow v5 -------------------------------------------------------------------------------------------------
+# Templates of both versions ---------------------------------------------------------------------------------
 
 
-def test_netflow5_record(decode: Decode) -> None:
-    record = record5(
-        src="10.0.0.1",
-        dst="10.0.0.2",
-        next_hop="10.0.0.3",
-        in_if=4,
-        out_if=65535,
-        packets=6,
-        octets=0xFFFFFFFF,
-        first=900_000,
-        last=950_000,
-        src_port=443,
-        dst_port=50000,
-        tcp_flags=0x1B,
-        proto=6,
-        tos=0xB8,
-        src_as=64500,
-        dst_as=64501,
-        src_mask=24,
-        dst_mask=32,
-    )
-    datagram = netflow5(
-        record,
-        uptime=1_000_000,
-        seconds=1_600_000_000,
-        nanoseconds=250_000_000,
-        sequence=77,
-        engine_type=1,
-        engine_id=2,
-        sampling=0x4064,
-    )
-    names = [
-        "time_received",
-        "time_exported",
-        "exporter_address",
-        "source_address",
-        "source_port",
-        "flow_type",
-        "sampling_rate",
-        "sampling_mode",
-        "sequence_number",
-        "observation_domain_id",
-        "engine_type",
-        "engine_id",
-        "bytes",
-        "packets",
-        "src_addr",
-        "dst_addr",
-        "next_hop",
-        "etype",
-        "proto",
-        "src_port",
-        "dst_port",
-        "in_if",
-        "out_if",
-        "src_as",
-        "dst_as",
-        "src_prefix_len",
-        "dst_prefix_len",
-        "tcp_flags",
-        "ip_tos",
-        "time_flow_start",
-        "time_flow_end",
-    ]
-    assert decode(datagram, schema=columns(*names)).flow == {
-        "time_received": 1_700_000_000_123,
-        "time_exported": 1_600_000_000_250,
-        "exporter_address": mapped("192.0.2.1"),
-        "source_address": mapped("192.0.2.1"),
-        "source_port": 9995,
-        "flow_type": 2,
-        "sampling_rate": 100,
-        "sampling_mode": 1,
-        "sequence_number": 77,
-        "engine_type": 1,
-        "engine_id": 2,
-        "bytes": 0xFFFFFFFF,
-        "packets": 6,
-        "src_addr": mapped("10.0.0.1"),
-        "dst_addr": mapped("10.0.0.2"),
-        "next_hop": mapped("10.0.0.3"),
-        "etype": 0x0800,
-        "proto": 6,
-        "src_port": 443,
-        "dst_port": 50000,
-        "in_if": 4,
-        "out_if": 65535,
-        "src_as": 64500,
-        "dst_as": 64501,
-        "src_prefix_len": 24,
-        "dst_prefix_len": 32,
-        "tcp_flags": 0x1B,
-        "ip_tos": 0xB8,
-        "time_flow_start": 1_599_999_900_250,
-        "time_flow_end": 1_599_999_950_250,
-    }
-
-
-def test_netflow5_zeros_are_absent(decode: Decode) -> None:
-    assert decode(
-        netflow5(record5()), schema=columns("src_addr", "bytes", "etype", "sampling_rate")
-    ).flow == {"etype": 0x0800}
-
-
-def test_netflow5_uptime_that_wrapped_between_flow_and_export(decode: Decode) -> None:
-    datagram = netflow5(record5(first=0xFFFFFFFF, last=1_000), uptime=2_000, seconds=1_000)
-    outcome = decode(datagram, schema=columns("time_flow_start", "time_flow_end"))
-    assert outcome.flow == {"time_flow_start": 997_999, "time_flow_end": 999_000}
-
-
-def test_netflow5_time_before_1970_is_out_of_range(decode: Decode) -> None:
-    outcome = decode(netflow5(record5(first=0), uptime=2_000, seconds=1), schema=columns("time_flow_start"))
-    assert outcome.flow == {}
-    assert outcome.counters == {"out_of_range": 1}
-
-
-def test_netflow5_count_above_the_records_present(decode: Decode) -> None:
-    records = [record5(octets=1), record5(octets=2)]
-    outcome = decode(netflow5(*records, count=30) + bytes(47), schema=columns("bytes"))
-    assert outcome.flows == [{"bytes": 1}, {"bytes": 2}]
-    assert outcome.counters == {"truncated_datagram": 1}
-
-
-def test_netflow5_octets_beyond_the_count_are_ignored(decode: Decode) -> None:
-    outcome = decode(netflow5(record5(octets=1), record5(octets=2), count=1), schema=columns("bytes"))
-    assert outcome.flows == [{"bytes": 1}]
-    assert outcome.counters == {}
-
-
-def test_netflow5_icmp_type_and_code_are_in_the_destination_port(decode: Decode) -> None:
-    outcome = decode(netflow5(record5(proto=1, dst_port=0x0301)), schema=columns("icmp_type", "icmp_code"))
-    assert outcome.flow == {"icmp_type": 3, "icmp_code": 1}
-
-
-# Templates, both versions -----------------------------------------------------------------------------------
-
-
-def test_netflow9_template_and_data(decode: Decode) -> None:
+def test_netflow9_data_is_decoded_with_its_template(decode: Decode) -> None:
     fields = template(260, (8, 4), (12, 4), (1, 4), (2, 4), (22, 4), (21, 4), (10, 2))
     record = ip("10.0.0.1") + ip("10.0.0.2") + u32(1500) + u32(3) + u32(900_000) + u32(950_000) + u16(9)
     datagram = netflow9(
@@ -279,7 +139,7 @@ def test_netflow9_template_and_data(decode: Decode) -> None:
     assert outcome.counters == {}
 
 
-def test_ipfix_template_and_data(decode: Decode) -> None:
+def test_ipfix_data_is_decoded_with_its_template(decode: Decode) -> None:
     fields = template(256, (27, 16), (28, 16), (1, 8), (152, 8), (61, 1), (7, 2))
     record = (
         ip("2001:db8::1")
@@ -323,11 +183,11 @@ def test_ipfix_template_and_data(decode: Decode) -> None:
 
 BYTES = template(256, (1, 4))
 BYTES_AND_PORT = template(256, (1, 4), (7, 2))
-TWO_OCTETS_OF_PORT = template(300, (7, 2))
+PORT = template(300, (7, 2))
 
 
 @both_protocols
-def test_a_template_holds_for_later_datagrams(decode: Decode, protocol: str) -> None:
+def test_a_template_applies_to_later_datagrams(decode: Decode, protocol: str) -> None:
     outcome = decode(
         message(protocol, templates(protocol, BYTES)),
         message(protocol, data_set(256, u32(10), u32(20))),
@@ -349,14 +209,14 @@ def test_templates_are_kept_by_domain(decode: Decode, protocol: str) -> None:
     assert outcome.counters == {}
 
 
-def test_templates_of_netflow9_are_not_those_of_ipfix(decode: Decode) -> None:
+def test_netflow9_templates_do_not_apply_to_ipfix(decode: Decode) -> None:
     outcome = decode(netflow9(template_set9(BYTES)), ipfix(data_set(256, u32(10))), schema=columns("bytes"))
     assert outcome.flows == []
     assert outcome.counters == {"early_data": 1}
 
 
 @both_protocols
-def test_data_before_its_template_waits_for_it_and_the_rest_is_decoded(decode: Decode, protocol: str) -> None:
+def test_early_data_waits_and_the_rest_is_decoded(decode: Decode, protocol: str) -> None:
     sets = [data_set(256, u32(1)), templates(protocol, BYTES), data_set(256, u32(2)), data_set(257, u32(3))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 1}, {"bytes": 2}]
@@ -364,9 +224,9 @@ def test_data_before_its_template_waits_for_it_and_the_rest_is_decoded(decode: D
 
 
 @both_protocols
-def test_several_templates_in_a_set_and_padding(decode: Decode, protocol: str) -> None:
+def test_a_set_may_have_several_templates_and_padding(decode: Decode, protocol: str) -> None:
     sets = [
-        templates(protocol, BYTES, TWO_OCTETS_OF_PORT, padding=3),
+        templates(protocol, BYTES, PORT, padding=3),
         data_set(300, u16(80)),
         data_set(256, u32(1), padding=3),
     ]
@@ -376,7 +236,7 @@ def test_several_templates_in_a_set_and_padding(decode: Decode, protocol: str) -
 
 
 @both_protocols
-def test_a_template_that_comes_again_is_counted_only_where_it_differs(decode: Decode, protocol: str) -> None:
+def test_a_repeated_template_is_counted_only_if_it_differs(decode: Decode, protocol: str) -> None:
     outcome = decode(
         message(protocol, templates(protocol, BYTES)),
         message(protocol, templates(protocol, BYTES)),
@@ -390,7 +250,7 @@ def test_a_template_that_comes_again_is_counted_only_where_it_differs(decode: De
 
 
 @both_protocols
-def test_a_template_without_octets_is_never_used(decode: Decode, protocol: str) -> None:
+def test_a_template_without_bytes_is_never_used(decode: Decode, protocol: str) -> None:
     sets = [templates(protocol, template(256, (1, 0), (2, 0))), data_set(256, u32(1))]
     outcome = decode(message(protocol, *sets))
     assert outcome.flows == []
@@ -398,7 +258,7 @@ def test_a_template_without_octets_is_never_used(decode: Decode, protocol: str) 
 
 
 @both_protocols
-def test_an_empty_template_takes_the_place_of_the_one_before_it(decode: Decode, protocol: str) -> None:
+def test_an_empty_template_replaces_its_predecessor(decode: Decode, protocol: str) -> None:
     sets = [templates(protocol, BYTES, template(256, (1, 0))), data_set(256, u32(1))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
     assert outcome.flows == []
@@ -427,9 +287,9 @@ def test_ipfix_withdrawals_are_counted_and_not_obeyed(decode: Decode) -> None:
 
 
 @both_protocols
-def test_a_field_count_that_lies_loses_the_rest_of_its_set(decode: Decode, protocol: str) -> None:
-    lying = u16(257) + u16(100) + u16(1) + u16(4)
-    sets = [templates(protocol, BYTES, lying), data_set(257, u32(1)), data_set(256, u32(2))]
+def test_a_wrong_field_count_loses_the_rest_of_its_set(decode: Decode, protocol: str) -> None:
+    wrong = u16(257) + u16(100) + u16(1) + u16(4)
+    sets = [templates(protocol, BYTES, wrong), data_set(257, u32(1)), data_set(256, u32(2))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 2}]
     assert outcome.counters == {"bad_template": 1, "early_data": 1}
@@ -437,9 +297,7 @@ def test_a_field_count_that_lies_loses_the_rest_of_its_set(decode: Decode, proto
 
 @both_protocols
 @pytest.mark.parametrize("padding", [1, 4, 7, 32])
-def test_zeros_at_the_end_of_a_set_of_templates_are_padding(
-    decode: Decode, protocol: str, padding: int
-) -> None:
+def test_zeros_at_the_end_of_a_template_set_are_padding(decode: Decode, protocol: str, padding: int) -> None:
     sets = [templates(protocol, BYTES, padding=padding), data_set(256, u32(2))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
     assert (outcome.flows, outcome.counters) == ([{"bytes": 2}], {})
@@ -471,7 +329,7 @@ def test_a_set_shorter_than_its_header_ends_the_datagram(decode: Decode, protoco
 
 
 @both_protocols
-def test_a_set_longer_than_the_datagram_is_read_as_far_as_it_goes(decode: Decode, protocol: str) -> None:
+def test_a_set_longer_than_the_datagram_keeps_its_complete_records(decode: Decode, protocol: str) -> None:
     sets = [templates(protocol, BYTES), data_set(256, u32(1), u32(2), b"\0\0\0", length=100)]
     outcome = decode(message(protocol, *sets), schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 1}, {"bytes": 2}]
@@ -479,10 +337,10 @@ def test_a_set_longer_than_the_datagram_is_read_as_far_as_it_goes(decode: Decode
 
 
 @both_protocols
-def test_a_template_set_longer_than_the_datagram_gives_its_whole_templates(
+def test_a_template_set_longer_than_the_datagram_keeps_its_complete_templates(
     decode: Decode, protocol: str
 ) -> None:
-    cut = any_set(0 if protocol == "netflow9" else 2, BYTES, TWO_OCTETS_OF_PORT[:-2], length=100)
+    cut = any_set(0 if protocol == "netflow9" else 2, BYTES, PORT[:-2], length=100)
     outcome = decode(
         message(protocol, cut), message(protocol, data_set(256, u32(1))), schema=columns("bytes")
     )
@@ -498,7 +356,7 @@ RECORD = bytes(range(1, 13))
     ("rest", "cut"),
     [
         (b"", 0),
-        (RECORD[:3], 0),  # some exporters pad with what their memory holds
+        (RECORD[:3], 0),  # some exporters pad with arbitrary memory contents
         (bytes(4), 0),
         (bytes(11), 0),
         (RECORD[:4], 1),
@@ -506,11 +364,12 @@ RECORD = bytes(range(1, 13))
         (bytes(10) + u8(1), 1),
     ],
 )
-def test_what_is_left_of_a_set_is_padding_or_a_record_that_was_cut(
+def test_the_rest_of_a_set_is_padding_or_a_truncated_record(
     decode: Decode, protocol: str, rest: bytes, cut: int
 ) -> None:
-    """RFC 7011 section 3.3.1: padding is shorter than any record, and of zeros. Anything else is not lost
-    silently, of options neither.
+    """RFC 7011 section 3.3.1: padding is shorter than any record, and consists of zeros.
+
+    Any other rest is counted, also in sets of options records.
     """
     counters = {"truncated_record": cut} if cut else {}
     fields = templates(protocol, template(256, (1, 4), (2, 8)))
@@ -549,8 +408,8 @@ def test_zeros_after_the_last_set_are_padding(decode: Decode, protocol: str, siz
         assert outcome.counters == {"bad_set_length": 1}
 
 
-def test_a_tail_that_is_no_padding_hides_records(decode: Decode) -> None:
-    """A set that is cut inside its header has an unknown number of records."""
+def test_an_invalid_rest_of_a_message_hides_losses(decode: Decode) -> None:
+    """A set that is truncated in its header has an unknown number of records."""
     fields, one = template_set(BYTES), data_set(256, u32(1))
     sent = [ipfix(fields, one, u16(256) + u8(0), sequence=10), ipfix(one, sequence=15)]
     outcome = decode(*sent, schema=columns("bytes"))
@@ -558,8 +417,8 @@ def test_a_tail_that_is_no_padding_hides_records(decode: Decode) -> None:
     assert outcome.sequence["lost"] == 0
 
 
-def test_padding_of_a_message_does_not_hide_a_gap(decode: Decode) -> None:
-    """The records of a message with padding are counted, so that what is missing behind it is lost."""
+def test_padding_of_a_message_hides_no_losses(decode: Decode) -> None:
+    """The records of a message with padding are counted, so that a gap after it is a loss."""
     fields, one = template_set(BYTES), data_set(256, u32(1))
     sent = [ipfix(fields, one, bytes(8), sequence=10), ipfix(one, sequence=15)]
     outcome = decode(*sent, schema=columns("bytes"))
@@ -567,7 +426,7 @@ def test_padding_of_a_message_does_not_hide_a_gap(decode: Decode) -> None:
     assert outcome.sequence["lost"] == 4
 
 
-def test_ipfix_octets_beyond_the_message_are_ignored(decode: Decode) -> None:
+def test_ipfix_bytes_beyond_the_message_are_ignored(decode: Decode) -> None:
     outcome = decode(
         ipfix(template_set(BYTES), data_set(256, u32(1))) + data_set(256, u32(2)), schema=columns("bytes")
     )
@@ -575,19 +434,19 @@ def test_ipfix_octets_beyond_the_message_are_ignored(decode: Decode) -> None:
     assert outcome.counters == {}
 
 
-def test_ipfix_message_longer_than_its_datagram(decode: Decode) -> None:
+def test_an_ipfix_message_longer_than_its_datagram_is_truncated(decode: Decode) -> None:
     outcome = decode(ipfix(template_set(BYTES), data_set(256, u32(1)), length=1000), schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 1}]
     assert outcome.counters == {"truncated_datagram": 1}
 
 
-def test_ipfix_message_shorter_than_its_header(decode: Decode) -> None:
+def test_an_ipfix_message_shorter_than_its_header_is_truncated(decode: Decode) -> None:
     outcome = decode(ipfix(template_set(BYTES), length=15))
     assert outcome.counters == {"truncated_header": 1}
 
 
 @both_protocols
-def test_a_field_of_length_65535_brings_its_length(decode: Decode, protocol: str) -> None:
+def test_a_field_of_length_65535_includes_its_length(decode: Decode, protocol: str) -> None:
     """RFC 7011 section 7; H3C NetStream does the same in NetFlow v9."""
     fields = template(256, (1, 4), (96, VARIABLE), (7, 2))
     records = [u32(1) + variable(b"alice") + u16(53), u32(2) + variable(b"", long_form=True) + u16(80)]
@@ -619,7 +478,7 @@ def test_state_is_kept_by_exporter_address_not_port(decode: Decode) -> None:
     }
 
 
-def test_exporter_address_in_its_own_width(decode: Decode) -> None:
+def test_a_native_exporter_address_keeps_its_size(decode: Decode) -> None:
     schema = columns("exporter_address").alter("exporter_address", ip="native")
     assert decode(netflow5(record5()), schema=schema).flow == {"exporter_address": ip("192.0.2.1")}
     assert decode((netflow5(record5()), ("2001:db8::1", 1)), schema=schema).flow == {

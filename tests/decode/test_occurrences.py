@@ -1,6 +1,4 @@
-"""Elements that come several times in a record: a column takes the first, the one that its source names, or
-all.
-"""
+"""Columns take the first, the selected, or all occurrences of an element in a record."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ PORT: Specifier = (7, 2)
 
 
 def column(type: str, sources: list[Any], **keys: Any) -> Schema:
-    """A schema of one column."""
+    """Return a schema of one column."""
     return columns().add("v", 1000, type, sources, **keys)
 
 
@@ -83,14 +81,14 @@ def test_a_source_selects_one_occurrence(
 
 
 @both_protocols
-def test_occurrences_differ_in_size(decode: Decode, protocol: str) -> None:
+def test_occurrences_may_differ_in_size(decode: Decode, protocol: str) -> None:
     datagram = record_of(protocol, [PORT, (7, 4), (7, 1)], u16(1) + u32(70_000) + u8(3))
     assert decode(datagram, schema=column("uint32", ["ipfix:7#2"])).flow == {"v": 70_000}
     assert decode(datagram, schema=column("uint32", ["ipfix:7#last"])).flow == {"v": 3}
     assert decode(datagram, schema=column("uint32", ["ipfix:7"], repeated=True)).flow == {"v": [1, 70_000, 3]}
 
 
-def test_elements_of_netflow9_and_of_enterprises(decode: Decode) -> None:
+def test_netflow9_and_enterprise_elements_have_occurrences(decode: Decode) -> None:
     datagram = record_of("netflow9", [(40_000, 1), (40_000, 1)], u8(1) + u8(2))
     assert decode(datagram, schema=column("uint8", ["netflow9:40000#2"])).flow == {"v": 2}
     assert decode(datagram, schema=column("uint8", ["netflow9:40000"], repeated=True)).flow == {"v": [1, 2]}
@@ -105,7 +103,7 @@ def test_elements_of_netflow9_and_of_enterprises(decode: Decode) -> None:
     assert decode(ipfix_record(fields, record), schema=schema).flow == expected
 
 
-# Type, keys, elements, record, what the list holds, counters.
+# Type, keys, elements, record, values of the list, counters.
 COLLECTED: list[tuple[str, dict[str, Any], list[Specifier], bytes, list[Any], dict[str, int]]] = [
     ("uint16", {}, [PORT], u16(5), [5], {}),
     ("uint16", {}, [PORT], u16(0), [], {}),
@@ -116,11 +114,20 @@ COLLECTED: list[tuple[str, dict[str, Any], list[Specifier], bytes, list[Any], di
     ("uint16", {}, [(7, 0), (7, 0), (2, 1)], u8(5), [], {}),
     ("uint16", {}, [PORT, (7, 3), PORT], u16(5) + uint(1 << 16, 3) + u16(6), [5, 6], {"out_of_range": 1}),
     ("uint16", {}, [PORT, (7, 9)], u16(5) + uint(1, 9), [5], {"bad_field_size": 1}),
-    ("ip", {}, [(8, 4)] * 3, ip("10.0.0.1") + bytes(4) + ip("10.0.0.2"), [ip(f"::ffff:10.0.0.{n}") for n in "12"], {}),
-    ("ip", {"ip": "native"}, [(8, 4)] * 2, ip("10.0.0.1") + ip("10.0.0.2"), [ip("10.0.0.1"), ip("10.0.0.2")], {}),
+    (
+        "ip", {}, [(8, 4)] * 3,
+        ip("10.0.0.1") + bytes(4) + ip("10.0.0.2"), [ip(f"::ffff:10.0.0.{n}") for n in "12"], {},
+    ),
+    (
+        "ip", {"ip": "native"}, [(8, 4)] * 2,
+        ip("10.0.0.1") + ip("10.0.0.2"), [ip("10.0.0.1"), ip("10.0.0.2")], {},
+    ),
     ("timestamp", {"unit": "ms"}, [(152, 8)] * 3, uint(5, 8) + bytes(8) + uint(6, 8), [5, 6], {}),
     ("timestamp", {"unit": "s"}, [(150, 4)] * 3, u32(5) + bytes(4) + u32(6), [5, 6], {}),
-    ("string", {}, [(82, 4)] * 2, b"eth0a\xff\0\0", ["eth0", "a\N{REPLACEMENT CHARACTER}"], {"invalid_utf8": 1}),
+    (
+        "string", {}, [(82, 4)] * 2,
+        b"eth0a\xff\0\0", ["eth0", "a\N{REPLACEMENT CHARACTER}"], {"invalid_utf8": 1},
+    ),
     ("double", {}, [(311, 4)] * 2, bytes.fromhex("3f000000") + bytes(4), [0.5, 0.0], {}),
     ("bool", {}, [(276, 1)] * 2, u8(2) + u8(1), [False, True], {}),
 ]  # fmt: skip
@@ -142,7 +149,7 @@ def test_a_repeated_column_takes_every_occurrence(
     assert outcome.counters == counters
 
 
-def test_fields_of_variable_length(decode: Decode) -> None:
+def test_variable_length_fields_have_occurrences(decode: Decode) -> None:
     fields: list[Specifier] = [(82, VARIABLE), (2, 1), (82, VARIABLE), (82, 3), (82, VARIABLE)]
     record = variable(b"a") + u8(9) + variable(b"", True) + b"bcd" + variable(b"e")
     datagram = ipfix_record(fields, record)
@@ -153,7 +160,7 @@ def test_fields_of_variable_length(decode: Decode) -> None:
     assert decode(datagram, schema=column("string", ["ipfix:82#2", "ipfix:82#last"])).flow == {"v": "e"}
 
 
-def test_lists_give_their_members_in_order(decode: Decode) -> None:
+def test_members_of_several_lists_keep_their_order(decode: Decode) -> None:
     lists = [basic_list((16, 2), *members) for members in ([u16(1), u16(0)], [], [u16(3)])]
     datagram = ipfix_record([(291, VARIABLE)] * 3, b"".join(map(variable, lists)))
     assert decode(datagram, schema=column("uint16", ["ipfix:291"], repeated=True)).flow == {"v": [1, 0, 3]}
@@ -163,7 +170,7 @@ def test_lists_give_their_members_in_order(decode: Decode) -> None:
     assert (outcome.flow, outcome.counters) == ({"v": [1, 0, 3]}, {"bad_list": 1})
 
 
-def test_the_best_source_that_has_members_fills_a_repeated_column(decode: Decode) -> None:
+def test_the_best_source_with_values_fills_a_repeated_column(decode: Decode) -> None:
     fields: list[Specifier] = [(11, 2), PORT, (11, 2), PORT]
     record = u16(1) + u16(2) + u16(3) + u16(4)
     ranked = column("uint16", ["ipfix:7", "ipfix:11"], repeated=True)
@@ -197,8 +204,8 @@ def test_both_directions_share_occurrences_with_ends_exchanged(decode: Decode) -
     assert decode(datagram, schema=schema).flows == [{"v": 3, "w": 2}, {"v": 2, "w": 3}]
 
 
-def test_a_template_of_many_fields_of_no_bytes(decode: Decode) -> None:
-    """Their number costs nothing per record: none is a member."""
+def test_fields_of_size_zero_add_no_values(decode: Decode) -> None:
+    """They count as occurrences, and cost nothing per record."""
     fields = [(7, 0)] * 64 + [(7, 1)]
     datagram = ipfix(template_set(template(256, *fields)), data_set(256, bytes([1, 2, 3])))
     schema = column("uint16", ["ipfix:7"], repeated=True).add("w", 1001, "uint16", ["ipfix:7#65"])
@@ -206,8 +213,8 @@ def test_a_template_of_many_fields_of_no_bytes(decode: Decode) -> None:
 
 
 @pytest.mark.parametrize("capture", ["ipfix-cisco-srv6", "ipfix-cisco-srv6-among-bgp"])
-def test_inner_headers_of_srv6_are_within_reach(decode: Decode, capture: str) -> None:
-    """The second occurrence of a port is that of the packet inside, as another decoder reads it."""
+def test_inner_ports_of_srv6_can_be_selected(decode: Decode, capture: str) -> None:
+    """The second occurrence of a port belongs to the inner packet, as in the records of NetGauze."""
     corpus = os.environ.get("FLOWBUF_CORPUS")
     if not corpus:
         pytest.skip("FLOWBUF_CORPUS is not set")

@@ -1,9 +1,8 @@
-"""The presets goflow2 and akvorado: what flowbuf writes with them is what readers of those collectors expect.
+"""The presets goflow2 and akvorado write the messages that readers of these collectors expect.
 
-Their definitions are facts of tests/support/peer_messages.py. Over the captures of FLOWBUF_CORPUS the
-messages of the preset goflow2 equal GoFlow2's own, message by message, but for the differences that
-preset_exceptions.py explains; those of the preset akvorado equal Akvorado's flows in what both of its
-releases have.
+tests/support/peer_messages.py defines the messages of the collectors. Over the captures of FLOWBUF_CORPUS,
+messages of the preset goflow2 equal those of GoFlow2, except for the differences that preset_exceptions.py
+explains. Messages of the preset akvorado equal Akvorado's flows in all fields that both of its releases have.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ each_preset = pytest.mark.parametrize("name", PRESETS)
 each_capture = pytest.mark.parametrize("capture", captures())
 
 
-# The definition ---------------------------------------------------------------------------------------------
+# Definitions ------------------------------------------------------------------------------------------------
 
 
 def compile_proto(text: str) -> descriptor_pb2.DescriptorProto:
-    """The only message of a .proto file, by protoc."""
+    """Compile a .proto file with protoc. Return its only message."""
     with tempfile.TemporaryDirectory() as folder:
         proto, descriptors = Path(folder, "preset.proto"), Path(folder, "preset.descriptors")
         proto.write_text(text)
@@ -65,9 +64,10 @@ def compile_proto(text: str) -> descriptor_pb2.DescriptorProto:
 
 
 @each_preset
-def test_protoc_compiles_what_the_collector_says(name: str) -> None:
-    """Numbers, names, types, members of enums; these bear the name of their field, as Protocol Buffers want
-    it.
+def test_the_proto_file_matches_the_message_of_the_collector(name: str) -> None:
+    """Numbers, names, types and members of enums are equal.
+
+    Members are prefixed with the name of their field, as is the convention in Protocol Buffers.
     """
     message, peer = compile_proto(Schema.load(name).to_proto()), PEERS[name]
     enums = {enum.name: {value.name: value.number for value in enum.value} for enum in message.enum_type}
@@ -88,7 +88,7 @@ def test_protoc_compiles_what_the_collector_says(name: str) -> None:
 
 
 def zip_members(ours: dict[str, int], theirs: dict[str, int]) -> list[tuple[str, str]]:
-    """Pairs of names without their underscores."""
+    """Return pairs of names without their underscores."""
     return [(one.replace("_", ""), other.replace("_", "")) for one, other in zip(ours, theirs, strict=True)]
 
 
@@ -103,17 +103,20 @@ def test_enums_have_the_members_of_the_collector(name: str) -> None:
 
 @each_preset
 def test_every_column_is_enabled_and_documented(name: str) -> None:
-    """A column that no datagram fills says so."""
+    """Columns that no datagram fills are documented as such."""
     schema = Schema.load(name)
     assert schema.enabled == schema.columns
     assert not [column.name for column in schema if not column.doc or not column.group]
-    silent = [column for column in schema if not column.sources]
-    assert all(column.doc.endswith("; datagrams do not say") for column in silent)
-    assert bool(silent) == (name == "akvorado")
+    unfilled = [column for column in schema if not column.sources]
+    assert all(column.doc.endswith("; datagrams do not say") for column in unfilled)
+    assert bool(unfilled) == (name == "akvorado")
 
 
-def test_layers_are_all_mapped_from_those_of_flow_toml() -> None:
-    """Each number, so that layer_stack and layer_size stay side by side; by name, where GoFlow2 has it."""
+def test_every_layer_of_flow_toml_is_mapped() -> None:
+    """Every number is mapped, so that layer_stack and layer_size have equal lengths.
+
+    Layers are mapped by name if GoFlow2 has the name.
+    """
     column, flow = Schema.load("goflow2")["layer_stack"], Schema.load("flow")["layer_stack"]
     other_names = {"ipv6_routing": "IPv6HeaderRouting", "ipv6_fragment": "IPv6HeaderFragment"}
     theirs = {member.lower(): number for member, number in column.values.items()}
@@ -124,7 +127,7 @@ def test_layers_are_all_mapped_from_those_of_flow_toml() -> None:
     assert column.map == expected
 
 
-def test_the_command_line_knows_the_presets(tmp_path: Path) -> None:
+def test_the_command_line_accepts_the_presets(tmp_path: Path) -> None:
     capture = write(tmp_path / "one.pcap", pcap(GOOD))
     for name in PRESETS:
         shown = flowbuf("schema", "show", name)
@@ -134,13 +137,13 @@ def test_the_command_line_knows_the_presets(tmp_path: Path) -> None:
         assert flowbuf("schema", "hash", name, "--schema", "flow.toml").exit_code == 2
         assert [line.split("\t")[1] for line in shown.stdout.splitlines()] == list(PEERS[name].fields)
         assert flowbuf("schema", "check", name).exit_code == 0
-        (said,) = json_lines(flowbuf("read", capture, "-f", "jsonl", "--schema", name))
+        (row,) = json_lines(flowbuf("read", capture, "-f", "jsonl", "--schema", name))
         assert flowbuf("encode", capture, "-o", tmp_path / name, "--schema", name).exit_code == 0
-        assert json_lines(flowbuf("read", tmp_path / name, "-f", "jsonl", "--schema", name)) == [said]
+        assert json_lines(flowbuf("read", tmp_path / name, "-f", "jsonl", "--schema", name)) == [row]
         assert flowbuf("read", capture, "-f", "table", "--schema", name).exit_code == 0
 
 
-# What is written --------------------------------------------------------------------------------------------
+# Messages ---------------------------------------------------------------------------------------------------
 
 
 def frame_sample(packet: bytes) -> bytes:
@@ -154,13 +157,14 @@ def test_mac_addresses_are_numbers(tmp_path: Path) -> None:
     capture = write(tmp_path / "one.pcap", pcap(frame_sample(FRAME)))
     (line,) = json_lines(flowbuf("read", capture, "-f", "jsonl", "--schema", "goflow2"))
     assert (line["src_mac"], line["dst_mac"]) == (0x00155D0A0B0C, 0x020000000002)
-    (said,) = encode(capture, "goflow2")
-    assert (said["src_mac"], said["dst_mac"]) == (0x00155D0A0B0C, 0x020000000002)
+    (row,) = encode(capture, "goflow2")
+    assert (row["src_mac"], row["dst_mac"]) == (0x00155D0A0B0C, 0x020000000002)
 
 
 def test_times_and_addresses_have_the_forms_of_the_collectors() -> None:
-    """NetFlow v5 from 192.0.2.1: nanoseconds and addresses of 4 octets for GoFlow2, seconds and 16 for
-    Akvorado.
+    """For NetFlow v5 from 192.0.2.1, GoFlow2 has nanoseconds and addresses of 4 bytes.
+
+    Akvorado has seconds and addresses of 16 bytes.
     """
     (goflow2,) = messages("goflow2", GOOD)
     (akvorado,) = messages("akvorado", GOOD)
@@ -180,7 +184,7 @@ def messages(name: str, payload: bytes, **options: Any) -> list[dict[str, Any]]:
 
 
 def encode(capture: Path, name: str) -> list[dict[str, Any]]:
-    """What `flowbuf encode` writes, read by the collector's own definition."""
+    """Return the output of `flowbuf encode`, read with the collector's own definition."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "flows.pb")
         assert flowbuf("encode", capture, "-o", output, "--schema", name).exit_code in (0, 1)
@@ -191,12 +195,15 @@ EXPORTED = 1_600_000_000
 
 
 def flow_times(payload: bytes) -> tuple[int, int]:
-    (said,) = messages("goflow2", payload)
-    return said["time_flow_start_ns"], said["time_flow_end_ns"]
+    (row,) = messages("goflow2", payload)
+    return row["time_flow_start_ns"], row["time_flow_end_ns"]
 
 
 def test_times_of_a_flow_fall_back_as_in_goflow2() -> None:
-    """To the export time, in sFlow to that of reception; 21 and 22 count in NetFlow v9 alone."""
+    """The fallback is the export time, or the time of reception in sFlow.
+
+    Elements 21 and 22 are used only in NetFlow v9.
+    """
     exported, record = EXPORTED * 10**9, u32(7)
     uptimes = [(22, 4), (21, 4), (1, 4)]
     assert flow_times(ipfix_record([(1, 4)], record, export_time=EXPORTED)) == (exported, exported)
@@ -213,7 +220,8 @@ def test_times_of_a_flow_fall_back_as_in_goflow2() -> None:
     assert flow_times(v9) == (exported - 600 * 10**6, exported - 100 * 10**6)
 
 
-def test_bytes_of_a_sampled_packet_are_those_of_its_frame_and_of_ip_for_akvorado() -> None:
+def test_bytes_of_a_sampled_packet_follow_the_collector() -> None:
+    """GoFlow2 counts the frame, Akvorado the IP packet."""
     packet = ethernet(ipv4(udp(53, 4000, bytes(12))))
     (goflow2,) = messages("goflow2", sflow(flow_sample(sampled_header(packet, frame_length=64))))
     (akvorado,) = messages("akvorado", sflow(flow_sample(sampled_header(packet, frame_length=64))))
@@ -222,16 +230,16 @@ def test_bytes_of_a_sampled_packet_are_those_of_its_frame_and_of_ip_for_akvorado
 
 
 def test_elements_that_goflow2_does_not_read_fill_nothing() -> None:
-    """dot1qVlanId 243, ingressPhysicalInterface 252, ipTTL 192, flowDirection 61."""
+    """The elements are dot1qVlanId 243, ingressPhysicalInterface 252, ipTTL 192 and flowDirection 61."""
     with_them = ipfix_record(
         [(1, 4), (243, 2), (252, 4), (192, 1), (61, 1)], u32(7) + u16(9) + u32(5) + b"\x40\x01"
     )
-    (said,) = messages("goflow2", with_them)
+    (row,) = messages("goflow2", with_them)
     (without,) = messages("goflow2", ipfix_record([(1, 4)], u32(7)))
-    assert said == without
+    assert row == without
 
 
-def test_time_and_default_sampling_work_as_with_the_own_columns() -> None:
+def test_time_and_default_sampling_apply_to_presets() -> None:
     payload = ipfix_record([(1, 4)], u32(7), export_time=EXPORTED)
     (goflow2,) = messages("goflow2", payload, time="export", default_sampling_rate=100)
     (akvorado,) = messages("akvorado", payload, time="export", default_sampling_rate=100)
@@ -239,25 +247,25 @@ def test_time_and_default_sampling_work_as_with_the_own_columns() -> None:
     assert (akvorado["TimeReceived"], akvorado["SamplingRate"]) == (EXPORTED, 100)
 
 
-def test_time_may_be_that_of_the_flow_where_the_message_has_it(tmp_path: Path) -> None:
+def test_flow_start_as_time_requires_its_column(tmp_path: Path) -> None:
     payload = ipfix_record([(150, 4)], u32(1_500_000_000), export_time=EXPORTED)
-    (said,) = messages("goflow2", payload, time="flow-start")
-    assert said["time_received_ns"] == said["time_flow_start_ns"] == 1_500_000_000 * 10**9
+    (row,) = messages("goflow2", payload, time="flow-start")
+    assert row["time_received_ns"] == row["time_flow_start_ns"] == 1_500_000_000 * 10**9
     capture = write(tmp_path / "one.pcap", pcap(payload))
     refused = flowbuf("read", capture, "--schema", "akvorado", "--time", "flow-start")
     assert refused.exit_code == 2
     assert "no column time_flow_start" in refused.stderr
 
 
-def test_a_later_stage_may_override_what_it_knows_better() -> None:
+def test_late_columns_of_presets_can_be_overridden() -> None:
     decoder = Decoder("goflow2")
     data = decoder.encode(GOOD, source=SOURCE, received=RECEIVED, override={"src_as": 65001, "in_if": 9})
-    (said,) = [GOFLOW2_MESSAGE.read(message) for message in split_stream(data)]
-    assert (said["src_as"], said["in_if"]) == (65001, 9)
+    (row,) = [GOFLOW2_MESSAGE.read(message) for message in split_stream(data)]
+    assert (row["src_as"], row["in_if"]) == (65001, 9)
 
 
 @both_decoders
-def test_a_preset_may_be_extended_and_keeps_its_message(decode: Decode) -> None:
+def test_an_extended_preset_keeps_the_name_of_its_message(decode: Decode) -> None:
     schema = Schema.load("goflow2").add("flow_direction", 42, "uint32", ["ipfix:flowDirection"])
     assert schema.file_descriptor().message_type[0].name == "FlowMessage"
     assert (
@@ -276,27 +284,28 @@ def test_core_and_reference_agree(name: str) -> None:
 
 
 def read_datagrams(capture: Path) -> list[tuple[bytes, tuple[str, int]]]:
-    octets = capture.read_bytes()
-    _, _, datagrams = _core.Capture().scan(octets, True)
+    content = capture.read_bytes()
+    _, _, datagrams = _core.Capture().scan(content, True)
     return [(payload, source) for payload, source, *_ in datagrams]
 
 
-# Over real captures -----------------------------------------------------------------------------------------
+# Real captures ----------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def flows_of(corpus: Path, capture: str) -> list[Flow]:
-    """All that flow.toml says of the flows of a capture."""
+    """Return the flows of a capture with all columns of flow.toml."""
     return decode_capture(corpus / f"{capture}.pcap").flows
 
 
 def compare(corpus: Path, capture: str, name: str) -> list[Difference]:
-    """What differs between the messages of a preset and those of its collector, field by field."""
+    """Return the differences between the messages of a preset and of its collector, field by field."""
     netgauze = NETGAUZE.path(corpus, capture)
     occurrences = netgauze_occurrences(netgauze) if netgauze.exists() else []
     return [
         Difference(
-            capture, name, field, index, ours.get(field), theirs.get(field), flows_of(corpus, capture)[index], theirs,
+            capture, name, field, index, ours.get(field), theirs.get(field),
+            flows_of(corpus, capture)[index], theirs,
             occurrences[index].get(column, ()) if occurrences else (),
         )
         for index, ours, theirs in matched(corpus, capture, name)
@@ -306,8 +315,9 @@ def compare(corpus: Path, capture: str, name: str) -> list[Difference]:
 
 
 def columns_of(name: str) -> dict[str, str | None]:
-    """Field -> the column of flow.toml that it is; Akvorado's fields are those that both of its releases
-    have.
+    """Return the column of flow.toml of every field.
+
+    Akvorado's fields are those that both of its releases have.
     """
     fields = COLLECTORS[name].fields
     if name == "akvorado":
@@ -319,7 +329,7 @@ COLLECTORS = {"goflow2": GOFLOW2, "akvorado": AKVORADO}
 
 
 def matched(corpus: Path, capture: str, name: str) -> list[tuple[int, Flow, Flow]]:
-    """(index of ours, ours, theirs), without the flows that only one side has."""
+    """Return (index of ours, ours, theirs), without the flows that only one side has."""
     if name == "goflow2":
         ours = dict(enumerate(encode(corpus / f"{capture}.pcap", name)))
         stream = (corpus / f"{capture}.goflow2.pb").read_bytes()
@@ -340,7 +350,10 @@ def matched(corpus: Path, capture: str, name: str) -> list[tuple[int, Flow, Flow
 
 
 def unmap(flow: Flow) -> Flow:
-    """With IPv4 addresses as those, as Akvorado's golden flows have them; the message always has 16 octets."""
+    """Return the flow with plain IPv4 addresses, like Akvorado's golden flows.
+
+    Addresses in messages have 16 bytes.
+    """
     return {
         name: value.removeprefix("::ffff:") if isinstance(value, str) else value
         for name, value in flow.items()
@@ -360,7 +373,7 @@ def test_messages_equal_the_collectors(corpus: Path, capture: str, name: str) ->
 
 
 def test_every_exception_explains_something(corpus: Path) -> None:
-    """In each capture and for each field that it names: what is no longer true must leave the table."""
+    """Every capture and field of an exception must have a difference. Obsolete exceptions must be removed."""
     used = set()
     for difference in (each for capture in captures() for each in compare(corpus, capture, "goflow2")):
         if row := explanation(difference):
@@ -373,8 +386,8 @@ def test_every_exception_explains_something(corpus: Path) -> None:
     assert not unused, "\n".join(unused)
 
 
-def test_goflow2s_own_json_says_the_same_as_its_messages(corpus: Path) -> None:
-    """The definition of tests/support/peer_messages.py reads GoFlow2's bytes as GoFlow2 meant them."""
+def test_goflow2s_json_equals_its_messages(corpus: Path) -> None:
+    """tests/support/peer_messages.py defines GoFlow2's messages correctly."""
     for capture in captures():
         lines = (corpus / f"{capture}.goflow2.jsonl").read_text().splitlines()
         stream = (corpus / f"{capture}.goflow2.pb").read_bytes()

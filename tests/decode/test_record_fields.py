@@ -1,4 +1,4 @@
-"""What the fields of a record become: sizes, ranks, types, times."""
+"""Fields of records: sizes, ranks of sources, types and times."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ pytestmark = both_decoders
 
 @pytest.mark.parametrize("long_form", [False, True])
 @pytest.mark.parametrize("name", ["", "eth0", "x" * 254])
-def test_ipfix_variable_length(decode: Decode, name: str, long_form: bool) -> None:
+def test_variable_length_fields_have_short_and_long_lengths(
+    decode: Decode, name: str, long_form: bool
+) -> None:
     fields = template(256, (82, VARIABLE), (1, 2))
     record = variable(name.encode(), long_form) + u16(7)
     outcome = decode(
@@ -57,7 +59,7 @@ def test_ipfix_variable_length(decode: Decode, name: str, long_form: bool) -> No
     assert outcome.counters == {}
 
 
-def test_ipfix_record_of_variable_length_that_overruns_its_set(decode: Decode) -> None:
+def test_a_record_that_overruns_its_set_is_truncated(decode: Decode) -> None:
     fields = template(256, (1, 2), (82, VARIABLE))
     good, bad = u16(1) + variable(b"eth0"), u16(2) + u8(200) + b"eth0"
     outcome = decode(
@@ -69,20 +71,20 @@ def test_ipfix_record_of_variable_length_that_overruns_its_set(decode: Decode) -
 
 @pytest.mark.parametrize("size", range(1, 9))
 @both_protocols
-def test_integers_of_any_size(decode: Decode, protocol: str, size: int) -> None:
+def test_integers_of_any_size_are_read(decode: Decode, protocol: str, size: int) -> None:
     sets = [templates(protocol, template(256, (1, size))), data_set(256, uint(200, size))]
     assert decode(message(protocol, *sets), schema=columns("bytes")).flow == {"bytes": 200}
 
 
 @both_protocols
-def test_an_integer_of_nine_octets_is_of_no_use(decode: Decode, protocol: str) -> None:
+def test_an_integer_of_nine_bytes_is_ignored(decode: Decode, protocol: str) -> None:
     sets = [templates(protocol, template(256, (1, 9), (2, 1))), data_set(256, uint(200, 9) + u8(3))]
     outcome = decode(message(protocol, *sets), schema=columns("bytes", "packets"))
     assert outcome.flow == {"packets": 3}
     assert outcome.counters == {"bad_field_size": 1}
 
 
-def test_a_value_above_the_range_of_its_column_gives_way_to_the_next_rank(decode: Decode) -> None:
+def test_a_value_out_of_range_falls_back_to_the_next_rank(decode: Decode) -> None:
     fields = template(256, (7, 4), (180, 2))
     outcome = decode(
         ipfix(template_set(fields), data_set(256, u32(65536) + u16(53))), schema=columns("src_port")
@@ -91,7 +93,7 @@ def test_a_value_above_the_range_of_its_column_gives_way_to_the_next_rank(decode
     assert outcome.counters == {"out_of_range": 1}
 
 
-def test_a_rank_is_tried_when_all_before_it_are_zero(decode: Decode) -> None:
+def test_a_rank_is_used_if_all_before_it_are_zero(decode: Decode) -> None:
     fields = template(256, (23, 4), (1, 4))
     outcome = decode(
         ipfix(template_set(fields), data_set(256, u32(5) + u32(9), u32(5) + u32(0))), schema=columns("bytes")
@@ -99,7 +101,7 @@ def test_a_rank_is_tried_when_all_before_it_are_zero(decode: Decode) -> None:
     assert outcome.flows == [{"bytes": 9}, {"bytes": 5}]
 
 
-def test_of_equals_the_first_in_the_record_that_is_not_zero_counts(decode: Decode) -> None:
+def test_the_first_nonzero_field_of_equal_rank_is_used(decode: Decode) -> None:
     fields = template(256, (27, 16), (8, 4))
     v6, v4 = ip("2001:db8::1"), ip("10.0.0.1")
     sets = [
@@ -112,13 +114,13 @@ def test_of_equals_the_first_in_the_record_that_is_not_zero_counts(decode: Decod
 
 
 @both_protocols
-def test_an_element_that_comes_twice_counts_by_its_first_occurrence(decode: Decode, protocol: str) -> None:
+def test_the_first_occurrence_of_an_element_is_used(decode: Decode, protocol: str) -> None:
     fields = template(256, (7, 2), (7, 2))
     sets = [templates(protocol, fields), data_set(256, u16(1) + u16(2), u16(0) + u16(2))]
     assert decode(message(protocol, *sets), schema=columns("src_port")).flows == [{"src_port": 1}, {}]
 
 
-def test_enterprise_elements_are_others_than_those_of_iana(decode: Decode) -> None:
+def test_enterprise_elements_differ_from_iana_elements(decode: Decode) -> None:
     schema = columns("bytes").add("vendor", number=1001, type="uint32", sources=["ipfix:9999/1"])
     fields = template(256, (1, 4, 9999), (1, 4))
     outcome = decode(ipfix(template_set(fields), data_set(256, u32(5) + u32(9))), schema=schema)
@@ -146,7 +148,7 @@ def test_netflow9_sources_do_not_apply_to_ipfix(decode: Decode) -> None:
 
 
 def one_value(decode: Decode, size: int, value: bytes, **column: object) -> Outcome:
-    """A record of one field, by default of an enterprise element, into one column."""
+    """Decode a record of one field, by default an enterprise element, into one column."""
     source = str(column.pop("source", "ipfix:9999/1"))
     enterprise, _, element = source.removeprefix("ipfix:").rpartition("/")
     field = (int(element), size, int(enterprise)) if enterprise else (int(element), size)
@@ -155,7 +157,7 @@ def one_value(decode: Decode, size: int, value: bytes, **column: object) -> Outc
 
 
 @pytest.mark.parametrize(
-    ("type", "octets", "value"),
+    ("type", "encoded", "value"),
     [
         ("uint8", b"\xff", 255),
         ("uint16", b"\xff\xff", 65535),
@@ -178,14 +180,14 @@ def one_value(decode: Decode, size: int, value: bytes, **column: object) -> Outc
         ("ip", ip("2001:db8::1"), ip("2001:db8::1")),
     ],
 )
-def test_types(decode: Decode, type: str, octets: bytes, value: object) -> None:
-    outcome = one_value(decode, len(octets), octets, type=type)
+def test_values_of_every_type_are_decoded(decode: Decode, type: str, encoded: bytes, value: object) -> None:
+    outcome = one_value(decode, len(encoded), encoded, type=type)
     assert outcome.flow == {"value": value}
     assert outcome.counters == {}
 
 
 @pytest.mark.parametrize(
-    ("type", "octets", "status"),
+    ("type", "encoded", "status"),
     [
         ("uint8", b"\x01\0", "out_of_range"),
         ("mac", b"\x01" + bytes(6), "out_of_range"),
@@ -200,28 +202,28 @@ def test_types(decode: Decode, type: str, octets: bytes, value: object) -> None:
     ],
 )
 def test_values_that_do_not_fit_are_absent_and_counted(
-    decode: Decode, type: str, octets: bytes, status: str
+    decode: Decode, type: str, encoded: bytes, status: str
 ) -> None:
-    outcome = one_value(decode, len(octets), octets, type=type)
+    outcome = one_value(decode, len(encoded), encoded, type=type)
     assert outcome.flow == {}
     assert outcome.counters == {status: 1}
 
 
 @pytest.mark.parametrize("type", ["uint32", "int64", "bool", "double", "string", "bytes", "ip"])
 def test_zeros_are_absent(decode: Decode, type: str) -> None:
-    octets = b"" if type == "bytes" else bytes(4)
-    outcome = one_value(decode, VARIABLE, variable(octets), type=type)
+    encoded = b"" if type == "bytes" else bytes(4)
+    outcome = one_value(decode, VARIABLE, variable(encoded), type=type)
     assert outcome.flow == {}
     assert outcome.counters == {}
 
 
-def test_an_explicit_column_holds_a_zero_that_was_sent(decode: Decode) -> None:
+def test_an_explicit_column_stores_a_received_zero(decode: Decode) -> None:
     assert one_value(decode, 4, u32(0), type="uint32", explicit=True).flow == {"value": 0}
     assert one_value(decode, VARIABLE, variable(b""), type="uint32", explicit=True).flow == {}
 
 
 @pytest.mark.parametrize(
-    ("octets", "text"),
+    ("encoded", "text"),
     [
         (b"a\xffb", "a\ufffdb"),
         (b"\xe2\x82", "\ufffd"),
@@ -230,22 +232,22 @@ def test_an_explicit_column_holds_a_zero_that_was_sent(decode: Decode) -> None:
         (b"\xc0\xaf\0", "\ufffd\ufffd"),
     ],
 )
-def test_invalid_utf8_is_replaced(decode: Decode, octets: bytes, text: str) -> None:
-    outcome = one_value(decode, len(octets), octets, type="string")
+def test_invalid_utf8_is_replaced(decode: Decode, encoded: bytes, text: str) -> None:
+    outcome = one_value(decode, len(encoded), encoded, type="string")
     assert outcome.flow == {"value": text}
     assert outcome.counters == {"invalid_utf8": 1}
 
 
-@pytest.mark.parametrize(("octets", "value"), [(u8(1), True), (u8(2), None)])
-def test_booleans_are_1_and_2(decode: Decode, octets: bytes, value: bool | None) -> None:
+@pytest.mark.parametrize(("encoded", "value"), [(u8(1), True), (u8(2), None)])
+def test_booleans_are_1_and_2(decode: Decode, encoded: bytes, value: bool | None) -> None:
     # dataRecordsReliability
-    outcome = one_value(decode, 1, octets, type="bool", source="ipfix:276")
+    outcome = one_value(decode, 1, encoded, type="bool", source="ipfix:276")
     assert outcome.flow == ({"value": True} if value else {})
     assert outcome.counters == {}
 
 
 @pytest.mark.parametrize(
-    ("form", "octets", "value"),
+    ("form", "encoded", "value"),
     [
         ("native", ip("10.0.0.1"), ip("10.0.0.1")),
         ("native", mapped("10.0.0.1"), mapped("10.0.0.1")),
@@ -255,8 +257,10 @@ def test_booleans_are_1_and_2(decode: Decode, octets: bytes, value: bool | None)
         ("mapped", bytes(16), None),
     ],
 )
-def test_addresses(decode: Decode, form: str, octets: bytes, value: bytes | None) -> None:
-    outcome = one_value(decode, len(octets), octets, type="ip", ip=form)
+def test_addresses_keep_or_change_their_form(
+    decode: Decode, form: str, encoded: bytes, value: bytes | None
+) -> None:
+    outcome = one_value(decode, len(encoded), encoded, type="ip", ip=form)
     assert outcome.flow == ({} if value is None else {"value": value})
 
 
@@ -264,16 +268,14 @@ def test_addresses(decode: Decode, form: str, octets: bytes, value: bytes | None
     ("wire", "value", "counters"),
     [(0, 7, {}), (3, None, {}), (5, 9, {}), (1, None, {"unmapped": 1}), (9, None, {"unmapped": 1})],
 )
-def test_an_enum_goes_by_its_map(
-    decode: Decode, wire: int, value: int | None, counters: dict[str, int]
-) -> None:
+def test_an_enum_uses_its_map(decode: Decode, wire: int, value: int | None, counters: dict[str, int]) -> None:
     members = {"none": 0, "seven": 7, "nine": 9}
     outcome = one_value(decode, 1, u8(wire), type="enum", values=members, map={"0": 7, "3": 0, "5": 9})
     assert outcome.flow == ({} if value is None else {"value": value})
     assert outcome.counters == counters
 
 
-def test_an_enum_without_map_takes_its_members(decode: Decode) -> None:
+def test_an_enum_without_a_map_uses_its_members(decode: Decode) -> None:
     members = {"none": 0, "seven": 7}
     assert one_value(decode, 1, u8(7), type="enum", values=members).flow == {"value": 7}
     assert one_value(decode, 1, u8(8), type="enum", values=members).counters == {"unmapped": 1}
@@ -289,13 +291,13 @@ def ntp(seconds: int, fraction: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("element", "octets", "unit", "value"),
+    ("element", "encoded", "unit", "value"),
     [
         (150, u32(1_600_000_000), "ms", 1_600_000_000_000),
         (152, uint(1_600_000_000_123, 8), "s", 1_600_000_000),
         (152, uint(1_600_000_000_123, 8), "us", 1_600_000_000_123_000),
         (154, ntp(1_600_000_000, 1 << 31), "us", 1_600_000_000_500_000),
-        # 492060 microseconds, cut to 2^-32 s as exporters do it: the microsecond comes back.
+        # 492,060 microseconds, truncated to 2^-32 s like exporters do, are restored exactly.
         (154, ntp(1_600_000_000, (492_060 << 32) // 1_000_000), "us", 1_600_000_000_492_060),
         (154, ntp(1_600_000_000, (492_060 << 32) // 1_000_000 & ~0x7FF), "ns", 1_600_000_000_492_060_000),
         (154, ntp(1_600_000_000, 0xFFFFFFFF), "us", 1_600_000_001_000_000),
@@ -303,9 +305,11 @@ def ntp(seconds: int, fraction: int) -> bytes:
         (158, u32(1_500_000), "ms", 1_599_999_998_500),
     ],
 )
-def test_times(decode: Decode, element: int, octets: bytes, unit: str, value: int) -> None:
+def test_times_are_converted_to_the_unit_of_the_column(
+    decode: Decode, element: int, encoded: bytes, unit: str, value: int
+) -> None:
     schema = FLOW.only().add("time", number=1001, type="timestamp", unit=unit, sources=[f"ipfix:{element}"])
-    sets = [template_set(template(256, (element, len(octets)))), data_set(256, octets)]
+    sets = [template_set(template(256, (element, len(encoded)))), data_set(256, encoded)]
     outcome = decode(ipfix(*sets, export_time=1_600_000_000), schema=schema)
     assert outcome.flow == {"time": value}
 
@@ -315,7 +319,7 @@ MOST = {"s": 9_223_372_036, "ms": 9_223_372_036_854, "us": 9_223_372_036_854_775
 
 @pytest.mark.parametrize("unit", MOST)
 def test_a_time_is_below_2_to_the_63_nanoseconds(decode: Decode, unit: str) -> None:
-    """Arrow holds no later one. The columns of each unit end with the same moment."""
+    """Arrow cannot store later times. The limit is the same time in every unit."""
     for source in ("ipfix:152", "ipfix:9999/1"):
         last = MOST["ms"] if source == "ipfix:152" else MOST[unit]
         held = one_value(decode, 8, uint(last, 8), type="timestamp", unit=unit, source=source)
@@ -331,17 +335,17 @@ def test_a_time_is_below_2_to_the_63_nanoseconds(decode: Decode, unit: str) -> N
         (NTP_1970, 500),
         (0xFFFFFFFF, (0xFFFFFFFF - NTP_1970) * 1000 + 500),  # 2036-02-07, the last second of the era
         (1, ((1 << 32) + 1 - NTP_1970) * 1000 + 500),  # two seconds later: era 1 (RFC 5905 section 6)
-        (NTP_1970 - 1, ((1 << 32) - 1) * 1000 + 500),  # nothing was observed before 1970
+        (NTP_1970 - 1, ((1 << 32) - 1) * 1000 + 500),  # times before 1970 belong to era 1
     ],
 )
-def test_times_in_the_ntp_format_go_on_in_the_next_era(
+def test_ntp_times_continue_in_the_next_era(
     decode: Decode, element: int, seconds: int, milliseconds: int
 ) -> None:
     datagram = ipfix_record([(element, 8)], u32(seconds) + u32(1 << 31))
     assert decode(datagram, schema=columns("time_flow_start")).flow == {"time_flow_start": milliseconds}
 
 
-def test_bits_of_a_microsecond_fraction_that_must_be_ignored(decode: Decode) -> None:
+def test_the_low_bits_of_a_microsecond_fraction_are_ignored(decode: Decode) -> None:
     # With the lowest 11 bits (RFC 7011 section 6.1.9) this fraction would round to 2 microseconds.
     schema = FLOW.only().add("time", number=1001, type="timestamp", unit="us", sources=["ipfix:154"])
     fraction = next(bits for bits in range(6144, 8192) if round(bits * 1_000_000 / (1 << 32)) == 2)
@@ -349,24 +353,24 @@ def test_bits_of_a_microsecond_fraction_that_must_be_ignored(decode: Decode) -> 
     assert decode(ipfix(*sets), schema=schema).flow == {"time": 1}
 
 
-@pytest.mark.parametrize("octets", [bytes(9), b"\1" * 9, b"\xff" * 9])
+@pytest.mark.parametrize("encoded", [bytes(9), b"\1" * 9, b"\xff" * 9])
 @pytest.mark.parametrize("type", ["mac", "uint64"])
-def test_a_mac_address_has_six_octets(decode: Decode, type: str, octets: bytes) -> None:
-    """RFC 7011 section 6.2: reduced-size encoding is for integers and floats.
+def test_a_mac_address_has_six_bytes(decode: Decode, type: str, encoded: bytes) -> None:
+    """RFC 7011 section 6.2: only integers and floats have a reduced-size encoding.
 
-    Zeros of a wrong size are wrong too.
+    Zeros of a wrong size are also invalid.
     """
     for size in set(range(1, 10)) - {6}:
-        outcome = one_value(decode, size, octets[:size], type=type, source="ipfix:56")
+        outcome = one_value(decode, size, encoded[:size], type=type, source="ipfix:56")
         assert outcome.flow == {}
         assert outcome.counters == {"bad_field_size": 1}
     outcome = one_value(decode, 6, b"\2" * 6, type=type, source="ipfix:56")
     assert outcome.flow == {"value": 0x020202020202}
 
 
-def test_members_of_a_list_of_mac_addresses_have_six_octets(decode: Decode) -> None:
+def test_mac_addresses_in_a_list_have_six_bytes(decode: Decode) -> None:
     schema = FLOW.only().add("value", number=1001, type="mac", repeated=True, sources=["ipfix:291"])
-    members = [variable(octets) for octets in (bytes(3), b"\1" * 3, b"\2" * 6, bytes(7))]
+    members = [variable(encoded) for encoded in (bytes(3), b"\1" * 3, b"\2" * 6, bytes(7))]
     value = u8(3) + u16(56) + u16(VARIABLE) + b"".join(members)
     sent = ipfix(template_set(template(256, (291, VARIABLE))), data_set(256, variable(value)))
     outcome = decode(sent, schema=schema)
@@ -374,13 +378,13 @@ def test_members_of_a_list_of_mac_addresses_have_six_octets(decode: Decode) -> N
     assert outcome.counters == {"bad_field_size": 3}
 
 
-def test_times_in_the_ntp_format_have_eight_octets(decode: Decode) -> None:
+def test_ntp_times_have_eight_bytes(decode: Decode) -> None:
     outcome = one_value(decode, 4, u32(1), type="timestamp", unit="ms", source="ipfix:154")
     assert outcome.flow == {}
     assert outcome.counters == {"bad_field_size": 1}
 
 
-def test_durations(decode: Decode) -> None:
+def test_durations_are_converted_to_the_unit_of_the_column(decode: Decode) -> None:
     # flowDurationMicroseconds, flowActiveTimeout (seconds)
     outcome = one_value(decode, 4, u32(1_999_999), type="duration", unit="ms", source="ipfix:162")
     assert outcome.flow == {"value": 1_999}
@@ -393,7 +397,7 @@ UPTIMES = template(256, (22, 4), (21, 4))
 FLOW_TIMES = columns("time_flow_start", "time_flow_end")
 
 
-def test_ipfix_uptimes_count_from_the_system_start_that_options_told(decode: Decode) -> None:
+def test_ipfix_uptimes_use_the_system_start_of_options(decode: Decode) -> None:
     options = options_template(257, [(149, 4)], [(160, 8)])
     flows = data_set(256, u32(1_000) + u32(2_000))
     now = 1_600_000_060
@@ -414,10 +418,10 @@ DAY = 86_400
 
 
 @pytest.mark.parametrize("after", [0, 60, DAY, 30 * DAY, 49 * DAY, -1, -DAY, -30 * DAY, -1_600_000_000])
-def test_an_export_time_that_is_wrong_wraps_no_ipfix_uptime(decode: Decode, after: int) -> None:
-    """Nothing is observed before the exporter starts.
+def test_a_wrong_export_time_does_not_wrap_ipfix_uptimes(decode: Decode, after: int) -> None:
+    """Flows are not observed before the exporter starts.
 
-    The export time only tells how often the uptime has wrapped.
+    The export time only determines how often the uptime has wrapped.
     """
     record = u32(3_600_000) + u32(7_200_000) + uint(STARTED, 8)
     datagram = ipfix_record([(22, 4), (21, 4), (160, 8)], record, export_time=STARTED // 1000 + after)
@@ -439,7 +443,7 @@ def test_an_export_time_that_is_wrong_wraps_no_ipfix_uptime(decode: Decode, afte
         (2_000, 0xFFFFFFFF, 2_001),
     ],
 )
-def test_an_uptime_ahead_of_the_header_has_wrapped_or_is_a_little_late(
+def test_an_uptime_ahead_of_the_header_has_wrapped_or_is_slightly_late(
     decode: Decode, flow: int, header: int, moved: int
 ) -> None:
     sets = [template_set9(template(256, (22, 4))), data_set(256, u32(flow))]
@@ -452,8 +456,8 @@ def test_an_uptime_ahead_of_the_header_has_wrapped_or_is_a_little_late(
 
 
 @pytest.mark.parametrize("wraps", [0, 1, 5])
-def test_ipfix_uptimes_count_from_the_system_start_in_the_record(decode: Decode, wraps: int) -> None:
-    """An exporter that is up for longer than 49.7 days has wrapped its uptime."""
+def test_ipfix_uptimes_use_the_system_start_in_the_record(decode: Decode, wraps: int) -> None:
+    """The uptime wraps after 49.7 days."""
     later = wraps << 32
     record = u32(1_000) + u32(2_000) + uint(1_600_000_000_000, 8)
     datagram = ipfix_record([(22, 4), (21, 4), (160, 8)], record, export_time=1_600_000_060 + later // 1000)

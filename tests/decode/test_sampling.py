@@ -1,4 +1,4 @@
-"""Sampling rates, and what is derived from several elements."""
+"""Sampling rates, and columns that are derived from several elements."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def double(value: float) -> bytes:
         ([(311, 8), (34, 4)], double(5e-324) + u32(5), 5),
     ],
 )
-def test_sampling_rate_in_the_record_and_in_options(
+def test_sampling_rates_are_read_from_records_and_options(
     decode: Decode, fields: list[tuple[int, int]], record: bytes, rate: int
 ) -> None:
     in_record = ipfix(template_set(template(256, *fields)), data_set(256, record))
@@ -87,7 +87,7 @@ def test_sampling_rate_in_the_record_and_in_options(
     assert decode(in_options, schema=RATE).flow == {"sampling_rate": rate}
 
 
-# The rules for a rate, best first: fields and octets that give 2, 3, ... by each.
+# The rules for a rate, best first: fields, and a record that gives the rate 2, 3, ...
 RULES: list[tuple[list[tuple[int, int]], bytes]] = [
     ([(309, 4), (310, 4)], u32(5) + u32(10)),
     ([(305, 4), (306, 4)], u32(5) + u32(10)),
@@ -100,50 +100,54 @@ NAMES = [None, 48, 302]
 
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("chosen", range(1, 32))
-def test_the_best_rule_counts_whatever_stands_beside_it(decode: Decode, chosen: int, backwards: bool) -> None:
-    """Every subset of the elements, in either order: in the record, and in options whose sampler is named by
-    a scope, by an option or not at all.
+def test_the_best_rule_is_used(decode: Decode, chosen: int, backwards: bool) -> None:
+    """Every subset of the elements is tested in either order, in the record and in options.
+
+    A scope, an option or no field names the sampler of the options.
     """
     rules = [rule for bit, rule in enumerate(RULES) if chosen >> bit & 1]
     rate = 2 + next(bit for bit in range(5) if chosen >> bit & 1)
     rules = rules[::-1] if backwards else rules
-    fields, octets = [field for rule, _ in rules for field in rule], b"".join(octets for _, octets in rules)
-    assert decode(ipfix_record(fields, octets), schema=RATE).flow == {"sampling_rate": rate}
+    fields, record_bytes = (
+        [field for rule, _ in rules for field in rule],
+        b"".join(record_bytes for _, record_bytes in rules),
+    )
+    assert decode(ipfix_record(fields, record_bytes), schema=RATE).flow == {"sampling_rate": rate}
     for scope in NAMES:
         for option in NAMES if scope is None else [None]:
             scopes = [(149, 4), *([(scope, 2)] if scope else [])]
             options = [*([(option, 2)] if option else []), *fields]
-            record = u32(1) + (u16(7) if scope or option else b"") + octets
+            record = u32(1) + (u16(7) if scope or option else b"") + record_bytes
             learn = [options_template_set(options_template(257, scopes, options)), data_set(257, record)]
             flow = [template_set(template(256, (scope or option or 1, 2))), data_set(256, u16(7))]
             assert decode(ipfix(*learn, *flow), schema=RATE).flow == {"sampling_rate": rate}
-    for option in NAMES:  # scopes of NetFlow v9 are no elements
+    for option in NAMES:  # scopes of NetFlow v9 are not elements
         options = [*([(option, 2)] if option else []), *fields]
-        record = u32(1) + (u16(7) if option else b"") + octets
+        record = u32(1) + (u16(7) if option else b"") + record_bytes
         learn = [options_template_set9(options_template9(257, [(1, 4)], options)), data_set(257, record)]
         flow = [template_set9(template(256, (option or 1, 2))), data_set(256, u16(7))]
         assert decode(netflow9(*learn, *flow), schema=RATE).flow == {"sampling_rate": rate}
 
 
-@pytest.mark.parametrize("told", [48, 302])
-@pytest.mark.parametrize("named", [48, 302])
+@pytest.mark.parametrize("defined", [48, 302])
+@pytest.mark.parametrize("used", [48, 302])
 @pytest.mark.parametrize("scoped", [False, True])
-def test_a_sampler_is_the_same_by_either_element(decode: Decode, told: int, named: int, scoped: bool) -> None:
-    """Two samplers, so that no rate is taken for the only one; samplerId was followed by selectorId (RFC
-    7270).
-    """
-    scopes, options = [(told, 1)] if scoped else [(149, 1)], [] if scoped else [(told, 1)]
+def test_sampler_id_and_selector_id_identify_the_same_sampler(
+    decode: Decode, defined: int, used: int, scoped: bool
+) -> None:
+    """Two samplers exclude the rule of a single sampler. selectorId replaced samplerId (RFC 7270)."""
+    scopes, options = [(defined, 1)] if scoped else [(149, 1)], [] if scoped else [(defined, 1)]
     learn = options_template_set(options_template(257, scopes, [*options, (34, 4)]))
     numbers = [u8(number) + (b"" if scoped else u8(number)) + u32(100 * number) for number in (1, 2)]
     flows = data_set(256, u8(2), u8(1), u8(3))
     outcome = decode(
-        ipfix(learn, data_set(257, *numbers), template_set(template(256, (named, 1))), flows), schema=RATE
+        ipfix(learn, data_set(257, *numbers), template_set(template(256, (used, 1))), flows), schema=RATE
     )
     assert outcome.flows == [{"sampling_rate": 200}, {"sampling_rate": 100}, {}]
 
 
 @both_protocols
-def test_a_rate_is_not_of_what_precedes_it_in_its_datagram(decode: Decode, protocol: str) -> None:
+def test_a_rate_does_not_apply_to_earlier_sets_of_its_datagram(decode: Decode, protocol: str) -> None:
     options = {
         "netflow9": options_template_set9(options_template9(257, [(1, 4)], [(34, 4)])),
         "ipfix": options_template_set(options_template(257, [(149, 4)], [(34, 4)])),
@@ -153,7 +157,7 @@ def test_a_rate_is_not_of_what_precedes_it_in_its_datagram(decode: Decode, proto
     assert decode(message(protocol, *sets), schema=RATE).flows == [{}, {"sampling_rate": 100}]
 
 
-def test_no_sampling_rate_is_absent(decode: Decode) -> None:
+def test_an_unknown_sampling_rate_is_absent(decode: Decode) -> None:
     assert decode(ipfix(template_set(BYTES), data_set(256, u32(1))), schema=RATE).flow == {}
 
 
@@ -171,7 +175,7 @@ def test_netflow9_records_name_their_sampler(decode: Decode) -> None:
     assert outcome.counters == {}
 
 
-def test_netflow9_scope_fields_are_no_elements(decode: Decode) -> None:
+def test_netflow9_scope_fields_are_not_elements(decode: Decode) -> None:
     # Scope type 34 is not samplingInterval.
     options = options_template_set9(options_template9(257, [(34, 4)], [(48, 1)]), padding=2)
     outcome = decode(netflow9(options, data_set(257, u32(100) + u8(1))))
@@ -185,7 +189,7 @@ def test_ipfix_scope_fields_are_elements(decode: Decode) -> None:
     assert outcome.flows == [{"sampling_rate": 512}, {"sampling_rate": 256}]
 
 
-def test_the_only_sampler_of_a_domain_applies_to_records_that_name_none_or_an_unknown_one(
+def test_a_single_sampler_applies_to_records_without_a_known_sampler(
     decode: Decode,
 ) -> None:
     start = ipfix(
@@ -199,7 +203,7 @@ def test_the_only_sampler_of_a_domain_applies_to_records_that_name_none_or_an_un
     assert outcome.flows == [{"sampling_rate": 256}, {"sampling_rate": 256}, {}, {}]
 
 
-def test_a_rate_is_of_its_domain_and_of_what_follows(decode: Decode) -> None:
+def test_a_rate_applies_to_later_records_of_its_domain(decode: Decode) -> None:
     learn = ipfix(SAMPLER_SCOPE, data_set(257, u32(1) + u32(1) + u32(256)), domain=1)
     start, flows = template_set(BYTES), data_set(256, u32(9))
     outcome = decode(
@@ -212,10 +216,10 @@ def test_a_rate_is_of_its_domain_and_of_what_follows(decode: Decode) -> None:
     assert outcome.flows == [{}, {"sampling_rate": 256}, {}]
 
 
-def test_a_rate_of_the_whole_system_is_of_its_source_id_all_the_same(decode: Decode) -> None:
-    """RFC 3954 section 6.1:
+def test_a_rate_of_scope_system_applies_only_to_its_source_id(decode: Decode) -> None:
+    """RFC 3954 section 6.1: System is a scope.
 
-    System is a scope; it says nothing of other source ids, whose exporters tell their own.
+    Exporters send separate rates for their other source ids.
     """
     options = options_template_set9(options_template9(257, [(1, 4)], [(34, 4)]))
     outcome = decode(
@@ -227,13 +231,13 @@ def test_a_rate_of_the_whole_system_is_of_its_source_id_all_the_same(decode: Dec
     assert outcome.flows == [{}, {"sampling_rate": 100}]
 
 
-def test_a_rate_of_one_version_is_not_of_the_other(decode: Decode) -> None:
+def test_a_rate_of_one_version_does_not_apply_to_the_other(decode: Decode) -> None:
     options = options_template_set9(options_template9(257, [(1, 4)], [(34, 4)]))
     flows = ipfix(template_set(BYTES), data_set(256, u32(9)))
     assert decode(netflow9(options, data_set(257, u32(1) + u32(100))), flows, schema=RATE).flows == [{}]
 
 
-def test_options_that_teach_nothing_are_counted(decode: Decode) -> None:
+def test_ignored_options_are_counted(decode: Decode) -> None:
     options = options_template_set(options_template(257, [(10, 4)], [(82, VARIABLE)]))
     outcome = decode(ipfix(options, data_set(257, u32(1) + variable(b"eth0"), u32(2) + variable(b"eth1"))))
     assert outcome.flows == []
@@ -250,18 +254,18 @@ def test_options_that_teach_nothing_are_counted(decode: Decode) -> None:
         options_template9(255, [(1, 4)], [(34, 4)]),
     ],
 )
-def test_netflow9_bad_options_templates(decode: Decode, options: bytes) -> None:
+def test_invalid_netflow9_options_templates_are_counted(decode: Decode, options: bytes) -> None:
     outcome = decode(netflow9(options_template_set9(options), data_set(257, u32(0) + u32(100))))
     assert outcome.counters == {"bad_template": 1, "early_data": 1}
 
 
-def test_ipfix_options_template_with_more_scopes_than_fields(decode: Decode) -> None:
+def test_an_ipfix_options_template_with_too_many_scopes_is_invalid(decode: Decode) -> None:
     options = options_template(257, [(149, 4)], [(34, 4)], scope_count=3)
     outcome = decode(ipfix(options_template_set(options), data_set(257, u32(0) + u32(100))))
     assert outcome.counters == {"bad_template": 1, "early_data": 1}
 
 
-# Derived from elements --------------------------------------------------------------------------------------
+# Derived columns --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -281,7 +285,9 @@ def test_ipfix_options_template_with_more_scopes_than_fields(decode: Decode) -> 
         ([(4, 1), (7, 2), (11, 2)], u8(6) + u16(0) + u16(0x0301), {}),
     ],
 )
-def test_icmp(decode: Decode, fields: list[tuple[int, int]], record: bytes, flow: dict[str, int]) -> None:
+def test_icmp_type_and_code_are_derived(
+    decode: Decode, fields: list[tuple[int, int]], record: bytes, flow: dict[str, int]
+) -> None:
     datagram = ipfix(template_set(template(256, *fields)), data_set(256, record))
     assert decode(datagram, schema=columns("icmp_type", "icmp_code")).flow == flow
 
@@ -296,7 +302,7 @@ def test_icmp(decode: Decode, fields: list[tuple[int, int]], record: bytes, flow
         ([(28, 16), (12, 4)], ip("2001:db8::1") + ip("10.0.0.1"), 0x86DD),
     ],
 )
-def test_etype(decode: Decode, fields: list[tuple[int, int]], record: bytes, etype: int) -> None:
+def test_etype_is_derived(decode: Decode, fields: list[tuple[int, int]], record: bytes, etype: int) -> None:
     datagram = ipfix(template_set(template(256, *fields)), data_set(256, record))
     assert decode(datagram, schema=columns("etype")).flow == {"etype": etype}
 
@@ -316,7 +322,9 @@ def section(label: int, bottom: bool = False) -> bytes:
         ([bytes(3), bytes(3), bytes(3)], None),
     ],
 )
-def test_mpls_label_sections(decode: Decode, sections: list[bytes], labels: list[int] | None) -> None:
+def test_mpls_labels_come_from_label_sections(
+    decode: Decode, sections: list[bytes], labels: list[int] | None
+) -> None:
     datagram = ipfix(
         template_set(template(256, (70, 3), (71, 3), (72, 3), (1, 1))),
         data_set(256, *[b"".join(sections) + b"\x01"]),
@@ -324,7 +332,7 @@ def test_mpls_label_sections(decode: Decode, sections: list[bytes], labels: list
     assert decode(datagram, schema=columns("mpls_labels")).flow == ({"mpls_labels": labels} if labels else {})
 
 
-def test_mpls_label_sections_in_another_order(decode: Decode) -> None:
+def test_mpls_label_sections_are_ordered_by_element(decode: Decode) -> None:
     datagram = ipfix(
         template_set(template(256, (71, 3), (70, 3))), data_set(256, section(17, True) + section(16))
     )
@@ -337,12 +345,14 @@ def test_mpls_label_sections_in_another_order(decode: Decode) -> None:
         ([u16(0x0800)], 64),
         ([u16(0x08C3)], 128),
         ([u16(0x0C00)], None),
-        # each occurrence is a property of its own
+        # each occurrence is a separate property
         ([u32(0x04000000), u16(0x08C3), u16(0x1000)], 128),
     ],
 )
-def test_juniper_forwarding_exception(decode: Decode, properties: list[bytes], status: int | None) -> None:
-    fields = template(256, *[(137, len(octets), 2636) for octets in properties])
+def test_juniper_common_properties_give_a_forwarding_status(
+    decode: Decode, properties: list[bytes], status: int | None
+) -> None:
+    fields = template(256, *[(137, len(record_bytes), 2636) for record_bytes in properties])
     datagram = ipfix(template_set(fields), data_set(256, b"".join(properties)))
     flow = decode(datagram, schema=columns("forwarding_status")).flow
     assert flow == ({"forwarding_status": status} if status else {})

@@ -1,4 +1,4 @@
-"""Totals that are scaled: multiplied by the sampling rate that is in their flow."""
+"""Scaled totals are multiplied by the sampling rate of their flow."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def flow(sampling_rate: int | None, bytes: int | None, packets: int | None) -> d
     return {name: value for name, value in values.items() if value is not None}
 
 
-def test_netflow5_by_its_header(decode: Decode) -> None:
+def test_netflow5_totals_scale_by_the_rate_of_the_header(decode: Decode) -> None:
     datagram = netflow5(record5(packets=3, octets=400), record5(packets=1, octets=40), sampling=100)
     assert decode(datagram, schema=TOTALS, scale=True).flows == [flow(100, 40000, 300), flow(100, 4000, 100)]
     assert decode(datagram, schema=TOTALS).flows == [flow(100, 400, 3), flow(100, 40, 1)]
 
 
-def test_netflow9_by_the_sampler_that_the_record_names(decode: Decode) -> None:
+def test_netflow9_totals_scale_by_the_sampler_of_the_record(decode: Decode) -> None:
     datagram = netflow9(
         options_template_set9(options_template9(257, [(1, 4)], [(48, 1), (50, 4)])),
         data_set(257, u32(0) + u8(1) + u32(10), u32(0) + u8(2) + u32(1000)),
@@ -59,7 +59,7 @@ def test_netflow9_by_the_sampler_that_the_record_names(decode: Decode) -> None:
     ]
 
 
-def test_ipfix_by_the_record_itself_wherever_it_says_so(decode: Decode) -> None:
+def test_ipfix_totals_scale_by_the_rate_in_the_record(decode: Decode) -> None:
     datagram = ipfix(
         template_set(template(256, (305, 4), (1, 4), (306, 4), (2, 2))),
         data_set(256, u32(1) + u32(700) + u32(49) + u16(7)),
@@ -67,7 +67,7 @@ def test_ipfix_by_the_record_itself_wherever_it_says_so(decode: Decode) -> None:
     assert decode(datagram, schema=TOTALS, scale=True).flow == flow(50, 35000, 350)
 
 
-def test_sflow_by_its_sample(decode: Decode) -> None:
+def test_sflow_totals_scale_by_the_rate_of_the_sample(decode: Decode) -> None:
     packet = ipv4(udp(53, 4000, bytes(72)), src="192.0.2.7", dst="198.51.100.7", proto=17)
     assert len(packet) == 100
     samples = [flow_sample(sampled_header(packet, 11, 100), rate=rate) for rate in (512, 1, 0)]
@@ -75,8 +75,8 @@ def test_sflow_by_its_sample(decode: Decode) -> None:
     assert decode(sflow(*samples), schema=TOTALS, scale=True).flows == expected
 
 
-def test_a_rate_holds_from_when_it_is_known(decode: Decode) -> None:
-    """Flows before it stay as they were observed."""
+def test_a_rate_applies_from_its_arrival(decode: Decode) -> None:
+    """Earlier flows are not scaled."""
     data = data_set(256, u32(500) + u32(5))
     options = (
         options_template_set(options_template(257, [(149, 4)], [(34, 4)])),
@@ -92,7 +92,7 @@ def test_a_rate_holds_from_when_it_is_known(decode: Decode) -> None:
     assert outcome.flows == [flow(None, 500, 5), flow(20, 10000, 100)]
 
 
-def test_the_overridden_rate_is_what_scales(decode: Decode) -> None:
+def test_an_overridden_rate_scales_totals(decode: Decode) -> None:
     datagrams = (
         netflow5(record5(packets=3, octets=400), sampling=100),
         netflow5(record5(packets=3, octets=400)),
@@ -107,7 +107,7 @@ def test_an_overridden_rate_without_scaling_changes_no_totals(decode: Decode) ->
 
 
 @pytest.mark.parametrize(
-    ("octets", "rate", "scaled"),
+    ("total", "rate", "scaled"),
     [
         (2**62, 3, 3 * 2**62),
         (2**62, 4, None),
@@ -119,11 +119,11 @@ def test_an_overridden_rate_without_scaling_changes_no_totals(decode: Decode) ->
     ],
 )
 def test_a_total_of_more_than_64_bits_is_absent_and_counted(
-    decode: Decode, octets: int, rate: int, scaled: int | None
+    decode: Decode, total: int, rate: int, scaled: int | None
 ) -> None:
     datagram = ipfix(
         template_set(template(256, (1, 8), (2, 4), (34, 4))),
-        data_set(256, octets.to_bytes(8, "big") + u32(1) + u32(rate)),
+        data_set(256, total.to_bytes(8, "big") + u32(1) + u32(rate)),
     )
     outcome = decode(datagram, schema=TOTALS, scale=True)
     assert outcome.flow == flow(rate, scaled, rate)
@@ -139,7 +139,7 @@ def test_a_total_of_more_than_64_bits_is_absent_and_counted(
     ],
 )
 @pytest.mark.parametrize("explicit", [False, True])
-def test_the_limit_is_that_of_the_column(decode: Decode, type: str, most: int, explicit: bool) -> None:
+def test_the_type_of_the_column_limits_totals(decode: Decode, type: str, most: int, explicit: bool) -> None:
     schema = columns("sampling_rate").add("total", 1000, type, ["ipfix:85"], scale="count", explicit=explicit)
     for value, rate in ((most // 5, 5), (most // 5 + 1, 5), (0, 5)):
         record = value.to_bytes(8, "big") + u32(rate)

@@ -1,4 +1,4 @@
-"""What sFlow v5 datagrams mean: samples, interfaces, and each record that is read."""
+"""sFlow v5 datagrams: samples, interfaces, and every record that is read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SAMPLE_COLUMNS = columns(
     "time_exported",
     "observation_domain_id",
 )
-OF_THE_SAMPLE = {
+FLOW_OF_SAMPLE = {
     "flow_type": 1,
     "exporter_address": mapped("192.0.2.200"),
     "source_address": mapped("192.0.2.1"),
@@ -65,22 +65,22 @@ OF_THE_SAMPLE = {
 }
 
 
-def test_flow_sample(decode: Decode) -> None:
+def test_flow_samples_fill_their_columns(decode: Decode) -> None:
     one = flow_sample(sequence=11, source_id=7, rate=1024, pool=4096, drops=3, input=5, output=6)
     outcome = decode(sflow(one, sub_agent=2, sequence=8, uptime=3_600_000), schema=SAMPLE_COLUMNS)
-    assert outcome.flow == OF_THE_SAMPLE
+    assert outcome.flow == FLOW_OF_SAMPLE
     assert outcome.stats == {"192.0.2.200#2": {"counters": {}, "flows": 1, "datagrams": 1}}
 
 
-def test_expanded_flow_sample(decode: Decode) -> None:
+def test_expanded_flow_samples_fill_the_same_columns(decode: Decode) -> None:
     one = expanded_flow_sample(
         sequence=11, source=(0, 7), rate=1024, pool=4096, drops=3, input=(0, 5), output=(0, 6)
     )
     outcome = decode(sflow(one, sub_agent=2, sequence=8, uptime=3_600_000), schema=SAMPLE_COLUMNS)
-    assert outcome.flow == OF_THE_SAMPLE
+    assert outcome.flow == FLOW_OF_SAMPLE
 
 
-def test_agent_with_an_ipv6_address(decode: Decode) -> None:
+def test_agents_may_have_ipv6_addresses(decode: Decode) -> None:
     outcome = decode(sflow(flow_sample(), agent="2001:db8::9"), schema=columns("exporter_address"))
     assert outcome.flow == {"exporter_address": ip("2001:db8::9")}
     assert list(outcome.stats) == ["2001:db8::9"]
@@ -103,7 +103,7 @@ INTERFACES = columns("in_if", "out_if", "forwarding_status")
         ((3, 5), (3, 6), {}),  # no such format
     ],
 )
-def test_interfaces(
+def test_interfaces_have_an_index_or_a_forwarding_status(
     decode: Decode, input: tuple[int, int], output: tuple[int, int], flow: dict[str, int]
 ) -> None:
     compact = flow_sample(input=input[0] << 30 | input[1], output=output[0] << 30 | output[1])
@@ -111,8 +111,8 @@ def test_interfaces(
     assert decode(sflow(compact, expanded), schema=INTERFACES).flows == [flow, flow]
 
 
-# Reasons of sFlow's discarded packets, and what of RFC 7270 section 4.12 they come to: the table of Akvorado.
-# Those up to 255 are codes of ICMP unreachable.
+# Discard reasons of sFlow, with their forwarding status of RFC 7270 section 4.12, as in Akvorado. Reasons up
+# to 255 are codes of ICMP unreachable.
 UNREACHABLE, DROPPED = 131, 128
 REASONS = {
     **dict.fromkeys((0, 1, 2, 3, 5, 6, 7, 263), UNREACHABLE),
@@ -133,8 +133,8 @@ REASONS = {
 }
 
 
-def test_every_reason_of_a_discard_is_a_forwarding_status(decode: Decode) -> None:
-    """And one that says nothing more is `dropped`, in samples of flows and in notices of drops."""
+def test_every_discard_reason_has_a_forwarding_status(decode: Decode) -> None:
+    """Unspecific reasons have the status `dropped`, in flow samples and in discarded packets."""
     reasons = [*range(400), 0x3FFFFFFF]
     expected = [REASONS.get(reason, DROPPED) for reason in reasons]
     compact = [flow_sample(output=1 << 30 | reason) for reason in reasons]
@@ -150,14 +150,14 @@ def test_every_reason_of_a_discard_is_a_forwarding_status(decode: Decode) -> Non
     }
 
 
-def test_a_discard_at_the_input_says_nothing_of_forwarding(decode: Decode) -> None:
-    """It is the output that says what became of the packet."""
+def test_a_discard_reason_at_the_input_is_ignored(decode: Decode) -> None:
+    """The output describes the forwarding of the packet."""
     for one in (flow_sample(input=1 << 30 | 4, output=6), expanded_flow_sample(input=(1, 4), output=(0, 6))):
         assert decode(sflow(one), schema=INTERFACES).flow == {"out_if": 6}
 
 
-def test_a_datagram_of_many_samples(decode: Decode) -> None:
-    """As many as 65,507 octets hold; Akvorado gives up above 1,000."""
+def test_a_datagram_may_have_more_than_1500_samples(decode: Decode) -> None:
+    """65,507 bytes hold this many samples. Akvorado stops above 1,000."""
     count = (65_507 - 28) // len(flow_sample())
     flows = decode(
         sflow(*[flow_sample(input=number + 1) for number in range(count)]), schema=columns("in_if")
@@ -174,7 +174,7 @@ def test_an_expanded_interface_has_32_bits(decode: Decode) -> None:
 # Records ----------------------------------------------------------------------------------------------------
 
 
-def test_sampled_header(decode: Decode) -> None:
+def test_sampled_headers_fill_their_columns(decode: Decode) -> None:
     frame = ethernet(ipv4(tcp(443, 50000), total_length=1500))
     outcome = decode(
         sflow(flow_sample(sampled_header(frame, frame_length=1518))),
@@ -191,7 +191,7 @@ def test_sampled_header(decode: Decode) -> None:
     }
 
 
-def test_the_frame_length_stands_in_where_there_is_no_ip_header(decode: Decode) -> None:
+def test_the_frame_length_is_used_without_an_ip_header(decode: Decode) -> None:
     arp = ethernet(bytes(28), ethertype=0x0806)
     outcome = decode(
         sflow(flow_sample(sampled_header(arp, frame_length=64))), schema=columns("bytes", "etype")
@@ -201,7 +201,7 @@ def test_the_frame_length_stands_in_where_there_is_no_ip_header(decode: Decode) 
 
 
 @pytest.mark.parametrize("protocol", [2, 7, 10, 14])
-def test_an_unknown_header_protocol(decode: Decode, protocol: int) -> None:
+def test_an_unknown_header_protocol_is_counted(decode: Decode, protocol: int) -> None:
     one = flow_sample(sampled_header(ipv4(), protocol=protocol, frame_length=64))
     outcome = decode(sflow(one), schema=columns("bytes", "src_addr"))
     assert outcome.flow == {"bytes": 64}
@@ -211,7 +211,7 @@ def test_an_unknown_header_protocol(decode: Decode, protocol: int) -> None:
 @pytest.mark.parametrize(
     ("src", "dst", "etype"), [("10.0.0.1", "10.0.0.2", 0x0800), ("2001:db8::1", "2001:db8::2", 0x86DD)]
 )
-def test_sampled_ip(decode: Decode, src: str, dst: str, etype: int) -> None:
+def test_sampled_ip_records_fill_their_columns(decode: Decode, src: str, dst: str, etype: int) -> None:
     one = sampled_ip(src, dst, length=1500, proto=6, src_port=443, dst_port=50000, tcp_flags=0x12, tos=0xB8)
     schema = columns(
         "src_addr", "dst_addr", "etype", "bytes", "proto", "src_port", "dst_port", "tcp_flags", "ip_tos"
@@ -229,7 +229,7 @@ def test_sampled_ip(decode: Decode, src: str, dst: str, etype: int) -> None:
     }
 
 
-def test_sampled_ethernet(decode: Decode) -> None:
+def test_sampled_ethernet_records_fill_their_columns(decode: Decode) -> None:
     one = sampled_ethernet(1500, "02:00:00:00:00:0a", "02:00:00:00:00:0b", 0x0806)
     outcome = decode(
         sflow(flow_sample(one)), schema=columns("src_mac", "dst_mac", "etype", "frame_length", "bytes")
@@ -243,7 +243,7 @@ def test_sampled_ethernet(decode: Decode) -> None:
     }
 
 
-def test_what_the_agent_read_itself_comes_before_the_header(decode: Decode) -> None:
+def test_records_of_the_agent_take_precedence_over_the_header(decode: Decode) -> None:
     header = sampled_header(ethernet(ipv4(tcp(1, 2), total_length=1000)), frame_length=1018)
     own = sampled_ip("10.0.0.1", "10.0.0.2", length=1344, proto=17, src_port=3)
     outcome = decode(
@@ -255,7 +255,7 @@ def test_what_the_agent_read_itself_comes_before_the_header(decode: Decode) -> N
         "bytes": 1344,
         "proto": 17,
         "src_port": 3,
-        "dst_port": 2,  # the agent says 0, which is no value
+        "dst_port": 2,  # the agent's 0 is absent
         "ip_ttl": 64,
     }
 
@@ -268,7 +268,9 @@ def test_what_the_agent_read_itself_comes_before_the_header(decode: Decode) -> N
         ((0xFFFFFFFF, 0), {}),
     ],
 )
-def test_extended_switch(decode: Decode, vlans: tuple[int, int], flow: dict[str, int]) -> None:
+def test_extended_switch_records_fill_their_columns(
+    decode: Decode, vlans: tuple[int, int], flow: dict[str, int]
+) -> None:
     one = extended_switch(vlans[0], 3, vlans[1], 5)
     names = ["src_vlan", "dst_vlan", "src_vlan_priority", "dst_vlan_priority"]
     outcome = decode(sflow(flow_sample(one)), schema=columns(*names))
@@ -276,7 +278,7 @@ def test_extended_switch(decode: Decode, vlans: tuple[int, int], flow: dict[str,
     assert outcome.counters == {}
 
 
-def test_extended_router(decode: Decode) -> None:
+def test_extended_router_records_fill_their_columns(decode: Decode) -> None:
     schema = columns("next_hop", "src_prefix_len", "dst_prefix_len")
     samples = [
         flow_sample(extended_router("10.0.0.254", 24, 16)),
@@ -303,7 +305,7 @@ GATEWAY = columns(
 )
 
 
-def test_extended_gateway_with_two_path_segments(decode: Decode) -> None:
+def test_extended_gateway_records_fill_their_columns(decode: Decode) -> None:
     one = extended_gateway(
         "10.0.0.254",
         own_as=64500,
@@ -346,10 +348,13 @@ AS_SET, AS_SEQUENCE, CONFED_SEQUENCE, CONFED_SET = 1, 2, 3, 4
         ([list(range(1, 400))], [AS_SEQUENCE], 1, 399),
     ],
 )
-def test_extended_gateway_reads_every_segment_of_any_kind(
+def test_path_segments_of_every_kind_are_read(
     decode: Decode, path: list[list[int]], kinds: list[int], next_hop_as: int, dst_as: int
 ) -> None:
-    """RFC 4271 section 4.3, RFC 5065: sets, sequences, those of confederations. What follows is found."""
+    """RFC 4271 section 4.3, RFC 5065: sets and sequences, also of confederations.
+
+    The fields after the path are found.
+    """
     one = extended_gateway(
         "2001:db8::fe", 64500, 64501, path=path, communities=[7, 8], local_pref=9, kinds=kinds
     )
@@ -366,12 +371,12 @@ def test_extended_gateway_reads_every_segment_of_any_kind(
     assert outcome.counters == {}
 
 
-def test_extended_gateway_of_a_local_route(decode: Decode) -> None:
+def test_a_local_route_has_the_as_of_its_router(decode: Decode) -> None:
     outcome = decode(sflow(flow_sample(extended_gateway(None, own_as=64500))), schema=GATEWAY)
     assert outcome.flow == {"router_as": 64500, "src_as": 64500, "dst_as": 64500}
 
 
-def test_of_records_of_one_format_the_first_counts(decode: Decode) -> None:
+def test_the_first_record_of_each_format_is_used(decode: Decode) -> None:
     one = flow_sample(extended_switch(1, 0, 2, 0), extended_switch(3, 0, 4, 0))
     outcome = decode(sflow(one), schema=columns("src_vlan", "dst_vlan"))
     assert outcome.flow == {"src_vlan": 1, "dst_vlan": 2}
@@ -412,7 +417,7 @@ ALL_READ = columns("src_vlan", "src_as", "src_prefix_len", "src_addr", "src_mac"
     ],
     ids=short_id,
 )
-def test_a_record_that_is_too_short_gives_nothing_and_the_others_stay(decode: Decode, bad: bytes) -> None:
+def test_a_short_record_is_skipped_and_the_others_are_read(decode: Decode, bad: bytes) -> None:
     good = [extended_switch(1, 0, 2, 0)] if bad[:4] != u32(1001) else [extended_router(None, 24, 16)]
     outcome = decode(sflow(flow_sample(bad, *good)), schema=ALL_READ)
     assert outcome.flow == ({"src_vlan": 1} if bad[:4] != u32(1001) else {"src_prefix_len": 24})
@@ -427,7 +432,7 @@ def test_records_after_one_that_overruns_its_sample_are_lost(decode: Decode) -> 
     assert outcome.counters == {"bad_sample_record": 1}
 
 
-def test_records_announced_but_absent(decode: Decode) -> None:
+def test_missing_records_are_counted(decode: Decode) -> None:
     outcome = decode(sflow(flow_sample(extended_switch(1, 0, 2, 0), count=9)), schema=ALL_READ)
     assert outcome.flow == {"src_vlan": 1}
     assert outcome.counters == {"bad_sample_record": 1}
@@ -455,7 +460,7 @@ def test_a_bad_sample_ends_its_datagram(decode: Decode, rest: bytes) -> None:
     assert outcome.counters == {"bad_sample": 1}
 
 
-def test_samples_that_are_no_flows(decode: Decode) -> None:
+def test_other_samples_are_counted(decode: Decode) -> None:
     others = [
         sample(2, bytes(12)),
         sample(4, bytes(16)),

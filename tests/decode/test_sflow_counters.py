@@ -1,6 +1,4 @@
-"""Counter and drop samples of sFlow: every field of every record, against both implementations, and against
-tshark.
-"""
+"""Counter and drop samples of sFlow: the core, the reference and TShark agree on every field."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ from tests.support.decoding import RECEIVED, Decode, both_decoders, decode_with
 
 COUNTERS = Schema.load("sflow_counters")
 
-# What a row has whatever its records are.
+# Columns that every row has.
 HEAD = {
     *(
         "time_received",
@@ -71,14 +69,14 @@ def rest(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode_records(decode: Decode, *records: bytes) -> dict[str, Any]:
-    """What the records of one counter sample give."""
+    """Return the columns from the records of one counter sample."""
     outcome = decode(sflow(counters_sample(*records)), schema=COUNTERS)
     assert outcome.counters == {}
     return rest(outcome.flow)
 
 
 def columns_of(record_format: int) -> list[str]:
-    """The columns that the fields of a record fill, in the order of the fields."""
+    """Return the columns that the fields of a record fill, in the order of the fields."""
     prefix = f"sflow:{STRUCTURES[record_format][0]}."
     names = {source.text: column.name for column in COUNTERS for (source,) in column.sources[:1]}
     return [names[source] for source in _core.SOURCES if source.startswith(prefix)]
@@ -88,7 +86,7 @@ def columns_of(record_format: int) -> list[str]:
 
 
 @both_decoders
-def test_a_row_says_whose_counters_they_are(decode: Decode) -> None:
+def test_a_row_identifies_its_source(decode: Decode) -> None:
     compact = counters_sample(sequence=7, source=(1, 0xFFFFFF))
     expanded = counters_sample(sequence=8, source=(2, 0x1000000), expanded=True)
     header = {"agent": "192.0.2.200", "sub_agent": 3, "sequence": 9, "uptime": 10}
@@ -111,7 +109,7 @@ def test_a_row_says_whose_counters_they_are(decode: Decode) -> None:
 
 
 @both_decoders
-def test_flows_make_no_rows_where_rows_are_counters(decode: Decode) -> None:
+def test_flows_are_left_out_if_rows_are_counters(decode: Decode) -> None:
     samples = (
         flow_sample(rate=100),
         counters_sample(),
@@ -127,7 +125,7 @@ def test_flows_make_no_rows_where_rows_are_counters(decode: Decode) -> None:
 
 
 @both_decoders
-def test_counters_make_no_flows_where_rows_are_flows(decode: Decode) -> None:
+def test_counter_samples_are_left_out_if_rows_are_flows(decode: Decode) -> None:
     samples = (counters_sample(), counters_sample(expanded=True), discarded_packet(), flow_sample(rate=100))
     outcome = decode(sflow(*samples))
     assert [flow["sampling_rate"] for flow in outcome.flows] == [100]
@@ -136,7 +134,7 @@ def test_counters_make_no_flows_where_rows_are_flows(decode: Decode) -> None:
 
 @both_decoders
 @pytest.mark.parametrize("whole", [counters_sample(), counters_sample(expanded=True), discarded_packet()])
-def test_a_sample_that_is_cut_short_ends_the_datagram(decode: Decode, whole: bytes) -> None:
+def test_a_truncated_sample_ends_the_datagram(decode: Decode, whole: bytes) -> None:
     for size in range(0, len(whole) - 8):
         cut = whole[:4] + u32(size) + whole[8 : 8 + size]
         outcome = decode(sflow(counters_sample(), cut), schema=COUNTERS)
@@ -147,7 +145,7 @@ def test_a_sample_that_is_cut_short_ends_the_datagram(decode: Decode, whole: byt
 
 
 @both_decoders
-def test_interface_counters(decode: Decode) -> None:
+def test_interface_counters_fill_their_columns(decode: Decode) -> None:
     """sFlow Version 5, if_counters; RFC 2863."""
     words = [7, 6, 10**10, 1, 3, 1 << 40, 1, 2, 3, 4, 5, 6, 1 << 41, 11, 12, 13, 14, 15, 2]
     assert decode_records(decode, counters(1, LAYOUTS[1], *words)) == {
@@ -177,9 +175,7 @@ def test_interface_counters(decode: Decode) -> None:
 @pytest.mark.parametrize("record_format", sorted(set(LAYOUTS) - {2003}))
 def test_every_field_of_a_record_fills_its_column(decode: Decode, record_format: int) -> None:
     layout, names = LAYOUTS[record_format], columns_of(record_format)
-    most = [
-        max(COUNTERS[name].values.values(), default=1 << 64) for name in names
-    ]  # members of an enum are few
+    most = [max(COUNTERS[name].values.values(), default=1 << 64) for name in names]  # enums have few members
     small = [index % 3 + 1 for index in range(len(layout))]
     great = [(1 << 8 * SIZES[letter]) - 2 - index for index, letter in enumerate(layout)]
     for row in (small, great):
@@ -189,21 +185,19 @@ def test_every_field_of_a_record_fills_its_column(decode: Decode, record_format:
 
 
 def great_of(layout: str) -> list[int]:
-    """All ones in every field."""
+    """Return all ones for every field."""
     return [(1 << 8 * SIZES[letter]) - 1 for letter in layout]
 
 
 @both_decoders
 @pytest.mark.parametrize("record_format", LAYOUTS)
-def test_a_counter_of_all_ones_is_unknown_and_one_of_zero_is_known(
-    decode: Decode, record_format: int
-) -> None:
+def test_a_counter_of_all_ones_is_absent_and_zero_is_a_value(decode: Decode, record_format: int) -> None:
     layout, names = LAYOUTS[record_format], columns_of(record_format)
     unknown = decode_records(decode, counters(record_format, layout, *great_of(layout)))
     assert unknown == {
         name: (1 << 8 * SIZES[letter]) - 1
         for name, letter in zip(names, layout, strict=False)
-        if letter in "bm"  # octets and MAC addresses have no such value
+        if letter in "bm"  # bytes and MAC addresses have no unknown value
     }
     zeros = decode_records(decode, counters(record_format, layout, *[0] * len(layout)))
     explicit = [name for name in names[: len(layout)] if COUNTERS[name].explicit]
@@ -211,8 +205,8 @@ def test_a_counter_of_all_ones_is_unknown_and_one_of_zero_is_known(
 
 
 @both_decoders
-def test_counters_of_a_processor_s_host(decode: Decode) -> None:
-    """sFlow Host Structures, host_cpu: load averages are floats; later editions have three fields more."""
+def test_cpu_counters_have_float_load_averages(decode: Decode) -> None:
+    """sFlow Host Structures, host_cpu. Later editions have three more fields."""
     floats = [0x3F000000, 0xBF800000, 0x7FC00000]  # 0.5, -1, not a number
     row = decode_records(decode, counters(2003, LAYOUTS[2003], *floats, *range(14)))
     assert (row["load_one"], "load_five" in row, "load_fifteen" in row) == (0.5, False, False)
@@ -222,7 +216,7 @@ def test_counters_of_a_processor_s_host(decode: Decode) -> None:
 
 
 @both_decoders
-def test_link_aggregation(decode: Decode) -> None:
+def test_link_aggregation_counters_fill_their_columns(decode: Decode) -> None:
     actor, partner = 0x020000000001, 0x020000000002
     row = decode_records(
         decode, counters(7, LAYOUTS[7], actor, partner, 5, 0x3D, 0x3E, 0x3F, 0xFF, *range(8))
@@ -235,8 +229,8 @@ def test_link_aggregation(decode: Decode) -> None:
 
 
 @both_decoders
-def test_optical_modules(decode: Decode) -> None:
-    """Lanes are lists of one length, whatever is unknown in them; temperatures are signed."""
+def test_optical_modules_have_lists_of_lanes(decode: Decode) -> None:
+    """The lists of lanes have equal lengths, even with unknown values. Temperatures are signed."""
     row = decode_records(
         decode, sfp((1, 4, 3300, -1500), [1, *range(10, 19)], [2, 0xFFFFFFFF, *range(21, 29)])
     )
@@ -252,7 +246,7 @@ def test_optical_modules(decode: Decode) -> None:
 
 
 @both_decoders
-def test_ports_and_hosts(decode: Decode) -> None:
+def test_ports_and_hosts_fill_their_columns(decode: Decode) -> None:
     uuid = bytes(range(16))
     row = decode_records(
         decode,
@@ -273,7 +267,7 @@ def test_ports_and_hosts(decode: Decode) -> None:
 
 
 @both_decoders
-def test_what_a_host_does_not_know_is_absent(decode: Decode) -> None:
+def test_unknown_values_of_a_host_are_absent(decode: Decode) -> None:
     assert (
         decode_records(decode, host_descr(b"", bytes(16), 0, 0, b""), strings(1005, b""), host_adapters())
         == {}
@@ -281,7 +275,7 @@ def test_what_a_host_does_not_know_is_absent(decode: Decode) -> None:
 
 
 @both_decoders
-def test_records_that_are_not_read_are_counted(decode: Decode) -> None:
+def test_unread_records_are_counted(decode: Decode) -> None:
     first, second = strings(1005, b"swp1"), strings(1005, b"swp2")
     others = [
         record(8, bytes(24)),
@@ -303,7 +297,7 @@ SHORT = {
 
 @both_decoders
 @pytest.mark.parametrize("whole", SHORT.values(), ids=SHORT)
-def test_a_record_that_is_cut_short_gives_nothing(decode: Decode, whole: bytes) -> None:
+def test_a_truncated_record_is_ignored(decode: Decode, whole: bytes) -> None:
     body = whole[8:]
     for size in {0, 1, len(body) // 2, len(body) - 1}:
         cut = whole[:4] + opaque(body[:size])
@@ -312,7 +306,7 @@ def test_a_record_that_is_cut_short_gives_nothing(decode: Decode, whole: bytes) 
 
 
 @both_decoders
-def test_lists_that_are_cut_short_keep_what_came_before(decode: Decode) -> None:
+def test_truncated_lists_keep_their_first_members(decode: Decode) -> None:
     adapters = record(
         2001, u32(3) + u32(8) + u32(2) + mac("02:00:00:00:00:01") + u16(0) + mac("02:00:00:00:00:02")[:5]
     )
@@ -324,7 +318,7 @@ def test_lists_that_are_cut_short_keep_what_came_before(decode: Decode) -> None:
 
 
 @both_decoders
-def test_what_is_no_text_or_no_member_is_noted(decode: Decode) -> None:
+def test_invalid_texts_and_enum_values_are_counted(decode: Decode) -> None:
     outcome = decode(
         sflow(counters_sample(host_descr(b"a\xffb\0\0", bytes(16), 99, 2, b""))), schema=COUNTERS
     )
@@ -336,7 +330,7 @@ def test_what_is_no_text_or_no_member_is_noted(decode: Decode) -> None:
 
 
 @both_decoders
-def test_a_discarded_packet(decode: Decode) -> None:
+def test_discarded_packets_fill_their_columns(decode: Decode) -> None:
     """sFlow Dropped Packet Notification Structures."""
     packet = ethernet(ipv4(tcp(1234, 22, flags=2), src="198.51.100.1", dst="203.0.113.2", ttl=1))
     records = (
@@ -390,7 +384,7 @@ def test_a_discarded_packet(decode: Decode) -> None:
 
 
 @both_decoders
-def test_interfaces_that_are_none_and_reasons_that_are_0(decode: Decode) -> None:
+def test_unknown_interfaces_are_absent_and_reason_0_is_a_value(decode: Decode) -> None:
     ip = sampled_ip("10.0.0.1", "10.0.0.2", proto=17, src_port=5, dst_port=53)
     outcome = decode(sflow(discarded_packet(ip, input=0x3FFFFFFF)), schema=COUNTERS)
     assert rest(outcome.flow) == {
@@ -407,7 +401,7 @@ def test_interfaces_that_are_none_and_reasons_that_are_0(decode: Decode) -> None
 
 
 @both_decoders
-def test_records_of_discarded_packets_that_are_cut_short_or_not_read(decode: Decode) -> None:
+def test_truncated_and_unread_records_of_drops_are_counted(decode: Decode) -> None:
     short = [
         record(1036, b""),
         record(1037, u32(1) + opaque(b"a")),
@@ -425,10 +419,10 @@ def test_records_of_discarded_packets_that_are_cut_short_or_not_read(decode: Dec
     assert outcome.counters == {"bad_sample_record": 5, "unknown_sample_record": 3}
 
 
-# tshark -----------------------------------------------------------------------------------------------------
+# TShark -----------------------------------------------------------------------------------------------------
 
 TSHARK_FORMATS = (1, 2, 3, 4, 5, 6, 7, 1001, 1002)
-# What it calls the fields, where that is not the name in the specification.
+# Names of fields in TShark that differ from the specification.
 TSHARK_NAMES = {
     "ifIndex": "sflow_245.ifindex",
     "ifType": "sflow_245.iftype",
@@ -466,7 +460,7 @@ TSHARK_NAMES = {
 
 
 def tshark_fields() -> dict[str, str]:
-    """Its field for every column that it can show."""
+    """Return the field of TShark for every column that TShark can show."""
     tool = shutil.which("tshark")
     if tool is None:
         pytest.skip("tshark is not installed")

@@ -1,4 +1,4 @@
-"""Records inside records (RFC 6313 sections 4.5.2 and 4.5.3): their elements are sources like any other."""
+"""Records in records (RFC 6313 sections 4.5.2 and 4.5.3): their elements are sources like any other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.decoding import Decode, both_decoders, columns
 
 pytestmark = both_decoders
 
-# YAF's TCP and HTTP records, and one of DNS.
+# Inner records: TCP and HTTP of YAF, ports, a nested list.
 TCP, HTTP, PORTS, NESTED, OPTIONS = 400, 401, 402, 403, 404
 INNER = [
     template(TCP, (184, 4), (14, 1, 6871)),
@@ -48,7 +48,7 @@ COLUMNS = [("tcp", "uint32", "ipfix:184"), ("flags", "uint8", "ipfix:6871/14"), 
 
 
 def schema_of(*lines: tuple[Any, ...], **keys: Any) -> Schema:
-    """A schema of the packets and of columns: (name, type, source or ranks)."""
+    """Return a schema with the column packets and these columns: (name, type, source or ranks)."""
     schema = columns("packets")
     for number, (name, type, sources) in enumerate(lines):
         ranks = [sources] if isinstance(sources, str) else sources
@@ -78,9 +78,10 @@ def test_elements_of_inner_records_fill_columns(decode: Decode) -> None:
     assert outcome.flows == [{"packets": 1, "tcp": 77, "flags": 2}, {"packets": 9, "port": 80}]
 
 
-def test_the_record_itself_comes_first(decode: Decode) -> None:
-    """A list fills a column that the record leaves empty, whatever the rank of its element; and other lists
-    do, too.
+def test_the_outer_record_takes_precedence(decode: Decode) -> None:
+    """A list fills a column that the record leaves empty, regardless of the rank of its element.
+
+    Later lists do the same.
     """
     fields: list[Specifier] = [(11, 2), (2, 4), (292, VARIABLE)]
     record = u16(53) + single(PORTS, u16(80) + u16(443))
@@ -113,14 +114,14 @@ def test_the_first_inner_record_with_a_value_fills_a_single_column(decode: Decod
 
 @pytest.mark.parametrize("explicit", [False, True])
 @pytest.mark.parametrize("ranks", [["ipfix:7"], ["ipfix:7", "ipfix:11"], ["ipfix:1", "ipfix:7", "ipfix:11"]])
-def test_a_zero_that_is_a_value_keeps_later_inner_records_away(
+def test_a_zero_value_prevents_the_use_of_later_inner_records(
     decode: Decode, ranks: list[str], explicit: bool
 ) -> None:
     schema = schema_of(("port", "uint16", ranks), explicit=explicit)
     zero = {"port": 0} if explicit else {}
     given = datagram(SINGLE, single(PORTS, u16(0) + u16(1), u16(2) + u16(3)))
     assert decode(given, schema=schema).flow == {"packets": 1, **zero}
-    other = template(PORTS, (7, VARIABLE), (11, 2))  # the first may be of no size, which is no value
+    other = template(PORTS, (7, VARIABLE), (11, 2))  # the first field may be empty, which is not a value
     inner = [other, *(each for each in INNER if each[:2] != other[:2])]
     for first, expected in ((variable(u16(0)), zero), (variable(b""), {"port": 1 if len(ranks) > 1 else 2})):
         records = single(PORTS, first + u16(1), variable(u16(2)) + u16(3))
@@ -131,7 +132,7 @@ def test_a_zero_that_is_a_value_keeps_later_inner_records_away(
 
 
 @pytest.mark.parametrize("explicit", [False, True])
-def test_equals_in_an_inner_record_are_all_tried(decode: Decode, explicit: bool) -> None:
+def test_all_sources_of_equal_rank_in_an_inner_record_are_tried(decode: Decode, explicit: bool) -> None:
     schema = schema_of(("port", "uint16", [["ipfix:7", "ipfix:11"]]), explicit=explicit)
     for record, expected in ((u16(0) + u16(1), 1), (u16(2) + u16(1), 2), (u16(0) + u16(0), 0)):
         found = decode(datagram(SINGLE, single(PORTS, record, u16(8) + u16(9))), schema=schema).flow
@@ -164,7 +165,7 @@ def test_occurrences_are_counted_in_each_inner_record(decode: Decode) -> None:
     assert decode(datagram(SINGLE, record), schema=schema).flow == expected
 
 
-def test_lists_inside_lists(decode: Decode) -> None:
+def test_nested_lists_are_read_up_to_a_limit(decode: Decode) -> None:
     schema = schema_of(("port", "uint16", "ipfix:7"), ("protocol", "uint8", "ipfix:4"))
     schema = schema.add("ports", 1005, "uint16", ["ipfix:7"], repeated=True)
     schema = schema.add("protos", 1006, "uint8", ["ipfix:4"], repeated=True)
@@ -181,7 +182,7 @@ def test_lists_inside_lists(decode: Decode) -> None:
     assert outcome.counters == {"bad_list": 1}
 
 
-def test_basic_lists_and_times_in_inner_records(decode: Decode) -> None:
+def test_basic_lists_and_times_in_inner_records_are_read(decode: Decode) -> None:
     inner = template(TCP, (291, VARIABLE), (152, 8), (8, 4))
     record = variable(basic_list((16, 2), u16(1), u16(0))) + uint(5, 8) + ip("10.0.0.1")
     schema = schema_of(("first", "timestamp", "ipfix:152"), unit="ms")
@@ -208,7 +209,7 @@ def test_the_list_itself_stays_a_source_of_bytes(decode: Decode) -> None:
     assert outcome.counters == {"opaque_value": 2, "list_element_ignored": 2}
 
 
-def test_no_column_of_elements_no_list(decode: Decode) -> None:
+def test_lists_are_not_read_without_columns_of_elements(decode: Decode) -> None:
     outcome = decode(datagram(SINGLE, single(999, b"abc")), schema=columns("flow_type"))
     assert (outcome.flow, outcome.counters) == ({"flow_type": 4}, {})
 
@@ -221,8 +222,8 @@ def test_padding_is_not_an_ignored_element(decode: Decode) -> None:
     assert outcome.counters == {"list_element_ignored": 6}
 
 
-def test_templates_that_are_not_known(decode: Decode) -> None:
-    """A list waits for no template; of a template of options, records are none."""
+def test_lists_with_unknown_templates_are_skipped(decode: Decode) -> None:
+    """A list does not wait for its template. An options template describes no inner records."""
     options = options_template_set(options_template(OPTIONS, [(149, 4)], [(7, 2)]))
     ports = u16(80) + u16(443)
     schema = schema_of(*COLUMNS)
@@ -251,7 +252,7 @@ def test_the_forward_flow_of_a_biflow_has_the_lists(decode: Decode) -> None:
 
 
 def test_columns_of_the_packet_in_a_tunnel_take_no_inner_records(decode: Decode) -> None:
-    """The record speaks of the packet around the tunnel."""
+    """The record describes the outer packet of the tunnel."""
     frame = ethernet(ipv4(ipv4(udp(1, 2), 17), 4))
     fields: list[Specifier] = [(315, VARIABLE), (292, VARIABLE)]
     inner = template(TCP, (5, 1), (184, 4))
@@ -263,8 +264,8 @@ def test_columns_of_the_packet_in_a_tunnel_take_no_inner_records(decode: Decode)
     assert decode(given, schema=schema, decapsulate=("ipip",)).flow == {"packets": 1, "tcp": 7}
 
 
-# Content of a list, the ports that are found, counters: of one template, of several.
-BROKEN_SINGLE: list[tuple[bytes, list[int], dict[str, int]]] = [
+# Content of a list, the found ports, and the counters: for subTemplateList and for subTemplateMultiList.
+INVALID_SINGLE: list[tuple[bytes, list[int], dict[str, int]]] = [
     (b"", [], {}),
     (b"\3", [], {"bad_list": 1}),
     (b"\3\1", [], {"bad_list": 1}),
@@ -280,7 +281,7 @@ BROKEN_SINGLE: list[tuple[bytes, list[int], dict[str, int]]] = [
     (sub_template_list(NESTED, u8(6) + variable(b"\3")), [], {"bad_list": 1}),
     (sub_template_list(NESTED, u8(6) + b"\7" + sub_template_list(PORTS, bytes(3))), [], {"bad_list": 1}),
 ]
-BROKEN_MULTI: list[tuple[bytes, list[int], dict[str, int]]] = [
+INVALID_MULTI: list[tuple[bytes, list[int], dict[str, int]]] = [
     (b"", [], {}),
     (b"\3", [], {}),
     (b"\0", [], {"opaque_value": 1}),
@@ -289,27 +290,33 @@ BROKEN_MULTI: list[tuple[bytes, list[int], dict[str, int]]] = [
     (b"\3" + u16(PORTS) + u16(3) + u16(1) + u16(0), [], {"bad_list": 1}),
     (b"\3" + u16(PORTS) + u16(9) + u16(1) + u16(0), [1], {"bad_list": 1}),
     (b"\3" + u16(PORTS) + u16(65535) + u16(1) + u16(0) + u8(0), [1], {"bad_list": 2}),
-    (sub_template_multi_list((PORTS, u32(1 << 16)), (PORTS, b"\0"), (PORTS, u32(2 << 16))), [1, 2], {"bad_list": 1}),
+    (
+        sub_template_multi_list((PORTS, u32(1 << 16)), (PORTS, b"\0"), (PORTS, u32(2 << 16))),
+        [1, 2],
+        {"bad_list": 1},
+    ),
     (sub_template_multi_list((PORTS, u16(1) + u16(0))) + b"\1\1\0", [1], {"bad_list": 1}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "ports", "counters"), BROKEN_SINGLE)
-def test_broken_lists(decode: Decode, content: bytes, ports: list[int], counters: dict[str, int]) -> None:
-    check_broken(decode, SINGLE, content, ports, counters)
-
-
-@pytest.mark.parametrize(("content", "ports", "counters"), BROKEN_MULTI)
-def test_broken_multi_lists(
+@pytest.mark.parametrize(("content", "ports", "counters"), INVALID_SINGLE)
+def test_invalid_lists_are_counted(
     decode: Decode, content: bytes, ports: list[int], counters: dict[str, int]
 ) -> None:
-    check_broken(decode, OUTER, content, ports, counters)
+    check_invalid(decode, SINGLE, content, ports, counters)
 
 
-def check_broken(
+@pytest.mark.parametrize(("content", "ports", "counters"), INVALID_MULTI)
+def test_invalid_multi_lists_are_counted(
+    decode: Decode, content: bytes, ports: list[int], counters: dict[str, int]
+) -> None:
+    check_invalid(decode, OUTER, content, ports, counters)
+
+
+def check_invalid(
     decode: Decode, fields: list[Any], content: bytes, ports: list[int], counters: dict[str, int]
 ) -> None:
-    """Every record after the broken list is whole."""
+    """Check the ports and the counters. The record after the invalid list is complete."""
     schema = schema_of(("ports", "uint16", "ipfix:7"), repeated=True)
     for name, element in (("other", "ipfix:11"), ("host", "ipfix:6871/110"), ("level", "ipfix:4")):
         schema = schema.add(
@@ -322,7 +329,7 @@ def check_broken(
 
 
 def test_a_list_may_name_the_template_of_its_own_record(decode: Decode) -> None:
-    """Each level is inside the one before, so it ends."""
+    """Each level is inside the previous one, so that the recursion ends."""
     content = b""
     for packets in range(6):
         content = sub_template_list(256, u32(packets) + variable(content))

@@ -1,4 +1,4 @@
-"""Templates as a living thing: data before them, ports that do not agree, age and withdrawal.
+"""Lifetime of templates: early data, conflicting ports, expiry and withdrawal.
 
 RFC 3954 section 9, RFC 7011 section 8.
 """
@@ -36,11 +36,11 @@ def at(
     return payload, (address, port), seconds * SECOND
 
 
-# Data before its template -----------------------------------------------------------------------------------
+# Early data -------------------------------------------------------------------------------------------------
 
 
 @both_protocols
-def test_data_is_decoded_in_the_datagram_that_brings_its_template(decode: Decode, protocol: str) -> None:
+def test_early_data_is_decoded_with_the_datagram_of_its_template(decode: Decode, protocol: str) -> None:
     early = [message(protocol, data_set(256, u32(value))) for value in (1, 2)]
     sets = [data_set(256, u32(3)), templates(protocol, BYTES), data_set(256, u32(4))]
     outcome = decode(*early, message(protocol, *sets), schema=SCHEMA)
@@ -70,8 +70,8 @@ def test_early_data_keeps_the_header_of_its_own_datagram(decode: Decode) -> None
     ]
 
 
-def test_early_data_gets_what_was_learnt_meanwhile(decode: Decode) -> None:
-    """Its flows are not written yet: the sampling rate, and when the exporter started, count from now on."""
+def test_early_data_uses_options_received_before_its_template(decode: Decode) -> None:
+    """Waiting flows are written later, with the current sampling rate and system start."""
     options = options_template(257, [(144, 4)], [(34, 4), (160, 8)])
     learn = data_set(257, u32(1) + u32(100) + (50_000).to_bytes(8, "big"))
     data = data_set(256, u32(1) + u32(700))
@@ -81,7 +81,7 @@ def test_early_data_gets_what_was_learnt_meanwhile(decode: Decode) -> None:
         ipfix(options_template_set(options), data, export_time=80),
         schema=columns("bytes", "sampling_rate", "time_flow_start"),
     )
-    # The rate came too late for the flows that the first template freed.
+    # The rate arrived after the first template had released these flows.
     assert outcome.flows == [
         {"bytes": 1},
         {"bytes": 1},
@@ -95,7 +95,7 @@ def test_early_data_gets_what_was_learnt_meanwhile(decode: Decode) -> None:
     assert together.flows == [{"bytes": 1, "sampling_rate": 100, "time_flow_start": 50_700}]
 
 
-def test_what_still_waits_in_the_end_is_a_loss(decode: Decode) -> None:
+def test_data_that_waits_at_the_end_is_a_loss(decode: Decode) -> None:
     data = [at(ipfix(data_set(256, u32(1))), address=f"192.0.2.{number}") for number in (1, 1, 2)]
     outcome = decode(*data, finish=True)
     assert outcome.counters == {"early_data": 3, "template_missing": 3}
@@ -103,14 +103,14 @@ def test_what_still_waits_in_the_end_is_a_loss(decode: Decode) -> None:
     assert decode(*data).waiting["192.0.2.1"] == {"sets": 2, "bytes": 2 * (BESIDES + 8)}
 
 
-def test_the_oldest_of_an_exporter_gives_way(decode: Decode) -> None:
+def test_the_oldest_waiting_data_of_an_exporter_is_dropped(decode: Decode) -> None:
     data = [ipfix(data_set(256, u32(value))) for value in range(1, 6)]
     outcome = decode(*data, ipfix(template_set(BYTES)), schema=SCHEMA, early_data_limit=3 * (BESIDES + 8))
     assert outcome.flows == [{"bytes": 3}, {"bytes": 4}, {"bytes": 5}]
     assert outcome.counters == {"early_data": 5, "template_missing": 2}
 
 
-def test_the_oldest_of_all_gives_way(decode: Decode) -> None:
+def test_the_oldest_waiting_data_of_all_exporters_is_dropped(decode: Decode) -> None:
     data = [at(ipfix(data_set(256, u32(value))), address=f"192.0.2.{value}") for value in range(1, 6)]
     outcome = decode(*data, early_data_total=3 * (BESIDES + 8))
     missing = {
@@ -128,8 +128,8 @@ def test_a_set_larger_than_the_limit_does_not_wait(decode: Decode) -> None:
 
 
 @pytest.mark.parametrize("last", [template(256, (1, 0)), template(256)])
-def test_a_set_of_templates_counts_as_a_whole(decode: Decode, last: bytes) -> None:
-    """An id that it defines and undefines again frees nothing."""
+def test_a_template_set_is_applied_as_a_whole(decode: Decode, last: bytes) -> None:
+    """An id that the set defines and undefines releases no data."""
     outcome = decode(
         netflow9(data_set(256, u32(1))),
         netflow9(template_set9(BYTES, last)),
@@ -140,7 +140,7 @@ def test_a_set_of_templates_counts_as_a_whole(decode: Decode, last: bytes) -> No
     assert outcome.counters == {"early_data": 1, "empty_template": 1}
 
 
-def test_a_redefinition_does_not_touch_what_is_decoded(decode: Decode) -> None:
+def test_a_redefinition_does_not_change_earlier_data(decode: Decode) -> None:
     outcome = decode(
         ipfix(data_set(256, u32(1)), template_set(BYTES), template_set(PACKETS), data_set(256, u32(2))),
         schema=SCHEMA,
@@ -153,7 +153,7 @@ def test_a_redefinition_does_not_touch_what_is_decoded(decode: Decode) -> None:
 
 
 @both_protocols
-def test_ports_that_keep_redefining_an_id_are_told_apart(decode: Decode, protocol: str) -> None:
+def test_ports_that_alternately_redefine_an_id_are_separated(decode: Decode, protocol: str) -> None:
     first, second = (
         message(protocol, templates(protocol, BYTES)),
         message(protocol, templates(protocol, PACKETS)),
@@ -173,10 +173,10 @@ def test_ports_that_keep_redefining_an_id_are_told_apart(decode: Decode, protoco
     assert more.counters == {"template_redefined": 1, "port_in_key": 1, "early_data": 1}
 
 
-def test_random_ports_that_say_the_same_are_one_exporter(decode: Decode) -> None:
+def test_random_ports_with_equal_templates_are_one_exporter(decode: Decode) -> None:
     datagrams = []
     for number in range(30):
-        fields = BYTES if number < 15 else PACKETS  # configured anew, once
+        fields = BYTES if number < 15 else PACKETS  # reconfigured once
         datagrams += [
             at(ipfix(template_set(fields)), number * 7 % 5),
             at(ipfix(data_set(256, u32(7))), number * 3 % 7),
@@ -186,7 +186,7 @@ def test_random_ports_that_say_the_same_are_one_exporter(decode: Decode) -> None
     assert outcome.counters == {"template_redefined": 1}
 
 
-def test_a_restart_on_another_port_with_other_templates_tells_nothing_apart(decode: Decode) -> None:
+def test_a_restart_on_another_port_separates_no_ports(decode: Decode) -> None:
     outcome = decode(
         at(ipfix(template_set(BYTES)), 1),
         at(ipfix(template_set(PACKETS)), 2),
@@ -200,8 +200,8 @@ def test_a_restart_on_another_port_with_other_templates_tells_nothing_apart(deco
 SPLIT = [at(ipfix(template_set(fields)), port) for fields, port in [(BYTES, 1), (PACKETS, 2), (BYTES, 1)]]
 
 
-def test_what_was_known_before_ports_were_told_apart_stays_good(decode: Decode) -> None:
-    """Of templates over which they did not differ, of sampling rates, and of data that waited."""
+def test_separating_ports_keeps_earlier_state(decode: Decode) -> None:
+    """Undisputed templates, sampling rates and waiting data stay valid."""
     schema = columns("src_port", "dst_port", "sampling_rate")
     options = options_template_set(options_template(300, [(302, 4)], [(34, 4)]))
     data = ipfix(data_set(257, u32(80)))
@@ -226,7 +226,7 @@ def test_what_was_known_before_ports_were_told_apart_stays_good(decode: Decode) 
     assert outcome.waiting["192.0.2.1"]["sets"] == 1
 
 
-def test_other_domains_are_not_told_apart_by_port(decode: Decode) -> None:
+def test_ports_of_other_domains_are_not_separated(decode: Decode) -> None:
     outcome = decode(
         *SPLIT,
         at(ipfix(template_set(BYTES), domain=5), 1),
@@ -240,7 +240,7 @@ def test_other_domains_are_not_told_apart_by_port(decode: Decode) -> None:
 
 
 @both_protocols
-def test_a_template_that_is_not_refreshed_expires_on_request(decode: Decode, protocol: str) -> None:
+def test_a_template_without_refresh_expires_on_request(decode: Decode, protocol: str) -> None:
     fields, data = message(protocol, templates(protocol, BYTES)), message(protocol, data_set(256, u32(7)))
     datagrams = [at(fields, seconds=100), at(data, seconds=110), at(data, seconds=111), at(data, seconds=112)]
     kept = decode(*datagrams, schema=SCHEMA)
@@ -251,7 +251,9 @@ def test_a_template_that_is_not_refreshed_expires_on_request(decode: Decode, pro
 
 
 @pytest.mark.parametrize(("defined", "used"), [(100, 50), (0, 1000), (100, 0)])
-def test_clocks_that_go_back_or_are_not_there_age_nothing(decode: Decode, defined: int, used: int) -> None:
+def test_templates_do_not_expire_if_clocks_go_back_or_are_missing(
+    decode: Decode, defined: int, used: int
+) -> None:
     datagrams = [
         at(ipfix(template_set(BYTES)), seconds=defined),
         at(ipfix(data_set(256, u32(7))), seconds=used),
@@ -267,7 +269,7 @@ KNOWN = ipfix(template_set(BYTES, template(258, (2, 4))), OPTIONS)
     ("withdrawn", "left"),
     [
         (template_set(withdrawal(256)), {257, 258}),
-        (template_set(withdrawal(257)), {256, 257, 258}),  # which is of options
+        (template_set(withdrawal(257)), {256, 257, 258}),  # is an options template
         (options_template_set(withdrawal(256)), {256, 257, 258}),
         (options_template_set(withdrawal(257)), {256, 258}),
         (template_set(withdrawal(2)), {257}),
@@ -276,7 +278,7 @@ KNOWN = ipfix(template_set(BYTES, template(258, (2, 4))), OPTIONS)
     ],
 )
 def test_withdrawals_are_obeyed_on_request(decode: Decode, withdrawn: bytes, left: set[int]) -> None:
-    """RFC 7011 section 8.1: of a template, or of all, by the set of its kind."""
+    """RFC 7011 section 8.1: a withdrawal removes one template, or all templates of the kind of its set."""
     data = [ipfix(data_set(template_id, u32(1) + u32(1))) for template_id in (256, 257, 258)]
     outcome = decode(KNOWN, ipfix(withdrawn), *data, obey_withdrawals=True)
     assert outcome.counters == {"withdrawal": 1, **({"early_data": 3 - len(left)} if len(left) < 3 else {})}
@@ -298,7 +300,7 @@ def test_data_after_a_withdrawal_waits_for_the_next_template(decode: Decode) -> 
     "nothing", [netflow9(template_set9(template(256))), ipfix(template_set(withdrawal(256)))]
 )
 def test_data_after_an_empty_template_is_bounded(decode: Decode, nothing: bytes) -> None:
-    """65,000 octets of it, over and over."""
+    """Send 65,000 bytes of data repeatedly."""
     body = data_set(256, u8(1) * 65000)
     data = netflow9(body) if nothing[1] == 9 else ipfix(body)
     outcome = decode(nothing, *[data] * 200, early_data_limit=300_000)

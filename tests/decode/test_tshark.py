@@ -1,6 +1,7 @@
-"""flowbuf against TShark, datagram by datagram: as many templates, records and samples, and the same values
-in them. Over the captures of the tests and, where the environment variable FLOWBUF_CORPUS names the folder,
-those of the corpus. What real exporters send is compared where they are tested.
+"""flowbuf and TShark agree on every datagram: templates, records and samples, and their values.
+
+The captures are those of the tests and, if the environment variable FLOWBUF_CORPUS names its folder, those of
+the corpus. The datagrams of real exporters are compared in the tests of these exporters.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ PORTS = {2055: "cflow", 4739: "cflow", 6343: "sflow"}
 
 
 @pytest.mark.parametrize("capture", sorted(DATA.glob("*.pcap")), ids=lambda path: path.stem)
-def test_own_captures(capture: Path) -> None:
+def test_own_captures_agree_with_tshark(capture: Path) -> None:
     need("tshark")
     assert check_against_tshark(capture, PORTS) > 0
 
 
 def corpus_captures() -> dict[str, dict[int, str]]:
-    """Captures of flows and what is spoken to their ports; without a corpus one that is never read."""
+    """Return the captures of flows with the protocols of their ports. Without a corpus, return a dummy."""
     corpus = os.environ.get("FLOWBUF_CORPUS")
     if not corpus:
         return {"none": {}}
@@ -41,6 +42,6 @@ def corpus_captures() -> dict[str, dict[int, str]]:
 
 
 @pytest.mark.parametrize(("capture", "ports"), corpus_captures().items())
-def test_captures_of_the_corpus(corpus: Path, capture: str, ports: dict[int, str]) -> None:
+def test_captures_of_the_corpus_agree_with_tshark(corpus: Path, capture: str, ports: dict[int, str]) -> None:
     need("tshark")
     check_against_tshark(corpus / f"{capture}.pcap", ports, EARLY_RECORDS.get(capture, 0))

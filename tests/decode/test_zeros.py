@@ -1,4 +1,4 @@
-"""A zero from a better source: where it is a value, worse sources are not tried."""
+"""If a zero is a value, it prevents the use of worse sources."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FRAME = ethernet(tagged(ipv4(icmp(0, 0), proto=1), vlan=7), ethertype=0x8100)
 
 
 def column(sources: list[Any], type: str = "uint32", **keys: Any) -> Schema:
-    """A schema of one column."""
+    """Return a schema of one column."""
     return columns().add("v", 1000, type, sources, **keys)
 
 
@@ -77,16 +77,16 @@ BYTES: list[tuple[list[tuple[int, int]], int | None]] = [
 
 @both_decoders
 @both_protocols
-@pytest.mark.parametrize(("given", "value"), BYTES)
+@pytest.mark.parametrize(("elements", "value"), BYTES)
 @pytest.mark.parametrize("size", [4, 8, 3, VARIABLE])
 @pytest.mark.parametrize("name", ["bytes", "packets"])
-def test_no_bytes_are_no_bytes(
-    decode: Decode, protocol: str, given: list[tuple[int, int]], value: int | None, size: int, name: str
+def test_zero_bytes_prevent_the_use_of_worse_sources(
+    decode: Decode, protocol: str, elements: list[tuple[int, int]], value: int | None, size: int, name: str
 ) -> None:
     ids = {1: 2, 23: 24, 85: 86} if name == "packets" else {1: 1, 23: 23, 85: 85}
-    octets = [number.to_bytes(4 if size == VARIABLE else size, "big") for _, number in given]
-    record = b"".join(variable(each) if size == VARIABLE else each for each in octets)
-    datagram = record_of(protocol, [(ids[element], size) for element, _ in given], record)
+    encoded = [number.to_bytes(4 if size == VARIABLE else size, "big") for _, number in elements]
+    record = b"".join(variable(each) if size == VARIABLE else each for each in encoded)
+    datagram = record_of(protocol, [(ids[element], size) for element, _ in elements], record)
     expected = {} if value is None else {name: value}
     assert decode(datagram, schema=columns(name)).flow == expected
     explicit = columns(name).alter(name, explicit=True)
@@ -95,7 +95,7 @@ def test_no_bytes_are_no_bytes(
 
 @both_decoders
 @both_protocols
-def test_icmp_type_zero_is_not_the_identifier_in_the_port(decode: Decode, protocol: str) -> None:
+def test_icmp_type_zero_is_not_replaced_by_the_port(decode: Decode, protocol: str) -> None:
     fields = [(4, 1), (7, 2), (11, 2), (176, 1), (177, 1)]
     datagram = record_of(protocol, fields, u8(1) + u16(0) + u16(68 << 8) + u8(0) + u8(0))
     assert decode(datagram, schema=columns("icmp_type", "icmp_code")).flow == {}
@@ -106,7 +106,7 @@ def test_icmp_type_zero_is_not_the_identifier_in_the_port(decode: Decode, protoc
 @both_decoders
 @both_protocols
 @pytest.mark.parametrize("element", [32, 139])
-def test_icmp_type_and_code_zero_are_not_the_identifier_in_the_port(
+def test_icmp_type_and_code_zero_are_not_replaced_by_the_port(
     decode: Decode, protocol: str, element: int
 ) -> None:
     ports = u8(1) + u16(0) + u16(68 << 8)
@@ -123,7 +123,7 @@ def test_icmp_type_and_code_zero_are_not_the_identifier_in_the_port(
 
 
 @both_decoders
-def test_equals_do_not_keep_each_other_away(decode: Decode) -> None:
+def test_a_zero_does_not_prevent_sources_of_equal_rank(decode: Decode) -> None:
     fields = [(176, 1), (178, 1), (4, 1), (7, 2), (11, 2)]
     datagram = ipfix_record(fields, u8(0) + u8(128) + u8(58) + u16(0) + u16(0x8700))
     assert decode(datagram, schema=columns("icmp_type")).flow == {"icmp_type": 128}
@@ -133,23 +133,26 @@ def test_equals_do_not_keep_each_other_away(decode: Decode) -> None:
 
 @both_decoders
 def test_the_vlan_of_a_switch_may_be_zero(decode: Decode) -> None:
-    def given(vlan: int) -> bytes:
+    def with_vlan(vlan: int) -> bytes:
         return sflow(flow_sample(sampled_header(FRAME), extended_switch(5, 0, vlan, 0), rate=1))
 
-    assert decode(given(0), given(9), given(0), schema=columns("dst_vlan")).datagrams == [
+    assert decode(with_vlan(0), with_vlan(9), with_vlan(0), schema=columns("dst_vlan")).datagrams == [
         [{}],
         [{"dst_vlan": 9}],
         [{}],
     ]
     unknown = [[{"dst_vlan": 7}]]
-    assert decode(given(0xFFFFFFFF), schema=columns("dst_vlan")).datagrams == unknown
+    assert decode(with_vlan(0xFFFFFFFF), schema=columns("dst_vlan")).datagrams == unknown
     explicit = columns("dst_vlan").alter("dst_vlan", explicit=True)
-    assert decode(given(0), given(0xFFFFFFFF), schema=explicit).datagrams == [[{"dst_vlan": 0}], *unknown]
+    assert decode(with_vlan(0), with_vlan(0xFFFFFFFF), schema=explicit).datagrams == [
+        [{"dst_vlan": 0}],
+        *unknown,
+    ]
 
 
 @both_decoders
 @pytest.mark.parametrize(("zero", "flow"), [("value", {}), ("absent", {"v": 7}), (None, {})])
-def test_a_schema_states_the_rule(decode: Decode, zero: str | None, flow: dict[str, int]) -> None:
+def test_a_schema_selects_the_rule(decode: Decode, zero: str | None, flow: dict[str, int]) -> None:
     keys = {} if zero is None else {"zero": zero}
     datagram = ipfix_record([(7, 2), (11, 2)], u16(0) + u16(7))
     assert decode(datagram, schema=column(["ipfix:7", "ipfix:11"], **keys)).flow == flow
@@ -159,7 +162,7 @@ def test_a_schema_states_the_rule(decode: Decode, zero: str | None, flow: dict[s
 
 
 @both_decoders
-def test_a_zero_arrives_after_a_worse_source(decode: Decode) -> None:
+def test_a_zero_replaces_the_value_of_a_worse_source(decode: Decode) -> None:
     schema = column(["packet:ip.tos", "sflow:sampled_ip.tos"], "uint8")
     datagram = sflow(flow_sample(sampled_header(FRAME), sampled_ip("192.0.2.1", "192.0.2.2", tos=9), rate=1))
     assert decode(datagram, schema=schema).flow == {}
@@ -216,7 +219,7 @@ def test_a_replacement_without_a_value_replaces_nothing(decode: Decode) -> None:
 @both_decoders
 @pytest.mark.parametrize("source", ["ipfix:85", "ipfix:octetTotalCount", "ipfix:85#1"])
 @pytest.mark.parametrize("replacement", ["ipfix:85", "ipfix:octetTotalCount", "ipfix:85#1"])
-def test_a_replacement_may_be_written_in_another_way(decode: Decode, source: str, replacement: str) -> None:
+def test_a_replacement_may_have_another_spelling(decode: Decode, source: str, replacement: str) -> None:
     schema = column(["ipfix:1", source], replaces_zero=[replacement])
     datagram = ipfix_record([(1, 4), (85, 4)], u32(0) + u32(65))
     assert decode(datagram, schema=schema).flow == {"v": 65}
@@ -228,7 +231,7 @@ LISTS: list[tuple[list[bytes], int, int]] = [
     ([u32(0), u32(5)], 5, 5),
     ([], 9, 9),
 ]
-"""Members of a list, and the value of a column with and without the rule: 9 is that of a worse source."""
+"""Members of a list, and the value of a column with and without the rule. 9 comes from a worse source."""
 
 
 @both_decoders
@@ -266,7 +269,7 @@ def test_each_direction_of_a_biflow_has_its_own_zeros(decode: Decode) -> None:
     assert decode(datagram, schema=columns("bytes", "packets")).flows == [{}, {"packets": 1}]
 
 
-def test_columns_and_messages_hold_the_same_zero() -> None:
+def test_columns_have_the_zeros_of_messages() -> None:
     datagram = ipfix_record([(1, 4), (85, 4)], u32(0) + u32(65))
     schema = columns("bytes").alter("bytes", explicit=True)
     assert rows_of(Decoder(schema).columns(datagram, SOURCE)) == [{"bytes": 0}]
@@ -305,12 +308,12 @@ def test_presets_keep_the_rule_of_their_collector(name: str) -> None:
         ({"sources": ["netflow9:85"], "replaces_zero": ["ipfix:85"]}, "'ipfix:85', which is not a source"),
     ],
 )
-def test_rules_that_cannot_be_are_refused(keys: dict[str, Any], problem: str) -> None:
+def test_invalid_rules_are_errors(keys: dict[str, Any], problem: str) -> None:
     with pytest.raises(FlowbufError, match=problem):
         Column.from_table({"name": "v", "number": 1000, "type": "uint32", **keys})
 
 
-def test_other_sources_keep_the_replacements_among_them() -> None:
+def test_altered_sources_keep_their_replacements() -> None:
     schema = columns("bytes")
     assert schema.alter("bytes", sources=["ipfix:1"])["bytes"].replaces_zero == ()
     kept = schema.alter("bytes", sources=["ipfix:1", "ipfix:23"])["bytes"].replaces_zero
@@ -322,9 +325,7 @@ def test_other_sources_keep_the_replacements_among_them() -> None:
 @pytest.mark.parametrize(
     ("sources", "ids"), [(["ipfix:2"], []), (["ipfix:2", ["ipfix:postOctetDeltaCount"]], [23])]
 )
-def test_a_mirror_with_other_sources_keeps_the_replacements_among_them(
-    sources: list[Any], ids: list[int]
-) -> None:
+def test_a_mirror_with_other_sources_keeps_its_replacements(sources: list[Any], ids: list[int]) -> None:
     table = {
         "name": "v",
         "number": 1,
@@ -336,7 +337,7 @@ def test_a_mirror_with_other_sources_keeps_the_replacements_among_them(
     assert [source.id for source in Column.from_table(mirrored).replaces_zero] == ids
 
 
-def test_ipfix_template_of_a_reload_has_the_same_rule() -> None:
+def test_a_template_of_an_earlier_datagram_has_the_same_rule() -> None:
     decoder = Decoder(columns("bytes"))
     first = ipfix(template_set(template(256, (1, 4), (85, 4))))
     later = ipfix(data_set(256, u32(0) + u32(65), u32(3) + u32(65)))

@@ -1,4 +1,4 @@
-"""What is wrong with a file of static data: each error names the file, the place and the fix."""
+"""Errors in files of static data name the file, the place and the fix."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ RULE = "[[interface_rule]]\n"
         ),
     ],
 )
-def test_faults_of_a_file(tmp_path: Path, text: str, error: str) -> None:
+def test_invalid_toml_files_are_refused(tmp_path: Path, text: str, error: str) -> None:
     with pytest.raises(EnrichmentError) as caught:
         load(tmp_path, text)
     assert str(caught.value).startswith(str(tmp_path))
@@ -186,7 +186,7 @@ def test_faults_of_a_file(tmp_path: Path, text: str, error: str) -> None:
         ("prefix,name\n10.0.0.0/8,\udcff\n", "x.csv: is not UTF-8 text; save the file as UTF-8"),
     ],
 )
-def test_faults_of_a_csv_file(tmp_path: Path, text: str, error: str) -> None:
+def test_invalid_csv_files_are_refused(tmp_path: Path, text: str, error: str) -> None:
     (tmp_path / "x.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(EnrichmentError) as caught:
         load(tmp_path, "networks = 'x.csv'")
@@ -194,7 +194,7 @@ def test_faults_of_a_csv_file(tmp_path: Path, text: str, error: str) -> None:
     assert error in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(EnrichmentError, match=r"none\.toml: cannot be read: No such file"):
         load_enrichments([tmp_path / "none.toml"], Schema.load())
     (tmp_path / "x.toml").write_bytes(b"\xff")
@@ -204,7 +204,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         load_enrichments([tmp_path / "x.toml"], Schema.load())
 
 
-def test_a_schema_without_the_columns(tmp_path: Path) -> None:
+def test_schemas_without_the_filled_columns_are_refused(tmp_path: Path) -> None:
     (tmp_path / "net.toml").write_text(EXPORTER_1 + "name = 'x'")
     with pytest.raises(
         EnrichmentError, match=r"net\.toml: fills columns that schema 'goflow2' does not have: no column"
@@ -213,7 +213,7 @@ def test_a_schema_without_the_columns(tmp_path: Path) -> None:
 
 
 def test_every_enrichment_column_can_be_filled() -> None:
-    """The keys of records and the columns of the schema are the same words."""
+    """The columns are named after the keys of static data."""
     names = {f"exporter_{key}" for key in EXPORTER.keys} | {f"in_if_{key}" for key in INTERFACE.keys}
     names |= {f"src_net_{key}" for key in NETWORK.keys} | {"src_country", "src_geo_state", "src_geo_city"}
     groups = ("exporter_info", "interface_info", "net", "geo")

@@ -1,4 +1,4 @@
-"""Columns made of other columns."""
+"""Derived columns are computed from other columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowbuf.enrich.derived import DERIVED
 from tests.support.enriching import FLOW, absent_column, flows, load, said
 
 
-def test_packet_sizes(tmp_path: Path) -> None:
+def test_packet_sizes_are_derived(tmp_path: Path) -> None:
     batch = flows(
         bytes=[40, 64, 3000, 1500, 1501, 10**12, 0, 9],
         packets=[1, 1, 3, 1, 1, 1, 0, 10],
@@ -29,7 +29,7 @@ def test_packet_sizes(tmp_path: Path) -> None:
     ]
 
 
-def test_names_of_icmp_messages(tmp_path: Path) -> None:
+def test_names_of_icmp_messages_are_derived(tmp_path: Path) -> None:
     messages = {
         (1, 8, 0): "echo-request",
         (1, 0, 0): "echo-reply",
@@ -46,8 +46,8 @@ def test_names_of_icmp_messages(tmp_path: Path) -> None:
     assert said(load(tmp_path, 'derive = ["icmp_name"]')(batch), "icmp_name") == list(messages.values())
 
 
-def test_what_is_null_in_explicit_columns_says_nothing(tmp_path: Path) -> None:
-    """Numbers of columns that are `explicit` may be null; what is made of them is not."""
+def test_null_values_derive_nothing(tmp_path: Path) -> None:
+    """Numbers in explicit columns may be null. Numbers derived from them are not."""
     batch = flows(
         bytes=[None, 3, 5],
         packets=[1, None, 5],
@@ -61,7 +61,7 @@ def test_what_is_null_in_explicit_columns_says_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 2])
-def test_items_of_lists(tmp_path: Path, offset: int) -> None:
+def test_items_of_lists_are_derived(tmp_path: Path, offset: int) -> None:
     paths = [[9], None, [1, 2, 3, 4], [], [5], [6, 7]]
     batch = flows(dst_as_path=paths, mpls_labels=paths).slice(offset)
     batch = load(tmp_path, 'derive = ["dst_1st_as", "dst_3rd_as", "mpls_2nd_label", "mpls_4th_label"]')(batch)
@@ -72,7 +72,7 @@ def test_items_of_lists(tmp_path: Path, offset: int) -> None:
 
 
 @pytest.mark.parametrize("name", DERIVED)
-def test_what_is_made_of_absent_columns_is_absent(tmp_path: Path, name: str) -> None:
+def test_values_derived_from_absent_columns_are_absent(tmp_path: Path, name: str) -> None:
     pipeline = load(tmp_path, f'derive = ["{name}"]')
     batch = pipeline(flows(src_port=[1, 2]))
     assert batch.column(name).equals(absent_column(name, 2))
@@ -80,8 +80,8 @@ def test_what_is_made_of_absent_columns_is_absent(tmp_path: Path, name: str) -> 
     assert pipeline(empty).column(name).equals(absent_column(name, 2))
 
 
-def test_every_derived_column_is_one_of_the_schema() -> None:
-    """… and fills a column that nothing on the wire fills."""
+def test_derived_columns_have_no_sources() -> None:
+    """The columns that they are derived from have sources."""
     for name, recipe in DERIVED.items():
         assert not FLOW[name].sources
         assert all(FLOW[need].sources for need in recipe.needs)

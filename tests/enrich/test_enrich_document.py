@@ -1,4 +1,4 @@
-"""docs/enrichment.md: its examples work, and its words are those of the code."""
+"""The examples in docs/enrichment.md work, and the page names every key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = (Path(__file__).parents[2] / "docs/enrichment.md").read_text()
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What the example names: its own CSV headers, and databases."""
+    """Return a folder with the example and the files that it names: CSV files and databases."""
     (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
     for name, header in re.findall(r'= "(\w+\.csv)" +# (\S+)', text):
         (tmp_path / name).write_text(f"{header}\n")
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_file_does_what_it_says(folder: Path) -> None:
+def test_the_example_file_fills_columns(folder: Path) -> None:
     batch = load_enrichments([folder / "network.toml"], FLOW)(
         flows(
             exporter_address=["192.0.2.1"],
@@ -59,7 +59,7 @@ def test_the_file_does_what_it_says(folder: Path) -> None:
     assert {name: flow[name] for name in expected} == expected
 
 
-def test_the_function_does_what_it_says(folder: Path) -> None:
+def test_the_example_function_fills_a_column(folder: Path) -> None:
     block = next(
         block for block in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "def tag_customers" in block
     )
@@ -71,7 +71,7 @@ def test_the_function_does_what_it_says(folder: Path) -> None:
     assert said(batch, "src_net_tenant") == ["customer", None]
 
 
-def test_all_keys_are_there() -> None:
+def test_the_page_names_every_key() -> None:
     words = set(re.findall(r"\w+", PAGE))
     for keys in (TOP, EXPORTER.keys, LISTED_INTERFACE.keys, NETWORK.keys):
         assert set(keys) <= words

@@ -1,4 +1,4 @@
-"""Exporters and interfaces: static data, CSV files, rules."""
+"""Static data, CSV files and rules describe exporters and interfaces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ XE7 = ("xe-0/0/7", "Transit: carrier1 #42", 10000, "transit", "carrier1", "exter
 NOTHING = (None, None, 0, None, None, None)
 
 
-def test_the_longest_network_says_most_and_shorter_ones_the_rest(tmp_path: Path) -> None:
+def test_longer_networks_have_precedence_over_shorter_ones(tmp_path: Path) -> None:
     batch = flows(exporter_address=["192.0.2.1", "192.0.2.9", "198.51.100.1", None, "192.0.2.1"])
     batch = load(tmp_path, ROUTERS)(batch)
     edge = ("edge1", "fra", "eu-central")
@@ -54,7 +54,7 @@ def test_the_longest_network_says_most_and_shorter_ones_the_rest(tmp_path: Path)
     ]
 
 
-def test_only_columns_that_data_speaks_of_are_filled(tmp_path: Path) -> None:
+def test_only_columns_named_in_the_data_are_filled(tmp_path: Path) -> None:
     pipeline = load(tmp_path, ROUTERS)
     assert [name for name in pipeline.provides if name.startswith("exporter")] == [
         "exporter_name",
@@ -65,7 +65,7 @@ def test_only_columns_that_data_speaks_of_are_filled(tmp_path: Path) -> None:
     assert load(tmp_path, "").provides == ()
 
 
-def test_interfaces_of_both_directions(tmp_path: Path) -> None:
+def test_interfaces_of_both_directions_are_filled(tmp_path: Path) -> None:
     six = "2001:db8::1"
     batch = flows(
         exporter_address=[six, six, six, "192.0.2.1", None], in_if=[7, 0, 9, 7, 7], out_if=[8, 7, 0, 8, 8]
@@ -81,7 +81,7 @@ def test_interfaces_of_both_directions(tmp_path: Path) -> None:
     ]
 
 
-def test_many_exporters_and_interfaces_keep_apart(tmp_path: Path) -> None:
+def test_interfaces_belong_to_their_exporters(tmp_path: Path) -> None:
     text = "".join(
         f'[[exporter]]\naddress = "10.0.0.{i}"\n'
         + "".join(f'[[exporter.interface]]\nindex = {j}\nname = "{i}-{j}"\n' for j in (1, 2, 4294967295))
@@ -98,12 +98,12 @@ def test_many_exporters_and_interfaces_keep_apart(tmp_path: Path) -> None:
     assert said(batch, "in_if_name", "out_if_name") == [(name(a, i), name(a, o)) for a, i, o in pairs]
 
 
-def test_a_batch_without_the_columns_to_look_at(tmp_path: Path) -> None:
+def test_batches_may_lack_the_needed_columns(tmp_path: Path) -> None:
     batch = load(tmp_path, ROUTERS)(flows(bytes=[1, 2]))
     assert said(batch, "exporter_name", "in_if_name", "out_if_speed") == [(None, None, 0)] * 2
 
 
-def test_what_is_there_stays(tmp_path: Path) -> None:
+def test_existing_values_are_kept(tmp_path: Path) -> None:
     batch = flows(
         exporter_address=["192.0.2.1"] * 2,
         exporter_name=["mine", None],
@@ -115,7 +115,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     ]
 
 
-def test_csv_files(tmp_path: Path) -> None:
+def test_csv_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/exporters.csv").write_text(
         "address,name,site\n192.0.2.1,edge1,fra\n\n192.0.2.2, edge2 ,\n"
@@ -175,7 +175,7 @@ set = { region = "eu" }
     ]
 
 
-def test_interface_rules_hold_in_both_directions(tmp_path: Path) -> None:
+def test_interface_rules_apply_to_both_directions(tmp_path: Path) -> None:
     interfaces = "".join(
         f"[[exporter.interface]]\nindex = {index}\nspeed = {speed}\ndescription = '{text}'\n"
         for index, speed, text in [
@@ -214,8 +214,8 @@ set = { connectivity = "never" }
     assert said(batch, *(f"out_if_{name}" for name in names)) == [nine, three, (None, None, None), one]
 
 
-def test_rules_see_what_was_filled_before(tmp_path: Path) -> None:
-    """By a function that asked the routers, for example."""
+def test_rules_use_values_that_were_filled_before(tmp_path: Path) -> None:
+    """For example, a function can fill them with values that it queries from routers."""
     rules = """
 [[exporter_rule]]
 match = { name = 'edge' }
@@ -241,7 +241,7 @@ set = { boundary = "external" }
     assert said(batch, "out_if_boundary") == [None] * 4
 
 
-def test_a_group_that_found_nothing_sets_nothing(tmp_path: Path) -> None:
+def test_unmatched_groups_set_nothing(tmp_path: Path) -> None:
     rules = """
 [[exporter_rule]]
 match = { name = '^(?P<role>edge)?' }
@@ -256,7 +256,7 @@ set = { role = "unknown" }
 @pytest.mark.parametrize(
     "condition", ["name = 'x'", "match = { name = '' }", "exporter_name = 'x'", "speed = 0"]
 )
-def test_a_condition_on_what_is_absent_does_not_hold(tmp_path: Path, condition: str) -> None:
+def test_conditions_on_absent_values_are_false(tmp_path: Path, condition: str) -> None:
     batch = load(tmp_path, f"[[interface_rule]]\n{condition}\nset = {{ provider = 'p' }}")(
         flows(exporter_address=["192.0.2.1"], in_if=[1], out_if=[2])
     )

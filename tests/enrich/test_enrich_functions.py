@@ -1,4 +1,4 @@
-"""Functions of users as enrichments: how they are found, what they may return."""
+"""Enrichments may be functions of users, which take a batch and return one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BATCH = flows(exporter_address=["192.0.2.1", None], bytes=[1, 2], src_addr=["10.
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A module `enrichment_of_a_test` in the current directory."""
+    """Write a module `enrichment_of_a_test` into the current directory and return its path."""
     path = tmp_path / "enrichment_of_a_test.py"
     path.write_text(MODULE)
     monkeypatch.chdir(tmp_path)
@@ -56,7 +56,7 @@ def load_module(name: str) -> Any:
     return load_enrichments([f"enrichment_of_a_test:{name}"], FLOW)
 
 
-def test_a_function_in_the_current_directory(module: Path) -> None:
+def test_functions_are_found_in_the_current_directory(module: Path) -> None:
     pipeline = load_module("name")
     assert pipeline.provides == ("exporter_name",)
     assert said(pipeline(BATCH), "exporter_name", "bytes") == [("edge1", 1), ("edge1", 2)]
@@ -91,7 +91,7 @@ def test_a_function_in_the_current_directory(module: Path) -> None:
         ("x:", "is not an enrichment"),
     ],
 )
-def test_functions_that_are_not_there(module: Path, spec: str, error: str) -> None:
+def test_missing_functions_are_refused(module: Path, spec: str, error: str) -> None:
     with pytest.raises(EnrichmentError) as caught:
         load_enrichments([spec], FLOW)
     assert error in str(caught.value)
@@ -107,18 +107,18 @@ def test_functions_that_are_not_there(module: Path, spec: str, error: str) -> No
         ("1 / 0", "importing enrichment_of_a_test failed: ZeroDivisionError: division by zero"),
     ],
 )
-def test_modules_that_fail(module: Path, text: str, error: str) -> None:
+def test_failing_modules_are_reported(module: Path, text: str, error: str) -> None:
     module.write_text(text)
     with pytest.raises(EnrichmentError) as caught:
         load_module("name")
     assert str(caught.value) == f"enrichment_of_a_test:name: {error}"
 
 
-# What they return -------------------------------------------------------------------------------------------
+# Results ----------------------------------------------------------------------------------------------------
 
 
 def replaced(name: str, values: Any) -> Any:
-    """A function that sets one column, which it provides."""
+    """Return an enrichment that sets one column and names it in `provides`."""
 
     def function(batch: Any) -> Any:
         arrays = {**dict(zip(batch.schema.names, batch.columns, strict=True)), name: pa.array(values)}
@@ -154,7 +154,9 @@ def run(function: Any, batch: Any = BATCH) -> Any:
         ("flow_duration", pa.nulls(2), [timedelta(0), timedelta(0)]),
     ],
 )
-def test_values_become_of_the_type_of_their_column(name: str, values: Any, expected: list[Any]) -> None:
+def test_values_are_converted_to_the_type_of_their_column(
+    name: str, values: Any, expected: list[Any]
+) -> None:
     batch = run(replaced(name, values))
     assert said(batch, name) == expected
     assert batch.column(name).type == run(replaced(name, pa.nulls(2))).column(name).type
@@ -196,14 +198,14 @@ def test_values_become_of_the_type_of_their_column(name: str, values: Any, expec
         ),
     ],
 )
-def test_values_that_do_not_fit(name: str, values: Any, error: str) -> None:
+def test_values_that_do_not_fit_their_column_are_refused(name: str, values: Any, error: str) -> None:
     with pytest.raises(EnrichmentError) as caught:
         run(replaced(name, values))
     assert "replaced.<locals>.function: " in str(caught.value)
     assert error in str(caught.value)
 
 
-def test_rows_may_be_left_out() -> None:
+def test_functions_may_drop_rows() -> None:
     batch = run(lambda batch: batch.filter(pa.array([False, True])))
     assert said(batch, "bytes") == [2]
     nothing = load_enrichments([lambda batch: batch.slice(0, 0), lambda batch: 1 / 0], FLOW)(BATCH)
@@ -235,14 +237,14 @@ def test_rows_may_be_left_out() -> None:
         (replaced("bites", [1, 2]), "provides: no column 'bites'; did you mean bytes?"),
     ],
 )
-def test_functions_that_do_it_wrong(function: Any, error: str) -> None:
+def test_invalid_results_are_refused(function: Any, error: str) -> None:
     with pytest.raises(EnrichmentError) as caught:
         run(function)
     assert str(caught.value).startswith(f"{__name__}:")
     assert error in str(caught.value)
 
 
-def test_a_column_that_the_schema_has_not() -> None:
+def test_columns_outside_the_schema_are_refused() -> None:
     function = replaced("exporter_nam", ["a", "b"])
     del function.provides
     with pytest.raises(
@@ -252,15 +254,15 @@ def test_a_column_that_the_schema_has_not() -> None:
         run(function)
 
 
-def test_a_column_that_is_not_enabled_is_left_out_and_reported_once() -> None:
+def test_disabled_columns_are_dropped_and_reported_once() -> None:
     function = replaced("exporter_name", ["a", "b"])
     del function.provides
-    heard: list[str] = []
-    pipeline = load_enrichments([function], FLOW, on_problem=heard.append)
+    reported: list[str] = []
+    pipeline = load_enrichments([function], FLOW, on_problem=reported.append)
     assert pipeline(BATCH).equals(BATCH)
     assert pipeline(BATCH).equals(BATCH)
     (problem,) = pipeline.problems
-    assert heard == [problem]
+    assert reported == [problem]
     assert (
         "column 'exporter_name' is left out, because it is not enabled; "
         "enable it, or set the attribute provides" in problem
@@ -268,7 +270,7 @@ def test_a_column_that_is_not_enabled_is_left_out_and_reported_once() -> None:
 
 
 @pytest.mark.parametrize("attribute", ["provides", "needs"])
-def test_names_of_columns_that_are_no_names(attribute: str) -> None:
+def test_provides_and_needs_must_be_tuples(attribute: str) -> None:
     def function(batch: Any) -> Any:
         return batch
 
@@ -278,7 +280,7 @@ def test_names_of_columns_that_are_no_names(attribute: str) -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_data_frames_do_as_well(library: str) -> None:
+def test_functions_may_return_data_frames(library: str) -> None:
     frames = importlib.import_module(library)
 
     def function(batch: Any) -> Any:
@@ -292,8 +294,8 @@ def test_data_frames_do_as_well(library: str) -> None:
     assert said(batch, "bytes", "src_addr", "exporter_address") == [(2, ip("::1"), None)]
 
 
-def test_data_frames_of_addresses_as_flows_have_them() -> None:
-    """polars keeps the name of an extension type, and stores its values otherwise."""
+def test_data_frames_keep_addresses() -> None:
+    """Polars keeps the name of an extension type but changes its storage type."""
 
     def function(batch: Any) -> Any:
         frame = pl.DataFrame(batch)
@@ -301,11 +303,11 @@ def test_data_frames_of_addresses_as_flows_have_them() -> None:
         return frame.with_columns(src_net_name=pl.lit("polars"))
 
     function.provides = ("src_net_name",)  # type: ignore[attr-defined]
-    given = next(iter(read_capture(SFLOW)))
-    enriched = run(function, given)
+    original = next(iter(read_capture(SFLOW)))
+    enriched = run(function, original)
     assert set(said(enriched, "src_net_name")) == {"polars"}
-    assert enriched.select(given.to_arrow().schema.names).equals(given.to_arrow())
-    same = run(lambda batch: batch, pl.DataFrame(given))
+    assert enriched.select(original.to_arrow().schema.names).equals(original.to_arrow())
+    same = run(lambda batch: batch, pl.DataFrame(original))
     assert said(same, "src_addr") == said(enriched, "src_addr")
 
 
@@ -318,7 +320,7 @@ def test_addresses_as_text_are_refused() -> None:
     )
 
 
-def test_what_cannot_be_read_of_a_result_is_said() -> None:
+def test_unreadable_results_are_reported() -> None:
     class Broken:
         def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
             raise pa.ArrowInvalid("no buffers")

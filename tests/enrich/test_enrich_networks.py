@@ -1,4 +1,4 @@
-"""Networks and places of source and destination: lists, MaxMind databases."""
+"""Lists and MaxMind databases give the networks and places of source and destination."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def end(batch: Any, side: str) -> list[Any]:
     return said(batch, *(f"{side}_{name}" for name in names))
 
 
-def test_networks_of_both_ends(tmp_path: Path) -> None:
+def test_networks_of_both_ends_are_filled(tmp_path: Path) -> None:
     (tmp_path / "nets.csv").write_text(LIST)
     batch = load(tmp_path, 'networks = "nets.csv"')(
         flows(src_addr=["10.1.2.3", "2001:db8::1", None], dst_addr=["10.2.0.1", "192.0.2.1", "10.1.0.0"])
@@ -39,7 +39,7 @@ def test_networks_of_both_ends(tmp_path: Path) -> None:
     ]
 
 
-def test_networks_in_the_file_itself(tmp_path: Path) -> None:
+def test_the_toml_file_may_contain_networks(tmp_path: Path) -> None:
     batch = load(tmp_path, '[[network]]\nprefix = "0.0.0.0/0"\nname = "all"\n')(
         flows(src_addr=["10.1.2.3", "::1"])
     )
@@ -48,7 +48,7 @@ def test_networks_in_the_file_itself(tmp_path: Path) -> None:
     assert "src_as" not in batch.schema.names
 
 
-def test_an_as_that_the_exporter_gave_stays(tmp_path: Path) -> None:
+def test_as_numbers_of_the_exporter_are_kept(tmp_path: Path) -> None:
     batch = load(tmp_path, '[[network]]\nprefix = "10.0.0.0/8"\nasn = 64500\n')(
         flows(src_addr=["10.1.2.3"] * 3, src_as=[0, 65001, 0])
     )
@@ -72,12 +72,12 @@ ADDRESSES = ["10.1.2.3", "10.2.0.1", "2001:db8::1", "10.3.0.1", "192.0.2.1", Non
 
 
 def write(folder: Path, **databases: bytes) -> str:
-    for name, octets in databases.items():
-        (folder / f"{name}.mmdb").write_bytes(octets)
+    for name, data in databases.items():
+        (folder / f"{name}.mmdb").write_bytes(data)
     return "[geo]\n" + "".join(f'{name} = "{name}.mmdb"\n' for name in databases)
 
 
-def test_places_from_databases(tmp_path: Path) -> None:
+def test_databases_fill_places(tmp_path: Path) -> None:
     geo = write(tmp_path, city=mmdb.database(CITY, "GeoLite2-City"), asn=mmdb.database(ASN, "GeoLite2-ASN"))
     batch = load(tmp_path, geo)(flows(src_addr=ADDRESSES, dst_addr=ADDRESSES[::-1]))
     places = [
@@ -91,13 +91,13 @@ def test_places_from_databases(tmp_path: Path) -> None:
     assert said(batch, "src_as") == [4200000000, 4200000000, 0, 4200000000, 0, 0]
 
 
-def test_the_country_database_knows_countries_best(tmp_path: Path) -> None:
+def test_the_country_database_has_precedence_for_countries(tmp_path: Path) -> None:
     geo = write(tmp_path, city=mmdb.database(CITY, "GeoLite2-City"), country=mmdb.database(COUNTRY))
     batch = load(tmp_path, geo)(flows(src_addr=ADDRESSES))
     assert said(batch, "src_country") == ["AT", "FR", "NL", "CH", None, None]
 
 
-def test_lists_of_networks_know_better_than_databases(tmp_path: Path) -> None:
+def test_lists_of_networks_have_precedence_over_databases(tmp_path: Path) -> None:
     geo = write(tmp_path, city=mmdb.database(CITY, "GeoLite2-City"), asn=mmdb.database(ASN, "GeoLite2-ASN"))
     own = '[[network]]\nprefix = "10.1.2.0/24"\nasn = 64500\ncity = "Garching"\n'
     batch = load(tmp_path, geo + own)(flows(src_addr=["10.1.2.3", "10.1.3.3"]))
@@ -107,18 +107,18 @@ def test_lists_of_networks_know_better_than_databases(tmp_path: Path) -> None:
     ]
 
 
-def test_only_what_was_asked_for_is_taken_from_a_database(tmp_path: Path) -> None:
+def test_the_key_country_fills_countries_only(tmp_path: Path) -> None:
     pipeline = load(tmp_path, write(tmp_path, country=mmdb.database(CITY, "GeoLite2-City")))
     assert pipeline.provides == ("src_country", "dst_country")
 
 
-def test_a_database_of_ipv4_knows_no_ipv6(tmp_path: Path) -> None:
-    octets = mmdb.database({"10.1.0.0/16": {"country": {"iso_code": "AT"}}}, ip_version=4)
-    batch = load(tmp_path, write(tmp_path, country=octets))(flows(src_addr=ADDRESSES))
+def test_ipv4_databases_leave_ipv6_addresses_absent(tmp_path: Path) -> None:
+    data = mmdb.database({"10.1.0.0/16": {"country": {"iso_code": "AT"}}}, ip_version=4)
+    batch = load(tmp_path, write(tmp_path, country=data))(flows(src_addr=ADDRESSES))
     assert said(batch, "src_country") == ["AT", *[None] * 5]
 
 
-def test_databases_with_flat_records(tmp_path: Path) -> None:
+def test_databases_may_have_flat_records(tmp_path: Path) -> None:
     flat = {
         "10.0.0.0/8": {
             "country_code": "DE",
@@ -128,28 +128,26 @@ def test_databases_with_flat_records(tmp_path: Path) -> None:
             "asn": "AS65001",
         }
     }
-    octets = mmdb.database(flat, "ipinfo standard_location.mmdb")
-    batch = load(tmp_path, write(tmp_path, city=octets, asn=octets))(flows(src_addr=["10.1.1.1"]))
+    data = mmdb.database(flat, "ipinfo standard_location.mmdb")
+    batch = load(tmp_path, write(tmp_path, city=data, asn=data))(flows(src_addr=["10.1.1.1"]))
     assert said(batch, "src_country", "src_geo_state", "src_geo_city", "src_as") == [
         ("DE", "Hesse", "F", 65001)
     ]
 
 
-def test_records_of_other_shapes_say_nothing(tmp_path: Path) -> None:
+def test_records_of_other_shapes_are_ignored(tmp_path: Path) -> None:
     odd = {
         "10.0.0.0/9": {"country": ["x"], "city": {"names": ["y"]}, "subdivisions": [], "asn": "ASx"},
         "10.128.0.0/9": 5,
     }
-    octets = mmdb.database(odd, "odd")
-    batch = load(tmp_path, write(tmp_path, city=octets, asn=octets))(
-        flows(src_addr=["10.1.1.1", "10.200.1.1"])
-    )
+    data = mmdb.database(odd, "odd")
+    batch = load(tmp_path, write(tmp_path, city=data, asn=data))(flows(src_addr=["10.1.1.1", "10.200.1.1"]))
     assert (
         said(batch, "src_country", "src_geo_state", "src_geo_city", "src_as") == [(None, None, None, 0)] * 2
     )
 
 
-def test_the_wrong_database(tmp_path: Path) -> None:
+def test_databases_of_another_kind_are_refused(tmp_path: Path) -> None:
     geo = write(tmp_path, country=mmdb.database(ASN, "GeoLite2-ASN"))
     with pytest.raises(
         EnrichmentError, match=r"country\.mmdb: geo\.country is a GeoLite2-ASN database; .* asn = "
@@ -157,7 +155,7 @@ def test_the_wrong_database(tmp_path: Path) -> None:
         load(tmp_path, geo)
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_files_that_are_not_databases_are_refused(tmp_path: Path) -> None:
     with pytest.raises(EnrichmentError, match=r"country\.mmdb: is not a MaxMind database"):
         load(tmp_path, write(tmp_path, country=b"hello"))
     (tmp_path / "country.mmdb").unlink()
@@ -165,9 +163,10 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
         load_enrichments([tmp_path / "net.toml"], FLOW)
 
 
-def test_a_database_with_damaged_data_is_reported_once(tmp_path: Path) -> None:
-    octets = mmdb.database(COUNTRY)
-    damaged = octets.replace(mmdb.encode({"country": {"iso_code": "CH"}}), b"\xff" * 19)
+def test_damaged_databases_are_reported_once(tmp_path: Path) -> None:
+    data = mmdb.database(COUNTRY)
+    damaged = data.replace(b"\x42CH", b"\xff\xff\xff")  # 0x42: a string of two bytes
+    assert damaged != data
     pipeline = load(tmp_path, write(tmp_path, country=damaged))
     batch = pipeline(flows(src_addr=["10.1.2.3", "10.3.0.1", "10.3.0.2"]))
     assert said(batch, "src_country") == ["AT", None, None]

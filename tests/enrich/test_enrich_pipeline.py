@@ -1,4 +1,4 @@
-"""Enrichments in a row: schemas, types, order, files that change."""
+"""Pipelines run enrichments in order, keep the types of columns, and reload changed files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ set = { boundary = "internal" }
 """
 
 
-def test_a_schema_gets_what_is_filled_and_looked_at(tmp_path: Path) -> None:
+def test_extend_enables_filled_and_needed_columns(tmp_path: Path) -> None:
     pipeline = load(tmp_path, '[[exporter]]\naddress = "192.0.2.1"\nname = "x"\n')
     assert (pipeline.provides, pipeline.needs) == (("exporter_name",), ("exporter_address",))
     schema = pipeline.extend(Schema.load("flow").only("bytes"))
@@ -85,7 +85,7 @@ def test_every_batch_has_the_same_columns(tmp_path: Path) -> None:
 
 
 class Address(pa.ExtensionType):
-    """What other columns of addresses may be."""
+    """Extension type of addresses that is not the one of flowbuf."""
 
     def __init__(self) -> None:
         super().__init__(pa.binary(16), "flowbuf.test.address")
@@ -98,7 +98,7 @@ class Address(pa.ExtensionType):
         return cls()
 
 
-def test_addresses_of_an_extension_type(tmp_path: Path) -> None:
+def test_addresses_may_have_another_extension_type(tmp_path: Path) -> None:
     def next_hop(batch: Any) -> Any:
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         return pa.RecordBatch.from_pydict(
@@ -119,7 +119,7 @@ def test_addresses_of_an_extension_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str
 )
-def test_what_comes_from_other_libraries_keeps_its_types(tmp_path: Path, partly: bool, text: Any) -> None:
+def test_types_of_other_libraries_are_kept(tmp_path: Path, partly: bool, text: Any) -> None:
     name = pa.array(["mine", None] if partly else [None, None], pa.string())
     old = {
         "exporter_address": pa.array([ip("192.0.2.1")] * 2, pa.large_binary()),
@@ -137,7 +137,7 @@ def test_what_comes_from_other_libraries_keeps_its_types(tmp_path: Path, partly:
 
 
 def test_enums_have_the_same_dictionary_in_every_batch(tmp_path: Path) -> None:
-    """Otherwise they could not be written to one file."""
+    """Batches with different dictionaries could not be written to one file."""
     pipeline = load(tmp_path, EVERYTHING)
     kinds = {"exporter_address": ["192.0.2.1", "192.0.2.1"], "in_if": [3, 3], "out_if": [1, 0]}
     batches = [
@@ -151,7 +151,7 @@ def test_enums_have_the_same_dictionary_in_every_batch(tmp_path: Path) -> None:
         assert found == {("undefined", "external", "internal")}
 
 
-def test_the_first_that_knows_wins(tmp_path: Path) -> None:
+def test_earlier_enrichments_have_precedence(tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.toml" for name in ("one", "other")]
     for path in paths:
         path.write_text(f'[[exporter]]\naddress = "192.0.2.1"\nname = "{path.stem}"\n')
@@ -160,7 +160,7 @@ def test_the_first_that_knows_wins(tmp_path: Path) -> None:
     assert said(batch, "exporter_name", "exporter_site") == [("one", "muc")]
 
 
-def test_tables_and_others_are_batches_too(tmp_path: Path) -> None:
+def test_tables_are_enriched_like_batches(tmp_path: Path) -> None:
     pipeline = load(tmp_path, EVERYTHING)
     batch = flows(exporter_address=["192.0.2.1", "192.0.2.2"])
     table = pa.concat_tables(
@@ -171,7 +171,7 @@ def test_tables_and_others_are_batches_too(tmp_path: Path) -> None:
         pipeline(5)
 
 
-def test_a_pipeline_of_nothing() -> None:
+def test_empty_pipelines_return_the_batch() -> None:
     batch = flows(bytes=[1])
     pipeline = load_enrichments([], FLOW)
     assert pipeline(batch) is batch
@@ -219,11 +219,11 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @settings(deadline=None)
 @given(BATCHES)
-def test_what_is_enriched_twice_is_as_if_enriched_once(everything: Any, batch: Any) -> None:
+def test_enriching_twice_changes_nothing(everything: Any, batch: Any) -> None:
     once = everything(batch)
     twice = everything(once)
     assert [name for name in once.schema.names if not once[name].equals(twice[name])] == []
-    for name in batch.schema.names:  # what was there stays
+    for name in batch.schema.names:  # existing values are kept
         assert all(
             old in (None, 0, new) for old, new in zip(said(batch, name), said(once, name), strict=True)
         )
@@ -231,16 +231,14 @@ def test_what_is_enriched_twice_is_as_if_enriched_once(everything: Any, batch: A
 
 @settings(deadline=None)
 @given(BATCHES)
-def test_each_flow_is_enriched_by_itself(everything: Any, batch: Any) -> None:
+def test_flows_are_enriched_independently(everything: Any, batch: Any) -> None:
     together = everything(batch).to_pylist()
     assert together == [
         row for i in range(batch.num_rows) for row in everything(batch.slice(i, 1)).to_pylist()
     ]
 
 
-def test_memory_is_bounded_and_forgetting_does_not_show(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_cache_does_not_change_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "KEYS", 10)
     pipeline = load(
         tmp_path, "".join(f'[[network]]\nprefix = "10.0.{i}.0/24"\nname = "{i}"\n' for i in range(256))
@@ -250,7 +248,7 @@ def test_memory_is_bounded_and_forgetting_does_not_show(
         assert said(pipeline(flows(src_addr=addresses)), "src_net_name") == [str(start + i) for i in range(8)]
 
 
-# Files that change ------------------------------------------------------------------------------------------
+# Changed files ----------------------------------------------------------------------------------------------
 
 
 def exporter(name: str) -> str:
@@ -258,7 +256,7 @@ def exporter(name: str) -> str:
 
 
 class Reloading:
-    """A pipeline of a file and a CSV file, under a clock that is moved by hand."""
+    """A pipeline of a TOML file and a CSV file, with a clock that the test advances."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -268,7 +266,7 @@ class Reloading:
         self.pipeline = load(folder, exporter("one"), clock=self.clock)
 
     def write(self, name: str, text: str) -> None:
-        """Each time a file gets a time of its own, whatever the file system's clock has done."""
+        """Write a file with a new modification time, independent of the clock of the file system."""
         self.age += 1
         (self.folder / name).write_text(text)
         os.utime(self.folder / name, ns=(self.age, self.age))
@@ -283,7 +281,7 @@ def reloading(tmp_path: Path) -> Reloading:
     return Reloading(tmp_path)
 
 
-def test_changes_are_noticed(reloading: Reloading) -> None:
+def test_changed_files_are_reloaded(reloading: Reloading) -> None:
     assert reloading.names() == ["one", "two"]
     reloading.write("net.toml", exporter("eins"))
     assert reloading.names() == ["eins", "two"]
@@ -292,7 +290,7 @@ def test_changes_are_noticed(reloading: Reloading) -> None:
     assert list(reloading.pipeline.problems) == []
 
 
-def test_files_are_looked_at_once_a_second(reloading: Reloading) -> None:
+def test_files_are_checked_once_per_second(reloading: Reloading) -> None:
     assert reloading.names() == ["one", "two"]
     reloading.write("net.toml", exporter("eins"))
     assert reloading.names(0.5) == ["one", "two"]
@@ -300,20 +298,20 @@ def test_files_are_looked_at_once_a_second(reloading: Reloading) -> None:
     assert reloading.names(0.2) == ["eins", "two"]
 
 
-def test_a_file_that_breaks_keeps_what_it_said(reloading: Reloading) -> None:
+def test_invalid_changes_keep_the_previous_data(reloading: Reloading) -> None:
     reloading.write("list.csv", "address,name\n192.0.2.300,two\n")
     assert reloading.names() == ["one", "two"]
     (problem,) = reloading.pipeline.problems
     assert "list.csv:2: address: '192.0.2.300' is not a network" in problem
     assert problem.endswith("(the data that was read before stays in use)")
     assert reloading.names() == ["one", "two"]
-    assert len(reloading.pipeline.problems) == 1, "said once, not with every look"
+    assert len(reloading.pipeline.problems) == 1, "the problem is reported once, not at every check"
     reloading.write("list.csv", "address,name\n192.0.2.2,zwei\n")
     assert reloading.names() == ["one", "zwei"]
 
 
 @pytest.mark.parametrize("name", ["list.csv", "net.toml"])
-def test_a_file_that_goes_and_comes_back(reloading: Reloading, name: str) -> None:
+def test_files_may_disappear_and_return(reloading: Reloading, name: str) -> None:
     (reloading.folder / name).rename(reloading.folder / "away")
     assert reloading.names() == ["one", "two"]
     assert [name in problem for problem in reloading.pipeline.problems] == [True]
@@ -323,14 +321,14 @@ def test_a_file_that_goes_and_comes_back(reloading: Reloading, name: str) -> Non
     assert reloading.names() == (["one", "zwei"] if name == "list.csv" else ["eins", "two"])
 
 
-def test_a_file_that_is_named_after_an_error_is_watched(reloading: Reloading) -> None:
+def test_files_that_are_missing_are_watched(reloading: Reloading) -> None:
     reloading.write("net.toml", exporter("one").replace("list.csv", "new.csv"))
     assert reloading.names() == ["one", "two"]
     reloading.write("new.csv", "address,name\n192.0.2.2,zwei\n")
     assert reloading.names() == ["one", "zwei"]
 
 
-def test_columns_that_are_new_wait_for_a_restart(reloading: Reloading) -> None:
+def test_new_columns_are_filled_after_a_restart(reloading: Reloading) -> None:
     reloading.write("net.toml", exporter("eins") + 'site = "fra"\n')
     assert reloading.names() == ["eins", "two"]
     assert [
@@ -340,18 +338,18 @@ def test_columns_that_are_new_wait_for_a_restart(reloading: Reloading) -> None:
     assert "exporter_site" not in batch.schema.names
 
 
-def test_columns_that_nothing_fills_any_more_are_absent(reloading: Reloading) -> None:
+def test_columns_that_are_no_longer_filled_become_absent(reloading: Reloading) -> None:
     reloading.write("net.toml", "")
     batch = flows(exporter_address=["192.0.2.1"])
     reloading.clock.now += 2
     assert reloading.pipeline(batch).column("exporter_name").equals(absent_column("exporter_name", 1))
 
 
-# What has to be installed -----------------------------------------------------------------------------------
+# Optional dependencies --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("missing", "command", "says"),
+    ("missing", "command", "expected"),
     [
         (
             "pyarrow",
@@ -360,18 +358,19 @@ def test_columns_that_nothing_fills_any_more_are_absent(reloading: Reloading) ->
         ),
         (
             "maxminddb",
-            "import flowbuf; from flowbuf.enrich import *; load_enrichments(['geo.toml'], flowbuf.Schema.load())",
+            "import flowbuf; from flowbuf.enrich import *; "
+            "load_enrichments(['geo.toml'], flowbuf.Schema.load())",
             "flowbuf.errors.EnrichmentError: geo.toml: [geo] needs maxminddb; run pip install 'flowbuf[geo]'",
         ),
     ],
 )
-def test_what_is_not_installed(tmp_path: Path, missing: str, command: str, says: str) -> None:
+def test_missing_dependencies_are_reported(tmp_path: Path, missing: str, command: str, expected: str) -> None:
     (tmp_path / "geo.toml").write_text("[geo]\ncountry = 'country.mmdb'\n")
     code = f"import sys; sys.modules[{missing!r}] = None; {command}"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1] == says
+    assert done.stderr.splitlines()[-1] == expected
 
 
-def test_flowbuf_itself_does_without_pyarrow() -> None:
+def test_flowbuf_does_not_import_pyarrow() -> None:
     code = "import sys, flowbuf, flowbuf.cli.main; assert 'pyarrow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

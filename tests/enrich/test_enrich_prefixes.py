@@ -1,4 +1,4 @@
-"""Longest prefix match."""
+"""PrefixTable finds the networks that contain an address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowbuf.enrich.prefixes import PrefixTable, parse_prefix
 from flowbuf.errors import EnrichmentError
 from tests.support.enriching import ip
 
-# Few distinct bits, so that networks hold one another and addresses are in them.
+# Few distinct bits, so that networks contain one another and the addresses.
 V4 = st.builds(
     lambda high, low: high << 24 | low, st.sampled_from([0, 10, 192, 255]), st.integers(0, 0xFFFFFF)
 )
@@ -28,7 +28,9 @@ NETWORKS = st.builds(
 
 
 @given(st.lists(NETWORKS, max_size=30), st.lists(ADDRESSES, min_size=1, max_size=30))
-def test_matches_are_all_networks_of_an_address_the_longest_first(networks: list, addresses: list) -> None:
+def test_matches_are_ordered_from_the_longest_network_to_the_shortest(
+    networks: list, addresses: list
+) -> None:
     table: PrefixTable[str] = PrefixTable()
     for network in networks:
         table.insert(parse_prefix(str(network)), str(network))
@@ -38,29 +40,29 @@ def test_matches_are_all_networks_of_an_address_the_longest_first(networks: list
             network for network in networks if network.version == address.version and address in network
         }
         expected = sorted(around, key=lambda network: -network.prefixlen)
-        octets = ip(str(address))
-        if octets is not None and address.version == 6 and address.ipv4_mapped:
-            continue  # is an IPv4 address to flows
-        found = list(table.matches(octets))
+        packed = ip(str(address))
+        if packed is not None and address.version == 6 and address.ipv4_mapped:
+            continue  # flows treat it as an IPv4 address
+        found = list(table.matches(packed))
         assert [value for _, value in found] == [str(network) for network in expected]
         assert [str(prefix) for prefix, _ in found] == [str(network) for network in expected]
-        assert all(octets in prefix for prefix, _ in found)
+        assert all(packed in prefix for prefix, _ in found)
 
 
 @given(NETWORKS, ADDRESSES)
-def test_an_address_is_in_a_network_or_not(network: object, address: object) -> None:
+def test_prefixes_contain_the_addresses_of_their_network(network: object, address: object) -> None:
     inside = address.version == network.version and address in network
     assert (ip(str(address)) in parse_prefix(str(network))) == inside
 
 
-def test_the_first_value_of_a_network_stays() -> None:
+def test_the_first_value_of_a_network_is_kept() -> None:
     table: PrefixTable[int] = PrefixTable()
     assert table.insert(parse_prefix("10.0.0.0/8"), 1) == 1
     assert table.insert(parse_prefix("10.0.0.0/8"), 2) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "same"),
+    ("text", "expected"),
     [
         ("192.0.2.1", "192.0.2.1/32"),
         ("2001:db8::1", "2001:db8::1/128"),
@@ -69,8 +71,8 @@ def test_the_first_value_of_a_network_stays() -> None:
         ("::/0", "::/0"),
     ],
 )
-def test_ways_to_write_a_network(text: str, same: str) -> None:
-    assert str(parse_prefix(text)) == same
+def test_networks_are_normalized(text: str, expected: str) -> None:
+    assert str(parse_prefix(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_ways_to_write_a_network(text: str, same: str) -> None:
         ("192.0.2.1/24", "'192.0.2.1/24' has bits set beyond its prefix length; did you mean 192.0.2.0/24?"),
     ],
 )
-def test_what_is_no_network(text: str, error: str) -> None:
+def test_invalid_networks_are_refused(text: str, error: str) -> None:
     with pytest.raises(EnrichmentError) as caught:
         parse_prefix(text)
     assert error in str(caught.value)

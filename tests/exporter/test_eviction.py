@@ -1,5 +1,6 @@
-"""A full table of exporters: a genuine exporter loses nothing, new ones get in, and every datagram is still
-counted.
+"""A full table of exporters: genuine exporters lose nothing, and new exporters are admitted.
+
+Every datagram is counted.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def test_a_genuine_exporter_loses_nothing(
     assert "exporter_limit" not in decoder.counters
 
 
-def test_a_new_exporter_gets_in_where_the_table_is_full() -> None:
+def test_a_full_table_admits_a_new_exporter() -> None:
     decoder = Decoder(exporter_limit=2)
     for number in range(4):
         assert len(decoder.messages(*spoofed_ipfix(number))) == 1
@@ -103,7 +104,7 @@ def test_a_new_exporter_gets_in_where_the_table_is_full() -> None:
     assert decoder.stats["others"]["flows"] == 2
 
 
-def test_agents_of_a_source_that_are_forgotten_are_counted() -> None:
+def test_evicted_agents_of_a_source_are_counted() -> None:
     decoder = Decoder(exporter_limit=4)
     for number in range(6):
         decoder.encode(*agents_of_one_source(number))
@@ -121,7 +122,7 @@ def test_a_new_domain_replaces_another_one_at_the_limit() -> None:
     assert decoder.counters["domain_evicted"] == 7
 
 
-def test_the_statistics_of_an_address_add_up_both_protocols() -> None:
+def test_statistics_of_an_address_add_up_both_protocols() -> None:
     decoder = Decoder()
     decoder.messages(sflow(flow_sample(), agent=GENUINE), ("203.0.113.1", 6343))
     decoder.messages(ipfix(template_set(FIELDS), DATA), GENUINE)

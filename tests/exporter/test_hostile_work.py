@@ -1,4 +1,7 @@
-"""Hostile datagrams must not cost much more instructions per byte than normal IPFIX (ext/bench/hostile.c)."""
+"""Hostile datagrams cost a bounded multiple of the instructions of normal IPFIX.
+
+The instructions are counted per byte (ext/bench/hostile.c).
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,21 @@ LIMITS = {
     "splits-beside-pending": 20,
     "options-netflow9": 20,
     "sub-template-lists": 20,
-    # Each definition of a few bytes compiles a template, which is work for many records.
+    # Each definition of a few bytes compiles a template, which costs as much as many records.
     "templates-inserted": 30,
     "templates-redefined": 100,
     "definitions-withdrawn-beside-options": 100,
-    # Each record of a few bytes adds a sampler, or each datagram a domain.
+    # Each record of a few bytes adds a sampler. Each datagram adds a domain.
     "samplers-inserted": 60,
     "split-of-pending": 40,
     "domains-beyond-limit": 30,
 }
-"""The highest ratio of each scenario to normal IPFIX."""
+"""Highest allowed ratio to the instructions per byte of normal IPFIX, by scenario."""
 
 
 @cache
 def count_per_byte(scenario: str) -> float:
-    """Instructions per byte of a round. Two runs differ by one round."""
+    """Return the instructions per byte of one round: the difference between two rounds and one."""
     programs = build()
     program, plan = programs / "bench/run_hostile", programs / "flow.plan"
     capture = instructions.DATA / "generated-ipfix.pcap"
@@ -42,7 +45,7 @@ def count_per_byte(scenario: str) -> float:
 
 
 @pytest.mark.parametrize(("scenario", "limit"), LIMITS.items())
-def test_hostile_datagrams_cost_at_most_a_multiple_of_the_normal(scenario: str, limit: int) -> None:
+def test_hostile_datagrams_cost_a_bounded_multiple_of_normal_ipfix(scenario: str, limit: int) -> None:
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed")
     normal, hostile = count_per_byte("normal"), count_per_byte(scenario)

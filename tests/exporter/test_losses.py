@@ -1,4 +1,4 @@
-"""Losses by sequence numbers, from end to end: made-up traffic that loses something, and real captures."""
+"""Detect losses by sequence numbers, end to end, in generated traffic and in real captures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Datagram = tuple[bytes, tuple[str, int], int]  # payload, source, time in ns
 
 
 def traffic(protocol: str, flows: int = 6000) -> list[Datagram]:
-    """Of two exporters, in turn."""
+    """Return the datagrams of two exporters, which alternate."""
     capture = b"".join(_core.generate(protocol=protocol, flows=flows, exporters=2, seed=3))
     _, status, batch = _core.Capture().scan(capture, True)
     assert status == "end"
@@ -35,7 +35,7 @@ def decode(datagrams: list[Datagram]) -> Decoder:
 
 
 def sequences(decoder: Decoder) -> dict[str, dict[str, int]]:
-    """Unit -> amounts, over all exporters."""
+    """Return the amounts by unit, summed over all exporters."""
     total: dict[str, dict[str, int]] = {}
     for exporter in decoder.read_exporters():
         for sequence in (domain["sequence"] for domain in exporter["domains"]):
@@ -49,7 +49,7 @@ def sequences(decoder: Decoder) -> dict[str, dict[str, int]]:
 
 
 def units_of(datagrams: list[Datagram]) -> list[int]:
-    """How many units each of them holds, by what is decoded of it: one, or its records."""
+    """Return the number of units that each datagram adds to its sequence: its decoded records, or 1."""
     decoder, units = Decoder(), []
     for datagram in datagrams:
         before = decoded_records(decoder)
@@ -64,7 +64,7 @@ def decoded_records(decoder: Decoder) -> int:
 
 
 @every_protocol
-def test_generated_traffic_is_numbered_as_its_protocol_says(protocol: str) -> None:
+def test_generated_sequence_numbers_follow_the_protocol(protocol: str) -> None:
     datagrams = traffic(protocol)
     decoder = decode(datagrams)
     assert set(decoder.counters) <= {"counter_sample"}
@@ -75,9 +75,10 @@ def test_generated_traffic_is_numbered_as_its_protocol_says(protocol: str) -> No
 
 @every_protocol
 @pytest.mark.parametrize("k", [2, 3, 7])
-def test_what_is_dropped_is_lost(protocol: str, k: int) -> None:
-    """Every k-th of the middle third: before the first sample of a source, and after its last, nothing is
-    missed.
+def test_dropped_datagrams_are_lost(protocol: str, k: int) -> None:
+    """Drop every k-th pair of datagrams in the middle third of the traffic.
+
+    Sample losses before the first sample of a source and after its last sample are undetectable.
     """
     datagrams = traffic(protocol, 20_000)
     units = units_of(datagrams)
@@ -95,7 +96,7 @@ def test_what_is_dropped_is_lost(protocol: str, k: int) -> None:
 
 
 @every_protocol
-def test_what_is_shuffled_is_late_and_nothing_is_lost(protocol: str) -> None:
+def test_reordered_datagrams_are_late_and_not_lost(protocol: str) -> None:
     datagrams = traffic(protocol)
     chance = random.Random(5)
     head, rest = datagrams[:4], datagrams[4:]
@@ -110,15 +111,14 @@ def test_what_is_shuffled_is_late_and_nothing_is_lost(protocol: str) -> None:
 
 
 @every_protocol
-def test_what_is_doubled_was_sent_once(protocol: str) -> None:
-    """As a capture of two interfaces has it."""
+def test_duplicate_datagrams_do_not_change_the_losses(protocol: str) -> None:
+    """A capture of two interfaces contains each datagram twice."""
     datagrams = traffic(protocol, 2000)
     lossy = datagrams[:10] + datagrams[12:]
     once, twice = decode(lossy), decode([datagram for datagram in lossy for _ in range(2)])
     unit = PROTOCOLS[protocol]
-    empty = sum(
-        units == 0 for units in units_of(datagrams)
-    )  # nothing tells that a message without records comes twice
+    # A duplicate of a message without records is undetectable.
+    empty = sum(units == 0 for units in units_of(datagrams))
     late = sequences(twice)[unit].pop("late")
     assert late == len(lossy) - empty
     assert {**sequences(twice)[unit], "late": 0} == sequences(once)[unit]
@@ -126,11 +126,11 @@ def test_what_is_doubled_was_sent_once(protocol: str) -> None:
 
 
 @every_protocol
-def test_a_capture_that_is_read_again_is_a_restart(protocol: str) -> None:
+def test_reading_a_capture_twice_counts_a_restart(protocol: str) -> None:
     datagrams = traffic(protocol, 20_000)
     amounts = sequences(decode([*datagrams, *datagrams]))[PROTOCOLS[protocol]]
     assert (amounts["lost"], amounts["late"]) == (0, 0)
-    assert amounts["restarts"] == 2, "one an exporter"
+    assert amounts["restarts"] == 2, "one per exporter"
 
 
 def test_stats_add_up_the_domains_of_an_exporter() -> None:
@@ -148,8 +148,8 @@ def test_stats_add_up_the_domains_of_an_exporter() -> None:
     assert decoder.stats["192.0.2.9"]["lost"] == {"datagrams": 2, "samples": 5}
 
 
-def test_what_evicted_exporters_have_lost_is_kept() -> None:
-    decoder = Decoder(exporter_limit=2)  # an address is an exporter of NetFlow, and another one of sFlow
+def test_losses_of_evicted_exporters_are_kept() -> None:
+    decoder = Decoder(exporter_limit=2)  # NetFlow and sFlow from one address count as two
     for address in ("192.0.2.1", "192.0.2.2"):
         for number in (1, 5):
             for payload in (netflow5(record5(), sequence=number), netflow9(sequence=number)):
@@ -162,7 +162,7 @@ def test_what_evicted_exporters_have_lost_is_kept() -> None:
 
 @pytest.mark.parametrize("protocol", ["netflow5", "netflow9", "ipfix"])
 def test_softflowd_loses_nothing(protocol: str) -> None:
-    """Its IPFIX counts the records of the message itself, and none of options."""
+    """Its IPFIX sequence numbers include the records of the message itself, and no options records."""
     decoder = decode_capture(Path(__file__).parents[1] / "data" / f"softflowd-{protocol}.pcap")
     assert decoder.counters == {}
     assert decoder.stats["192.0.2.1"]["lost"] == {PROTOCOLS[protocol]: 0}
@@ -170,35 +170,38 @@ def test_softflowd_loses_nothing(protocol: str) -> None:
 
 # Real captures ----------------------------------------------------------------------------------------------
 
-# (lost, expected, late, restarts) of every domain that lost something, or did not come in order; with what is
-# behind it. All others lost nothing. Many were put together: templates from one moment, data from another.
+# (lost, expected, late, restarts) of every domain that lost records or received them out of order, with the
+# sequence numbers that explain them. All other domains lost nothing. Many captures were assembled: their
+# templates and their data are from different times.
 UNEVEN: dict[str, list[tuple[int, int, int, int]]] = {
-    # The data was sent three seconds before the templates that precede it here: 6,716 records earlier.
+    # The data was sent three seconds before the templates that precede it here. Its sequence number is 6,716
+    # records lower.
     "ipfix-315-eompls-control-word": [(0, 0, 1, 0)],
-    # 63 (templates of options), 63 (one record), 76 (templates), 76 (one), 86: 64 to 75 and 77 to 85 were cut
-    # out.
+    # 63 (options templates), 63 (one record), 76 (templates), 76 (one record), 86: 64 to 75 and 77 to 85 were
+    # removed.
     "ipfix-cisco-sampling-option": [(12 + 9, 25, 0, 0)],
-    # First the templates, up to 2377939, then the data, from 2377915 on: 16 messages are behind the newest
-    # templates. From the first template, 2377917, to 2377997 are 81 records, of which 51 come.
+    # The templates up to 2377939 precede the data, which starts at 2377915: 16 messages are older than the
+    # newest templates. From 2377917, the first template, to 2377997 are 81 records, of which 51 arrive.
     "ipfix-cisco-srv6-among-bgp": [(30, 81, 16, 0)],
-    # 1221457, then 1221494 (one record); later two of templates, and the records 1221492 and 1221493.
+    # 1221457, then 1221494 (one record). Two template messages and the records 1221492 and 1221493 follow.
     "ipfix-huawei-vrf-name": [(37 - 2, 38, 4, 0)],
-    # NetFlow v9: as netflow9-cisco-mpls. IPFIX: 455467 comes after 455478; 455480 to 455487 are missing.
+    # NetFlow v9: same as netflow9-cisco-mpls. IPFIX: 455467 follows 455478. 455480 to 455487 are missing.
     "mixed-two-exporters": [(6, 17, 0, 1), (8, 19, 1, 0)],
-    # The template, 147688, comes first, then 147674, sent 19 seconds earlier; from there to 147736 come 39 of
-    # 63.
+    # The template is 147688. It precedes 147674, sent 19 seconds earlier. From there to 147736, 39 of 63
+    # arrive.
     "netflow9-cisco-mpls": [(24, 1 + 63, 0, 1)],
-    # Templates, sent 12 seconds later, come first: 798471 and 798473, then 15 of 798466 to 798500; 615729 and
-    # 615732, then 6 of 615730 to 615750.
+    # The templates were sent 12 seconds later, but come first: 798471 and 798473, then 15 of 798466 to
+    # 798500; 615729 and 615732, then 6 of 615730 to 615750.
     "netflow9-cisco-two-processes": [(2 + 15, 4 + 21, 0, 1), (1 + 20, 3 + 35, 0, 1)],
-    # The same datagram twice.
+    # The same datagram, twice.
     "netflow9-data-before-template-twice": [(0, 1, 1, 0)],
-    # 44796855, 44796856, 44796985, 44797001; and the last of them first, which the second is too far behind.
+    # 44796855, 44796856, 44796985, 44797001. In the second capture, the last of them comes first. The next
+    # one is too far behind it.
     "netflow9-data": [(128 + 15, 147, 0, 0)],
     "netflow9-data-late-template": [(128, 131, 1, 1)],
     # 2436874580, 2436874581, then 2436874127, which is too far behind, then 2436874733.
     "netflow9-multiple-sampling-rates": [(605, 609, 0, 1)],
-    # 2073 and 2089, but the uptime goes back by 114 seconds between them.
+    # 2073 and 2089, but the uptime decreases by 114 seconds between them.
     "netflow9-sampling-rate-in-record": [(0, 2, 0, 1)],
 }
 
@@ -226,8 +229,8 @@ def test_real_captures(corpus: Path) -> None:
     assert {path.stem: amounts for path in paths if (amounts := uneven(decode_capture(path)))} == UNEVEN
 
 
-def test_cisco_counts_the_records_of_options(corpus: Path) -> None:
-    """86 of options and 86 of flows, in 170 messages, of which none is missing."""
+def test_cisco_sequence_numbers_include_options_records(corpus: Path) -> None:
+    """The capture has 86 options records and 86 flow records in 170 messages. No message is missing."""
     (exporter,) = decode_capture(corpus / "ipfix-cisco-srv6.pcap").read_exporters()
     (domain,) = exporter["domains"]
     assert domain["sequence"] == {"unit": "records", "expected": 172, "lost": 0, "late": 0, "restarts": 0}

@@ -1,5 +1,7 @@
-"""A real exporter: Open vSwitch forwards packets from one dummy port to another, and reports them by sFlow,
-NetFlow v5 and IPFIX. All of it runs as any user, in a folder of its own, without a kernel module.
+"""Decode the exports of a real exporter, Open vSwitch.
+
+It forwards packets from one dummy port to another and reports them as sFlow, NetFlow v5 and IPFIX. It runs as
+any user, in a folder of its own, without a kernel module.
 """
 
 from __future__ import annotations
@@ -42,20 +44,17 @@ pytestmark = pytest.mark.slow
 PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-vswitchd", "ovs-appctl", "ovs-ofctl")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 IN, OUT = 1001, 1002
-"""ifIndexes of the ports."""
+"""ifIndex of each port."""
 DOMAIN, POINT = 77, 78
 BATCH = 32
-FCS = 4  # octets behind a frame, which sFlow counts
+FCS = 4  # bytes of the frame check sequence, which sFlow counts
 
 Exported: TypeAlias = dict[str, list[bytes]]
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch with the ports p1 and p2, whatever comes in on p1 goes out on p2.
-
-    All its sockets are in its folder.
-    """
+    """A switch that forwards every packet from port p1 to port p2. All its sockets are in its folder."""
 
     folder: Path
 
@@ -119,8 +118,9 @@ def traffic() -> list[Packet]:
 
 @pytest.fixture(scope="module")
 def exported(switch: Switch, traffic: list[Packet]) -> Iterator[Exported]:
-    """The datagrams of every protocol: each packet is sampled, the counters of each port are sent every
-    second.
+    """Return the datagrams of every protocol.
+
+    Every packet is sampled. The counters of each port are sent every second.
     """
     with Collectors("sflow", "netflow", "ipfix") as collectors:
         targets = {name: f'"{collector.address}"' for name, collector in collectors.items()}
@@ -135,7 +135,7 @@ def exported(switch: Switch, traffic: list[Packet]) -> Iterator[Exported]:
         sflow, netflow, ipfix = (collectors[name].datagrams for name in collectors)
         assert collectors.receive_until(lambda: decode(sflow).counters.get("counter_sample", 0) >= 4)
         switch.control("revalidator/purge")
-        switch.configure("clear", "bridge", "br0", "netflow", "ipfix")  # both are told to send what they have
+        switch.configure("clear", "bridge", "br0", "netflow", "ipfix")  # both send their pending flows
         assert collectors.receive_until(lambda: packets(netflow) >= sum(IP in packet for packet in traffic))
         assert collectors.receive_until(lambda: packets(ipfix) >= 2 * len(traffic))
         yield {name: collector.datagrams for name, collector in collectors.items()}
@@ -151,7 +151,7 @@ def packets(datagrams: list[bytes]) -> int:
 
 
 def test_every_packet_is_a_sample(exported: Exported, traffic: list[Packet]) -> None:
-    """In their order, with all that their headers say."""
+    """Samples come in the order of the packets and have all fields of their headers."""
     flows = decode(exported["sflow"]).flows
     expected = [headers_of_packet(packet) for packet in traffic]
     assert [
@@ -162,13 +162,13 @@ def test_every_packet_is_a_sample(exported: Exported, traffic: list[Packet]) -> 
     assert [flow["sample_pool"] for flow in flows] == list(range(1, len(traffic) + 1))
 
 
-def test_counter_samples_are_counted_and_are_no_flows(exported: Exported, traffic: list[Packet]) -> None:
+def test_counter_samples_are_counted_but_are_not_flows(exported: Exported, traffic: list[Packet]) -> None:
     decoded = decode(exported["sflow"])
     assert set(decoded.counters) == {"counter_sample"}
     assert len(decoded.flows) == len(traffic)
 
 
-def test_netflow_totals_are_those_of_the_packets(exported: Exported, traffic: list[Packet]) -> None:
+def test_netflow_totals_match_the_packets(exported: Exported, traffic: list[Packet]) -> None:
     """NetFlow v5 has no IPv6. Open vSwitch counts whole frames, and numbers a datagram by its last flow."""
     decoded = decode(exported["netflow"])
     assert without_sequence_notes(decoded.counters) == {}
@@ -182,28 +182,27 @@ def test_netflow_totals_are_those_of_the_packets(exported: Exported, traffic: li
 
 
 @pytest.mark.parametrize(("direction", "out_if"), [("ingress", None), ("egress", OUT)])
-def test_ipfix_totals_are_those_of_the_packets(
+def test_ipfix_totals_match_the_packets(
     direction: str, out_if: int | None, exported: Exported, traffic: list[Packet]
 ) -> None:
-    """Each packet is seen on its way in and on its way out.
+    """Each packet is observed on ingress and on egress.
 
-    Open vSwitch counts what fills a frame as part of it.
+    Open vSwitch counts the padding of a frame as part of the packet.
     """
     decoded = decode(exported["ipfix"])
-    assert set(decoded.counters) == {"options_ignored"}  # packets that were not reported
+    assert set(decoded.counters) == {"options_ignored"}  # counts of packets that were not reported
     flows = [flow for flow in decoded.flows if flow["flow_direction"] == direction]
     assert totals_of_flows(flows) == totals_of_packets(traffic, length=lambda packet: len(network(packet)))
     assert {(flow["observation_domain_id"], flow["observation_point_id"]) for flow in flows} == {
         (DOMAIN, POINT)
     }
-    # The name is of a string without a fixed length, and on the way out there is a second one, of the second
-    # port.
+    # interfaceName has a variable length. Egress records have a second one, for the second port.
     assert {(flow["interface_name"], flow["in_if"], flow.get("out_if")) for flow in flows} == {
         ("p1", IN, out_if)
     }
 
 
-def test_counters_of_the_ports_are_those_of_the_packets(exported: Exported, traffic: list[Packet]) -> None:
+def test_port_counters_match_the_packets(exported: Exported, traffic: list[Packet]) -> None:
     decoder = flowbuf.Decoder("sflow_counters")
     message = decoder.schema.message_class()
     rows = [
@@ -223,12 +222,12 @@ def test_counters_of_the_ports_are_those_of_the_packets(exported: Exported, traf
 
 
 @pytest.mark.parametrize("name", ["sflow", "netflow", "ipfix"])
-def test_flowbuf_counts_what_the_exporter_counted(name: str, exported: Exported) -> None:
+def test_flowbuf_counts_as_many_records_as_the_exporter(name: str, exported: Exported) -> None:
     assert counted_by_flowbuf(exported[name]) == counted_by_exporter(exported[name]) > 0
 
 
 @pytest.mark.parametrize(("name", "protocol"), [("sflow", "sflow"), ("netflow", "cflow"), ("ipfix", "cflow")])
-def test_tshark_agrees(name: str, protocol: str, exported: Exported, tmp_path: Path) -> None:
+def test_flowbuf_agrees_with_tshark(name: str, protocol: str, exported: Exported, tmp_path: Path) -> None:
     need("tshark")
     make.write_datagrams(tmp_path / "sent.pcap", exported[name], make.START)
     assert check_against_tshark(tmp_path / "sent.pcap", {2055: protocol}) > 0

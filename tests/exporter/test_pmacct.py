@@ -1,4 +1,7 @@
-"""A real exporter: pmacctd reads packets, its plugin nfprobe exports NetFlow v5, v9 and IPFIX, sfprobe sFlow."""
+"""Decode the exports of a real exporter, pmacctd.
+
+Its plugin nfprobe exports NetFlow v5, v9 and IPFIX. Its plugin sfprobe exports sFlow.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +49,14 @@ Exported: TypeAlias = dict[str, list[bytes]]
 
 LAST = "192.0.2.254"
 IFINDEX = 42
-FCS = 4  # octets behind a frame, which sFlow counts
+FCS = 4  # bytes of the frame check sequence, which sFlow counts
 
 
 def last_packets() -> list[Packet]:
-    """At its end pmacctd counts the last packet twice, and sfprobe keeps the samples that do not fill a
-    datagram: so the last packets are none that count.
+    """Return final packets that the tests ignore.
+
+    At its end, pmacctd counts the last packet twice, and sfprobe does not send samples that do not fill a
+    datagram.
     """
     packet = (
         Ether(src="02:00:00:00:00:05", dst="02:00:00:00:00:06")
@@ -63,7 +68,7 @@ def last_packets() -> list[Packet]:
     return [packet] * 32
 
 
-# NetFlow v5 has no IPv6: nfprobe leaves those packets out of it.
+# NetFlow v5 has no IPv6: nfprobe omits IPv6 packets from it.
 SEEN: dict[str, Callable[[Packet], bool]] = {"netflow5": lambda packet: IP in packet}
 
 
@@ -74,7 +79,7 @@ def traffic() -> list[Packet]:
 
 @pytest.fixture(scope="module")
 def exported(traffic: list[Packet], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
-    """The datagrams of every plugin, all of one process."""
+    """Return the datagrams of every plugin. All plugins belong to one process."""
     need("pmacctd")
     folder = tmp_path_factory.mktemp("pmacct")
     wrpcap(str(folder / "traffic.pcap"), [*traffic, *last_packets()])
@@ -110,7 +115,7 @@ def configure(collectors: Collectors) -> Iterator[str]:
 
 
 def decode_all(datagrams: list[bytes]) -> list[Flow]:
-    """The flows of the traffic. Nothing may be left undecoded but counters of interfaces."""
+    """Return the flows of the traffic. Everything except interface counters must be decoded."""
     decoded = decode(datagrams)
     assert set(decoded.counters) <= {"counter_sample"}
     return [flow for flow in decoded.flows if flow["src_addr"] != LAST]
@@ -126,7 +131,7 @@ each_exporter = pytest.mark.parametrize("name", [*NFPROBES, *SFPROBES])
 
 
 @each_netflow
-def test_totals_are_those_of_the_packets(name: str, exported: Exported, traffic: list[Packet]) -> None:
+def test_totals_match_the_packets(name: str, exported: Exported, traffic: list[Packet]) -> None:
     flows = decode_all(exported[name])
     seen = seen_by(name, traffic)
     assert {flow["flow_type"] for flow in flows} == {FLOW_TYPES[name]}
@@ -135,16 +140,16 @@ def test_totals_are_those_of_the_packets(name: str, exported: Exported, traffic:
 
 
 @each_with_templates
-def test_link_layer_is_that_of_the_packets(name: str, exported: Exported, traffic: list[Packet]) -> None:
+def test_link_layer_matches_the_packets(name: str, exported: Exported, traffic: list[Packet]) -> None:
     flows = decode_all(exported[name])
     assert set(map(link_layer_of_flow, flows)) == set(map(link_layer_of_packet, traffic))
 
 
 @each_with_templates
-def test_times_are_those_of_the_first_and_the_last_packet(
+def test_times_match_the_first_and_the_last_packet(
     name: str, exported: Exported, traffic: list[Packet]
 ) -> None:
-    """Of the packets of both directions: nfprobe keeps one pair of times for them."""
+    """nfprobe keeps one pair of times for the packets of both directions."""
     flows = decode_all(exported[name])
     ours = spans((ends(flow), flow[time]) for flow in flows for time in ("time_flow_start", "time_flow_end"))
     assert ours == spans((ends(packet), int(packet.time * 1000)) for packet in traffic)
@@ -152,19 +157,19 @@ def test_times_are_those_of_the_first_and_the_last_packet(
 
 @pytest.mark.parametrize("name", ["netflow9-sampled", "ipfix-sampled"])
 def test_sampling_rate_comes_from_the_options(name: str, exported: Exported, traffic: list[Packet]) -> None:
-    """Which packets are in the sample, chance decides: no more than there were."""
+    """Packets are sampled at random: the totals are at most those of the traffic."""
     decoded = decode(exported[name])
     assert decoded.total("options_records") == 1
     flows = decode_all(exported[name])
     assert {flow["sampling_rate"] for flow in flows} == {4}
     everything = totals_of_packets(traffic)
-    for each, (packets, octets) in totals_of_flows(flows).items():
-        assert packets <= everything[each][0]
-        assert octets <= everything[each][1]
+    for each, (packet_count, byte_count) in totals_of_flows(flows).items():
+        assert packet_count <= everything[each][0]
+        assert byte_count <= everything[each][1]
 
 
 def test_every_packet_is_a_sample(exported: Exported, traffic: list[Packet]) -> None:
-    """With a rate of 1, in their order, with all that their headers say."""
+    """With a sampling rate of 1, samples have the order of the packets and all fields of their headers."""
     flows = decode_all(exported["sflow"])
     expected = [headers_of_packet(packet) for packet in traffic]
     assert [
@@ -174,7 +179,7 @@ def test_every_packet_is_a_sample(exported: Exported, traffic: list[Packet]) -> 
     assert {(flow["sampling_rate"], flow["in_if"]) for flow in flows} == {(1, IFINDEX)}
 
 
-def test_samples_say_how_many_packets_they_stand_for(exported: Exported, traffic: list[Packet]) -> None:
+def test_samples_have_their_sampling_rate_and_sample_pool(exported: Exported, traffic: list[Packet]) -> None:
     decoded = decode(exported["sflow-sampled"])
     assert {flow["sampling_rate"] for flow in decoded.flows} == {4}
     assert [flow["sample_sequence_number"] for flow in decoded.flows] == list(
@@ -191,12 +196,12 @@ def test_samples_say_how_many_packets_they_stand_for(exported: Exported, traffic
 
 
 @each_exporter
-def test_flowbuf_counts_what_the_exporter_counted(name: str, exported: Exported) -> None:
+def test_flowbuf_counts_as_many_records_as_the_exporter(name: str, exported: Exported) -> None:
     assert counted_by_flowbuf(exported[name]) == counted_by_exporter(exported[name]) > 0
 
 
 @each_exporter
-def test_tshark_agrees(name: str, exported: Exported, tmp_path: Path) -> None:
+def test_flowbuf_agrees_with_tshark(name: str, exported: Exported, tmp_path: Path) -> None:
     need("tshark")
     make.write_datagrams(tmp_path / "sent.pcap", exported[name], make.START)
     assert check_against_tshark(tmp_path / "sent.pcap", {2055: "sflow" if name in SFPROBES else "cflow"}) > 0

@@ -1,4 +1,4 @@
-"""What is known of exporters, out of one decoder and into another."""
+"""Restore the state of exporters from one decoder into another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEMA = columns("bytes", "packets", "sampling_rate", "time_flow_start", "observ
 Sent = tuple[bytes, tuple[str, int], int]
 A, B = ("192.0.2.1", 1000), ("2001:db8::1", 2000)
 
-LEARNT: list[Sent] = [
+DEFINITIONS: list[Sent] = [
     (
         netflow9(
             options_template_set9(options_template9(257, [(1, 4)], [(48, 1), (34, 4)]), padding=2),
@@ -60,7 +60,7 @@ LEARNT: list[Sent] = [
     (ipfix(template_set(template(256, (2, 4)))), ("192.0.2.9", 2), 30),
     (ipfix(template_set(template(256, (1, 4)))), ("192.0.2.9", 1), 30),
 ]
-LATER: list[Sent] = [
+DATA: list[Sent] = [
     (netflow9(data_set(256, u32(7) + u8(1), u32(8) + u8(2)), source_id=5), A, 40),
     (ipfix(data_set(256, u32(9) + variable(b"eth0") + u32(700)), domain=6, export_time=60), B, 50),
     (ipfix(data_set(256, u32(1))), ("192.0.2.9", 1), 60),
@@ -72,14 +72,14 @@ def feed(decoder: Decoder, sequence: list[Sent] | list[Received]) -> list[bytes]
     return [decoder.encode(payload, source, received) for payload, source, received in sequence]
 
 
-def learnt() -> Decoder:
+def decoder_with_state() -> Decoder:
     decoder = Decoder(SCHEMA)
-    feed(decoder, LEARNT)
+    feed(decoder, DEFINITIONS)
     return decoder
 
 
-def known(decoder: Decoder) -> list[Any]:
-    """What there is to restore, in an order of its own: numbering begins anew."""
+def restorable_state(decoder: Decoder) -> list[Any]:
+    """Return the state to restore, sorted. Sequence numbers are not restored."""
     exporters = [
         {key: exporter[key] for key in ("address", "sub_agent")}
         | {
@@ -92,25 +92,25 @@ def known(decoder: Decoder) -> list[Any]:
     return sorted(exporters, key=lambda exporter: (exporter["address"], exporter["sub_agent"]))
 
 
-def test_a_restored_decoder_goes_on_where_the_first_one_was() -> None:
-    first, second = learnt(), Decoder(SCHEMA)
+def test_a_restored_decoder_decodes_the_data_that_follows() -> None:
+    first, second = decoder_with_state(), Decoder(SCHEMA)
     second.restore_exporters(first.read_exporters())
-    assert known(second) == known(first)
-    output = feed(first, LATER)
+    assert restorable_state(second) == restorable_state(first)
+    output = feed(first, DATA)
     assert all(output)
-    assert feed(second, LATER) == output
+    assert feed(second, DATA) == output
     assert second.counters == {}
 
 
 def test_state_survives_json() -> None:
-    """Which makes text of the keys of dicts, and lists of tuples."""
-    first, second = learnt(), Decoder(SCHEMA)
+    """JSON turns dictionary keys into strings and tuples into lists."""
+    first, second = decoder_with_state(), Decoder(SCHEMA)
     second.restore_exporters(json.loads(json.dumps(first.read_exporters())))
-    assert known(second) == known(first)
+    assert restorable_state(second) == restorable_state(first)
 
 
-def test_what_state_looks_like() -> None:
-    (exporter,) = (each for each in learnt().read_exporters() if each["address"] == A[0])
+def test_state_lists_domains_samplers_and_templates() -> None:
+    (exporter,) = (each for each in decoder_with_state().read_exporters() if each["address"] == A[0])
     assert (exporter["sub_agent"], exporter["waiting"]) == (0, {"sets": 0, "bytes": 0})
     assert exporter["domains"] == [
         {
@@ -142,8 +142,8 @@ def test_what_state_looks_like() -> None:
     ]
 
 
-def test_ports_stay_told_apart() -> None:
-    first = learnt()
+def test_domains_of_different_ports_stay_separate() -> None:
+    first = decoder_with_state()
     (exporter,) = (each for each in first.read_exporters() if each["address"] == "192.0.2.9")
     assert [domain["port"] for domain in exporter["domains"]] == [None, 1]
     assert exporter["domains"][0]["templates"][256]["contested"]
@@ -151,15 +151,20 @@ def test_ports_stay_told_apart() -> None:
 
 @pytest.mark.parametrize("version", ["netflow9", "ipfix"])
 @given(st.data(), policies())
-def test_any_state_restored_decodes_alike(version: str, data: st.DataObject, policy: dict[str, Any]) -> None:
-    """But for data that waits, which is not kept, and for who defined an id before: the next rounds tell."""
+def test_any_restored_state_decodes_the_same_flows(
+    version: str, data: st.DataObject, policy: dict[str, Any]
+) -> None:
+    """State contains neither waiting data nor earlier definers of template ids.
+
+    Output may differ once ports are part of the key.
+    """
     sequence = data.draw(living_templates(version == "ipfix"))
     policy["template_expiry"] = policy["template_expiry"] / 1e9 or None
     first, second = Decoder(everything, **policy), Decoder(everything, **policy)
     feed(first, sequence)
     first.finish()
     second.restore_exporters(first.read_exporters())
-    assert known(second) == known(first)
+    assert restorable_state(second) == restorable_state(first)
     later = [
         (payload, source, time)
         for payload, source, time in sequence
@@ -180,7 +185,7 @@ GOOD_STATE = [
 ]
 
 
-def test_what_is_left_out_is_nothing() -> None:
+def test_omitted_keys_have_defaults() -> None:
     decoder = Decoder(SCHEMA)
     decoder.restore_exporters(GOOD_STATE)
     assert decoder.messages(ipfix(data_set(256, u32(7)), domain=1), "192.0.2.1")
@@ -234,7 +239,7 @@ TEMPLATE: list[Any] = [*DOMAIN, "templates", 256]
         (changed([*TEMPLATE, "contested"], "no"), "contested is 'no'"),
     ],
 )
-def test_bad_state_is_refused_whole(state: Any, complaint: str) -> None:
+def test_bad_state_is_rejected_completely(state: Any, complaint: str) -> None:
     decoder = Decoder(SCHEMA)
     good = {"address": "192.0.2.7", "domains": []}
     with pytest.raises(ValueError, match=complaint):
@@ -245,8 +250,8 @@ def test_bad_state_is_refused_whole(state: Any, complaint: str) -> None:
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
-def test_a_start_whose_uptimes_end_after_all_times_is_not_restored(beyond: int) -> None:
-    """Earlier versions kept such starts in their state: the rest of it stays usable."""
+def test_a_system_init_that_overflows_times_is_not_restored(beyond: int) -> None:
+    """Earlier versions wrote such values into their state. The rest of such a state stays usable."""
     last = (2**63 // 1_000_000 - (2**32 - 1)) * 1_000_000
     decoder = Decoder(SCHEMA)
     decoder.restore_exporters(changed([*DOMAIN, "system_init"], last + beyond))
@@ -262,9 +267,9 @@ JSON = st.recursive(
 
 
 @given(JSON, st.data())
-def test_garbage_is_refused_or_harmless(value: Any, data: st.DataObject) -> None:
-    """Whatever a file may hold, at any place."""
-    state: Any = copy.deepcopy(known(learnt()))
+def test_garbage_is_rejected_or_harmless(value: Any, data: st.DataObject) -> None:
+    """Replace any value of a state with any JSON value."""
+    state: Any = copy.deepcopy(restorable_state(decoder_with_state()))
     place: Any = state
     while isinstance(place, (list, dict)) and place:
         step = data.draw(
@@ -279,20 +284,20 @@ def test_garbage_is_refused_or_harmless(value: Any, data: st.DataObject) -> None
         decoder.restore_exporters(state)
     except ValueError:
         assert decoder.read_exporters() == []
-    feed(decoder, LATER)
+    feed(decoder, DATA)
 
 
 # Limits -----------------------------------------------------------------------------------------------------
 
 
-def test_the_limits_of_the_decoder_hold() -> None:
+def test_restoring_respects_the_exporter_limit() -> None:
     decoder = Decoder(SCHEMA, exporter_limit=2)
-    decoder.restore_exporters(learnt().read_exporters())
+    decoder.restore_exporters(decoder_with_state().read_exporters())
     assert len([each for each in decoder.read_exporters() if each["address"] != "others"]) == 2
     assert decoder.counters["exporter_limit"] >= 1
 
 
-def test_templates_that_no_datagram_could_bring_are_not_taken() -> None:
+def test_invalid_and_excess_templates_are_not_restored() -> None:
     fields = [(0, number, 4) for number in range(1, 1100)]
     templates: dict[int, Any] = {256: {"fields": fields}, 257: {"fields": []}, 258: {"fields": [(0, 1, 4)]}}
     templates |= {300 + number: {"fields": [(0, 1, 4)]} for number in range(5000)}
@@ -312,4 +317,4 @@ def test_domains_past_the_limit_are_counted() -> None:
     (exporter,) = decoder.read_exporters()
     assert len(exporter["domains"]) == 1024
     assert exporter["counters"] == {"template_limit": 2000 - 1023}
-    assert not exporter["domains"][0]["samplers"], "what is another port's is not mixed up with it"
+    assert not exporter["domains"][0]["samplers"], "the samplers of other ports are not merged into it"

@@ -1,6 +1,6 @@
-"""A real exporter: softflowd reads packets and reports them as NetFlow v1, v5, v9, IPFIX and PSAMP.
+"""Decode the exports of a real exporter, softflowd: NetFlow v1, v5, v9, IPFIX and PSAMP.
 
-flowbuf's totals are those of the packets.
+The totals of flowbuf equal those of the packets.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ each_with_templates = pytest.mark.parametrize("protocol", ["netflow9", "ipfix"])
 
 
 def check_totals(protocol: str, decoded: Decoded, traffic: list[Packet]) -> None:
-    """softflowd leaves IPv6 out of NetFlow v1 and v5, and counts what fills a frame as part of the packet."""
+    """softflowd omits IPv6 from NetFlow v1 and v5, and counts frame padding as part of the packet."""
     seen = [packet for packet in traffic if IP in packet or protocol not in ("netflow1", "netflow5")]
     assert decoded.counters == {}
     assert {flow["flow_type"] for flow in decoded.flows} == {FLOW_TYPES.get(protocol, "NETFLOW_V1")}
@@ -68,12 +68,12 @@ def payloads(capture: Path) -> list[bytes]:
 
 
 @each_version
-def test_shipped_captures_hold_the_traffic(protocol: str) -> None:
+def test_shipped_captures_match_the_traffic(protocol: str) -> None:
     traffic = list(rdpcap(io.BytesIO(gzip.decompress((DATA / "traffic.pcap.gz").read_bytes()))))
     check_totals(protocol, decode(payloads(DATA / f"softflowd-{protocol}.pcap")), traffic)
 
 
-def test_generated_captures_hold_what_was_asked_for() -> None:
+def test_generated_captures_have_the_requested_flows() -> None:
     for protocol in make.PROTOCOLS:
         decoded = decode(payloads(DATA / f"generated-{protocol}.pcap"))
         assert len(decoded.flows) == make.GENERATED_FLOWS
@@ -102,20 +102,20 @@ def export(folder: Path, traffic: list[Packet], version: str, *options: str) -> 
 
 
 @each_version
-def test_totals_are_those_of_the_packets(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
+def test_totals_match_the_packets(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
     datagrams = export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol])
     check_totals(protocol, decode(datagrams), traffic)
 
 
-def test_netflow1_totals_are_those_of_the_packets(traffic: list[Packet], tmp_path: Path) -> None:
-    """Its records have 48 octets. It has no IPv6, as NetFlow v5."""
+def test_netflow1_totals_match_the_packets(traffic: list[Packet], tmp_path: Path) -> None:
+    """NetFlow v1 records have 48 bytes. Like NetFlow v5, it has no IPv6."""
     datagrams = export(tmp_path, traffic, "1")
     assert {(len(datagram) - 16) / int.from_bytes(datagram[2:4], "big") for datagram in datagrams} == {48}
     check_totals("netflow1", decode(datagrams), traffic)
 
 
 @each_with_templates
-def test_link_layer_is_that_of_the_packets(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
+def test_link_layer_matches_the_packets(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
     decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-T", "ether"))
     check_totals(protocol, decoded, traffic)
     assert set(map(link_layer_of_flow, decoded.flows)) == set(map(link_layer_of_packet, traffic))
@@ -123,10 +123,13 @@ def test_link_layer_is_that_of_the_packets(protocol: str, traffic: list[Packet],
 
 @each_with_templates
 @pytest.mark.parametrize(("unit", "resolution"), [("sec", 1000), ("milli", 1), ("micro", 1), ("nano", 1)])
-def test_times_are_those_of_the_first_and_the_last_packet(
+def test_times_match_the_first_and_the_last_packet(
     protocol: str, unit: str, resolution: int, traffic: list[Packet], tmp_path: Path
 ) -> None:
-    """Of both directions; in seconds, milliseconds, and as fractions of seconds, in their 64 bits."""
+    """softflowd keeps one pair of times for both directions.
+
+    The times are seconds, milliseconds, or 64-bit fractions of seconds.
+    """
     decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-A", unit))
     assert spans(
         (ends(flow), flow[time]) for flow in decoded.flows for time in ("time_flow_start", "time_flow_end")
@@ -134,15 +137,15 @@ def test_times_are_those_of_the_first_and_the_last_packet(
 
 
 @each_with_templates
-def test_sampled_flows_say_the_rate(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
-    """softflowd does not leave it to chance: the first packet, and each so many packets after it."""
+def test_sampled_flows_have_the_sampling_rate(protocol: str, traffic: list[Packet], tmp_path: Path) -> None:
+    """softflowd samples systematically: the first packet, and every SAMPLING-th packet after it."""
     decoded = decode(export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-s", str(SAMPLING)))
     check_totals(protocol, decoded, traffic[::SAMPLING])
     assert {flow["sampling_rate"] for flow in decoded.flows} == {SAMPLING}
 
 
 def test_biflows_are_two_flows(traffic: list[Packet], tmp_path: Path) -> None:
-    """The second direction has no VLAN: softflowd says that its destination VLAN is 0."""
+    """The second direction has no VLAN: softflowd reports 0 as its destination VLAN."""
     decoded = decode(export(tmp_path, traffic, "10", "-b", "-T", "ether"))
     assert decoded.counters.pop("biflow") > 0
     check_totals("ipfix", decoded, traffic)
@@ -151,8 +154,8 @@ def test_biflows_are_two_flows(traffic: list[Packet], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sampling", [1, SAMPLING])
-def test_psamp_records_are_the_packets(sampling: int, traffic: list[Packet], tmp_path: Path) -> None:
-    """PSAMP is IPFIX with a record for each packet, which holds its first octets."""
+def test_psamp_records_match_the_packets(sampling: int, traffic: list[Packet], tmp_path: Path) -> None:
+    """PSAMP is IPFIX with one record per packet, which contains the first bytes of the packet."""
     datagrams = export(tmp_path, traffic, "psamp", "-s", str(sampling))
     decoded = decode(datagrams)
     assert decoded.counters == {}
@@ -165,7 +168,9 @@ def test_psamp_records_are_the_packets(sampling: int, traffic: list[Packet], tmp
 
 
 @pytest.mark.parametrize(("version", "sampling"), [("5", "1"), ("9", "1"), ("10", "1"), ("psamp", "4")])
-def test_tshark_agrees(version: str, sampling: str, traffic: list[Packet], tmp_path: Path) -> None:
+def test_flowbuf_agrees_with_tshark(
+    version: str, sampling: str, traffic: list[Packet], tmp_path: Path
+) -> None:
     need("tshark")
     datagrams = export(tmp_path, traffic, version, "-T", "ether", "-s", sampling)
     make.write_datagrams(tmp_path / "sent.pcap", datagrams, make.START)

@@ -1,4 +1,7 @@
-"""State files: what exporters said survives a restart, and nothing that lies there is a danger."""
+"""State files preserve the state of exporters across restarts.
+
+A state file with any content is safe to load.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from hypothesis import strategies as st
 
 from flowbuf import Decoder, Schema, StateError, load_state, save_state
 from tests.reference.wire import decode_message, split_delimited
-from tests.strategies.datagrams import Sent, valid_sequences
+from tests.strategies.basics import Sent
+from tests.strategies.datagrams import valid_sequences
 from tests.support.datagrams import (
     VARIABLE,
     data_set,
@@ -37,8 +41,8 @@ from tests.support.datagrams import (
 SCHEMA = Schema.load("flow").enable("time_flow_start", "sampler_id")
 COUNTERS = {"datagrams", "bytes", "flows", "options_records", "templates", "counters", "lost"}
 
-# What exporters tell: templates of every kind, samplers, the time when one was started.
-TOLD = [
+# Templates of every kind, samplers, and the time at which an exporter started.
+DEFINITIONS = [
     (
         netflow9(
             template_set9(template(256, (8, 4), (1, 4), (48, 1)), template(300, (1, 4), (22, 4))),
@@ -59,7 +63,7 @@ TOLD = [
         "2001:db8::7",
     ),
 ]
-# What can be decoded by whoever knows that.
+# Data that needs these definitions.
 FLOWS = [
     (netflow9(data_set(256, u32(0x0A000001) + u32(60) + u8(2)), source_id=7), "192.0.2.10"),
     (
@@ -73,12 +77,12 @@ FLOWS = [
 ]
 
 
-def fed(decoder: Decoder, sent: list[tuple[bytes, str]]) -> bytes:
+def encode(decoder: Decoder, sent: list[tuple[bytes, str]]) -> bytes:
     return b"".join(decoder.encode(payload, source, 1.0) for payload, source in sent)
 
 
-def known(decoder: Decoder) -> list[dict[str, Any]]:
-    """What a decoder knows of exporters, without counters."""
+def restorable_state(decoder: Decoder) -> list[dict[str, Any]]:
+    """Return the state of the exporters, without counters."""
     exporters = [{k: v for k, v in each.items() if k not in COUNTERS} for each in decoder.read_exporters()]
     for domain in (domain for exporter in exporters for domain in exporter["domains"]):
         del domain["sequence"]
@@ -86,48 +90,48 @@ def known(decoder: Decoder) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def told() -> Decoder:
+def defined() -> Decoder:
     decoder = Decoder(SCHEMA)
-    assert fed(decoder, TOLD) == b""
+    assert encode(decoder, DEFINITIONS) == b""
     return decoder
 
 
 @pytest.fixture
-def path(tmp_path: Path, told: Decoder) -> Path:
+def path(tmp_path: Path, defined: Decoder) -> Path:
     """A state file."""
     path = tmp_path / "exporters.state"
-    save_state(told, path)
+    save_state(defined, path)
     return path
 
 
-# What is kept -----------------------------------------------------------------------------------------------
+# Saving and loading -----------------------------------------------------------------------------------------
 
 
-def test_what_exporters_said_is_known_after_a_restart(told: Decoder, path: Path) -> None:
+def test_state_of_exporters_survives_a_restart(defined: Decoder, path: Path) -> None:
     decoder = Decoder(SCHEMA)
     assert load_state(decoder, path)
-    assert known(decoder) == known(told)
+    assert restorable_state(decoder) == restorable_state(defined)
     messages = [message for payload, source in FLOWS for message in decoder.messages(payload, source, 1.0)]
     columns = {column.number: column for column in SCHEMA}
     first, second = (decode_message(columns, message) for message in messages)
     assert (first["sampling_rate"], first["bytes"]) == (1000, 60)
     assert (second["sampling_rate"], second["bytes"]) == (64, 99)
-    assert second["time_flow_start"] == 1_700_000_005_000, "5 s after its exporter was started"
+    assert second["time_flow_start"] == 1_700_000_005_000, "5 s after the start of its exporter"
     assert decoder.counters == {}
-    assert decoder.stats["192.0.2.10"]["datagrams"] == 1, "counters begin anew"
+    assert decoder.stats["192.0.2.10"]["datagrams"] == 1, "counters start at zero"
 
 
-def test_before_the_first_run_there_is_no_file(tmp_path: Path) -> None:
+def test_loading_a_missing_file_restores_nothing(tmp_path: Path) -> None:
     decoder = Decoder()
     assert not load_state(decoder, tmp_path / "none.state")
     assert decoder.read_exporters() == []
     assert os.listdir(tmp_path) == []
 
 
-def test_the_same_state_is_the_same_file(tmp_path: Path, path: Path) -> None:
-    """Whatever order exporters were met in."""
+def test_equal_states_are_equal_files(tmp_path: Path, path: Path) -> None:
+    """The order in which exporters appeared does not matter."""
     turned = Decoder(SCHEMA)
-    fed(turned, TOLD[::-1])
+    encode(turned, DEFINITIONS[::-1])
     save_state(turned, tmp_path / "turned.state")
     again = Decoder(SCHEMA)
     load_state(again, path)
@@ -136,7 +140,7 @@ def test_the_same_state_is_the_same_file(tmp_path: Path, path: Path) -> None:
     assert (tmp_path / "again.state").read_bytes() == path.read_bytes()
 
 
-def test_the_file_is_json_with_an_exporter_a_line(path: Path) -> None:
+def test_the_file_is_json_with_one_line_per_exporter(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert lines[0] == '{"format": "flowbuf-state", "version": 1, "exporters": ['
     assert lines[-1] == "]}"
@@ -149,7 +153,7 @@ def test_the_file_is_json_with_an_exporter_a_line(path: Path) -> None:
     assert not COUNTERS & first.keys()
 
 
-def test_exporters_of_which_nothing_is_known_are_left_out(tmp_path: Path) -> None:
+def test_exporters_without_state_are_omitted(tmp_path: Path) -> None:
     decoder = Decoder()
     decoder.encode(ipfix(data_set(256, bytes(8))), "192.0.2.1", 1.0)
     save_state(decoder, tmp_path / "a.state")
@@ -160,57 +164,58 @@ def test_exporters_of_which_nothing_is_known_are_left_out(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_a_compressed_state(tmp_path: Path, told: Decoder, suffix: str) -> None:
+def test_state_files_can_be_compressed(tmp_path: Path, defined: Decoder, suffix: str) -> None:
     path = tmp_path / f"exporters.state{suffix}"
-    save_state(told, path)
+    save_state(defined, path)
     decoder = Decoder(SCHEMA)
     assert load_state(decoder, path)
-    assert known(decoder) == known(told)
+    assert restorable_state(decoder) == restorable_state(defined)
     assert not path.read_bytes().startswith(b"{")
-    save_state(told, path)
+    save_state(defined, path)
 
 
 @given(valid_sequences, st.data())
 def test_a_restart_at_any_time_changes_no_flow(sequence: list[Sent], data: st.DataObject) -> None:
-    """Data sets that wait for their templates are not kept. The fields of a message may have any order."""
+    """Data sets that wait for their templates are not saved. The order of fields in a message may differ."""
     from tempfile import TemporaryDirectory
 
     whole, before, after = Decoder(SCHEMA), Decoder(SCHEMA), Decoder(SCHEMA)
     sent = [(payload, source[0]) for payload, source in sequence]
     cut = data.draw(st.integers(0, len(sent)))
-    flows = fed(before, sent[:cut])
+    flows = encode(before, sent[:cut])
     if any(stats["waiting"]["sets"] for stats in before.stats.values()):
         return
     with TemporaryDirectory() as folder:
         save_state(before, f"{folder}/a")
         assert load_state(after, f"{folder}/a")
     columns = {column.number: column for column in SCHEMA}
-    restarted, expected = split_delimited(flows + fed(after, sent[cut:])), split_delimited(fed(whole, sent))
+    restarted = split_delimited(flows + encode(after, sent[cut:]))
+    expected = split_delimited(encode(whole, sent))
     assert [decode_message(columns, each) for each in restarted] == [
         decode_message(columns, each) for each in expected
     ]
 
 
-# What lies there --------------------------------------------------------------------------------------------
+# Invalid files ----------------------------------------------------------------------------------------------
 
 
-def refused(path: Path) -> StateError:
-    """Why a file cannot be used. Nothing is known after it, and the decoder is as good as new."""
+def load_invalid(path: Path) -> StateError:
+    """Return the error of loading a file. Check that the decoder has no state and still works."""
     decoder = Decoder(SCHEMA)
     with pytest.raises(StateError) as caught:
         load_state(decoder, path)
     assert str(caught.value).startswith(f"{path}: ")
     assert decoder.read_exporters() == []
-    fed(decoder, TOLD)
-    assert fed(decoder, FLOWS) != b""
+    encode(decoder, DEFINITIONS)
+    assert encode(decoder, FLOWS) != b""
     return caught.value
 
 
 @pytest.mark.parametrize("size", [0, 30, 45, 60, 200, -4])
-def test_a_file_that_is_cut_short_is_damaged(path: Path, told: Decoder, size: int) -> None:
+def test_a_truncated_file_is_damaged(path: Path, defined: Decoder, size: int) -> None:
     path.write_bytes(path.read_bytes()[:size])
-    assert refused(path).replaceable
-    save_state(told, path)
+    assert load_invalid(path).replaceable
+    save_state(defined, path)
     assert load_state(Decoder(SCHEMA), path)
 
 
@@ -239,11 +244,11 @@ def test_a_file_that_is_cut_short_is_damaged(path: Path, told: Decoder, size: in
         ("[0, 22, 4]", "null"),
     ],
 )
-def test_content_that_cannot_be_is_damage(path: Path, old: str, new: str) -> None:
+def test_invalid_content_is_damage(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    assert refused(path).replaceable
+    assert load_invalid(path).replaceable
 
 
 @pytest.mark.parametrize(
@@ -257,56 +262,56 @@ def test_content_that_cannot_be_is_damage(path: Path, old: str, new: str) -> Non
         b"\0" * 9,
     ],
 )
-def test_what_is_no_state_file_is_never_written_over(tmp_path: Path, told: Decoder, content: bytes) -> None:
+def test_foreign_files_are_never_overwritten(tmp_path: Path, defined: Decoder, content: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
-    error = refused(path)
+    error = load_invalid(path)
     assert not error.replaceable
     assert "not a state file of flowbuf; move it, or name another file" in str(error)
     with pytest.raises(StateError, match="not a state file"):
-        save_state(told, path)
+        save_state(defined, path)
     assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("version", [2, 999999999, 99999999999999999999])
 @pytest.mark.parametrize("rest", [', "exporters": []}', ', "exporters": [{'])
-def test_the_state_of_a_newer_flowbuf_is_never_written_over(
-    tmp_path: Path, told: Decoder, version: int, rest: str
+def test_state_of_a_newer_flowbuf_is_never_overwritten(
+    tmp_path: Path, defined: Decoder, version: int, rest: str
 ) -> None:
     path = tmp_path / "a.state"
     path.write_text(f'{{"format": "flowbuf-state", "version": {version}{rest}')
-    error = refused(path)
+    error = load_invalid(path)
     assert not error.replaceable
     assert "which a newer flowbuf wrote; name another file" in str(error)
     before = path.read_bytes()
     with pytest.raises(StateError, match="newer flowbuf"):
-        save_state(told, path)
+        save_state(defined, path)
     assert path.read_bytes() == before
 
 
-def test_a_state_is_a_regular_file(tmp_path: Path, told: Decoder) -> None:
+def test_a_state_file_must_be_a_regular_file(tmp_path: Path, defined: Decoder) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/null"), "-"):
         with pytest.raises(StateError, match="a regular file"):
             load_state(Decoder(), path)
         with pytest.raises(StateError, match="a regular file"):
-            save_state(told, path)
+            save_state(defined, path)
 
 
-def test_damaged_compression(tmp_path: Path, told: Decoder) -> None:
+def test_damaged_compression_is_an_error(tmp_path: Path, defined: Decoder) -> None:
     path = tmp_path / "a.state.gz"
-    save_state(told, path)
-    octets = path.read_bytes()
-    path.write_bytes(octets[:-12])
-    error = refused(path)
+    save_state(defined, path)
+    compressed = path.read_bytes()
+    path.write_bytes(compressed[:-12])
+    error = load_invalid(path)
     assert error.replaceable or "not a state file" in str(error)
     path.write_bytes(
         gzip.compress(b'{"format": "flowbuf-state", "version": 1, "exporters": [' + b" " * 10**6)[:-9]
     )
-    assert "its gzip data is cut short" in str(refused(path))
+    assert "its gzip data is cut short" in str(load_invalid(path))
 
 
-# Values that JSON has, at every place of a state.
+# JSON values, inserted at every place of a state.
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -320,7 +325,7 @@ json_values = st.recursive(
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a document."""
+    """Return the paths of all values in a document."""
     children = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )
@@ -328,7 +333,7 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def mutated(document: Any, place: tuple[Any, ...], value: Any) -> Any:
-    """The document with another value at a place; a key that is a value is renamed."""
+    """Return the document with another value at a path. If the value is a string, rename the key instead."""
     if not place:
         return value
     copy = json.loads(json.dumps(document))
@@ -344,43 +349,43 @@ def mutated(document: Any, place: tuple[Any, ...], value: Any) -> Any:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_mutated_state_is_taken_or_refused(path: Path, data: st.DataObject) -> None:
+def test_mutated_state_is_loaded_or_rejected(path: Path, data: st.DataObject) -> None:
     document = json.loads(path.read_text())
     for _ in range(data.draw(st.integers(1, 3))):
         document = mutated(document, data.draw(st.sampled_from(places(document))), data.draw(json_values))
-    check_any(path.with_name("mutated"), json.dumps(document).encode())
+    check_loaded_or_rejected(path.with_name("mutated"), json.dumps(document).encode())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(json_values)
-def test_any_json_is_taken_or_refused(tmp_path: Path, value: Any) -> None:
+def test_any_json_is_loaded_or_rejected(tmp_path: Path, value: Any) -> None:
     document = {"format": "flowbuf-state", "version": 1, "exporters": value}
-    check_any(tmp_path / "any", json.dumps(document).encode())
+    check_loaded_or_rejected(tmp_path / "any", json.dumps(document).encode())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=60))
-def test_any_octets_are_taken_or_refused(tmp_path: Path, octets: bytes) -> None:
-    check_any(tmp_path / "octets", octets)
-    check_any(tmp_path / "octets", b'{"format": "flowbuf-state", "version": 1, ' + octets)
+def test_any_bytes_are_loaded_or_rejected(tmp_path: Path, content: bytes) -> None:
+    check_loaded_or_rejected(tmp_path / "any", content)
+    check_loaded_or_rejected(tmp_path / "any", b'{"format": "flowbuf-state", "version": 1, ' + content)
 
 
-def check_any(path: Path, octets: bytes) -> None:
-    """Whatever is in a file: it is used or refused, and the decoder is sound after it."""
-    path.write_bytes(octets)
+def check_loaded_or_rejected(path: Path, content: bytes) -> None:
+    """Check that a file is loaded or rejected, and that the decoder works afterwards."""
+    path.write_bytes(content)
     decoder = Decoder(SCHEMA, memory_limit=64 << 20)
     try:
         assert load_state(decoder, path)
     except StateError:
         assert decoder.read_exporters() == []
-    fed(decoder, FLOWS)
-    fed(decoder, TOLD)
-    assert fed(decoder, FLOWS) != b""
+    encode(decoder, FLOWS)
+    encode(decoder, DEFINITIONS)
+    assert encode(decoder, FLOWS) != b""
 
 
-def test_of_several_writers_one_wins(tmp_path: Path, path: Path, told: Decoder) -> None:
+def test_concurrent_writers_leave_a_complete_file(tmp_path: Path, path: Path, defined: Decoder) -> None:
     other = Decoder(SCHEMA)
-    fed(other, TOLD[:1])
+    encode(other, DEFINITIONS[:1])
     possible = {path.read_bytes()}
     save_state(other, tmp_path / "other.state")
     possible.add((tmp_path / "other.state").read_bytes())
@@ -389,7 +394,7 @@ def test_of_several_writers_one_wins(tmp_path: Path, path: Path, told: Decoder) 
         for _ in range(50):
             save_state(decoder, path)
 
-    threads = [threading.Thread(target=write, args=(decoder,)) for decoder in (told, other)]
+    threads = [threading.Thread(target=write, args=(decoder,)) for decoder in (defined, other)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):

@@ -1,7 +1,6 @@
-"""Capture files as people have them: paths, pipes, file objects, compressed, cut off, damaged, or no captures
-at all.
+"""Read captures: paths, pipes and file objects; compressed, truncated, damaged or foreign files.
 
-What may stand inside a capture is the business of ext/tests/capture/test_capture.c and its neighbours.
+ext/tests/capture/test_capture.c and its neighbours test the contents of captures.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ Datagram = tuple[bytes, tuple[str, int], int, int]
 
 
 def udp_packet(payload: bytes, source_port: int = 2000, destination_port: int = 2055) -> bytes:
-    """A raw IPv4 packet from 192.0.2.1 to 192.0.2.2."""
+    """Return a raw IPv4 packet from 192.0.2.1 to 192.0.2.2."""
     udp = struct.pack(">HHHH", source_port, destination_port, 8 + len(payload), 0) + payload
     addresses = bytes([192, 0, 2, 1, 192, 0, 2, 2])
     return struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0) + addresses + udp
 
 
 def pcap(*packets: bytes) -> bytes:
-    """A little-endian pcap file of raw IP packets, one a second."""
+    """Return a little-endian pcap file of raw IP packets, one packet per second."""
     header = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 101)
     return header + b"".join(
         struct.pack("<IIII", 1700000000 + second, 500000, len(packet), len(packet)) + packet
@@ -75,12 +74,12 @@ each_real_compression = pytest.mark.parametrize(
 )
 
 
-# Where captures come from -----------------------------------------------------------------------------------
+# Sources of captures ----------------------------------------------------------------------------------------
 
 
 @each_compression
-def test_a_path(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
-    path = tmp_path / "capture"  # the name says nothing: content tells
+def test_captures_are_read_from_paths(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "capture"  # the content decides, not the name
     path.write_bytes(compress(CAPTURE))
     for source in (path, str(path)):
         with CaptureReader(source) as reader:
@@ -93,7 +92,7 @@ def test_a_path(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
 
 
 @each_compression
-def test_a_file_object_is_read_from_where_it_stands_and_left_open(compress: Callable[[bytes], bytes]) -> None:
+def test_a_file_object_is_read_from_its_position_and_left_open(compress: Callable[[bytes], bytes]) -> None:
     file = io.BytesIO(b"in front" + compress(CAPTURE))
     file.seek(8)
     with CaptureReader(file) as reader:
@@ -102,7 +101,7 @@ def test_a_file_object_is_read_from_where_it_stands_and_left_open(compress: Call
 
 
 @each_compression
-def test_a_pipe(compress: Callable[[bytes], bytes]) -> None:
+def test_captures_are_read_from_pipes(compress: Callable[[bytes], bytes]) -> None:
     reading, writing = os.pipe()
 
     def write() -> None:
@@ -118,7 +117,7 @@ def test_a_pipe(compress: Callable[[bytes], bytes]) -> None:
     assert reader.size is None
 
 
-def test_what_a_pipe_gives_is_read_at_once() -> None:
+def test_available_data_of_a_pipe_is_read_at_once() -> None:
     reading, writing = os.pipe()
     with open(reading, "rb") as file, open(writing, "wb", buffering=0) as pipe:
         pipe.write(CAPTURE[:-1])
@@ -126,7 +125,7 @@ def test_what_a_pipe_gives_is_read_at_once() -> None:
         assert [payload for payload, _, _, _ in first_batch] == PAYLOADS[:-1]
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captures_are_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CAPTURE)))
     reader = CaptureReader("-")
     assert read_payloads(reader) == PAYLOADS
@@ -134,7 +133,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_compression
-def test_a_source_that_can_only_read_a_little_at_a_time(compress: Callable[[bytes], bytes]) -> None:
+def test_sources_may_return_short_reads(compress: Callable[[bytes], bytes]) -> None:
     class Trickle:
         def __init__(self, content: bytes) -> None:
             self._content = io.BytesIO(content)
@@ -146,7 +145,7 @@ def test_a_source_that_can_only_read_a_little_at_a_time(compress: Callable[[byte
 
 
 @each_compression
-def test_captures_larger_than_the_window(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+def test_captures_larger_than_the_window_are_read(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     random_source = random.Random(1)
     payloads = [random_source.randbytes(random_source.randrange(9000)) for _ in range(800)]
     content = pcap(*map(udp_packet, payloads))
@@ -157,7 +156,7 @@ def test_captures_larger_than_the_window(tmp_path: Path, compress: Callable[[byt
         assert read_payloads(reader) == payloads
 
 
-def test_progress(tmp_path: Path) -> None:
+def test_the_position_advances_to_the_size(tmp_path: Path) -> None:
     for compress in COMPRESSIONS.values():
         path = tmp_path / "capture"
         path.write_bytes(compress(pcap(*[udp_packet(random.Random(1).randbytes(60000))] * 40)))
@@ -169,7 +168,7 @@ def test_progress(tmp_path: Path) -> None:
             assert reader.position == reader.size
 
 
-def test_only_one_port() -> None:
+def test_a_port_filter_keeps_only_its_packets() -> None:
     content = pcap(udp_packet(b"one", destination_port=2055), udp_packet(b"two", destination_port=6343))
     reader = CaptureReader(io.BytesIO(content), port=6343)
     assert read_payloads(reader) == [b"two"]
@@ -177,7 +176,7 @@ def test_only_one_port() -> None:
     assert reader.packets == 2
 
 
-def test_a_closed_reader_has_closed_its_file(tmp_path: Path) -> None:
+def test_closing_a_reader_closes_its_file(tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(CAPTURE)
     with CaptureReader(path) as reader:
@@ -190,7 +189,7 @@ def test_a_closed_reader_has_closed_its_file(tmp_path: Path) -> None:
 
 
 @each_real_compression
-def test_members_follow_each_other(compress: Callable[[bytes], bytes]) -> None:
+def test_concatenated_members_are_read(compress: Callable[[bytes], bytes]) -> None:
     halves = compress(CAPTURE[:1000]) + compress(b"") + compress(CAPTURE[1000:])
     reader = CaptureReader(io.BytesIO(halves))
     assert read_payloads(reader) == PAYLOADS
@@ -206,7 +205,7 @@ def test_zeros_after_a_member_are_padding(compress: Callable[[bytes], bytes]) ->
     assert reader.counters == {}
 
 
-def test_zstd_frames_that_are_skipped() -> None:
+def test_skippable_zstd_frames_are_skipped() -> None:
     for low in (0, 15):
         skippable = struct.pack("<II", 0x184D2A50 + low, 5) + b"12345"
         reader = CaptureReader(io.BytesIO(skippable + compress_zstd(CAPTURE) + skippable))
@@ -215,14 +214,14 @@ def test_zstd_frames_that_are_skipped() -> None:
 
 
 @each_real_compression
-def test_something_else_after_a_member_is_damage(compress: Callable[[bytes], bytes]) -> None:
+def test_foreign_data_after_a_member_is_damage(compress: Callable[[bytes], bytes]) -> None:
     reader = CaptureReader(io.BytesIO(compress(CAPTURE) + b"something else"))
     assert read_payloads(reader) == PAYLOADS
     assert reader.counters == {"damaged_compression": 1}
 
 
 @each_real_compression
-def test_every_cut_keeps_what_precedes_it(compress: Callable[[bytes], bytes]) -> None:
+def test_truncation_keeps_the_packets_before_it(compress: Callable[[bytes], bytes]) -> None:
     whole = [bytes([i]) * 60000 for i in range(8)]  # several blocks of zstd
     content = compress(pcap(*map(udp_packet, whole)))
     most = 0
@@ -241,7 +240,7 @@ def test_every_cut_keeps_what_precedes_it(compress: Callable[[bytes], bytes]) ->
 
 
 @each_real_compression
-def test_damage_in_the_middle_keeps_what_precedes_it(compress: Callable[[bytes], bytes]) -> None:
+def test_damage_keeps_the_packets_before_it(compress: Callable[[bytes], bytes]) -> None:
     payloads = [random.Random(i).randbytes(500).hex().encode() for i in range(2000)]
     content = bytearray(compress(pcap(*map(udp_packet, payloads))))
     middle = len(content) // 2
@@ -250,12 +249,12 @@ def test_damage_in_the_middle_keeps_what_precedes_it(compress: Callable[[bytes],
     seen = read_payloads(reader)
     assert 800 < len(seen) < 1100
     assert seen[:800] == payloads[:800]
-    # The decompressor goes on for some bytes before it fails. A bad record in them is not reported.
+    # The decompressor continues for some bytes before it fails. An invalid record in them is not reported.
     assert reader.counters == {"damaged_compression": 1}
 
 
 @pytest.mark.parametrize("size", [1, 50_000])
-def test_a_bad_record_in_damaged_gzip_data_is_damage_to_the_compression(size: int) -> None:
+def test_an_invalid_record_in_damaged_gzip_data_is_damaged_compression(size: int) -> None:
     """The data can be decompressed, but the checksum at its end does not match."""
     payloads = [bytes([i]) * size for i in range(100)]
     content = bytearray(gzip.compress(pcap(*map(udp_packet, payloads)), compresslevel=0))
@@ -267,7 +266,7 @@ def test_a_bad_record_in_damaged_gzip_data_is_damage_to_the_compression(size: in
 
 
 @each_compression
-def test_a_bad_record_in_sound_data_is_named(compress: Callable[[bytes], bytes]) -> None:
+def test_an_invalid_record_in_intact_data_is_counted(compress: Callable[[bytes], bytes]) -> None:
     content = bytearray(CAPTURE)
     place = content.index(udp_packet(PAYLOADS[1])) - 8
     content[place : place + 4] = b"\xff" * 4
@@ -277,7 +276,7 @@ def test_a_bad_record_in_sound_data_is_named(compress: Callable[[bytes], bytes])
 
 
 @each_real_compression
-def test_little_that_becomes_much_takes_little_memory(compress: Callable[[bytes], bytes]) -> None:
+def test_a_decompression_bomb_needs_little_memory(compress: Callable[[bytes], bytes]) -> None:
     bomb = compress(pcap() + bytes(64 << 20))  # 4 million packet records without a packet
     tracemalloc.start()
     try:
@@ -289,10 +288,10 @@ def test_little_that_becomes_much_takes_little_memory(compress: Callable[[bytes]
     assert reader.packets == 4 << 20
 
 
-# What is no capture, or no whole one ------------------------------------------------------------------------
+# Foreign and truncated files --------------------------------------------------------------------------------
 
 
-def test_a_missing_file() -> None:
+def test_a_missing_file_is_an_error() -> None:
     with pytest.raises(FileNotFoundError, match=r"missing\.pcap"):
         CaptureReader("missing.pcap")
 
@@ -309,7 +308,7 @@ def test_a_missing_file() -> None:
         (b"\x28\xb5\x2f\xfdno zstd", "its zstd data is damaged from the start"),
     ],
 )
-def test_a_file_that_is_no_capture(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_a_foreign_file_is_an_error(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     with CaptureReader(path) as reader, pytest.raises(CaptureError) as caught:
@@ -318,20 +317,20 @@ def test_a_file_that_is_no_capture(tmp_path: Path, content: bytes, reason: str) 
 
 
 @each_compression
-def test_a_capture_that_was_cut_off(compress: Callable[[bytes], bytes]) -> None:
+def test_a_truncated_capture_is_counted(compress: Callable[[bytes], bytes]) -> None:
     reader = CaptureReader(io.BytesIO(compress(CAPTURE[:-1])))
     assert read_payloads(reader) == PAYLOADS[:-1]
     assert reader.counters == {"truncated_capture": 1}
 
 
-def test_a_capture_without_packets() -> None:
+def test_a_capture_without_packets_has_no_datagrams() -> None:
     reader = CaptureReader(io.BytesIO(pcap()))
     assert read(reader) == []
     assert reader.counters == {}
     assert reader.packets == 0
 
 
-def test_what_is_not_delivered_is_counted() -> None:
+def test_skipped_packets_are_counted() -> None:
     tcp = bytearray(udp_packet(b"x"))
     tcp[9] = 6
     content = pcap(udp_packet(b"first"), bytes(tcp), udp_packet(b"second")[:-1])
@@ -346,7 +345,7 @@ def test_what_is_not_delivered_is_counted() -> None:
 
 @pytest.mark.parametrize("ipv6", [False, True], ids=["ipv4", "ipv6"])
 @pytest.mark.parametrize("writer_name", ["PcapWriter", "PcapNgWriter"])
-def test_captures_that_scapy_wrote(tmp_path: Path, writer_name: str, ipv6: bool) -> None:
+def test_captures_written_by_scapy_are_read(tmp_path: Path, writer_name: str, ipv6: bool) -> None:
     from scapy import utils
     from scapy.layers.inet import IP, UDP, fragment
     from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6
@@ -376,8 +375,8 @@ def test_captures_that_scapy_wrote(tmp_path: Path, writer_name: str, ipv6: bool)
     assert reader.counters == {}
 
 
-def test_an_identification_that_comes_round_is_another_datagrams() -> None:
-    """A fragment that got lost takes its own datagram with it, not those that have its identification later."""
+def test_a_reused_ip_identification_belongs_to_a_new_datagram() -> None:
+    """A lost fragment loses its own datagram only. Later datagrams reuse its identification."""
     whole = [udp_packet(bytes([i]) * 64) for i in range(10)]
     fragments = [fragment for packet in whole for fragment in split(packet)]
     capture = CaptureReader(io.BytesIO(pcap(*fragments[:1], *fragments[2:])))
@@ -386,7 +385,7 @@ def test_an_identification_that_comes_round_is_another_datagrams() -> None:
 
 
 def split(packet: bytes) -> list[bytes]:
-    """A raw IPv4 packet in two fragments, the first of 32 octets behind its header."""
+    """Split a raw IPv4 packet into two fragments. The first has 32 bytes after its header."""
     header, payload = packet[:20], packet[20:]
     parts = []
     for offset, part in ((0, payload[:32]), (32, payload[32:])):
@@ -398,7 +397,7 @@ def split(packet: bytes) -> list[bytes]:
     return parts
 
 
-def test_link_types_are_those_of_the_packets() -> None:
+def test_link_types_come_from_the_packets() -> None:
     with CaptureReader(io.BytesIO(pcap(udp_packet(b"one"), udp_packet(b"two")))) as reader:
         assert reader.link_types == []
         assert sum(map(len, reader)) == 2
@@ -406,23 +405,23 @@ def test_link_types_are_those_of_the_packets() -> None:
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
-def test_a_port_that_cannot_be_is_an_error(port: int) -> None:
+def test_an_invalid_port_is_an_error(port: int) -> None:
     with pytest.raises(ValueError, match=f"port is {port}; it may be 1 to 65535"):
         CaptureReader(io.BytesIO(b""), port)
 
 
 def inflate_by_byte(compressed: bytes) -> bytes:
-    """What gzip data stands for before its damage."""
+    """Return the decompressed content before the damage of gzip data."""
     decompressor, content = zlib.decompressobj(31), bytearray()
     with contextlib.suppress(zlib.error):
-        for octet in compressed:
-            content += decompressor.decompress(bytes((octet,)))
+        for byte in compressed:
+            content += decompressor.decompress(bytes((byte,)))
     return bytes(content)
 
 
 @pytest.mark.parametrize("members", [1, 2])
 @pytest.mark.parametrize("place", [10, 200, 700, 30_000, 66_000, -1, -5, -9])
-def test_all_that_precedes_damage_of_gzip_is_given(place: int, members: int) -> None:
+def test_all_content_before_damaged_gzip_data_is_read(place: int, members: int) -> None:
     content = random.Random(7).randbytes(50_000) + bytes(100_000) + random.Random(8).randbytes(50_000)
     whole = gzip.compress(content, mtime=0)
     damaged = bytearray(whole)
@@ -437,7 +436,7 @@ def test_all_that_precedes_damage_of_gzip_is_given(place: int, members: int) -> 
 
 
 def compress_blocks(blocks: list[bytes], **options: bool) -> tuple[bytes, list[int]]:
-    """A zstd frame of these blocks, and the place of each in it."""
+    """Return a zstd frame of these blocks, and the offset of each block in it."""
     zstandard = pytest.importorskip("zstandard")
     compressor = zstandard.ZstdCompressor(**options).compressobj()
     frame, places = b"", []
@@ -451,13 +450,13 @@ def compress_blocks(blocks: list[bytes], **options: bool) -> tuple[bytes, list[i
 @pytest.mark.parametrize("checksum", [False, True])
 @pytest.mark.parametrize("frames", [1, 2])
 @pytest.mark.parametrize("size", [3, 40, 300, 3000, 100_000])
-def test_all_blocks_that_precede_damage_of_zstd_are_given(size: int, frames: int, checksum: bool) -> None:
+def test_all_blocks_before_damaged_zstd_data_are_read(size: int, frames: int, checksum: bool) -> None:
     blocks = [random.Random(i).randbytes(size // 2).hex().encode() for i in range(30)]
-    blocks[20] = bytes(size)  # one octet that is repeated
+    blocks[20] = bytes(size)  # one repeated byte
     whole, places = compress_blocks(blocks, write_checksum=checksum)
     for i in range(1, 30):
         damaged = bytearray(whole)
-        damaged[places[i]] |= 6  # a kind of block that there is not
+        damaged[places[i]] |= 6  # the reserved block type
         content = b"".join(blocks) * (frames - 1) + b"".join(blocks[:i])
         read = bytearray()
         view = memoryview(bytearray(1 << 16))

@@ -1,4 +1,4 @@
-"""Files of columns: Parquet and Arrow, whole or not at all."""
+"""Parquet and Arrow files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def write(path: Path, sink: Any, batches: Iterable[pa.RecordBatch], **options: A
     return path
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet_files_have_all_rows(tmp_path: Path) -> None:
     assert pq.read_table(write(tmp_path / "x", ParquetSink, BATCHES)).to_pylist() == ROWS
 
 
-def test_arrow_files_have_one_dictionary_that_grows(tmp_path: Path) -> None:
+def test_the_dictionary_of_an_arrow_file_grows(tmp_path: Path) -> None:
     with pa.ipc.open_file(write(tmp_path / "x", ArrowSink, BATCHES)) as reader:
         assert reader.num_record_batches == 3
         assert reader.read_all().to_pylist() == ROWS
 
 
-def test_arrow_files_have_one_dictionary_of_lists_that_grows(tmp_path: Path) -> None:
+def test_the_dictionary_of_lists_in_an_arrow_file_grows(tmp_path: Path) -> None:
     type = pa.schema([("kinds", pa.list_(pa.dictionary(pa.int32(), pa.string())))])
     lists = [[["a", "b"], None, ["a"]], [["c"], [], ["b", "c"]], [["d"]]]
     batches = [
@@ -59,19 +59,19 @@ def test_arrow_files_have_one_dictionary_of_lists_that_grows(tmp_path: Path) -> 
     assert table["kinds"].to_pylist() == [None, ["a"], [], ["b", "c"]]
 
 
-def test_arrow_streams(tmp_path: Path) -> None:
+def test_arrow_streams_have_all_rows(tmp_path: Path) -> None:
     with pa.ipc.open_stream(write(tmp_path / "x", ArrowSink, BATCHES, stream=True)) as reader:
         assert reader.read_all().to_pylist() == ROWS
 
 
 @pytest.mark.parametrize("sink", [ParquetSink, ArrowSink])
-def test_no_rows_are_a_file_with_the_columns(tmp_path: Path, sink: Any) -> None:
+def test_a_file_without_rows_has_the_columns(tmp_path: Path, sink: Any) -> None:
     path = write(tmp_path / "x", sink, [])
     table = pq.read_table(path) if sink is ParquetSink else pa.ipc.open_file(path).read_all()
     assert (table.num_rows, table.column_names) == (0, ["number", "kind"])
 
 
-def test_small_batches_are_gathered_to_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_batches_are_combined_into_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_file, "GROUP_ROWS", 4)
     file = pq.ParquetFile(write(tmp_path / "x", ParquetSink, BATCHES))
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [4, 1]
@@ -79,7 +79,7 @@ def test_small_batches_are_gathered_to_row_groups(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("sink", [ParquetSink, ArrowSink])
-def test_a_failure_leaves_nothing(tmp_path: Path, sink: Any) -> None:
+def test_a_failure_leaves_no_file(tmp_path: Path, sink: Any) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield BATCHES[0]
         raise KeyboardInterrupt
@@ -90,7 +90,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path, sink: Any) -> None:
 
 
 @pytest.mark.parametrize("sink", [ParquetSink, ArrowSink])
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, sink: Any) -> None:
+def test_a_write_error_names_the_file(tmp_path: Path, sink: Any) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")
     with pytest.raises(OSError, match="/dev/full"):

@@ -1,6 +1,4 @@
-"""Documents that others wrote raise flowbuf's own errors: deeply nested TOML and JSON, and damaged descriptor
-sets.
-"""
+"""Invalid documents raise errors of flowbuf: deeply nested TOML and JSON, and damaged descriptor sets."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ TOO_DEEP = "is nested deeper than 50 tables or lists"
 
 
 def nest_toml(depth: int) -> list[str]:
-    """Documents in which so many tables and lists are inside each other."""
+    """Return documents with tables and lists nested to this depth."""
     return [
         "x = " + "[" * (depth - 1) + "]" * (depth - 1),
         "x = " + "{a = " * (depth - 1) + "1" + "}" * (depth - 1),
@@ -36,7 +34,7 @@ def nest_toml(depth: int) -> list[str]:
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_deeply_nested_toml(depth: int) -> None:
+def test_deeply_nested_toml_is_an_error(depth: int) -> None:
     for text in nest_toml(depth):
         with pytest.raises(DocumentError, match=TOO_DEEP):
             parse_toml(text)
@@ -44,7 +42,7 @@ def test_deeply_nested_toml(depth: int) -> None:
             Schema.from_toml(text)
 
 
-def test_toml_as_deep_as_allowed() -> None:
+def test_toml_of_the_allowed_depth_is_parsed() -> None:
     for text in nest_toml(MAX_DEPTH):
         assert parse_toml(text)
 
@@ -57,8 +55,8 @@ def test_toml_as_deep_as_allowed() -> None:
         ("1" * 4000, "1024 bits"),
     ],
 )
-def test_long_numbers(number: str, problem: str, tmp_path: Path) -> None:
-    """Python does not parse numbers of many decimal digits, and does not print numbers that have as many."""
+def test_long_numbers_are_errors(number: str, problem: str, tmp_path: Path) -> None:
+    """Python neither parses nor prints numbers of that many decimal digits."""
     text = f'[schema]\nname = "x"\n[[column]]\nname = "v"\ntype = "uint64"\nnumber = {number}\n'
     with pytest.raises(SchemaError, match=problem):
         Schema.from_toml(text)
@@ -68,14 +66,14 @@ def test_long_numbers(number: str, problem: str, tmp_path: Path) -> None:
         read_config(Config(str(path)))
 
 
-def test_a_number_that_is_not_too_long() -> None:
+def test_numbers_of_1024_bits_are_parsed() -> None:
     assert parse_toml(f"x = {2**1024 - 1}") == parse_json(f'{{"x": {2**1024 - 1}}}') == {"x": 2**1024 - 1}
     with pytest.raises(DocumentError, match="1024 bits"):
         parse_json(f"[{-(2**1024)}]")
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_deeply_nested_enrichment_file(depth: int, tmp_path: Path) -> None:
+def test_a_deeply_nested_enrichment_file_is_an_error(depth: int, tmp_path: Path) -> None:
     path = tmp_path / "network.toml"
     for text in nest_toml(depth):
         path.write_text(text)
@@ -84,7 +82,7 @@ def test_deeply_nested_enrichment_file(depth: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_deeply_nested_schema_description(depth: int) -> None:
+def test_a_deeply_nested_schema_description_is_an_error(depth: int) -> None:
     for begin, end in ((b"[", b"]"), (b'{"a":', b"}")):
         inner = begin * depth + b"0" + end * depth
         with pytest.raises(SchemaError, match=TOO_DEEP):
@@ -92,13 +90,13 @@ def test_deeply_nested_schema_description(depth: int) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", "{'a': 1}"])
-def test_text_that_is_not_json(text: bytes | str) -> None:
+def test_text_that_is_not_json_is_an_error(text: bytes | str) -> None:
     with pytest.raises(DocumentError, match="is not JSON"):
         parse_json(text)
 
 
 @pytest.mark.parametrize("value", [0, "text", None, [], {}, [[1], {"a": [2]}]])
-def test_json_is_returned_as_it_is(value: object) -> None:
+def test_json_is_returned_unchanged(value: object) -> None:
     assert parse_json(str(value).replace("'", '"').replace("None", "null").replace("text", '"text"')) == value
 
 
@@ -106,7 +104,7 @@ def test_json_is_returned_as_it_is(value: object) -> None:
 
 
 def make_set() -> FileDescriptorSet:
-    """A descriptor set that has every kind of name."""
+    """Return a descriptor set with names of every kind."""
     files = FileDescriptorSet()
     file = files.file.add(name="file.proto", package="package")
     file.dependency.append("google/protobuf/empty.proto")
@@ -119,34 +117,34 @@ def make_set() -> FileDescriptorSet:
     return files
 
 
-def load(octets: bytes) -> str:
+def load(descriptors: bytes) -> str:
     try:
-        to_message(find_message(load_files(octets, "set"), None, "set"))
+        to_message(find_message(load_files(descriptors, "set"), None, "set"))
     except SchemaError:
         return "error"
     return "message"
 
 
-def test_damaged_descriptor_sets() -> None:
-    """Bytes that are not UTF-8 in any name, among them."""
+def test_damaged_descriptor_sets_load_or_raise_schema_error() -> None:
+    """The damage includes invalid UTF-8 in names."""
     good = make_set().SerializeToString()
     assert load(good) == "message"
     chance, outcomes = random.Random(7), Counter[str]()
     for _ in range(5000):
-        octets = bytearray(good)
+        damaged = bytearray(good)
         for _ in range(chance.choice([1, 1, 1, 2, 3])):
-            octets[chance.randrange(len(octets))] = chance.choice([0xFF, 0x80, 0, chance.randrange(256)])
-        outcomes[load(bytes(octets))] += 1
+            damaged[chance.randrange(len(damaged))] = chance.choice([0xFF, 0x80, 0, chance.randrange(256)])
+        outcomes[load(bytes(damaged))] += 1
     assert min(outcomes["error"], outcomes["message"]) > 100
 
 
-def test_names_that_are_not_utf8_are_named_as_the_problem() -> None:
-    octets = make_set().SerializeToString().replace(b"file.proto", b"fil\xff.proto")
+def test_invalid_utf8_in_names_is_reported() -> None:
+    descriptors = make_set().SerializeToString().replace(b"file.proto", b"fil\xff.proto")
     with pytest.raises(SchemaError, match="names that are not UTF-8"):
-        load_files(octets, "set")
+        load_files(descriptors, "set")
 
 
-def test_a_long_chain_of_imports() -> None:
+def test_a_long_chain_of_imports_is_an_error() -> None:
     files = FileDescriptorSet()
     for i in range(3000):
         file = files.file.add(name=f"file{i}.proto", syntax="proto3")
@@ -156,7 +154,7 @@ def test_a_long_chain_of_imports() -> None:
         load_files(files.SerializeToString(), "set")
 
 
-def test_a_long_chain_of_message_types(tmp_path: Path) -> None:
+def test_a_long_chain_of_message_types_is_an_error(tmp_path: Path) -> None:
     files = FileDescriptorSet()
     file = files.file.add(name="file.proto", syntax="proto3")
     for i in range(3000):
@@ -169,7 +167,7 @@ def test_a_long_chain_of_message_types(tmp_path: Path) -> None:
         Codec.load(path, message="M0")
 
 
-def test_a_proto_file_whose_text_is_not_utf8(tmp_path: Path) -> None:
+def test_a_proto_file_with_invalid_utf8_is_an_error(tmp_path: Path) -> None:
     if not shutil.which("protoc"):
         pytest.importorskip("grpc_tools")
     path = tmp_path / "latin.proto"
@@ -181,7 +179,7 @@ def test_a_proto_file_whose_text_is_not_utf8(tmp_path: Path) -> None:
 # Modules ----------------------------------------------------------------------------------------------------
 
 
-def test_the_current_folder_is_the_last_place_for_modules(
+def test_modules_are_searched_last_in_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flowbuf.enrich.function import import_function

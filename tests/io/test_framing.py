@@ -1,4 +1,4 @@
-"""Streams of messages taken apart for records of a message queue, and put together again."""
+"""Split streams of messages into Kafka records, and join them again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def delimit(messages: list[bytes]) -> bytes:
 
 
 @given(MESSAGES, st.sampled_from([b"", b"\0\0\0\0\7\0"]))
-def test_splits_and_joins(messages: list[bytes], prefix: bytes) -> None:
+def test_split_messages_join_to_the_stream(messages: list[bytes], prefix: bytes) -> None:
     stream = delimit(messages)
     assert _core.count_messages(stream) == len(messages)
     assert _core.split_messages(stream) == [varint(len(message)) + message for message in messages]
@@ -33,7 +33,7 @@ def test_splits_and_joins(messages: list[bytes], prefix: bytes) -> None:
 
 
 @given(MESSAGES, st.integers(0, 1000), st.integers(0, 1000))
-def test_cuts_between_messages(messages: list[bytes], limit: int, first: int) -> None:
+def test_streams_are_cut_between_messages(messages: list[bytes], limit: int, first: int) -> None:
     stream = delimit(messages)
     pieces = _core.cut_messages(stream, limit, first)
     assert b"".join(piece for piece, _ in pieces) == stream
@@ -42,13 +42,13 @@ def test_cuts_between_messages(messages: list[bytes], limit: int, first: int) ->
         assert _core.count_messages(piece) == count
         room = first if place == 0 else limit
         assert len(piece) <= room or (count == 1 and place > 0)
-        if place + 1 < len(pieces):  # the next message would not have fitted
+        if place + 1 < len(pieces):  # the next message does not fit
             following = _core.split_messages(pieces[place + 1][0])[0]
             assert len(piece) + len(following) > room
 
 
 @pytest.mark.parametrize("stream", [b"\x02\x08", b"\x80", b"\x01\x08\x05x", b"\xff" * 11])
-def test_refuses_what_is_no_stream(stream: bytes) -> None:
+def test_malformed_streams_are_errors(stream: bytes) -> None:
     for take in (
         _core.count_messages,
         _core.split_messages,
@@ -59,12 +59,12 @@ def test_refuses_what_is_no_stream(stream: bytes) -> None:
             take(stream)
 
 
-def test_joining_needs_what_is_to_be_skipped() -> None:
+def test_joining_messages_shorter_than_the_prefix_is_an_error() -> None:
     with pytest.raises(ValueError, match="a message has 5 bytes, fewer than the 6 bytes to skip"):
         _core.join_messages([b"12345"], 6)
 
 
-def test_keys_of_both_directions_are_the_same() -> None:
+def test_both_directions_have_the_same_key() -> None:
     row = flowbuf.wire.Row(flowbuf.Schema.load("flow"))
     ends = {"one": (b"\0" * 15 + b"\1", 53), "other": (b"\0" * 15 + b"\2", 4000)}
     for source, destination, proto in (("one", "other", 17), ("other", "one", 17), ("one", "other", 6)):
@@ -75,7 +75,7 @@ def test_keys_of_both_directions_are_the_same() -> None:
         bytes(row), src_addr=6, dst_addr=7, src_port=10, dst_port=11, proto=9
     )
     assert there == back != other
-    assert there.hex() == "6af6b1520b3106dd"  # it names a partition: it may never change
+    assert there.hex() == "6af6b1520b3106dd"  # it selects the partition and must never change
     assert there == hash_ends(ends["one"], ends["other"], 17).to_bytes(8, "big")
 
 
@@ -95,7 +95,7 @@ def hash_ends(one: tuple[bytes, int], other: tuple[bytes, int], proto: int) -> i
     return mix((end(*one) + end(*other)) % 2**64, proto)
 
 
-def test_decodes_datagram_by_datagram(tmp_path: Path) -> None:
+def test_encode_each_returns_the_messages_of_each_datagram(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
     path.write_bytes(generated("netflow9", 1000, exporters=3))
     one, other = flowbuf.Decoder(), flowbuf.Decoder()

@@ -1,6 +1,4 @@
-"""`flowbuf generate` and the generator behind it: what TShark and the plainest of readers find in its
-captures.
-"""
+"""`flowbuf generate` and its generator, checked with TShark and with a minimal reader."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def capture(protocol: str, flows: int, **options: int) -> bytes:
 
 
 def frames(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Time in microseconds, and the frame, of every packet of a pcap file."""
+    """Yield the time in microseconds and the frame of every packet of a pcap file."""
     magic, major, minor, _, _, _, link_type = struct.unpack_from("<IHHiIII", data)
     assert (magic, major, minor, link_type) == (0xA1B2C3D4, 2, 4, 1)
     at = 24
@@ -52,7 +50,7 @@ def frames(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def udp_payload(frame: bytes) -> tuple[int, bytes]:
-    """Destination port and payload."""
+    """Return the destination port and the payload."""
     udp = frame[14 + (40 if frame[12:14] == b"\x86\xdd" else 20) :]
     port, size = struct.unpack_from(">HH", udp, 2)
     assert size == len(udp)
@@ -63,7 +61,7 @@ def udp_payload(frame: bytes) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("protocol", PORTS)
-def test_every_packet_goes_to_the_port_of_its_protocol(protocol: str) -> None:
+def test_packets_have_the_destination_port_of_their_protocol(protocol: str) -> None:
     ports = {udp_payload(frame)[0] for _, frame in frames(capture(protocol, 500))}
     assert ports == {PORTS[protocol]}
 
@@ -75,7 +73,7 @@ def test_mixed_traffic_has_all_protocols() -> None:
 
 
 @pytest.mark.parametrize("flows", [0, 1, 30, 31, 1000])
-def test_netflow5_has_as_many_flows_as_asked_for_and_counts_them(flows: int) -> None:
+def test_netflow5_has_the_requested_flows_and_sequence_numbers(flows: int) -> None:
     seen = 0
     first: int | None = None
     for _, frame in frames(capture("netflow5", flows, exporters=1)):
@@ -91,7 +89,7 @@ def test_netflow5_has_as_many_flows_as_asked_for_and_counts_them(flows: int) -> 
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_time_starts_where_asked_and_goes_on_with_the_flows(protocol: str) -> None:
+def test_times_start_at_the_requested_time_and_advance(protocol: str) -> None:
     times = [time for time, _ in frames(capture(protocol, 20_000, start=START + 250_000_000))]
     assert times[0] == START // 1000 + 250_000
     assert times == sorted(times)
@@ -112,12 +110,12 @@ def test_exporters_have_their_own_addresses_and_some_use_ipv6() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_seed_gives_the_same_traffic_and_another_seed_other_traffic(protocol: str) -> None:
+def test_a_seed_determines_the_traffic(protocol: str) -> None:
     assert capture(protocol, 300, seed=5) == capture(protocol, 300, seed=5)
     assert capture(protocol, 300, seed=5) != capture(protocol, 300, seed=6)
 
 
-def test_flows_written_counts_up_to_all_flows() -> None:
+def test_flows_written_increases_to_the_number_of_flows() -> None:
     pieces = _core.generate(
         protocol="sflow", flows=20_000, seed=1, exporters=1, sampling_rate=1000, start=START
     )
@@ -140,7 +138,7 @@ def decode(protocol: str, flows: int, **options: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("protocol", "absent"), [("netflow1", NOT_IN_VERSION_1), ("netflow7", ("sampling_rate",))]
 )
-def test_old_versions_of_netflow_have_the_flows_of_version_5(protocol: str, absent: tuple[str, ...]) -> None:
+def test_netflow1_and_netflow7_have_the_flows_of_version_5(protocol: str, absent: tuple[str, ...]) -> None:
     rows, expected = decode(protocol, 24, exporters=1), decode("netflow5", 24, exporters=1)
     assert {row.pop("flow_type") for row in rows} != {row.pop("flow_type") for row in expected}
     for row in expected:
@@ -150,11 +148,11 @@ def test_old_versions_of_netflow_have_the_flows_of_version_5(protocol: str, abse
 
 
 @pytest.mark.parametrize("protocol", ["netflow1", "netflow7"])
-def test_old_versions_of_netflow_have_as_many_flows_as_asked_for(protocol: str) -> None:
+def test_netflow1_and_netflow7_have_the_requested_flows(protocol: str) -> None:
     assert len(decode(protocol, 3000)) == 3000
 
 
-# What TShark says -------------------------------------------------------------------------------------------
+# Checks by TShark -------------------------------------------------------------------------------------------
 
 
 def tshark(path: Path, *arguments: str) -> list[str]:
@@ -174,7 +172,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @needs_tshark
-def test_tshark_finds_nothing_malformed_and_every_checksum_right(written: tuple[str, Path]) -> None:
+def test_tshark_finds_no_malformed_packet_and_no_wrong_checksum(written: tuple[str, Path]) -> None:
     bad, undecidable = 0, 2
     layers = ("ip", "udp", "tcp", "icmp", "icmpv6")
     fields = [option for layer in layers for option in ("-e", f"{layer}.checksum.status")]
@@ -189,7 +187,7 @@ def test_tshark_finds_nothing_malformed_and_every_checksum_right(written: tuple[
 
 
 @needs_tshark
-def test_tshark_warns_of_nothing_but_connections_that_are_reset(written: tuple[str, Path]) -> None:
+def test_tshark_warns_only_of_reset_connections(written: tuple[str, Path]) -> None:
     warning = 0x600000
     rows = tshark(written[1], "-Y", "_ws.expert", "-T", "fields", "-E", "aggregator=|",
                   "-e", "_ws.expert.severity", "-e", "_ws.expert.message")  # fmt: skip
@@ -197,13 +195,12 @@ def test_tshark_warns_of_nothing_but_connections_that_are_reset(written: tuple[s
         item for row in rows for item in zip(*(cell.split("|") for cell in row.split("\t")), strict=True)
     ]
     assert {message for severity, message in items if int(severity) >= warning} <= {"Connection reset (RST)"}
-    assert (
-        written[0] in ("sflow", "mixed") or items == []
-    )  # a gap in NetFlow v9 or IPFIX sequences would be one
+    # TShark also reports gaps in the sequence numbers of NetFlow v9 and IPFIX.
+    assert written[0] in ("sflow", "mixed") or items == []
 
 
 @needs_tshark
-def test_tshark_counts_as_many_flows_as_asked_for(written: tuple[str, Path]) -> None:
+def test_tshark_finds_the_requested_flows(written: tuple[str, Path]) -> None:
     protocol, path = written
     text = tshark(path, "-V")
     samples = sum("flow sample, seq" in line.lower() for line in text)
@@ -237,7 +234,7 @@ def test_tshark_reads_the_sampling_rate_of_every_protocol(tmp_path: Path) -> Non
 # The command ------------------------------------------------------------------------------------------------
 
 
-def test_the_command_writes_what_the_generator_gives(tmp_path: Path) -> None:
+def test_the_command_writes_the_output_of_the_generator(tmp_path: Path) -> None:
     path = tmp_path / "out.pcap"
     result = run(
         "--protocol", "ipfix", "--flows", 500, "--seed", 3, "--exporters", 4, "--sampling", 64, "-o", path
@@ -287,7 +284,7 @@ def test_start_is_an_rfc_3339_time(tmp_path: Path, text: str) -> None:
         (("--protocol", "ipfix", "--flows", 2**64 - 1), "2106"),
     ],
 )
-def test_a_wrong_option_is_named_and_leaves_no_file(
+def test_an_invalid_option_is_reported_and_leaves_no_file(
     tmp_path: Path, arguments: tuple[object, ...], word: str
 ) -> None:
     result = run(*arguments, "-o", tmp_path / "out.pcap")
@@ -297,7 +294,7 @@ def test_a_wrong_option_is_named_and_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "out.pcap"
     result = run("--protocol", "ipfix", "--flows", 1, "-o", path)
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""Streams of messages, and the .proto beside them."""
+"""Streams of messages, and the .proto files next to them."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def read(data: bytes, schema: Schema = WITH_NAME) -> tuple[list[dict[str, Any]],
 
 
 FLOWS = [{"bytes": 1 + i, "interface_name": "x" * (i % 300)} for i in range(2000)]
-SAID = [{name: value for name, value in flow.items() if value} for flow in FLOWS]
+PRESENT = [{name: value for name, value in flow.items() if value} for flow in FLOWS]
 
 
-def test_flows_come_in_their_order() -> None:
+def test_flows_keep_their_order() -> None:
     flows, stream = read(stream_of(*FLOWS))
-    assert flows == SAID
+    assert flows == PRESENT
     assert (stream.fault, stream.flows, stream.unknown_fields) == ("", 2000, 0)
 
 
-def test_a_compressed_stream() -> None:
-    assert read(gzip.compress(stream_of(*FLOWS)))[0] == SAID
+def test_compressed_streams_are_read() -> None:
+    assert read(gzip.compress(stream_of(*FLOWS)))[0] == PRESENT
 
 
-def test_a_stream_of_many_windows() -> None:
+def test_streams_of_many_windows_are_read() -> None:
     data = stream_of(*FLOWS) * (3 * WINDOW_SIZE // len(stream_of(*FLOWS)) + 1)
     stream = MessageStream(io.BytesIO(data), WITH_NAME)
     parts = list(stream)
@@ -60,24 +60,24 @@ def test_a_stream_of_many_windows() -> None:
     assert stream.flows == 2000 * (len(data) // len(stream_of(*FLOWS)))
 
 
-def test_a_message_longer_than_a_window() -> None:
+def test_messages_longer_than_a_window_are_read() -> None:
     long = {"interface_name": "y" * (3 * WINDOW_SIZE)}
     flows, stream = read(stream_of({"bytes": 1}, long, {"bytes": 2}))
     assert flows == [{"bytes": 1}, long, {"bytes": 2}]
     assert not stream.fault
 
 
-def test_a_message_that_cannot_be_a_flow_is_not_waited_for() -> None:
+def test_a_message_over_the_size_limit_ends_reading() -> None:
     class Endless(io.RawIOBase):
         given = stream_of({"bytes": 1}) + wire.varint(1 << 30)
         total = 0
 
         def readinto(self, view: Any) -> int:
-            octets = (self.given or bytes(len(view)))[: len(view)]
+            part = (self.given or bytes(len(view)))[: len(view)]
             self.given = self.given[len(view) :]
-            view[: len(octets)] = octets
-            self.total += len(octets)
-            return len(octets)
+            view[: len(part)] = part
+            self.total += len(part)
+            return len(part)
 
     source = Endless()
     stream = MessageStream(source, WITH_NAME)  # type: ignore[arg-type]
@@ -90,31 +90,31 @@ MESSAGES = [stream_of(flow) for flow in FLOWS[:100]]
 ENDS = list(itertools.accumulate(map(len, MESSAGES)))
 
 
-@settings(deadline=None)  # windows of a MiB are made, on machines that have other things to do
+@settings(deadline=None)  # allocates windows of 1 MiB, possibly on a busy machine
 @given(st.integers(1, ENDS[-1]))
-def test_of_every_stream_that_is_cut_the_whole_messages_are_given(size: int) -> None:
+def test_a_truncated_stream_yields_its_complete_messages(size: int) -> None:
     flows, stream = read(b"".join(MESSAGES)[:size])
     whole = bisect.bisect_right(ENDS, size)
-    assert flows == SAID[:whole]
+    assert flows == PRESENT[:whole]
     begin = sum(map(len, MESSAGES[:whole]))
     assert stream.fault == ("" if begin == size else f"byte {begin}: the message is cut short")
 
 
-def test_a_compressed_stream_that_is_cut() -> None:
+def test_a_truncated_compressed_stream_yields_its_first_messages() -> None:
     flows, stream = read(gzip.compress(stream_of(*FLOWS))[:-2000])
-    assert flows == SAID[: len(flows)]
+    assert flows == PRESENT[: len(flows)]
     assert stream.fault.endswith("gzip data is cut short")
 
 
-def test_a_compressed_stream_that_is_cut_between_two_messages() -> None:
+def test_a_compressed_stream_truncated_between_messages_is_a_fault() -> None:
     compressor = zlib.compressobj(wbits=31)
-    octets = compressor.compress(stream_of({"bytes": 1})) + compressor.flush(zlib.Z_FULL_FLUSH)
-    flows, stream = read(octets)
+    truncated = compressor.compress(stream_of({"bytes": 1})) + compressor.flush(zlib.Z_FULL_FLUSH)
+    flows, stream = read(truncated)
     assert flows == [{"bytes": 1}]
     assert stream.fault == "byte 3: gzip data is cut short"
 
 
-def test_a_stream_of_nothing() -> None:
+def test_an_empty_stream_has_no_flows() -> None:
     flows, stream = read(b"")
     assert (flows, stream.fault) == ([], "")
 
@@ -126,7 +126,7 @@ def test_a_malformed_message_ends_the_stream() -> None:
     assert stream.fault == "byte 6: malformed field"
 
 
-def test_fields_that_the_schema_does_not_have_are_counted() -> None:
+def test_fields_absent_from_the_schema_are_counted() -> None:
     more = FLOW.add("mine", number=1001, type="uint32")
     flows, stream = read(stream_of({"bytes": 1, "mine": 5}, {"mine": 6}, schema=more), FLOW)
     assert flows == [{"bytes": 1}, {}]
@@ -134,27 +134,27 @@ def test_fields_that_the_schema_does_not_have_are_counted() -> None:
 
 
 @pytest.mark.parametrize("step", [1, 7, 100, 1 << 18])
-def test_reading_in_steps_gives_the_same(step: int) -> None:
+def test_reading_in_steps_yields_the_same_flows(step: int) -> None:
     from flowbuf._core import MessageReader
     from flowbuf.schema.plan import compile_plan
 
     reader = MessageReader(compile_plan(WITH_NAME))
     parts = read_in_steps(reader, stream_of(*FLOWS[:200]), step)
-    assert [flow for part in parts for flow in part] == SAID[:200]
+    assert [flow for part in parts for flow in part] == PRESENT[:200]
 
 
-# The .proto beside a stream ---------------------------------------------------------------------------------
+# The .proto file next to a stream ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["flows.pb", "flows.pb.gz", "flows.pb.zst"])
-def test_where_the_proto_is(tmp_path: Path, name: str) -> None:
+def test_the_proto_file_has_the_name_of_the_stream(tmp_path: Path, name: str) -> None:
     assert proto_path(tmp_path / name) == str(tmp_path / f"{name}.proto")
     assert find_proto(tmp_path / name) is None
     write_proto(tmp_path / name, FLOW)
     assert find_proto(tmp_path / name) == str(tmp_path / f"{name}.proto")
 
 
-def test_a_proto_is_replaced_only_where_flowbuf_wrote_it(tmp_path: Path) -> None:
+def test_only_proto_files_of_flowbuf_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "flows.pb"
     for schema in (FLOW, WITH_NAME):
         check_proto(path)
@@ -172,12 +172,12 @@ def proto_of(tmp_path: Path, schema: Schema) -> str:
     return proto_path(tmp_path / "flows.pb")
 
 
-def test_a_proto_says_which_columns_are_enabled(tmp_path: Path) -> None:
+def test_a_proto_file_selects_the_enabled_columns(tmp_path: Path) -> None:
     written = FLOW.enable("group:l2", "mpls_labels").disable("bytes")
     assert read_proto(proto_of(tmp_path, written), FLOW) == written
 
 
-def test_a_proto_without_a_hash_will_do(tmp_path: Path) -> None:
+def test_a_proto_file_without_a_hash_is_valid(tmp_path: Path) -> None:
     proto = Path(proto_of(tmp_path, FLOW.only("bytes", "src_addr")))
     proto.write_text(
         "".join(line for line in proto.read_text().splitlines(True) if not line.startswith("//"))
@@ -223,7 +223,7 @@ sources = ["ipfix:octetDeltaCount"]
         ('"ms"=>"s"', ": hash is "),
     ],
 )
-def test_a_proto_of_another_schema_is_refused(tmp_path: Path, change: str, complaint: str) -> None:
+def test_a_proto_file_of_another_schema_is_rejected(tmp_path: Path, change: str, complaint: str) -> None:
     proto = proto_of(tmp_path, altered(change))
     with pytest.raises(SchemaError) as caught:
         read_proto(proto, FLOW)

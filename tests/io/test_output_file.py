@@ -1,4 +1,4 @@
-"""Output files: whole or not at all."""
+"""Output files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fail(file: OutputFile, error: type[BaseException]) -> None:
     raise error
 
 
-def test_the_file_is_there_when_the_block_has_ended(tmp_path: Path) -> None:
+def test_the_file_appears_at_the_end_of_the_block(tmp_path: Path) -> None:
     path = tmp_path / "flows.pb"
     with OutputFile(path) as file:
         file.write(b"one ")
@@ -40,7 +40,7 @@ def test_the_file_is_there_when_the_block_has_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_after_an_error_everything_is_as_before(
+def test_an_error_leaves_the_folder_unchanged(
     tmp_path: Path, error: type[BaseException], suffix: str
 ) -> None:
     old = tmp_path / f"old{suffix}"
@@ -52,7 +52,7 @@ def test_after_an_error_everything_is_as_before(
     assert old.read_bytes() == b"before"
 
 
-def test_a_file_that_is_not_wanted_after_all_does_not_appear(tmp_path: Path) -> None:
+def test_a_discarded_file_does_not_appear(tmp_path: Path) -> None:
     with OutputFile(tmp_path / "flows.pb") as file:
         file.write(b"partial")
         file.discard()
@@ -60,7 +60,7 @@ def test_a_file_that_is_not_wanted_after_all_does_not_appear(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_the_suffix_says_how_it_is_compressed(tmp_path: Path, suffix: str) -> None:
+def test_the_suffix_selects_the_compression(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"flows.pb{suffix}"
     with OutputFile(path) as file:
         file.write(b"flow " * 1000)
@@ -70,18 +70,18 @@ def test_the_suffix_says_how_it_is_compressed(tmp_path: Path, suffix: str) -> No
         assert not content.fault
 
 
-def test_gzip_says_neither_name_nor_time(tmp_path: Path) -> None:
-    octets = []
+def test_gzip_output_contains_neither_name_nor_time(tmp_path: Path) -> None:
+    contents = []
     for name in ("one.gz", "two.gz"):
         with OutputFile(tmp_path / name) as file:
             file.write(b"the same")
-        octets.append((tmp_path / name).read_bytes())
-    assert octets[0] == octets[1]
-    assert gzip.decompress(octets[0]) == b"the same"
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1]
+    assert gzip.decompress(contents[0]) == b"the same"
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path: Path, umask: int) -> None:
+def test_a_new_file_follows_the_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         with OutputFile(tmp_path / "flows.pb"):
@@ -91,7 +91,7 @@ def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path: Path, um
     assert stat.S_IMODE((tmp_path / "flows.pb").stat().st_mode) == 0o666 & ~umask
 
 
-def test_a_file_that_is_replaced_keeps_its_permissions_and_a_link_stays_one(tmp_path: Path) -> None:
+def test_replacing_a_file_keeps_its_permissions_and_symbolic_links(tmp_path: Path) -> None:
     target, link = tmp_path / "target.pb", tmp_path / "link.pb"
     target.write_bytes(b"before")
     target.chmod(0o640)
@@ -103,7 +103,7 @@ def test_a_file_that_is_replaced_keeps_its_permissions_and_a_link_stays_one(tmp_
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
-def test_a_device_is_written_and_not_replaced() -> None:
+def test_a_device_is_written_to_instead_of_replaced() -> None:
     with OutputFile("/dev/null") as file:
         assert not file.is_regular
         file.write(b"gone")
@@ -111,23 +111,21 @@ def test_a_device_is_written_and_not_replaced() -> None:
 
 
 def test_standard_output_is_flushed_and_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    octets = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(octets)))  # type: ignore[type-var]
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(raw)))  # type: ignore[type-var]
     with OutputFile("-") as file:
         file.write(b"flows")
-    assert octets.getvalue() == b"flows"
+    assert raw.getvalue() == b"flows"
     assert not sys.stdout.closed
 
 
-def test_standard_output_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_standard_output_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(OSError, match="the stream is closed: '<stdout>'"), OutputFile("-"):
         pass
 
 
-def test_nothing_is_left_where_opening_fails_half_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_to_open_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "flows.pb.zst"
     monkeypatch.setattr("flowbuf.io.output_file.COMPRESSION_LEVEL", {})
     with pytest.raises(KeyError), OutputFile(path):
@@ -136,7 +134,7 @@ def test_nothing_is_left_where_opening_fails_half_way(
 
 
 @pytest.mark.parametrize("name", ["missing/flows.pb", "."])
-def test_an_error_names_the_file_as_its_caller_does(tmp_path: Path, name: str) -> None:
+def test_an_error_names_the_file_as_given_by_the_caller(tmp_path: Path, name: str) -> None:
     path = str(tmp_path / name)
     with pytest.raises(OSError) as caught, OutputFile(path):  # noqa: PT011
         pass
@@ -144,7 +142,7 @@ def test_an_error_names_the_file_as_its_caller_does(tmp_path: Path, name: str) -
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_full_disk_is_an_error_of_the_file() -> None:
+def test_a_full_disk_is_an_error_that_names_the_file() -> None:
     with pytest.raises(OSError, match="/dev/full"), OutputFile("/dev/full") as file:
         file.write(b"too much")
 
@@ -159,8 +157,8 @@ with OutputFile("-") as file:
 """
 
 
-def test_a_signal_takes_nothing_from_standard_output() -> None:
-    """Whoever writes to a pipe that is full is told of a part, where Python does not buffer."""
+def test_a_signal_loses_no_standard_output() -> None:
+    """Unbuffered output to a full pipe is written in parts: a signal interrupts write()."""
     command = [sys.executable, "-u", "-c", UNBUFFERED]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout

@@ -1,4 +1,4 @@
-"""The broker and the registry that other tests rely on, and the commands that start them."""
+"""Commands start and stop the Kafka broker and the schema registry that other tests use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(command: str, *arguments: object, **environment: str) -> subprocess.Comp
 
 
 def processes_in(folder: Path) -> list[str]:
-    """The command lines of processes that work in that folder."""
+    """Return the command lines of the processes whose working directory is the folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -43,17 +43,17 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-# Records ----------------------------------------------------------------------------------------------------
+# Kafka records ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_produced_is_read(broker: Broker, topic: str) -> None:
+def test_produced_kafka_records_are_read(broker: Broker, topic: str) -> None:
     broker.produce(topic, RECORDS, headers={"of": b"a test"})
     messages = broker.read(topic)
     assert [message.value() for message in messages] == RECORDS
     assert {tuple(message.headers()) for message in messages} == {(("of", b"a test"),)}
 
 
-def test_topics_are_new_and_as_they_were_asked_for(broker: Broker, make_topic: MakeTopic) -> None:
+def test_topics_are_new_and_have_the_requested_settings(broker: Broker, make_topic: MakeTopic) -> None:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -74,19 +74,19 @@ def test_every_partition_is_read(broker: Broker, make_topic: MakeTopic) -> None:
     assert sorted(broker.values(topic)) == sorted(RECORDS)
 
 
-def test_no_topic_comes_by_itself(broker: Broker) -> None:
+def test_topics_are_not_created_automatically(broker: Broker) -> None:
     from confluent_kafka import KafkaError, Producer
 
     errors: list[KafkaError] = []
-    # Otherwise the client waits for 30 s, in case the topic is only on its way.
+    # Without this setting, the client waits 30 s for the topic to appear.
     producer = Producer({"bootstrap.servers": broker.servers, "topic.metadata.propagation.max.ms": 1000})
     producer.produce("test-nobody-made-this", b"", on_delivery=lambda error, _: errors.append(error))
     producer.flush(30)
     assert [error.code() for error in errors] == [KafkaError.UNKNOWN_TOPIC_OR_PART]
 
 
-def test_records_survive_a_stop_and_a_crash(own_broker: Broker) -> None:
-    """At the same port, so that clients find the broker again."""
+def test_kafka_records_survive_a_stop_and_a_crash(own_broker: Broker) -> None:
+    """The broker keeps its port, so that clients find it again."""
     topic, servers = own_broker.make_topic(), own_broker.servers
     own_broker.produce(topic, RECORDS)
     for end in (own_broker.kill, own_broker.stop):
@@ -104,7 +104,7 @@ def test_records_survive_a_stop_and_a_crash(own_broker: Broker) -> None:
 # The registry -----------------------------------------------------------------------------------------------
 
 
-def test_registry_gives_ids_to_schemas(registry: str, request: pytest.FixtureRequest) -> None:
+def test_the_registry_assigns_ids_to_schemas(registry: str, request: pytest.FixtureRequest) -> None:
     schema = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3"; message A { uint32 b = 1; }'}
     url = f"{registry}/subjects/{request.node.name}/versions"
     headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
@@ -115,7 +115,7 @@ def test_registry_gives_ids_to_schemas(registry: str, request: pytest.FixtureReq
         assert "message A" in json.load(response)["schema"]
 
 
-def test_registry_can_be_away(own_registry: services.Registry) -> None:
+def test_the_registry_can_be_killed_and_restarted(own_registry: services.Registry) -> None:
     address = own_registry.address
     assert own_registry.kill()
     assert not own_registry.answers()
@@ -127,8 +127,8 @@ def test_registry_can_be_away(own_registry: services.Registry) -> None:
 # The command ------------------------------------------------------------------------------------------------
 
 
-def test_command_starts_a_broker_once_and_ends_it(broker: Broker, tmp_path: Path) -> None:
-    """Only the address is on standard output. (`broker` is here for what it skips.)"""
+def test_the_command_starts_one_broker_and_stops_it(broker: Broker, tmp_path: Path) -> None:
+    """Only the address is on standard output. The fixture `broker` skips the test if no broker can run."""
     del broker
     options = ("--folder", tmp_path)
     assert run("kafka", "status", *options).returncode == 1
@@ -150,7 +150,7 @@ def test_command_starts_a_broker_once_and_ends_it(broker: Broker, tmp_path: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_command_that_is_interrupted_leaves_nothing_behind(
+def test_an_interrupted_command_leaves_nothing_behind(
     broker: Broker, tmp_path: Path, number: signal.Signals
 ) -> None:
     del broker
@@ -164,7 +164,7 @@ def test_command_that_is_interrupted_leaves_nothing_behind(
     assert processes_in(tmp_path) == []
 
 
-def test_broker_ends_with_the_run_that_was_killed(broker: Broker, tmp_path: Path) -> None:
+def test_a_bound_broker_ends_with_the_process_that_started_it(broker: Broker, tmp_path: Path) -> None:
     del broker
     if not shutil.which("setpriv"):
         pytest.skip("setpriv (util-linux) is not installed")
@@ -180,7 +180,7 @@ def test_broker_ends_with_the_run_that_was_killed(broker: Broker, tmp_path: Path
     assert services.wait(lambda: processes_in(tmp_path) == [], 30)
 
 
-def test_port_of_another_program_is_left_to_it(broker: Broker, tmp_path: Path) -> None:
+def test_ports_of_other_programs_are_refused(broker: Broker, tmp_path: Path) -> None:
     del broker
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -193,9 +193,9 @@ def test_port_of_another_program_is_left_to_it(broker: Broker, tmp_path: Path) -
     assert processes_in(tmp_path) == []
 
 
-def test_broker_that_does_not_start_says_why(broker: Broker, tmp_path: Path) -> None:
+def test_start_failures_are_explained(broker: Broker, tmp_path: Path) -> None:
     del broker
-    (tmp_path / "data").mkdir()  # nothing that Kafka wrote
+    (tmp_path / "data").mkdir()  # not written by Kafka
     done = run("kafka", "start", "--folder", tmp_path)
     assert done.returncode == 1
     assert f"broker does not start: {tmp_path / 'log'}" in done.stderr
@@ -204,7 +204,7 @@ def test_broker_that_does_not_start_says_why(broker: Broker, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("arguments", [(), ("begin",), ("start", "--port", "many")])
-def test_wrong_usage_is_told(arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_is_reported(arguments: tuple[str, ...]) -> None:
     done = run("kafka", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage: kafka")
@@ -212,7 +212,7 @@ def test_wrong_usage_is_told(arguments: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("command", ["kafka", "registry"])
 def test_missing_programs_are_named(command: str, tmp_path: Path) -> None:
-    """And how to get them. Java first; Maven only while there is something to fetch."""
+    """The error says how to install them. Java is checked first, and Maven only before a download."""
     environment = {"PATH": str(tmp_path), "JAVA_HOME": "", "FLOWBUF_KAFKA_HOME": str(tmp_path / "home")}
     done = run(command, "start", **environment)
     assert (done.returncode, done.stdout) == (1, "")
@@ -224,8 +224,8 @@ def test_missing_programs_are_named(command: str, tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists()
 
 
-def test_maven_that_cannot_fetch_is_quoted(tmp_path: Path) -> None:
-    """And what it left is not taken for the whole."""
+def test_errors_of_maven_are_quoted(tmp_path: Path) -> None:
+    """Incomplete downloads are removed."""
     for name, script in {"java": "exit 1", "mvn": "echo '[ERROR] no such host'; exit 1"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
@@ -239,7 +239,7 @@ def test_maven_that_cannot_fetch_is_quoted(tmp_path: Path) -> None:
     assert list(home.iterdir()) == []
 
 
-def test_ports_are_none_that_clients_get() -> None:
+def test_free_ports_are_outside_the_range_of_clients() -> None:
     limits = Path("/proc/sys/net/ipv4/ip_local_port_range")
     if not limits.exists():
         pytest.skip("the system does not say which ports clients get")

@@ -1,6 +1,4 @@
-"""`flowbuf consume` writes over nothing that does not come again, twice nowhere, and says what is wrong at
-once.
-"""
+"""`flowbuf consume` overwrites no committed flows, stores no flow twice, and reports errors at the start."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("netflow9", FLOWS))
 
 
-def test_a_file_of_a_group_is_not_written_over(
+def test_files_of_a_group_are_not_overwritten(
     broker: Broker, topic: str, capture: Path, group: str, tmp_path: Path
 ) -> None:
     produce(broker, capture, topic)
@@ -42,7 +40,7 @@ def test_a_file_of_a_group_is_not_written_over(
     other = tmp_path / "more.parquet"
     assert consume(broker, topic, "--group", group, "-o", other).exit_code == 0
     assert read_ports(other) == ports_in_order(capture)
-    assert consume(broker, topic, "-o", output).exit_code == 0  # without a group, all of it comes again
+    assert consume(broker, topic, "-o", output).exit_code == 0  # without a group, the whole topic is read
     assert len(read_ports(output)) == 2 * FLOWS
 
 
@@ -51,13 +49,13 @@ def ports_in_order(capture: Path) -> list[int]:
     return found
 
 
-def test_a_folder_has_no_record_twice(broker: Broker, topic: str, capture: Path, tmp_path: Path) -> None:
+def test_folders_store_no_kafka_record_twice(
+    broker: Broker, topic: str, capture: Path, tmp_path: Path
+) -> None:
     produce(broker, capture, topic, "--pack", 5_000)
     folder = tmp_path / "parquet"
     assert consume(broker, topic, "-o", f"{folder}/", "--batch-bytes", 12_000).exit_code == 0
-    again = consume(
-        broker, topic, "-o", f"{folder}/", "--batch-bytes", 12_000
-    )  # the same batches, the same files
+    again = consume(broker, topic, "-o", f"{folder}/", "--batch-bytes", 12_000)  # equal batches, equal files
     assert (again.exit_code, ports(folder)) == (0, ports_of(capture))
     refused = consume(broker, topic, "-o", f"{folder}/")
     assert refused.exit_code == 1
@@ -65,8 +63,8 @@ def test_a_folder_has_no_record_twice(broker: Broker, topic: str, capture: Path,
     assert ports(folder) == ports_of(capture)
 
 
-def test_a_batch_that_was_not_stored_is_in_no_file(capture: Path, tmp_path: Path) -> None:
-    """Its partition went to another member, which ended; then it came back, and was cut otherwise."""
+def test_a_batch_that_was_not_stored_leaves_no_file(capture: Path, tmp_path: Path) -> None:
+    """The partition moves to another member and back. Then the batch ends at another offset."""
 
     class Source:
         lost = True
@@ -93,7 +91,7 @@ def test_a_batch_that_was_not_stored_is_in_no_file(capture: Path, tmp_path: Path
     assert ports(tmp_path) == ports_of(capture)
 
 
-def test_columns_that_are_disabled_are_not_passed_over(broker: Broker, topic: str, capture: Path) -> None:
+def test_fields_of_disabled_columns_are_reported(broker: Broker, topic: str, capture: Path) -> None:
     produce(broker, capture, topic, "--pack", "flow", "--enable", "flow_end_reason,time_flow_start")
     result = consume(broker, topic, "--schema", "flow", "-f", "jsonl")
     assert result.exit_code == 1
@@ -101,22 +99,28 @@ def test_columns_that_are_disabled_are_not_passed_over(broker: Broker, topic: st
     assert "fields that are not in the schema, left out: " in result.stderr
 
 
-def test_where_nothing_can_be_read_it_may_be_the_schema(broker: Broker, topic: str, capture: Path) -> None:
+def test_a_topic_that_cannot_be_read_suggests_another_schema(
+    broker: Broker, topic: str, capture: Path
+) -> None:
     produce(broker, capture, topic, "--pack", "flow")
     result = consume(broker, topic, "--schema", "akvorado", "-f", "jsonl")
     assert result.exit_code == 1
     assert "no Kafka record can be decoded; check --schema and --framing" in result.stderr
 
 
-def test_no_topic_for_dead_letters(broker: Broker, topic: str, capture: Path, group: str) -> None:
+def test_a_missing_topic_for_dead_letters_is_reported(
+    broker: Broker, topic: str, capture: Path, group: str
+) -> None:
     produce(broker, capture, topic)
     result = consume(broker, topic, "--group", group, "--dead-letter", "nobody-made-it", "-f", "jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("flowbuf: topic 'nobody-made-it' does not exist; create it")
 
 
-def test_no_clickhouse(broker: Broker, topic: str, capture: Path, group: str) -> None:
-    """Said at once, not after all the patience that a server may need later."""
+def test_an_unreachable_clickhouse_is_reported_at_the_start(
+    broker: Broker, topic: str, capture: Path, group: str
+) -> None:
+    """The command checks the server before it reads flows. Only inserts are retried for longer."""
     produce(broker, capture, topic)
     nowhere = ("--clickhouse", "http://127.0.0.1:9", "--timeout", 1)
     result = consume(broker, topic, "--group", group, *nowhere)
@@ -125,13 +129,13 @@ def test_no_clickhouse(broker: Broker, topic: str, capture: Path, group: str) ->
 
 
 @pytest.mark.parametrize("topic", ["flows-{hash}", "one,other"])
-def test_topics_are_called_as_they_are(topic: str) -> None:
+def test_topics_must_be_literal_names(topic: str) -> None:
     result = run("consume", "--kafka", "127.0.0.1:1", "--topic", topic)
     assert result.exit_code == 2
     assert "is not the name of one topic" in result.stderr
 
 
-def test_what_stands_in_braces(capture: Path) -> None:
+def test_unknown_names_in_braces_are_refused(capture: Path) -> None:
     result = run("produce", capture, "--kafka", "127.0.0.1:1", "--topic", "flows-{date}")
     assert result.exit_code == 2
     assert "the only braces it may contain are {hash} and {name}" in result.stderr
@@ -140,7 +144,7 @@ def test_what_stands_in_braces(capture: Path) -> None:
 @pytest.mark.parametrize(
     "option", [("--topic", "x"), ("--group", "g"), ("--consumers", 2), ("-X", "kafka_foo=3")]
 )
-def test_options_of_a_queue_that_is_none(option: tuple[object, ...]) -> None:
+def test_options_of_the_queue_need_the_kafka_option(option: tuple[object, ...]) -> None:
     result = run("schema", "clickhouse", *option)
     assert result.exit_code == 2
     assert f"{option[0]} needs --kafka HOST:PORT" in result.stderr

@@ -1,5 +1,6 @@
-"""`flowbuf consume --clickhouse`: out of a real broker into ClickHouse's engine, each flow once, whatever
-dies.
+"""`flowbuf consume --clickhouse` inserts every flow exactly once, even if the consumer or the server fails.
+
+The flows come from a real broker. The server is ClickHouse's engine.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def topic(broker: Broker, make_topic: MakeTopic, capture: Path) -> str:
-    """One of three partitions, with all flows of the capture."""
+    """Create a topic of three partitions with all flows of the capture."""
     name = make_topic(partitions=3)
     options = ("--topic", name, "--key", "exporter", "--pack", 5000)
     result = flowbuf("produce", capture, "--kafka", broker.servers, *options)
@@ -41,7 +42,7 @@ def topic(broker: Broker, make_topic: MakeTopic, capture: Path) -> str:
 
 @pytest.fixture
 def table(front: ClickHouse, topic: str) -> str:
-    """The name of a table of its own, with totals."""
+    """Create a table with hourly totals for one test, and return its name."""
     options = TableOptions(table=topic.replace("-", "_"), aggregates={"1h": ""})
     for statement in to_ddl(Schema.load("flow"), options):
         if statement.sql:
@@ -49,39 +50,42 @@ def table(front: ClickHouse, topic: str) -> str:
     return options.table
 
 
-def arguments(broker: Broker, front: ClickHouse, topic: str, table: str, octets: int = 20_000) -> list[str]:
+def arguments(
+    broker: Broker, front: ClickHouse, topic: str, table: str, batch_bytes: int = 20_000
+) -> list[str]:
     return [
         *("consume", "--kafka", broker.servers, "--topic", topic, "--group", f"g-{topic}", "--until-end"),
-        *("--clickhouse", front.url, "--table", table, "--batch-bytes", str(octets)),
-        *("-X", "session.timeout.ms=6000"),  # so soon it is known that a member is dead
+        *("--clickhouse", front.url, "--table", table, "--batch-bytes", str(batch_bytes)),
+        *("-X", "session.timeout.ms=6000"),  # dead members are noticed after 6 s
     ]
 
 
 def count(front: ClickHouse, table: str) -> tuple[int, int]:
-    """Flows in the table, and in its totals."""
+    """Return the numbers of flows in the table and in its totals."""
     return int(front.ask(f"SELECT count() FROM {table}")), int(
         front.ask(f"SELECT sum(flows) FROM {table}_1h")
     )
 
 
-def test_each_flow_is_there_once(
+def test_every_flow_is_inserted_once(
     broker: Broker, front: ClickHouse, topic: str, table: str, capture: Path
 ) -> None:
     result = flowbuf(*arguments(broker, front, topic, table))
     assert (result.exit_code, result.stderr) == (0, "")
     assert count(front, table) == (FLOWS, FLOWS)
-    wanted = sum(row["bytes"] for row in rows(capture))
-    assert int(front.ask(f"SELECT sum(bytes) FROM {table}")) == wanted
+    expected = sum(row["bytes"] for row in rows(capture))
+    assert int(front.ask(f"SELECT sum(bytes) FROM {table}")) == expected
     again = flowbuf(*arguments(broker, front, topic, table))
     assert again.exit_code == 0
     assert count(front, table) == (FLOWS, FLOWS)
 
 
-def test_a_topic_that_is_created_again_is_another_one(
+def test_a_recreated_topic_is_another_topic(
     broker: Broker, front: ClickHouse, topic: str, table: str, tmp_path: Path
 ) -> None:
-    """Its records have the offsets of records that were deleted with the topic. ClickHouse must not drop them
-    as batches that it has already.
+    """The new Kafka records have the offsets of deleted ones.
+
+    ClickHouse must not ignore them as repeated batches.
     """
     assert flowbuf(*arguments(broker, front, topic, table)).exit_code == 0
     broker.recreate_topic(topic, partitions=3)
@@ -103,11 +107,12 @@ def rows(capture: Path) -> list[dict[str, int]]:
 
 
 @pytest.mark.parametrize("inserts", [0, 2])
-def test_killed_between_insert_and_commit(
+def test_flows_are_inserted_once_if_the_consumer_dies_before_its_commit(
     broker: Broker, front: ClickHouse, topic: str, table: str, inserts: int
 ) -> None:
-    """The insert is done, its answer never comes, and the consumer dies while it waits. The next one would
-    make other batches, if it were not for the promise.
+    """The consumer is killed while it waits for the answer to an insert that was completed.
+
+    The promise of the batch makes the next consumer form the same batch in spite of its other limits.
     """
     command = [sys.executable, "-m", "flowbuf", *arguments(broker, front, topic, table)]
     for _ in range(inserts):
@@ -115,9 +120,9 @@ def test_killed_between_insert_and_commit(
     kill_after_insert(command, front, table)
     before, _ = count(front, table)
     assert 0 < before < FLOWS
-    result = flowbuf(*arguments(broker, front, topic, table, octets=9_000))
+    result = flowbuf(*arguments(broker, front, topic, table, batch_bytes=9_000))
     assert result.exit_code == 0
-    waiting, *joined = result.stderr.splitlines()  # for the session of the consumer that was killed
+    waiting, *joined = result.stderr.splitlines()  # for the session of the killed consumer
     assert (
         "waiting for 1 other member to rejoin; a killed member stays in the group until its session"
         in waiting
@@ -127,7 +132,10 @@ def test_killed_between_insert_and_commit(
 
 
 def kill_after_insert(command: list[str], front: ClickHouse, table: str) -> None:
-    """What is inserted in the end may be what was there already: the front tells."""
+    """Kill the consumer after its next insert.
+
+    The number of inserts is read from the server, because a repeated insert adds no rows.
+    """
     inserts = int(front.ask("", "/inserts"))
     front.cause("held")
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
@@ -135,7 +143,9 @@ def kill_after_insert(command: list[str], front: ClickHouse, table: str) -> None
         process.send_signal(signal.SIGKILL)
 
 
-def test_busy_and_lost_answers(broker: Broker, front: ClickHouse, topic: str, table: str) -> None:
+def test_busy_servers_and_lost_answers_are_retried(
+    broker: Broker, front: ClickHouse, topic: str, table: str
+) -> None:
     front.cause("busy", 2)
     front.cause("lost", 1)
     result = flowbuf(*arguments(broker, front, topic, table))
@@ -144,8 +154,8 @@ def test_busy_and_lost_answers(broker: Broker, front: ClickHouse, topic: str, ta
     assert count(front, table) == (FLOWS, FLOWS)
 
 
-def test_no_table(broker: Broker, front: ClickHouse, topic: str, table: str) -> None:
-    """Nothing is committed: once there is a table, all of it comes."""
+def test_a_missing_table_loses_no_flows(broker: Broker, front: ClickHouse, topic: str, table: str) -> None:
+    """Nothing is committed. All flows are inserted when the table exists."""
     wrong = arguments(broker, front, topic, "nowhere")
     result = flowbuf(*wrong)
     assert result.exit_code == 1
@@ -164,7 +174,7 @@ def test_no_table(broker: Broker, front: ClickHouse, topic: str, table: str) -> 
         (("--table", "flows"), "--clickhouse"),
     ],
 )
-def test_what_cannot_be(options: tuple[str, ...], problem: str) -> None:
+def test_invalid_options_are_refused(options: tuple[str, ...], problem: str) -> None:
     result = flowbuf("consume", "--kafka", "127.0.0.1:1", "--topic", "t", *options)
     assert result.exit_code == 2
     assert problem in result.stderr

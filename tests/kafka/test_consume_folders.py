@@ -1,4 +1,4 @@
-"""A folder of `flowbuf consume` holds files of one topic under each name, and remembers which one."""
+"""Folders of `flowbuf consume` store the identifiers of their topics, and refuse recreated topics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture with other flows, and as many."""
+    """Return a capture with as many flows, but other ones."""
     return write(tmp_path_factory.mktemp("other") / "other.pcap", generated("netflow9", FLOWS, seed=2))
 
 
@@ -46,10 +46,10 @@ def refusal(folder: object, topic: str) -> str:
     return f"{folder}: {problem}; use another folder"
 
 
-def test_a_topic_that_is_created_again_needs_another_folder(
+def test_a_recreated_topic_needs_another_folder(
     broker: Broker, topic: str, capture: Path, other: Path, group: str, folder: Path, tmp_path: Path
 ) -> None:
-    """Its records have the offsets of records that were deleted. Their file must not replace the old one."""
+    """The new Kafka records have the offsets of deleted ones. Their file must not replace the old one."""
     produce(broker, capture, topic)
     assert consume(broker, topic, "--group", group, "-o", f"{folder}/").exit_code == 0
     before = contents(folder)
@@ -67,12 +67,11 @@ def test_a_topic_that_is_created_again_needs_another_folder(
     assert ports(fresh) == ports_of(other)
     assert committed(broker, group, topic) == len(broker.values(topic))
     names = {name for name in contents(folder) if not name.startswith(".")}
-    assert names == {
-        name for name in contents(fresh) if not name.startswith(".")
-    }  # so the old file was in danger
+    # The names are equal, so the new file could have replaced the old one.
+    assert names == {name for name in contents(fresh) if not name.startswith(".")}
 
 
-def test_one_of_several_topics_is_created_again(
+def test_one_recreated_topic_of_several_is_refused(
     broker: Broker, topic: str, capture: Path, group: str, folder: Path
 ) -> None:
     first = broker.make_topic()
@@ -89,11 +88,12 @@ def test_one_of_several_topics_is_created_again(
     assert (committed(broker, group, first), committed(broker, group, topic)) == (0, 0)
 
 
-def test_a_topic_is_created_again_while_it_is_read(
+def test_a_topic_that_is_recreated_while_it_is_read_is_refused(
     broker: Broker, topic: str, capture: Path, other: Path, group: str, folder: Path
 ) -> None:
-    """The consumer stands still for that time, and so never sees that there is no topic. The new topic has
-    fewer records, so the consumer begins again at offset 0.
+    """The consumer is stopped meanwhile, so it never sees that the topic is missing.
+
+    The new topic has fewer Kafka records, so the consumer starts again at offset 0.
     """
     with consuming(broker, topic, "--group", group, "--batch-seconds", 0.1, "-o", f"{folder}/") as process:
         for end in (1, 2):
@@ -115,7 +115,7 @@ def test_a_topic_is_created_again_while_it_is_read(
 def test_a_folder_without_identifiers_gets_them_at_the_start(
     broker: Broker, topic: str, capture: Path, other: Path, group: str, folder: Path
 ) -> None:
-    """Older versions of flowbuf wrote none."""
+    """Older versions of flowbuf wrote no identifiers."""
     produce(broker, capture, topic)
     assert consume(broker, topic, "--group", group, "-o", f"{folder}/").exit_code == 0
     before = contents(folder)
@@ -130,7 +130,7 @@ def test_a_folder_without_identifiers_gets_them_at_the_start(
     assert contents(folder) == before
 
 
-def test_a_folder_whose_files_were_moved_away_takes_the_new_topic(
+def test_a_folder_without_files_accepts_a_recreated_topic(
     broker: Broker, topic: str, capture: Path, other: Path, folder: Path
 ) -> None:
     produce(broker, capture, topic)
@@ -162,7 +162,7 @@ def test_readers_of_a_folder_skip_the_identifier(
 
 
 class Source:
-    """Topics of a broker, which may have no identifiers. Brokers before Kafka 2.8 are not to be had here."""
+    """A source whose topics may lack identifiers, as with brokers before Kafka 2.8."""
 
     def __init__(self, identifier: str) -> None:
         self.topic_ids = {"flows": identifier}
@@ -172,7 +172,7 @@ class Source:
 
 
 def store(folder: Path, capture: Path, identifier: str, topic_id: str) -> None:
-    """Store a batch whose topic has `topic_id`; it had `identifier` at the start."""
+    """Store a batch of a topic that has `topic_id` now and had `identifier` at the start."""
     flows = list(flowbuf.read_capture(capture))
     batch = SourceBatch("flows", 0, 0, 100, flowbuf.Schema.load("flow"), flows, (), topic_id)
     source, committed = Source(identifier), []
@@ -181,7 +181,7 @@ def store(folder: Path, capture: Path, identifier: str, topic_id: str) -> None:
     assert committed == [batch]
 
 
-def test_a_broker_without_identifiers(capture: Path, other: Path, folder: Path) -> None:
+def test_brokers_may_have_no_identifiers(capture: Path, other: Path, folder: Path) -> None:
     store(folder, capture, "", "")
     assert [file.name[:8] for file in folder.iterdir()] == ["flows-0-"]
     store(folder, other, "", "")
@@ -200,7 +200,7 @@ def test_a_batch_of_another_topic_is_not_stored(capture: Path, other: Path, fold
     assert ports(folder) == ports_of(capture)
 
 
-def test_topics_whose_names_begin_alike_have_identifiers_of_their_own(capture: Path, folder: Path) -> None:
+def test_topics_with_a_common_prefix_have_their_own_identifiers(capture: Path, folder: Path) -> None:
     for name in ("flows", "flows.more", "flows-0"):
         folder.mkdir(exist_ok=True)
         (folder / f".{name}.{NEW}.topic").touch()

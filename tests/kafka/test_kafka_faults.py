@@ -1,5 +1,6 @@
-"""A broker that is away, dies, comes back or does not, a topic that is gone, a signal: what is at the far end
-is what the sink says, to the message.
+"""The report of the Kafka sink equals the contents of the topic after every fault.
+
+Brokers are missing, die, return or stay away, topics are missing, flows are too large, and signals arrive.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ def closed_port() -> str:
 
 
 def freeze(broker: Broker) -> None:
-    """It takes what is sent to it from now on, and never looks at it."""
+    """Stop the process of the broker. Its sockets still accept data."""
     os.kill(int(broker.service.pid.read_text()), signal.SIGSTOP)
 
 
 # At the start -----------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_is_never_there(capture: Path) -> None:
+def test_a_missing_broker_is_reported(capture: Path) -> None:
     pytest.importorskip("confluent_kafka")
     servers = closed_port()
     producing = Producing(capture.read_bytes(), servers, "--timeout", 2)
@@ -58,11 +59,11 @@ def test_a_broker_that_is_never_there(capture: Path) -> None:
     assert "Connection refused" in producing.stderr
     assert producing.stderr.count("\n") <= 3
     assert producing.stdout == ""
-    assert producing.fed <= (1 << 16) + 4096  # what fits into a pipe that nobody reads
+    assert producing.fed <= (1 << 16) + 4096  # the capacity of a pipe that nobody reads
     assert producing.seconds < 8
 
 
-def test_a_broker_that_comes_in_time(own_broker: Broker, capture: Path, messages: bytes) -> None:
+def test_a_broker_may_start_within_the_timeout(own_broker: Broker, capture: Path, messages: bytes) -> None:
     topic = own_broker.make_topic()
     own_broker.stop()
     producing = Producing(capture.read_bytes(), own_broker, "--topic", topic)
@@ -72,19 +73,17 @@ def test_a_broker_that_comes_in_time(own_broker: Broker, capture: Path, messages
     assert b"".join(own_broker.values(topic)) == messages
     assert producing.told["flows"] == FLOWS
     assert producing.told["failed"] == 0
-    assert (
-        producing.stderr.count("Connection refused") <= 2
-    )  # by the address that was given, and by that of the broker
+    assert producing.stderr.count("Connection refused") <= 2  # at the given address and at the broker's own
 
 
-def test_a_topic_that_is_missing(broker: Broker, capture: Path) -> None:
+def test_a_missing_topic_is_reported(broker: Broker, capture: Path) -> None:
     result = run("produce", capture, "--kafka", broker.servers, "--topic", "nobody-made-this")
     assert result.exit_code == 1
     fix = "create it, or set its number of partitions with --partitions N"
     assert result.stderr == f"flowbuf: topic 'nobody-made-this' does not exist; {fix}\n"
 
 
-def test_a_topic_that_cannot_be(broker: Broker, capture: Path) -> None:
+def test_an_invalid_topic_is_reported(broker: Broker, capture: Path) -> None:
     begun = time.monotonic()
     result = run("produce", capture, "--kafka", broker.servers, "--topic", "what is this?", "--partitions", 1)
     assert result.exit_code == 1
@@ -95,10 +94,12 @@ def test_a_topic_that_cannot_be(broker: Broker, capture: Path) -> None:
 # While it runs ----------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_is_killed_and_comes_back(own_broker: Broker, capture: Path, messages: bytes) -> None:
-    """Once while it takes records, once with records that it has not looked at.
+def test_a_restarted_broker_stores_every_flow_once(
+    own_broker: Broker, capture: Path, messages: bytes
+) -> None:
+    """The broker is killed while it stores Kafka records, and again with Kafka records that it has not read.
 
-    All are there once, in order.
+    All messages are stored once and in order.
     """
     topic = own_broker.make_topic()
     content = capture.read_bytes()
@@ -125,12 +126,12 @@ def test_a_broker_that_is_killed_and_comes_back(own_broker: Broker, capture: Pat
     assert producing.told["retried"] > 0
     assert 1 <= producing.stderr.count("\n") <= 12
     lines = producing.stderr.splitlines()
-    assert all(one != two for one, two in itertools.pairwise(lines))  # each thing once in an outage
+    assert all(one != two for one, two in itertools.pairwise(lines))  # no line is repeated
     assert lines[-1] == f"flowbuf: kafka: broker {own_broker.servers} is available"
     assert not [line for line in lines if "brokers are down" in line]
 
 
-def test_a_broker_that_is_killed_and_stays_away(own_broker: Broker, capture: Path) -> None:
+def test_a_broker_that_stays_away_is_reported(own_broker: Broker, capture: Path) -> None:
     topic = own_broker.make_topic()
     content = capture.read_bytes() + capture.read_bytes()[24:] * 10
     settings = ["-X", "message.timeout.ms=2000", "-X", "queue.buffering.max.messages=500"]
@@ -143,19 +144,19 @@ def test_a_broker_that_is_killed_and_stays_away(own_broker: Broker, capture: Pat
     gone = time.monotonic()
     assert producing.end() == 1
     assert time.monotonic() - gone < 20
-    told = producing.told
-    assert told["flows"] == told["records"] == told["delivered"] + told["failed"]
-    assert told["failed"] >= 500  # what waited
-    assert producing.fed < 8 << 20  # nothing was read far ahead
+    counts = producing.told
+    assert counts["flows"] == counts["records"] == counts["delivered"] + counts["failed"]
+    assert counts["failed"] >= 500  # the Kafka records that waited
+    assert producing.fed < 8 << 20  # little input was read ahead
     assert "no broker was available for as long as Kafka records may wait: " in producing.stderr
     assert producing.stderr.count("\n") < 10
     own_broker.start()
-    assert told["delivered"] <= count_records(own_broker, topic) <= told["records"]
+    assert counts["delivered"] <= count_records(own_broker, topic) <= counts["records"]
 
 
-def test_flows_of_packs_that_failed_are_counted(own_broker: Broker, messages: bytes) -> None:
+def test_flows_of_failed_packs_are_counted(own_broker: Broker, messages: bytes) -> None:
     topic = own_broker.make_topic()
-    own_broker.produce(own_broker.make_topic(), [b""])  # a new broker takes its time for the first
+    own_broker.produce(own_broker.make_topic(), [b""])  # a new broker is slow at first
     settings = {"message.timeout.ms": "1000"}
     sink = KafkaSink(own_broker.servers, topic, pack=50_000, settings=settings, schema_topic=None)
     good = b"".join(value for value, _ in _core.cut_messages(messages, 100_000, 100_000)[:2])
@@ -174,13 +175,13 @@ def test_flows_of_packs_that_failed_are_counted(own_broker: Broker, messages: by
     assert b"".join(own_broker.values(topic)) == good
 
 
-def test_a_topic_that_is_removed(own_broker: Broker, messages: bytes) -> None:
+def test_a_deleted_topic_is_reported(own_broker: Broker, messages: bytes) -> None:
     topic = own_broker.make_topic()
     settings = {"topic.metadata.propagation.max.ms": "500", "topic.metadata.refresh.interval.ms": "1000"}
     sink = KafkaSink(own_broker.servers, topic, pack="flow", settings=settings, schema_topic=None)
     begun = time.monotonic()
 
-    def send_for_ever() -> None:
+    def keep_sending() -> None:
         while time.monotonic() - begun < 60:
             sink.write(piece)
             time.sleep(0.01)
@@ -190,7 +191,7 @@ def test_a_topic_that_is_removed(own_broker: Broker, messages: bytes) -> None:
         sink.write(piece)
         sink.flush()
         own_broker.admin.delete_topics([topic])[topic].result(30)
-        send_for_ever()
+        keep_sending()
     report = sink.report
     assert report.delivered == count
     assert report.records == report.flows == report.delivered + report.failed
@@ -198,8 +199,8 @@ def test_a_topic_that_is_removed(own_broker: Broker, messages: bytes) -> None:
     assert report.failed < report.records
 
 
-def test_no_room_is_no_loss(broker: Broker, topic: str, messages: bytes) -> None:
-    """The queue takes ten records, and a flow is a record."""
+def test_a_full_queue_loses_nothing(broker: Broker, topic: str, messages: bytes) -> None:
+    """The queue holds ten Kafka records of one flow each."""
     settings = {"queue.buffering.max.messages": "10", "linger.ms": "0"}
     (piece, count), *_ = _core.cut_messages(messages, 200_000, 200_000)
     with KafkaSink(broker.servers, topic, pack="flow", settings=settings, schema_topic=None) as sink:
@@ -211,21 +212,21 @@ def test_no_room_is_no_loss(broker: Broker, topic: str, messages: bytes) -> None
 
 # Too large --------------------------------------------------------------------------------------------------
 
-LARGE = b"\x88\x27" + bytes(5000)  # a message of 5,000 octets after its length
+LARGE = b"\x88\x27" + bytes(5000)  # a message of 5,000 bytes after its length
 
 
-def among_others(messages: bytes) -> tuple[bytes, bytes]:
-    """Two pieces of messages, between which something is to be."""
+def cut_two_pieces(messages: bytes) -> tuple[bytes, bytes]:
+    """Return two pieces of the messages. Tests put another message between them."""
     (first, _), (second, _), *_ = _core.cut_messages(messages, 40_000, 40_000)
     return first, second
 
 
 @pytest.mark.parametrize("pack", ["flow", "datagram", 65_536])
-def test_records_are_as_large_as_the_topic_allows(
+def test_kafka_records_are_as_large_as_the_topic_allows(
     broker: Broker, make_topic: MakeTopic, messages: bytes, pack: int | str
 ) -> None:
     topic = make_topic(config={"max.message.bytes": "2000"})
-    first, second = among_others(messages)
+    first, second = cut_two_pieces(messages)
     with KafkaSink(broker.servers, topic, pack=pack, framing="delimited") as sink:
         sink.write(first)
         sink.write(second)
@@ -237,15 +238,15 @@ def test_records_are_as_large_as_the_topic_allows(
 
 @pytest.mark.parametrize("pack", ["flow", 65_536, 100])
 @pytest.mark.parametrize("limits", ["topic", "client"])
-def test_one_flow_that_is_too_large(
+def test_a_flow_that_is_too_large_fails_alone(
     broker: Broker, make_topic: MakeTopic, messages: bytes, pack: int | str, limits: str
 ) -> None:
-    """It has failed, and the others are there."""
+    """The other flows are delivered."""
     topic = make_topic(config={"max.message.bytes": "3000"} if limits == "topic" else {})
     settings = {} if limits == "topic" else {"message.max.bytes": "3000"}
     options = {"pack": pack, "framing": "delimited", "schema_topic": None}
     sink = KafkaSink(broker.servers, topic, settings=settings, **options)
-    first, second = among_others(messages)
+    first, second = cut_two_pieces(messages)
     sink.write(first + LARGE + second)
     sink.write(LARGE)
     sink.write(second)
@@ -259,14 +260,14 @@ def test_one_flow_that_is_too_large(
     assert report.delivered_flows == _core.count_messages(first + second * 2)
 
 
-def test_what_the_broker_itself_allows(own_broker: Broker, messages: bytes) -> None:
+def test_the_size_limit_of_the_broker_applies(own_broker: Broker, messages: bytes) -> None:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
     entry = ConfigEntry("message.max.bytes", "2000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
     own_broker.admin.incremental_alter_configs([resource])[resource].result(30)
     topic = own_broker.make_topic()
-    first, second = among_others(messages)
+    first, second = cut_two_pieces(messages)
     sink = KafkaSink(own_broker.servers, topic, schema_topic=None)
     sink.write(first + LARGE + second)
     with pytest.raises(KafkaError, match=r"1 of .* flows: Broker: Message size too large \(1\)"):
@@ -274,12 +275,12 @@ def test_what_the_broker_itself_allows(own_broker: Broker, messages: bytes) -> N
     assert b"".join(own_broker.values(topic)) == first + second
 
 
-# Signals, and input that is no good -------------------------------------------------------------------------
+# Signals and invalid input ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("pack", ["flow", "5000"])
-def test_a_signal_while_it_runs(
+def test_flows_before_a_signal_are_delivered(
     broker: Broker, topic: str, capture: Path, messages: bytes, pack: str, number: signal.Signals, status: int
 ) -> None:
     content = capture.read_bytes() + capture.read_bytes()[24:] * 10
@@ -289,17 +290,17 @@ def test_a_signal_while_it_runs(
     producing.process.send_signal(number)
     assert producing.end() == status, producing.stderr
     values = broker.values(topic)
-    told = producing.told
-    assert told["delivered"] == told["records"] == len(values)
-    assert told["flows"] == sum(map(_core.count_messages, values)) > 0
-    assert told["bytes"] == sum(map(len, values))
-    assert told["failed"] == 0
+    counts = producing.told
+    assert counts["delivered"] == counts["records"] == len(values)
+    assert counts["flows"] == sum(map(_core.count_messages, values)) > 0
+    assert counts["bytes"] == sum(map(len, values))
+    assert counts["failed"] == 0
     assert producing.stderr == ""
     assert (messages * 11).startswith(b"".join(values)[: len(messages)])
 
 
-def test_a_signal_while_the_broker_is_away(own_broker: Broker, capture: Path) -> None:
-    """It does not wait for as long as records may wait."""
+def test_a_signal_ends_the_wait_for_a_broker(own_broker: Broker, capture: Path) -> None:
+    """The command ends before the timeout of its Kafka records."""
     topic = own_broker.make_topic()
     options = ["--topic", topic, "--pack", "200", "-X", "queue.buffering.max.messages=100"]
     producing = Producing(capture.read_bytes(), own_broker, *options, limit=1 << 20)
@@ -313,36 +314,36 @@ def test_a_signal_while_the_broker_is_away(own_broker: Broker, capture: Path) ->
     assert time.monotonic() - begun < 15
     own_broker.kill()
     own_broker.start()
-    told = producing.told
-    assert told["records"] == told["delivered"] + told["failed"]
-    assert told["failed"] > 0
-    assert told["delivered"] <= count_records(own_broker, topic) <= told["records"]
+    counts = producing.told
+    assert counts["records"] == counts["delivered"] + counts["failed"]
+    assert counts["failed"] > 0
+    assert counts["delivered"] <= count_records(own_broker, topic) <= counts["records"]
 
 
-def test_strict_delivers_what_was_before_the_fault(
+def test_strict_delivers_the_batches_before_the_fault(
     broker: Broker, topic: str, capture: Path, messages: bytes, tmp_path: Path
 ) -> None:
-    """Batch by batch: of the batch that has the fault, nothing."""
+    """Nothing of the batch with the fault is delivered."""
     content = capture.read_bytes()
     begins = [
         found.end() for found in re.finditer(rb"\x12\x83....(?=\0\x0a)", content, re.DOTALL)
-    ]  # to port 4739
+    ]  # datagrams to port 4739
     version = begins[len(begins) * 2 // 3]
     path = write(tmp_path / "damaged.pcap", content[: version + 2] + b"\xff\xff" + content[version + 4 :])
     result = run("produce", path, "--kafka", broker.servers, "--topic", topic, "--strict")
     assert result.exit_code == 1
-    told = dict(pair.split("=") for pair in result.stdout.split())
+    counts = dict(pair.split("=") for pair in result.stdout.split())
     values = broker.values(topic)
     sent = b"".join(values)
     assert messages.startswith(sent)
     assert len(messages) / 3 < len(sent) < len(messages)
-    assert told["flows"] == str(_core.count_messages(sent))
-    assert (told["delivered"], told["failed"]) == (str(len(values)), "0")
+    assert counts["flows"] == str(_core.count_messages(sent))
+    assert (counts["delivered"], counts["failed"]) == (str(len(values)), "0")
     assert result.stderr.count("\n") == 1
     assert "damaged.pcap" in result.stderr
 
 
-def test_no_flows_at_all(broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_a_capture_without_flows_sends_nothing(broker: Broker, topic: str, tmp_path: Path) -> None:
     path = write(tmp_path / "empty.pcap", pcap())
     result = run("produce", path, "--kafka", broker.servers, "--topic", topic)
     assert result.exit_code == 0

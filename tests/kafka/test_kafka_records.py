@@ -1,4 +1,4 @@
-"""Records back into flows: those that can be read as a whole, and of the others nothing but why."""
+"""RecordReader reads the flows of a Kafka record completely, or reports why it cannot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def delimit(*values: bytes) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
-    """A good value that is cut, or with an octet that is another, or followed by something."""
+    """Draw a valid value that is truncated, has a changed byte, or is followed by more bytes."""
     value = draw(whole)
     how = draw(st.sampled_from(("cut", "change", "append")))
     if how == "append" or not value:
@@ -58,7 +58,7 @@ def rows(reader: RecordReader, values: list[bytes]) -> tuple[list[dict[str, obje
 @pytest.mark.parametrize("framing", ["bare", "delimited"])
 @settings(deadline=None)
 @given(data=st.data())
-def test_what_can_be_read_alone_is_read_among_others(framing: str, data: st.DataObject) -> None:
+def test_kafka_records_are_read_independently(framing: str, data: st.DataObject) -> None:
     values = data.draw(values_of(messages if framing == "bare" else packed))
     together, faults = rows(RecordReader(SCHEMA, framing), values)
     alone = [rows(RecordReader(SCHEMA, framing), [value]) for value in values]
@@ -69,9 +69,11 @@ def test_what_can_be_read_alone_is_read_among_others(framing: str, data: st.Data
 
 @settings(deadline=None)
 @given(values_of(messages))
-def test_bare_records_are_read_as_protobuf_reads_them(values: list[bytes]) -> None:
-    """Nothing that google.protobuf refuses is read. What is refused though it reads it has a column of
-    another wire type, or a group, or an address of no known length, which would be lost otherwise.
+def test_bare_kafka_records_are_read_as_google_protobuf_reads_them(values: list[bytes]) -> None:
+    """The reader refuses everything that google.protobuf refuses.
+
+    It also refuses columns of another wire type, groups, and addresses of an unknown length, because their
+    values would be lost.
     """
     flows, faults = rows(RecordReader(SCHEMA, "bare"), values)
     read = [place not in faults for place in range(len(values))]
@@ -87,7 +89,7 @@ def test_bare_records_are_read_as_protobuf_reads_them(values: list[bytes]) -> No
 
 
 @pytest.mark.parametrize("skip", [0, 6])
-def test_says_at_which_octet_of_a_record(skip: int) -> None:
+def test_faults_name_their_offset_in_the_kafka_record(skip: int) -> None:
     good = Flow(bytes=300, packets=1).SerializeToString()
     reader = RecordReader(SCHEMA, "bare", skip)
     value = bytes(skip) + good + bytes([NUMBER << 3 | 5, 0, 0, 0, 0])
@@ -96,7 +98,7 @@ def test_says_at_which_octet_of_a_record(skip: int) -> None:
     assert faults == {1: f"byte {offset}: column 'bytes': a field of another wire type than its column"}
 
 
-def test_a_message_does_not_reach_into_the_next_record() -> None:
+def test_a_message_does_not_continue_in_the_next_kafka_record() -> None:
     good = Flow(bytes=300, packets=1).SerializeToString()
     whole = delimit(good, good)
     flows, faults = rows(RecordReader(SCHEMA, "delimited"), [whole, whole[:-1], whole[-1:], whole])
@@ -107,14 +109,14 @@ def test_a_message_does_not_reach_into_the_next_record() -> None:
     }
 
 
-def test_nothing_of_a_faulty_record_is_counted() -> None:
+def test_unknown_fields_of_faulty_kafka_records_are_not_counted() -> None:
     unknown = Flow(bytes=1).SerializeToString() + UNKNOWN
     reader = RecordReader(SCHEMA, "delimited")
     reader.read([delimit(unknown), delimit(unknown) + b"\x05", delimit(unknown)])
     assert reader.unknown_fields == 2
 
 
-def test_many_faults_among_many_records() -> None:
+def test_many_faults_are_found_among_many_kafka_records() -> None:
     good, bad = delimit(Flow(bytes=300).SerializeToString()), b"\x09"
     values = [bad if place % 7 == 3 else good for place in range(20_000)]
     flows, faults = rows(RecordReader(SCHEMA, "delimited"), values)
@@ -122,7 +124,7 @@ def test_many_faults_among_many_records() -> None:
     assert len(flows) == 20_000 - len(faults)
 
 
-def test_an_empty_record_is_a_flow_without_values_where_it_is_bare() -> None:
+def test_an_empty_bare_kafka_record_is_a_flow_without_values() -> None:
     assert rows(RecordReader(SCHEMA, "delimited"), [b""]) == ([], {})
     flows, faults = rows(RecordReader(SCHEMA, "bare"), [b""])
     assert (len(flows), faults) == (1, {})

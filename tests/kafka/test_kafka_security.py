@@ -1,4 +1,4 @@
-"""A broker that takes nobody without TLS and a password."""
+"""Commands connect to a broker that requires TLS and a password."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ STORE = "password-of-the-store"
 
 
 class Guarded(services.Kafka):
-    """A broker with one more listener, where clients come by TLS and log in. Its key is in the folder."""
+    """A broker with a third listener, which requires TLS and a login. Its key is in the folder."""
 
     ports_needed = 3
 
     def write_properties(self, path: Path, data: Path, ports: list[int]) -> None:
         super().write_properties(path, data, ports[:2])
-        if len(ports) < 3:  # they are for making its data alone
+        if len(ports) < 3:  # the step that formats the data folder has two ports
             return
         plain, controller, guarded = (f"127.0.0.1:{port}" for port in ports)
         login = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -42,14 +42,12 @@ class Guarded(services.Kafka):
             "listener.name.guarded.ssl.keystore.type": "PKCS12",
             "listener.name.guarded.ssl.keystore.password": STORE,
         }
-        with path.open("a") as file:  # of two settings of a name, the last one counts
+        with path.open("a") as file:  # the last of several settings of a name counts
             file.writelines(f"{name}={value}\n" for name, value in settings.items())
 
 
 def make_certificate(folder: Path) -> Path:
-    """A key whose certificate, for 127.0.0.1, it has signed itself; and that certificate alone, which is
-    returned.
-    """
+    """Create a key with a self-signed certificate for 127.0.0.1, and return the path of the certificate."""
     keytool = shutil.which("keytool") or Path(services.find_java()).resolve().parent / "keytool"
     store = (
         "-alias",
@@ -92,7 +90,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_settings(guarded: Broker, path: Path, changed: Mapping[str, str | None]) -> Path:
-    """Those by which one gets in, but for what is changed, or None: left out."""
+    """Write the settings of an accepted client, with some changed. Settings of None are omitted."""
     settings: dict[str, str | None] = {
         "security.protocol": "SASL_SSL",
         "ssl.ca.location": str(guarded.service.folder / "certificate.pem"),
@@ -105,22 +103,21 @@ def write_settings(guarded: Broker, path: Path, changed: Mapping[str, str | None
     return path
 
 
-def test_flows_go_to_it_and_come_from_it(guarded: Broker, capture: Path, tmp_path: Path) -> None:
+def test_flows_are_produced_and_consumed(guarded: Broker, capture: Path, tmp_path: Path) -> None:
     topic = guarded.make_topic()
     where = ("--kafka", guarded_address(guarded), "--topic", topic)
     config = write_settings(guarded, tmp_path / "client.properties", {})
     sent = run("produce", capture, *where, "--kafka-config", config)
     assert (sent.exit_code, sent.stderr) == (0, "")
     assert b"".join(guarded.values(topic)) == decode(capture)
-    # It comes back by the hash in headers and the topic that describes schemas: these clients have to log in,
-    # too.
+    # The consumer finds the schema by its hash in the topic of descriptions. This client must log in, too.
     read = run("consume", *where, "--kafka-config", config, "--group", "reader", "--until-end", "-f", "jsonl")
     assert (read.exit_code, read.stderr) == (0, "")
     assert len([json.loads(line) for line in read.stdout.splitlines()]) == FLOWS
 
 
 @pytest.mark.parametrize(
-    ("command", "changed", "told"),
+    ("command", "changed", "error"),
     [
         ("produce", {"sasl.password": f"{PASSWORD}-of-another"}, "Authentication failed"),
         ("consume", {"sasl.password": f"{PASSWORD}-of-another"}, "Authentication failed"),
@@ -131,8 +128,8 @@ def test_flows_go_to_it_and_come_from_it(guarded: Broker, capture: Path, tmp_pat
         ("produce", {"security.protocol": "PLAINTEXT"}, "security.protocol"),
     ],
 )
-def test_who_does_not_get_in_is_told_why(
-    guarded: Broker, capture: Path, tmp_path: Path, command: str, changed: dict[str, str | None], told: str
+def test_refused_clients_report_the_reason(
+    guarded: Broker, capture: Path, tmp_path: Path, command: str, changed: dict[str, str | None], error: str
 ) -> None:
     config = write_settings(guarded, tmp_path / "client.properties", changed)
     inputs = [capture] if command == "produce" else []
@@ -141,5 +138,5 @@ def test_who_does_not_get_in_is_told_why(
     assert result.exit_code == 1
     last = result.stderr.splitlines()[-1]
     assert "no broker answered in 3 s: " in last
-    assert told in last
+    assert error in last
     assert PASSWORD not in result.output + result.stderr + repr(result.exception)

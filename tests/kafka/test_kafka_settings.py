@@ -1,4 +1,4 @@
-"""Settings of librdkafka reach it, and secrets among them go nowhere else; packs wait, but not for long."""
+"""Settings reach librdkafka, secrets are never printed, and packs wait for a limited time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def codec(broker: Broker, topic: str) -> int:
-    """That of the first batch of a topic, as the broker keeps it: 0 none, 3 lz4, 4 zstd."""
+    """Return the compression codec of the first batch that the broker stored: 0 none, 3 lz4, 4 zstd."""
     (log,) = (broker.service.folder / "data" / f"{topic}-0").glob("*.log")
     return int.from_bytes(log.read_bytes()[21:23], "big") & 7
 
@@ -43,7 +43,9 @@ def codec(broker: Broker, topic: str) -> int:
         (["--compression", "lz4", "-X", "compression.type=zstd"], 4),
     ],
 )
-def test_compression(broker: Broker, topic: str, capture: Path, options: list[str], expected: int) -> None:
+def test_compression_can_be_chosen(
+    broker: Broker, topic: str, capture: Path, options: list[str], expected: int
+) -> None:
     result = run("produce", capture, "--kafka", broker.servers, "--topic", topic, *options)
     assert result.exit_code == 0, result.stderr
     assert codec(broker, topic) == expected
@@ -56,22 +58,22 @@ def test_settings_reach_the_client(broker: Broker, topic: str, capture: Path) ->
         result = run("produce", capture, "--kafka", broker.servers, "--topic", topic, *options)
         return result.exit_code, result.stderr
 
-    status, told = produce("acks=1")
+    status, error = produce("acks=1")
     assert status == 1
-    assert "`acks` must be set to `all` when `enable.idempotence` is true" in told
+    assert "`acks` must be set to `all` when `enable.idempotence` is true" in error
     assert produce("acks=1", "enable.idempotence=false", "client.id=somebody", "linger.ms=1") == (0, "")
     assert produce("delivery.report.only.error=false", "statistics.interval.ms=0") == (0, "")
-    status, told = produce("linger.ms=soon")
+    status, error = produce("linger.ms=soon")
     assert status == 1
-    assert "queue.buffering.max.ms" in told  # as librdkafka calls it
+    assert "queue.buffering.max.ms" in error  # librdkafka's name of linger.ms
     assert produce("no.such=1")[1].startswith("flowbuf: client settings are invalid: ")
-    status, told = produce("transactional.id=mine")
+    status, error = produce("transactional.id=mine")
     assert status == 1
-    assert told.count("\n") == 1
+    assert error.count("\n") == 1
     assert b"".join(broker.values(topic)) == decode(capture) * 2
 
 
-def test_secrets_stay_secret(
+def test_secrets_are_never_printed(
     broker: Broker, topic: str, capture: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -86,10 +88,10 @@ def test_secrets_stay_secret(
     assert time.monotonic() - begun < 15
     assert f"{broker.servers}: no broker answered in 3 s: " in result.stderr
     assert SECRET not in result.output + result.stderr + caplog.text + repr(result.exception)
-    made = KafkaOptions(
+    kafka_options = KafkaOptions(
         broker.servers, {"sasl.password": SECRET}, registry, {"basic.auth.user.info": f"a:{SECRET}"}
     )
-    assert SECRET not in repr(made)
+    assert SECRET not in repr(kafka_options)
     with pytest.raises(KafkaError) as raised:
         SchemaRegistry(registry, {"max.retries": "0", "no.such": SECRET})
     assert (
@@ -99,7 +101,7 @@ def test_secrets_stay_secret(
     assert SECRET not in run("produce", "--help").output
 
 
-def test_a_pack_waits_for_its_time(broker: Broker, topic: str, capture: Path) -> None:
+def test_packs_are_sent_after_the_linger_time(broker: Broker, topic: str, capture: Path) -> None:
     (piece, count), *_ = _core.cut_messages(decode(capture), 500, 500)
     sink = KafkaSink(broker.servers, topic, linger=0.5, settings={"linger.ms": "0"})
     sink.write(piece)
@@ -139,7 +141,7 @@ def test_many_exporters_take_bounded_memory(
     )
 
 
-def test_packs_smaller_than_a_flow(broker: Broker, topic: str, capture: Path) -> None:
+def test_packs_hold_at_least_one_flow(broker: Broker, topic: str, capture: Path) -> None:
     messages = decode(capture)
     with KafkaSink(broker.servers, topic, pack=20) as sink:
         for value, _ in _core.cut_messages(messages, 1000, 1000):
@@ -147,7 +149,7 @@ def test_packs_smaller_than_a_flow(broker: Broker, topic: str, capture: Path) ->
     assert broker.values(topic) == _core.split_messages(messages)
 
 
-def test_flows_without_a_value_are_counted(broker: Broker, topic: str) -> None:
+def test_empty_messages_are_counted(broker: Broker, topic: str) -> None:
     with KafkaSink(broker.servers, topic, pack="flow") as sink:
         sink.write(b"\0\2\x08\1\0")
     assert broker.values(topic) == [b"", b"\x08\1", b""]

@@ -1,6 +1,4 @@
-"""Messages into Kafka, by a real broker: each is there once, packed and keyed as it was asked for, and
-described.
-"""
+"""KafkaSink delivers every message once to a real broker, with the chosen packs, keys and descriptions."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ def send(capture: Path, sink: KafkaSink, *, each: bool = False) -> flowbuf.Produ
     return sink.report
 
 
-def test_packs_of_so_many_octets(broker: Broker, topic: str, capture: Path) -> None:
+def test_packs_have_the_given_size(broker: Broker, topic: str, capture: Path) -> None:
     report = send(capture, KafkaSink(broker.servers, topic, pack=10_000))
     messages = decode(capture)
     values = broker.values(topic)
@@ -56,7 +54,7 @@ def test_packs_of_so_many_octets(broker: Broker, topic: str, capture: Path) -> N
     assert (report.delivered, report.delivered_flows, report.failed) == (len(values), FLOWS, 0)
 
 
-def test_records_name_their_schema(broker: Broker, topic: str, capture: Path) -> None:
+def test_kafka_records_name_their_schema(broker: Broker, topic: str, capture: Path) -> None:
     schema = flowbuf.Schema.load("flow").enable("src_mac")
     send(capture, KafkaSink(broker.servers, topic, schema))
     (headers,) = {tuple(record.headers() or ()) for record in broker.read(topic)}
@@ -74,12 +72,12 @@ def test_single_flows_are_bare(broker: Broker, topic: str, capture: Path) -> Non
     assert report.records == report.flows == FLOWS
 
 
-def test_a_preset_keeps_its_framing(broker: Broker, topic: str, capture: Path) -> None:
+def test_built_in_schemas_keep_their_framing(broker: Broker, topic: str, capture: Path) -> None:
     send(capture, KafkaSink(broker.servers, topic, "goflow2", pack="flow"))
     assert broker.values(topic) == _core.split_messages(decode(capture, "goflow2"))
 
 
-def test_a_datagram_is_a_record(broker: Broker, topic: str, capture: Path) -> None:
+def test_a_datagram_can_be_one_kafka_record(broker: Broker, topic: str, capture: Path) -> None:
     report = send(capture, KafkaSink(broker.servers, topic, pack="datagram"), each=True)
     decoder = flowbuf.Decoder()
     with CaptureReader(capture) as reader:
@@ -121,18 +119,18 @@ def test_a_flow_is_keyed_by_its_conversation(broker: Broker, topic: str, capture
     assert [record.key() for record in broker.read(topic)] == _core.hash_conversations(messages, **numbers)
 
 
-def test_the_topic_is_made_and_named_after_the_schema(broker: Broker, capture: Path) -> None:
+def test_the_topic_is_created_and_named_after_the_schema(broker: Broker, capture: Path) -> None:
     schema = flowbuf.Schema.load("flow").only("bytes", "src_addr")
     sink = KafkaSink(broker.servers, "made-{name}-{hash}", schema, partitions=2)
     send(capture, sink)
     assert sink.topic == f"made-flow-{schema.hash}"
     assert len(broker.leaders(sink.topic)) == 2
     assert b"".join(broker.values(sink.topic)) != b""
-    told: list[str] = []
-    KafkaSink(broker.servers, sink.topic, schema, partitions=2, on_problem=told.append).close()
-    assert told == []
-    KafkaSink(broker.servers, sink.topic, schema, partitions=3, on_problem=told.append).close()
-    assert told == [f"topic {sink.topic!r} exists already, with 2 partitions instead of 3"]
+    reported: list[str] = []
+    KafkaSink(broker.servers, sink.topic, schema, partitions=2, on_problem=reported.append).close()
+    assert reported == []
+    KafkaSink(broker.servers, sink.topic, schema, partitions=3, on_problem=reported.append).close()
+    assert reported == [f"topic {sink.topic!r} exists already, with 2 partitions instead of 3"]
 
 
 @pytest.mark.parametrize(
@@ -150,16 +148,13 @@ def test_the_topic_is_made_and_named_after_the_schema(broker: Broker, capture: P
         ),
     ],
 )
-def test_says_what_cannot_be(options: dict[str, object], problem: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, object], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         KafkaSink("192.0.2.1:9092", "never-asked", **options)
 
 
-def test_a_sink_that_is_only_polled_holds_no_statistics(broker: Broker, topic: str) -> None:
-    """librdkafka keeps statistics until somebody reads.
-
-    They come all the time, also while nothing is sent.
-    """
+def test_polling_reads_all_statistics(broker: Broker, topic: str) -> None:
+    """librdkafka keeps statistics until they are read, and adds new ones even while nothing is sent."""
     read: list[str] = []
     settings = {"stats_cb": read.append, "statistics.interval.ms": 100}
     with KafkaSink(broker.servers, topic, settings=settings) as sink:
@@ -173,16 +168,16 @@ def test_a_sink_that_is_only_polled_holds_no_statistics(broker: Broker, topic: s
         assert len(read) - before <= 3
 
 
-def test_the_command_says_what_was_sent(broker: Broker, topic: str, capture: Path) -> None:
+def test_the_command_prints_counters(broker: Broker, topic: str, capture: Path) -> None:
     result = run("produce", capture, "--kafka", broker.servers, "--topic", topic, "--key", "exporter")
     assert result.exit_code == 0, result.stderr
-    told = dict(pair.split("=") for pair in result.stdout.split())
-    assert told == {
+    counts = dict(pair.split("=") for pair in result.stdout.split())
+    assert counts == {
         "topic": topic,
         "flows": str(FLOWS),
         "records": str(len(broker.values(topic))),
         "bytes": str(len(decode(capture))),
-        "delivered": told["records"],
+        "delivered": counts["records"],
         "failed": "0",
         "retried": "0",
     }

@@ -1,6 +1,4 @@
-"""KafkaSource by a real broker: batches that say where they are from, offsets that are committed, partitions
-that come and go.
-"""
+"""KafkaSource reads batches from a real broker, commits their offsets, and follows changes of partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ WHOLE = BatchLimits(seconds=3600)
 
 
 def values(*numbers: int) -> list[bytes]:
-    """Records of one bare flow; the number is in its column `bytes`."""
+    """Return Kafka records of one bare flow each, with the number in the column `bytes`."""
     return [Flow(bytes=number).SerializeToString() for number in numbers]
 
 
@@ -47,7 +45,7 @@ def next_batch(batches: Iterable[SourceBatch | None]) -> SourceBatch:
     return next(batch for batch in batches if batch)
 
 
-def test_stored_batches_do_not_come_again(broker: Broker, topic: str, group: str) -> None:
+def test_committed_batches_are_not_read_again(broker: Broker, topic: str, group: str) -> None:
     broker.produce(topic, values(1, 2, 3))
     with source(broker, topic, group=group, limits=ONE_BY_ONE) as first:
         for batch in first:
@@ -59,7 +57,7 @@ def test_stored_batches_do_not_come_again(broker: Broker, topic: str, group: str
         assert numbers(*everything) == [1, 2, 3]
 
 
-def test_a_batch_says_where_it_is_from(broker: Broker, topic: str) -> None:
+def test_batches_name_their_topic_partition_and_offsets(broker: Broker, topic: str) -> None:
     broker.produce(topic, values(1, 2, 3))
     with source(broker, topic) as batches:
         (batch,) = filter(None, batches)
@@ -69,7 +67,7 @@ def test_a_batch_says_where_it_is_from(broker: Broker, topic: str) -> None:
     assert batches.records == 3
 
 
-def test_who_stops_in_between_and_goes_on_misses_nothing(broker: Broker, topic: str) -> None:
+def test_iteration_can_be_resumed(broker: Broker, topic: str) -> None:
     broker.produce(topic, values(*range(1, 21)))
     found: list[int] = []
     with source(broker, topic, limits=BatchLimits(bytes=700)) as batches:
@@ -78,7 +76,7 @@ def test_who_stops_in_between_and_goes_on_misses_nothing(broker: Broker, topic: 
     assert found == list(range(1, 21))
 
 
-def test_nothing_comes_after_it_is_closed(broker: Broker, topic: str) -> None:
+def test_closed_sources_return_no_batches(broker: Broker, topic: str) -> None:
     broker.produce(topic, values(*range(1, 21)))
     with source(broker, topic, limits=ONE_BY_ONE) as batches:
         for batch in batches:
@@ -88,7 +86,7 @@ def test_nothing_comes_after_it_is_closed(broker: Broker, topic: str) -> None:
     assert list(batches) == []
 
 
-def test_the_rest_is_for_who_ends(broker: Broker, topic: str) -> None:
+def test_rest_returns_the_unfinished_batches(broker: Broker, topic: str) -> None:
     broker.produce(topic, values(1, 2, 3))
     with source(broker, topic, until_end=False, limits=WHOLE) as batches:
         iterator = iter(batches)
@@ -100,19 +98,19 @@ def test_the_rest_is_for_who_ends(broker: Broker, topic: str) -> None:
         assert batches.lag == 0
 
 
-def test_a_batch_with_faults_only_is_given(broker: Broker, topic: str, group: str) -> None:
-    """Its schema differs from that of the next record, which ends it before the partition ends."""
+def test_batches_with_faults_only_are_returned(broker: Broker, topic: str, group: str) -> None:
+    """The next Kafka record has another framing, which ends the batch before the end of the partition."""
     own = {"flowbuf-schema": SCHEMA.hash, "flowbuf-framing": "bare"}
     broker.produce(topic, [b"\xff", b"\xff\xff"], headers={**own, "flowbuf-framing": "delimited"})
     broker.produce(topic, values(3), headers=own)
     with source(broker, topic, group=group) as batches:
-        given = [batch for batch in batches if batch is not None]
-        for batch in given:
+        found = [batch for batch in batches if batch is not None]
+        for batch in found:
             batches.commit(batch)
-    assert [(batch.first, batch.end, len(batch)) for batch in given] == [(0, 2, 0), (2, 3, 1)]
-    assert [[fault.offset for fault in batch.faults] for batch in given] == [[0, 1], []]
-    assert all(given)  # a caller who tests `if batch:` must not skip the faults
-    assert numbers(*given) == [3]
+    assert [(batch.first, batch.end, len(batch)) for batch in found] == [(0, 2, 0), (2, 3, 1)]
+    assert [[fault.offset for fault in batch.faults] for batch in found] == [[0, 1], []]
+    assert all(found)  # `if batch:` must not skip the faults
+    assert numbers(*found) == [3]
 
 
 # Offsets ----------------------------------------------------------------------------------------------------
@@ -125,7 +123,7 @@ def delete_before(broker: Broker, topic: str, offset: int) -> None:
         future.result(PATIENCE)
 
 
-def test_lag_counts_what_is_there(broker: Broker, make_topic: MakeTopic) -> None:
+def test_lag_counts_existing_kafka_records(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
     broker.produce(topic, values(*range(1, 11)), partition=0)
     broker.produce(topic, values(*range(1, 5)), partition=1)
@@ -137,7 +135,7 @@ def test_lag_counts_what_is_there(broker: Broker, make_topic: MakeTopic) -> None
         assert batches.lag == 0
 
 
-def test_a_topic_that_begins_later(broker: Broker, topic: str, group: str) -> None:
+def test_deleted_kafka_records_are_skipped(broker: Broker, topic: str, group: str) -> None:
     broker.produce(topic, values(1, 2, 3))
     with source(broker, topic, group=group, limits=ONE_BY_ONE) as batches:
         batches.commit(next_batch(batches))
@@ -149,8 +147,8 @@ def test_a_topic_that_begins_later(broker: Broker, topic: str, group: str) -> No
         assert numbers(*batches) == []
 
 
-def test_offsets_that_are_missing(broker: Broker, make_topic: MakeTopic) -> None:
-    """What was aborted, and the marks of transactions, have offsets that no record has."""
+def test_missing_offsets_are_skipped(broker: Broker, make_topic: MakeTopic) -> None:
+    """Aborted Kafka records and transaction markers have offsets, but are not returned."""
     from confluent_kafka import Producer
 
     topic = make_topic()
@@ -168,8 +166,8 @@ def test_offsets_that_are_missing(broker: Broker, make_topic: MakeTopic) -> None
         assert batches.records == 2
 
 
-def test_a_promised_batch_is_whole_or_waits(broker: Broker, topic: str, group: str) -> None:
-    """However few octets may wait, and whoever ends before it is there."""
+def test_a_promised_batch_is_never_split(broker: Broker, topic: str, group: str) -> None:
+    """Neither a limit of bytes nor rest() returns a part of it."""
     broker.produce(topic, values(*range(1, 101)))
     with source(broker, topic, group=group) as batches:
         batches.promise(next_batch(batches))
@@ -182,7 +180,7 @@ def test_a_promised_batch_is_whole_or_waits(broker: Broker, topic: str, group: s
         assert numbers(next_batch(iterator)) == list(range(1, 101))
 
 
-def test_a_promised_batch_comes_again(broker: Broker, topic: str, group: str) -> None:
+def test_a_promised_batch_is_read_again(broker: Broker, topic: str, group: str) -> None:
     broker.produce(topic, values(1, 2, 3))
     with source(broker, topic, group=group) as batches:
         batch = next_batch(batches)
@@ -201,7 +199,7 @@ def test_a_promised_batch_comes_again(broker: Broker, topic: str, group: str) ->
 
 
 @pytest.mark.parametrize(("before", "tokens"), [(2, ["0-3", "3-5"]), (4, ["3-5"]), (5, [])])
-def test_a_promised_batch_of_which_records_are_deleted(
+def test_a_promised_batch_keeps_its_token_if_kafka_records_are_deleted(
     broker: Broker, topic: str, group: str, before: int, tokens: list[str]
 ) -> None:
     broker.produce(topic, values(1, 2, 3))
@@ -216,7 +214,7 @@ def test_a_promised_batch_of_which_records_are_deleted(
 
 
 @pytest.mark.parametrize("metadata", ["flowbuf:", "flowbuf:x", "of somebody else", "flowbuf:-1"])
-def test_metadata_of_others(broker: Broker, topic: str, group: str, metadata: str) -> None:
+def test_unknown_metadata_is_ignored(broker: Broker, topic: str, group: str, metadata: str) -> None:
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     broker.produce(topic, values(1, 2, 3))
@@ -240,8 +238,10 @@ def quick(strategy: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_partition_that_is_lost(broker: Broker, make_topic: MakeTopic, group: str, strategy: str) -> None:
-    """Whoever has lost it may not commit; nothing that it has not stored is lost."""
+def test_batches_of_a_lost_partition_cannot_be_committed(
+    broker: Broker, make_topic: MakeTopic, group: str, strategy: str
+) -> None:
+    """The new owner of the partition reads the batches that were not stored."""
     topic = make_topic(partitions=2)
     for partition in range(2):
         broker.produce(topic, values(*range(10 * partition + 1, 10 * partition + 4)), partition=partition)
@@ -253,9 +253,8 @@ def test_a_partition_that_is_lost(broker: Broker, make_topic: MakeTopic, group: 
                 held[batch.partition] = batch
             if len(held) == 2:
                 break
-        with source(
-            broker, topic, **options
-        ) as other:  # not before: it may have one of them as soon as it is there
+        # Opened only now, because it may get one of the partitions as soon as it has joined.
+        with source(broker, topic, **options) as other:
             again: list[SourceBatch | None] = []
             for ours, theirs in itertools.islice(zip(one, other, strict=False), 1000):
                 again.append(ours)
@@ -267,7 +266,7 @@ def test_a_partition_that_is_lost(broker: Broker, make_topic: MakeTopic, group: 
             for call in (one.promise, one.commit):
                 with pytest.raises(PartitionLost, match="another member of the group has the partition"):
                     call(held[lost])
-            assert numbers(*again) == []  # what is kept does not come again
+            assert numbers(*again) == []  # batches of the kept partition are not repeated
             one.promise(held[1 - lost])
             one.commit(held[1 - lost])
             other.promise(theirs)
@@ -277,10 +276,10 @@ def test_a_partition_that_is_lost(broker: Broker, make_topic: MakeTopic, group: 
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_batch_is_stored_once_while_a_group_begins_anew(
+def test_a_batch_is_stored_once_during_a_rebalance(
     broker: Broker, topic: str, group: str, strategy: str
 ) -> None:
-    """A member that joins has the group begin anew: for a moment nobody may promise or commit."""
+    """A new member causes a rebalance, during which no member may promise or commit."""
     broker.produce(topic, values(1, 2, 3))
     options = {"group": group, "until_end": False, "settings": quick(strategy)}
     with source(broker, topic, **options) as one:
@@ -291,9 +290,8 @@ def test_a_batch_is_stored_once_while_a_group_begins_anew(
             for _ in range(300):
                 for member, each in ((one, pending or next(ones)), (other, next(others))):
                     if each:
-                        with suppress(
-                            PartitionLost
-                        ):  # the commit's too: what is promised and stored stays so
+                        # A failed commit is suppressed, too: the batch is promised and stored.
+                        with suppress(PartitionLost):
                             member.promise(each)
                             stored[each.token] = numbers(each)
                             member.commit(each)
@@ -303,12 +301,10 @@ def test_a_batch_is_stored_once_while_a_group_begins_anew(
             assert list(stored.values()) == [[1, 2, 3]]
 
 
-def test_a_promise_that_is_refused_gives_the_batch_again(
+def test_a_batch_is_returned_again_after_a_refused_promise(
     broker: Broker, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The moment in which a broker refuses it passes too fast to be met at will: its answer is given here,
-    once.
-    """
+    """Brokers refuse promises only for a short moment, so the test replaces one answer."""
     broker.produce(topic, values(1, 2, 3))
     with source(broker, topic, group=group, limits=ONE_BY_ONE) as one:
         batch, *others = itertools.islice((each for each in one if each), 3)
@@ -322,8 +318,8 @@ def test_a_promise_that_is_refused_gives_the_batch_again(
         assert [numbers(each) for each in again] == [[1], [2], [3]]
 
 
-def test_a_member_without_partitions_waits_for_some(broker: Broker, topic: str, group: str) -> None:
-    """`until_end` is not while partitions are on their way."""
+def test_a_member_without_partitions_waits_for_them(broker: Broker, topic: str, group: str) -> None:
+    """`until_end` does not stop a member while partitions are assigned."""
     broker.produce(topic, values(1, 2, 3))
     settings = quick("range")
     with source(broker, topic, group=group, settings=settings, until_end=False) as one:
@@ -339,7 +335,7 @@ def test_a_member_without_partitions_waits_for_some(broker: Broker, topic: str, 
 # Memory and limits ------------------------------------------------------------------------------------------
 
 
-def test_many_partitions_fill_no_more_than_a_few_batches(broker: Broker, make_topic: MakeTopic) -> None:
+def test_many_partitions_take_bounded_memory(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=100)
     limits = BatchLimits(bytes=50_000, seconds=3600)
     value = Flow(bytes=1, src_port=2).SerializeToString() * 100
@@ -353,7 +349,7 @@ def test_many_partitions_fill_no_more_than_a_few_batches(broker: Broker, make_to
     assert found == 4000
 
 
-def test_a_batch_has_not_many_more_octets_than_it_may(broker: Broker, topic: str) -> None:
+def test_batches_respect_the_limit_of_bytes(broker: Broker, topic: str) -> None:
     value = b"".join(b"\x05" + values(10_000_000)[0] for _ in range(1000))
     assert len(value) == 6000
     broker.produce(topic, [value] * 200)
@@ -363,7 +359,7 @@ def test_a_batch_has_not_many_more_octets_than_it_may(broker: Broker, topic: str
     assert max(sizes) <= 10
 
 
-def test_says_what_is_wrong(broker: Broker, topic: str) -> None:
+def test_missing_topics_and_unknown_framings_raise(broker: Broker, topic: str) -> None:
     with pytest.raises(KafkaError, match="topic 'no-such-topic' does not exist"):
         source(broker, "no-such-topic")
     broker.produce(topic, [b"\0"], headers={"flowbuf-schema": SCHEMA.hash, "flowbuf-framing": "woven"})

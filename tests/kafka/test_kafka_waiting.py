@@ -1,6 +1,4 @@
-"""Clients of Kafka report that they wait: for a broker that is away, for the session of a member that was
-killed.
-"""
+"""Kafka clients report that they wait for a broker or for the session of a killed member."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Error:
-    """An error as librdkafka gives it to a callback."""
+    """An error that librdkafka passes to a callback."""
 
     def __init__(self, name: str, text: str) -> None:
         self._name, self._text = name, text
@@ -51,7 +49,7 @@ class Error:
 
 
 def up(*addresses: str) -> dict[str, dict[str, Any]]:
-    """Brokers of the statistics of librdkafka."""
+    """Return the statistics of librdkafka for brokers that are connected."""
     return {f"{each}/1": {"nodename": each, "state": "UP"} for each in addresses}
 
 
@@ -90,22 +88,22 @@ def test_a_broker_is_named_once_with_the_reason(notes: Notes, lines: list[str], 
     assert notes.latest.endswith(text)
 
 
-def test_statistics_older_than_the_error_do_not_count(notes: Notes, lines: list[str]) -> None:
+def test_statistics_older_than_the_error_are_ignored(notes: Notes, lines: list[str]) -> None:
     for _ in range(3):
         notes.add(Error("_TRANSPORT", "a:1/1: Disconnected"), "a:1")
         notes.see(up("a:1"))
     assert lines == ["kafka: broker a:1 is unavailable; waiting for it: Disconnected"]
 
 
-def test_another_name_of_a_bootstrap_server(notes: Notes, lines: list[str]) -> None:
-    """Statistics leave out bootstrap servers after the first connection."""
+def test_a_broker_may_have_another_name_than_its_bootstrap_server(notes: Notes, lines: list[str]) -> None:
+    """Statistics omit bootstrap servers after the first connection."""
     notes.add(Error("_ALL_BROKERS_DOWN", "1/1 brokers are down"), "localhost:1")
     for _ in range(3):
         notes.see(up("127.0.0.1:1"))
     assert lines[1:] == ["kafka: broker 127.0.0.1:1 is available"]
 
 
-def test_other_errors_stay_as_they_are(notes: Notes, lines: list[str]) -> None:
+def test_other_errors_are_reported_unchanged(notes: Notes, lines: list[str]) -> None:
     notes.add(Error("_AUTHENTICATION", "sasl_ssl://a:1/bootstrap: SASL authentication error"), "a:1")
     assert lines == ["kafka: sasl_ssl://a:1/bootstrap: SASL authentication error"]
     assert not notes.waiting
@@ -129,9 +127,7 @@ def test_a_consumer_reports_a_broker_that_leaves_and_returns(own_broker: Broker,
         own_broker.kill()
         reads_until(rf"kafka: broker {host}:\d+ is unavailable; waiting for it.*")
         own_broker.start()
-        reads_until(
-            rf"kafka: broker (127.0.0.1|{host}):\d+ is available"
-        )  # as it names itself, or as it was given
+        reads_until(rf"kafka: broker (127.0.0.1|{host}):\d+ is available")  # its own name or the given one
     assert not [line for line in lines if "brokers are down" in line]
     assert "available" in lines[-1]
     assert "unavailable" not in lines[-1]
@@ -143,16 +139,18 @@ def test_a_producer_reports_a_broker_that_leaves_and_returns(own_broker: Broker)
     topic, lines = own_broker.make_topic(), list[str]()
     with KafkaSink(own_broker.servers, topic, schema_topic=None, on_problem=lines.append) as sink:
 
-        def says(text: str) -> bool:
+        def is_reported(text: str) -> bool:
             sink._producer.poll(0.1)
             return any(text in line for line in lines)
 
         own_broker.kill()
         assert services.wait(
-            lambda: says(f"broker {own_broker.servers} is unavailable; waiting for it"), PATIENCE
+            lambda: is_reported(f"broker {own_broker.servers} is unavailable; waiting for it"), PATIENCE
         ), lines
         own_broker.start()
-        assert services.wait(lambda: says(f"broker {own_broker.servers} is available"), PATIENCE), lines
+        assert services.wait(lambda: is_reported(f"broker {own_broker.servers} is available"), PATIENCE), (
+            lines
+        )
     assert not [line for line in lines if "brokers are down" in line]
 
 
@@ -167,25 +165,25 @@ def test_a_restarted_consumer_reports_the_session_that_it_waits_for(
         assert process.stdout.readline().startswith(b"{")
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
-    told: list[tuple[float, str]] = []
+    reports: list[tuple[float, str]] = []
     begun = time.monotonic()
     with KafkaSource(
         broker.servers,
         [topic],
         group=group,
         settings=session,
-        on_problem=lambda text: told.append((time.monotonic() - begun, text)),
+        on_problem=lambda text: reports.append((time.monotonic() - begun, text)),
     ) as source:
         for _ in source:
-            if len(told) == 2 or time.monotonic() - begun > PATIENCE:
+            if len(reports) == 2 or time.monotonic() - begun > PATIENCE:
                 break
-    assert [text for _, text in told] == [
-        f"group {group!r}: waiting for 1 other member to rejoin; a killed member stays in the group until its session "
-        "expires (session.timeout.ms: 10 s)",
+    assert [text for _, text in reports] == [
+        f"group {group!r}: waiting for 1 other member to rejoin; a killed member stays in the group until "
+        "its session expires (session.timeout.ms: 10 s)",
         f"group {group!r}: joined",
     ]
-    assert told[0][0] < 2
-    assert told[1][0] > 2
+    assert reports[0][0] < 2
+    assert reports[1][0] > 2
 
 
 def test_the_first_member_of_a_group_reports_no_wait(
@@ -203,8 +201,9 @@ def test_the_first_member_of_a_group_reports_no_wait(
 def member(
     broker: Broker, topic: str, group: str, settings: dict[str, Any], lines: list[str], busy: float = 0.0
 ) -> Iterator[list[float]]:
-    """A member of a group, in a thread. It stores each batch for `busy` seconds. The list has the seconds
-    until it had partitions, and those until it stored each batch.
+    """Run a member of a group in a thread. It takes `busy` seconds to store a batch.
+
+    The list has the seconds until the member had partitions, and those until it read each batch.
     """
     ended, joined = threading.Event(), list[float]()
 
@@ -230,7 +229,7 @@ def member(
         thread.join(PATIENCE)
 
 
-def until(done: Callable[[], object]) -> None:
+def wait_until(done: Callable[[], object]) -> None:
     assert services.wait(lambda: bool(done()), PATIENCE)
 
 
@@ -238,16 +237,16 @@ def until(done: Callable[[], object]) -> None:
 def test_a_member_that_joins_live_members_reports_no_wait(
     broker: Broker, make_topic: Callable[..., str], group: str, protocol: str, heartbeat: float
 ) -> None:
-    """They rejoin by themselves, within a heartbeat.
+    """The live members rejoin within a heartbeat.
 
-    On a machine that is too slow for that, a report is right.
+    A report is correct on a machine that is too slow for that.
     """
     topic, lines = make_topic(partitions=2), list[str]()
     settings = {"group.protocol": protocol}
     with member(broker, topic, group, settings, lines) as first:
-        until(lambda: first)
+        wait_until(lambda: first)
         with member(broker, topic, group, settings, lines) as second:
-            until(lambda: second)
+            wait_until(lambda: second)
     assert lines == [] or second[0] > heartbeat
     assert second[0] < heartbeat + 1.5
 
@@ -258,18 +257,18 @@ def test_a_member_reports_that_it_waits_for_a_busy_one(
     topic, lines = make_topic(partitions=2), list[str]()
     produce(broker, capture, topic)
     with member(broker, topic, group, {}, [], busy=5.0) as first:
-        until(lambda: len(first) > 1)
+        wait_until(lambda: len(first) > 1)
         with member(broker, topic, group, {}, lines) as second:
-            until(lambda: second)
+            wait_until(lambda: second)
     assert lines == [
-        f"group {group!r}: waiting for 1 other member to rejoin; a killed member stays in the group until its session "
-        "expires (session.timeout.ms: 45 s)",
+        f"group {group!r}: waiting for 1 other member to rejoin; a killed member stays in the group until "
+        "its session expires (session.timeout.ms: 45 s)",
         f"group {group!r}: joined",
     ]
 
 
 class DelayingKafka(services.Kafka):
-    """A broker that delays new groups as brokers do by default."""
+    """A broker that delays new groups, as brokers do by default."""
 
     def write_properties(self, path: Path, data: Path, ports: list[int]) -> None:
         super().write_properties(path, data, ports)
@@ -279,7 +278,7 @@ class DelayingKafka(services.Kafka):
 
 
 def test_members_that_start_together_report_no_wait(tmp_path: Path, group: str) -> None:
-    """The broker delays a new group: it waits for members that nobody knows yet."""
+    """The broker delays a new group, because more members may follow."""
     broker, lines = Broker(tmp_path / "broker", DelayingKafka), list[str]()
     broker.start()
     try:
@@ -290,15 +289,15 @@ def test_members_that_start_together_report_no_wait(tmp_path: Path, group: str) 
                 members.append(stack.enter_context(member(broker, topic, group, {}, lines)))
                 time.sleep(1)
             for each in members:
-                until(lambda each=each: each)  # type: ignore[misc]
+                wait_until(lambda each=each: each)  # type: ignore[misc]
     finally:
         broker.kill()
     assert lines == []
     assert members[0][0] > 2
 
 
-def test_a_source_that_is_not_read_holds_no_statistics(broker: Broker, topic: str) -> None:
-    """librdkafka keeps statistics until somebody reads. Those of many partitions are large."""
+def test_a_source_that_is_not_read_keeps_no_statistics(broker: Broker, topic: str) -> None:
+    """librdkafka keeps statistics until they are read. Those of many partitions are large."""
     held: list[str] = []
     options: dict[str, Any] = {"schema": Schema.load("flow"), "settings": {"stats_cb": held.append}}
     with KafkaSource(broker.servers, [topic], **options) as source:
@@ -315,7 +314,7 @@ def test_dead_letters_report_a_broker_that_leaves_and_returns(own_broker: Broker
     own_broker.kill()
     sending = threading.Thread(target=letters.send, args=[[fault]])
     sending.start()
-    until(lambda: lines)
+    wait_until(lambda: lines)
     assert re.fullmatch(r"kafka: broker 127.0.0.1:\d+ is unavailable; waiting for it.*", lines[0])
     own_broker.start()
     sending.join(PATIENCE)
@@ -324,7 +323,7 @@ def test_dead_letters_report_a_broker_that_leaves_and_returns(own_broker: Broker
 
 
 @pytest.mark.parametrize("setting", ["session.timeout.ms", "heartbeat.interval.ms"])
-def test_settings_that_kip_848_leaves_to_the_broker(
+def test_settings_that_belong_to_the_broker_are_refused_with_kip_848(
     broker: Broker, topic: str, group: str, setting: str
 ) -> None:
     result = consume(
@@ -337,7 +336,7 @@ def test_settings_that_kip_848_leaves_to_the_broker(
     )
 
 
-def test_a_session_that_is_no_number(broker: Broker, topic: str, group: str) -> None:
+def test_an_invalid_session_timeout_is_reported(broker: Broker, topic: str, group: str) -> None:
     result = consume(broker, topic, "--group", group, "-X", "session.timeout.ms=soon")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "client settings are invalid: " in result.stderr

@@ -1,4 +1,4 @@
-"""From a capture to an answer in SQL, by a real broker and ClickHouse's engine, as documents do it."""
+"""The documented examples send flows of a capture through a real broker into ClickHouse's engine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "tests/data/softflowd-ipfix.pcap"
 
 
-def test_the_demonstration(broker: Broker) -> None:
-    """Its broker is its own; this one has fetched the programs."""
+def test_the_demonstration_stores_all_flows(broker: Broker) -> None:
+    """The demonstration starts its own broker. The fixture downloads the programs for it."""
     pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
     done = subprocess.run(
         [sys.executable, ROOT / "examples/pipeline.py"], capture_output=True, text=True, timeout=300
@@ -31,7 +31,7 @@ def test_the_demonstration(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("name", ["docs/python.md", "docs/kafka.md"])
-def test_the_examples_of_kafka(broker: Broker, make_topic: MakeTopic, tmp_path: Path, name: str) -> None:
+def test_the_kafka_examples_work(broker: Broker, make_topic: MakeTopic, tmp_path: Path, name: str) -> None:
     topic = make_topic()
     blocks = [
         block

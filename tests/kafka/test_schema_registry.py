@@ -1,5 +1,6 @@
-"""Single flows behind the number of their schema, with a real schema registry: Confluent's own libraries read
-them, and the registry refuses schemas that readers would not understand.
+"""Kafka records of single flows begin with the id of their schema in a real schema registry.
+
+Confluent's own library reads them. The registry refuses incompatible schemas.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ def produce(broker: Broker, topic: str, capture: Path, url: str, *options: objec
     )
 
 
-# What is sent -----------------------------------------------------------------------------------------------
+# Sent messages ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("preset", ["flow", "goflow2"])
-def test_the_library_of_confluent_reads_what_is_sent(
+def test_the_library_of_confluent_reads_the_messages(
     broker: Broker, topic: str, registry: str, capture: Path, preset: str
 ) -> None:
     from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
@@ -88,7 +89,7 @@ def test_a_schema_is_registered_once(broker: Broker, topic: str, registry: str, 
     assert {value[:6] for value in values} == {b"\0" + number.to_bytes(4, "big") + b"\0"}
 
 
-def test_records_are_single(broker: Broker, topic: str, registry: str, capture: Path) -> None:
+def test_packs_and_framings_are_refused(broker: Broker, topic: str, registry: str, capture: Path) -> None:
     result = produce(broker, topic, capture, registry, "--pack", "1000")
     assert result.exit_code == 2
     assert "a schema registry needs one message per Kafka record; leave out pack" in result.stderr
@@ -100,7 +101,7 @@ def test_records_are_single(broker: Broker, topic: str, registry: str, capture: 
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("every", [False, True])
-def test_a_schema_comes_back(topic: str, registry: str, preset: str, every: bool) -> None:
+def test_a_schema_is_restored_from_the_registry(topic: str, registry: str, preset: str, every: bool) -> None:
     schema = flowbuf.Schema.load(preset)
     schema = schema.enable(*(column.name for column in schema.columns)) if every else schema
     client = SchemaRegistry(registry)
@@ -110,8 +111,8 @@ def test_a_schema_comes_back(topic: str, registry: str, preset: str, every: bool
     assert describe(found) == describe(schema)
 
 
-def test_columns_of_ones_own_come_back(topic: str, registry: str) -> None:
-    """Those that no built-in schema has are what their type in the .proto says."""
+def test_custom_columns_are_restored_from_the_registry(topic: str, registry: str) -> None:
+    """Columns that are in no built-in schema get the types of their fields in the .proto file."""
     schema = flowbuf.Schema.load("flow")
     schema = schema.add("firewall_event", number=1001, type="uint32", sources=["ipfix:firewallEvent"])
     schema = schema.add("vendor_name", number=1002, type="string", sources=["ipfix:observationDomainName"])
@@ -127,10 +128,10 @@ def describe(schema: flowbuf.Schema) -> list[tuple[object, ...]]:
     return sorted((each.number, each.name, each.type, each.unit, each.repeated) for each in schema.enabled)
 
 
-# What the registry refuses ----------------------------------------------------------------------------------
+# Refused schemas --------------------------------------------------------------------------------------------
 
 
-def test_the_registry_checks_how_a_schema_changes(
+def test_the_registry_refuses_incompatible_changes(
     broker: Broker, topic: str, registry: str, capture: Path
 ) -> None:
     assert produce(broker, topic, capture, registry).exit_code == 0
@@ -140,8 +141,8 @@ def test_the_registry_checks_how_a_schema_changes(
     assert versions(registry, topic) == [1, 2]
     sent = len(broker.values(topic))
     first = flowbuf.Schema.load("flow")
-    octets = Column("bytes", first["bytes"].number, "string", enabled=True)
-    strings = tuple(octets if each.name == "bytes" else each for each in first.columns)
+    text = Column("bytes", first["bytes"].number, "string", enabled=True)
+    strings = tuple(text if each.name == "bytes" else each for each in first.columns)
     other = replace(first, columns=strings)
     with pytest.raises(KafkaError, match=r"(?i)incompatible") as raised:
         KafkaSink(broker.servers, topic, other, registry=SchemaRegistry(registry))
@@ -170,10 +171,10 @@ def test_a_refusal_ends_the_command(
     assert len(broker.values(topic)) == FLOWS
 
 
-# A registry that is none ------------------------------------------------------------------------------------
+# Missing registries -----------------------------------------------------------------------------------------
 
 
-def test_nobody_at_the_port(broker: Broker, topic: str, capture: Path) -> None:
+def test_a_refused_connection_is_reported(broker: Broker, topic: str, capture: Path) -> None:
     url = f"http://127.0.0.1:{services.free_ports(1)[0]}"
     begun = time.monotonic()
     result = produce(broker, topic, capture, url, "--timeout", 2)
@@ -183,7 +184,7 @@ def test_nobody_at_the_port(broker: Broker, topic: str, capture: Path) -> None:
     assert broker.values(topic) == []
 
 
-def test_nobody_answers(broker: Broker, topic: str, capture: Path) -> None:
+def test_a_timeout_is_reported(broker: Broker, topic: str, capture: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begun = time.monotonic()
         result = produce(
@@ -195,7 +196,7 @@ def test_nobody_answers(broker: Broker, topic: str, capture: Path) -> None:
 
 
 class Page(http.server.BaseHTTPRequestHandler):
-    """Answers with a page, whatever it is asked."""
+    """Handler that answers every request with a web page."""
 
     def answer(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"] or 0))
@@ -206,7 +207,7 @@ class Page(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = answer
 
     def log_message(self, *arguments: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -220,7 +221,7 @@ def page() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", ["ok", "nothing"])
-def test_a_page_is_no_registry(broker: Broker, topic: str, capture: Path, page: str, path: str) -> None:
+def test_a_web_page_is_reported(broker: Broker, topic: str, capture: Path, page: str, path: str) -> None:
     result = produce(broker, topic, capture, f"{page}/{path}")
     assert result.exit_code == 1
     assert "the server is not a registry, or the path of the URL is wrong" in result.stderr
@@ -228,7 +229,7 @@ def test_a_page_is_no_registry(broker: Broker, topic: str, capture: Path, page: 
     assert broker.values(topic) == []
 
 
-def test_a_path_that_is_wrong(broker: Broker, topic: str, capture: Path, registry: str) -> None:
+def test_a_wrong_path_is_reported(broker: Broker, topic: str, capture: Path, registry: str) -> None:
     result = produce(broker, topic, capture, registry.replace("/apis/ccompat/v7", "/apis"))
     assert result.exit_code == 1
     assert "404" in result.stderr

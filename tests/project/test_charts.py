@@ -1,6 +1,4 @@
-"""What notebooks draw with (notebooks/charts.py): results are read as they were written, colours read on any
-paper.
-"""
+"""Charts of the notebooks read results correctly, and are legible on any background (notebooks/charts.py)."""
 
 from __future__ import annotations
 
@@ -29,10 +27,10 @@ def write(folder: Path, *results: dict[str, Any]) -> Path:
     return path
 
 
-def test_a_result_is_a_row(tmp_path: Path) -> None:
-    lab = result("telemetry decode 10000", "json", octets=308.5, allocations=44.0)
+def test_each_result_becomes_a_row(tmp_path: Path) -> None:
+    codec = result("telemetry decode 10000", "json", octets=308.5, allocations=44.0)
     frame = charts.read_benchmarks(
-        write(tmp_path, lab, result("sflow-1140", "flowbuf"), {"extra_info": {"mb": 3}})
+        write(tmp_path, codec, result("sflow-1140", "flowbuf"), {"extra_info": {"mb": 3}})
     )
     assert list(frame)[:8] == charts.COLUMNS
     rows = frame[[*charts.COLUMNS, "octets"]].values.tolist()
@@ -41,7 +39,7 @@ def test_a_result_is_a_row(tmp_path: Path) -> None:
     assert frame.attrs["machine"] == "A Processor, 2 processors, Python 3.11.7"
 
 
-def test_a_machine_is_named_alike_by_captions_and_results() -> None:
+def test_captions_and_results_describe_a_machine_equally() -> None:
     assert charts.describe_machine(MACHINE) == "A Processor, 2 processors, Python 3.11.7"
     assert charts.describe_machine({**MACHINE, "cpu": {}}) == "x86_64, Python 3.11.7"
     assert charts.describe_machine(find_machine()) == charts.describe_machine()
@@ -49,7 +47,7 @@ def test_a_machine_is_named_alike_by_captions_and_results() -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """As WCAG 2 defines it: 1 to 21."""
+    """Return the contrast of two colors as defined by WCAG 2: 1 to 21."""
 
     def luminance(color: str) -> float:
         parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -60,23 +58,23 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("paper", ["#ffffff", "#000000"])
-def test_text_and_colors_are_seen_on_white_and_on_black(paper: str) -> None:
-    assert contrast(charts.TEXT, paper) >= 4.5
-    assert min(contrast(color, paper) for color in charts.COLORS) >= 3
+@pytest.mark.parametrize("background", ["#ffffff", "#000000"])
+def test_text_and_colors_contrast_with_white_and_black(background: str) -> None:
+    assert contrast(charts.TEXT, background) >= 4.5
+    assert min(contrast(color, background) for color in charts.COLORS) >= 3
 
 
-def test_a_caption_says_machine_data_repetitions_and_spread() -> None:
+def test_a_caption_lists_machine_data_repetitions_and_spread() -> None:
     charts.use_style()
     figure, axes = plt.subplots()
     charts.draw_bars(axes, ["a", "b"], [1200, 30], [100, 2], unit="ns", highlight="b")
-    told = {"data": "some", "n": "7 rounds", "spread": "half the range", "machine": "A Processor"}
-    charts.caption(figure, **told)
-    said = [text.get_text() for text in axes.texts]
-    assert said == ["1,200 ± 100", "30 ± 2"]
+    facts = {"data": "some", "n": "7 rounds", "spread": "half the range", "machine": "A Processor"}
+    charts.caption(figure, **facts)
+    labels = [text.get_text() for text in axes.texts]
+    assert labels == ["1,200 ± 100", "30 ± 2"]
     text = "A Processor. Data: some. n: 7 rounds. Spread: half the range."
     assert figure.get_supxlabel() == text
-    charts.caption(figure, **told, about="Two bars.")
+    charts.caption(figure, **facts, about="Two bars.")
     assert figure.get_supxlabel() == f"Two bars.\n{text}"
     assert [
         bar.get_facecolor()[:3] == pytest.approx((0, 0.447, 0.698), abs=0.01) for bar in axes.patches
@@ -84,7 +82,7 @@ def test_a_caption_says_machine_data_repetitions_and_spread() -> None:
     plt.close(figure)
 
 
-def test_lines_are_named_at_their_ends_and_apart(tmp_path: Path) -> None:
+def test_labels_of_lines_do_not_overlap(tmp_path: Path) -> None:
     counts = (1, 10, 100)
     results = [result(f"telemetry decode {count}", what) for what in ("json", "avro") for count in counts]
     figure, axes = plt.subplots()

@@ -1,4 +1,4 @@
-"""The C core's own tests, sanitizers and fuzz drivers (ext/Makefile), so that one command runs all there is."""
+"""Run the C core's own tests, sanitizers and fuzz drivers (ext/Makefile) with pytest."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ EXT = ROOT / "ext"
 
 
 def make(*arguments: str) -> str:
-    """What make printed. Fails with all of it where make fails."""
+    """Run make and return its output. If make fails, fail the test with that output."""
     compiler = os.environ.get("CC", "cc").split()[0]
     for tool in ("make", compiler):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
-    # Options of a make that runs these tests are not for this one.
+    # Options of an enclosing make do not apply to this one.
     environment = {
         name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
     }
@@ -43,7 +43,7 @@ def make(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skips where the compiler comes without the sanitizers' libraries."""
+    """Skip the test if the compiler has no sanitizer libraries."""
     folder = tmp_path_factory.mktemp("sanitizers")
     (folder / "empty.c").write_text("int main(void) { return 0; }\n")
     command = [os.environ.get("CC", "cc"), "-fsanitize=address,undefined", "empty.c", "-o", "empty"]
@@ -51,10 +51,10 @@ def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
         shutil.which(command[0]) is None
         or subprocess.run(command, cwd=folder, capture_output=True).returncode
     ):
-        pytest.skip("there is no compiler with sanitizers")
+        pytest.skip("no compiler with sanitizers is installed")
 
 
-def test_with_assertions() -> None:
+def test_core_tests_pass_with_assertions() -> None:
     output = make("test")
     programs = sorted(path.stem for path in (EXT / "tests").glob("*/test_*.c"))
     assert (
@@ -65,20 +65,20 @@ def test_with_assertions() -> None:
 
 @pytest.mark.expensive
 @pytest.mark.usefixtures("sanitizers")
-def test_under_sanitizers() -> None:
+def test_core_tests_pass_under_sanitizers() -> None:
     assert "== test_hostile" in make("sanitize")
 
 
 @pytest.mark.expensive
 @pytest.mark.usefixtures("sanitizers")
-def test_fuzzing_for_a_moment() -> None:
+def test_fuzz_drivers_find_nothing_in_three_seconds() -> None:
     output = make("fuzz", "FUZZ_SECONDS=3")
     for driver in ("fuzz_decode", "fuzz_capture", "fuzz_message", "fuzz_arrow", "fuzz_codec"):
         assert f"{driver}: " in output
 
 
 @pytest.mark.slow
-def test_benchmark_runs_and_allocates_nothing() -> None:
+def test_the_benchmark_runs_and_allocates_nothing() -> None:
     output = make("bench", "BENCH_FLAGS=--json --repetitions 1", "CAPTURES=")
     results = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     assert {result["capture"] for result in results} == {
@@ -92,16 +92,16 @@ def test_benchmark_runs_and_allocates_nothing() -> None:
 
 
 @pytest.mark.expensive
-def test_under_valgrind() -> None:
-    """What the sanitizers do not see: octets that nobody wrote."""
+def test_core_tests_pass_under_valgrind() -> None:
+    """Valgrind also detects uses of uninitialised bytes, which the sanitizers do not."""
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed")
     assert "== test_hostile" in make("valgrind")
 
 
 @pytest.mark.expensive
-def test_on_other_processors() -> None:
-    """32 bits, and numbers whose highest byte comes first."""
+def test_core_tests_pass_on_other_processors() -> None:
+    """The processors include 32-bit and big-endian ones."""
     needed = ["aarch64-linux-gnu-gcc", "i686-linux-gnu-gcc", "s390x-linux-gnu-gcc"]
     needed += ["qemu-aarch64", "qemu-i386", "qemu-s390x"]
     missing = [tool for tool in needed if shutil.which(tool) is None]

@@ -1,4 +1,4 @@
-"""Documents: links, code blocks, commands and options in them work."""
+"""Links, code blocks, commands and options in the documents work."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DOCUMENTS += [
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_links_lead_somewhere_and_nothing_is_left_to_fill_in(name: str) -> None:
+def test_links_have_targets_and_no_placeholder_remains(name: str) -> None:
     text = (ROOT / name).read_text()
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert link.startswith("http") or (ROOT / name).parent.joinpath(link).exists(), link
@@ -45,8 +45,8 @@ def test_links_lead_somewhere_and_nothing_is_left_to_fill_in(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_links_to_headings_lead_to_one(name: str) -> None:
-    """Headings of other pages and of the page itself."""
+def test_links_to_headings_have_targets(name: str) -> None:
+    """Check links to headings of the page itself and of other pages."""
     for page, anchor in re.findall(r"\]\(([^)#:]*\.md)?#([^)]+)\)", (ROOT / name).read_text()):
         target = (ROOT / name).parent / page if page else ROOT / name
         text = re.sub(r"```.*?```", "", target.read_text(), flags=re.S)
@@ -76,7 +76,7 @@ def test_python_in_documents_compiles(name: str) -> None:
         compile(block, name, "exec")
 
 
-def test_what_the_document_of_the_codec_says_is_so() -> None:
+def test_examples_in_the_codec_document_run() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/codec.md").read_text(), re.S)
     assert len(blocks) == 4
     for block in blocks:
@@ -86,7 +86,7 @@ def test_what_the_document_of_the_codec_says_is_so() -> None:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """A folder with the capture that the examples of the README read."""
+    """Return a folder with the capture that the examples of the README read."""
     from tests.support.command import flowbuf
 
     done = flowbuf("generate", "--protocol", "netflow9", "--flows", 1000, "-o", tmp_path / "capture.pcap")
@@ -102,7 +102,7 @@ def test_python_in_the_readme_runs(capture: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_commands_of_the_first_minute_run(tmp_path: Path) -> None:
+def test_first_commands_in_the_readme_run(tmp_path: Path) -> None:
     block = next(block for block in re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.S))
     commands = [shlex.split(line, comments=True) for line in block.splitlines()]
     assert {command[1] for command in commands} == {"generate", "inspect", "read", "query"}
@@ -114,7 +114,7 @@ def test_commands_of_the_first_minute_run(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, ""), arguments
 
 
-def test_the_collector_in_the_documents_has_written_what_it_has_got(tmp_path: Path) -> None:
+def test_the_collector_in_the_documents_writes_received_flows(tmp_path: Path) -> None:
     from tests.support.command import GOOD
 
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.S)
@@ -136,7 +136,7 @@ def test_the_collector_in_the_documents_has_written_what_it_has_got(tmp_path: Pa
     assert output.stat().st_size
 
 
-def test_the_schema_of_records_in_the_documents_is_all_that_they_say() -> None:
+def test_the_record_schema_in_the_documents_works_as_described() -> None:
     from flowbuf.schema import Column, Schema
 
     document = (ROOT / "docs/records.md").read_text()
@@ -161,7 +161,7 @@ def test_the_schema_in_the_documents_loads() -> None:
     assert Decoder(schema)
 
 
-def test_keys_of_the_document_of_schemas_exist() -> None:
+def test_schema_keys_in_the_documents_exist() -> None:
     from flowbuf.schema import Column
 
     keys = re.findall(r"^\| `(\w+) = ", (ROOT / "docs/schema.md").read_text(), re.M)

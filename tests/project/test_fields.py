@@ -1,7 +1,8 @@
-"""docs/fields.md: fresh, and right about all three collectors.
+"""docs/fields.md is current and correct about all three collectors.
 
-What Akvorado and GoFlow2 read stands as facts in docs/collectors.csv. flowbuf reads all of it, into the
-column that is the same, or says beside it why not; and the presets read what their collector does, no more.
+docs/collectors.csv lists the fields that Akvorado and GoFlow2 read. flowbuf reads each of them into the
+matching column, or a note explains the difference. The presets read exactly the fields that their collector
+reads.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ROWS = make_fields.read_collectors()
 FILLED = {name: {column.name for column in columns} for name, columns in make_fields.filled_by(FLOW).items()}
 TEMPLATE_H = (ROOT / "ext/core/exporter/template.h").read_text()
 
-# Columns of the collectors that goldens.py has no captures for.
+# Columns of the collectors without a capture in goldens.py.
 OTHER_COLUMNS = {
     "ipv6_routing_header_addresses": "ipv6_routing_header_addresses",
     "ipv6_routing_header_seg_left": "ipv6_routing_header_seg_left",
@@ -36,18 +37,18 @@ OTHER_COLUMNS = {
 
 
 def readings(collector: Collector) -> Iterator[tuple[str, str, str]]:
-    """(source, column of the collector, column of flow.toml)."""
+    """Yield (source, column of the collector, column of flow.toml)."""
     for name, row in ROWS.items():
         for column in getattr(row, collector.name).columns:
             field = collector.fields.get(column)
             yield name, column, field.column if field else OTHER_COLUMNS[column]
 
 
-def test_the_page_is_fresh() -> None:
+def test_the_page_is_current() -> None:
     assert make_fields.FIELDS.read_text() == make_fields.render(), "run make fields"
 
 
-def test_every_source_of_the_facts_exists() -> None:
+def test_every_listed_source_exists() -> None:
     for name in ROWS:
         source = Source.parse(name)
         if source.kind == "ipfix":
@@ -56,19 +57,18 @@ def test_every_source_of_the_facts_exists() -> None:
             assert name in _core.SOURCES or name in _core.NETFLOW5_FIELDS, name
 
 
-def test_every_column_of_the_facts_exists() -> None:
-    """Akvorado's are those of its golden flows, GoFlow2's those of its message; and all of GoFlow2's are
-    filled.
-    """
+def test_every_listed_column_exists() -> None:
+    """Akvorado's columns are those of its golden flows. GoFlow2's columns are all columns of its message."""
     assert {column for _, column, _ in readings(AKVORADO)} == set(AKVORADO.fields)
     assert {column for _, column, _ in readings(GOFLOW2)} == set(GOFLOW2_MESSAGE.fields)
 
 
 @pytest.mark.parametrize("collector", [AKVORADO, GOFLOW2], ids=lambda collector: collector.name)
-def test_flowbuf_reads_what_the_collectors_read(collector: Collector) -> None:
-    """Into the same column, or with a note why into another."""
+def test_flowbuf_reads_every_field_of_the_collectors(collector: Collector) -> None:
+    """flowbuf fills the matching column, or a note explains the difference."""
     unexplained = [
-        f"{name}: {collector.name} fills {column}, flowbuf not {ours}: fill it, or say why not in collectors.csv"
+        f"{name}: {collector.name} fills {column}, flowbuf does not fill {ours};"
+        " fill it or explain the difference in collectors.csv"
         for name, column, ours in readings(collector)
         if ours not in FILLED.get(name, set()) and not ROWS[name].note
     ]
@@ -77,8 +77,8 @@ def test_flowbuf_reads_what_the_collectors_read(collector: Collector) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PEERS))
-def test_presets_read_what_their_collector_does(name: str) -> None:
-    """Every source that the facts name, and no other: of a derived one, some part is theirs."""
+def test_presets_read_the_fields_of_their_collector(name: str) -> None:
+    """A preset reads every listed source and no other. Some part of a derived source must be listed."""
     schema = Schema.load(name)
     facts = {(source, column) for source, row in ROWS.items() for column in getattr(row, name).columns}
     missing = {
@@ -105,17 +105,15 @@ STARTS = [
 NOT_IN_PRESETS: dict[str, dict[tuple[str, str], str]] = {
     "goflow2": {},
     "akvorado": {
-        (source, "TimeReceived"): "as options alone: --time flow-start and --time export"
+        (source, "TimeReceived"): "available only as options: --time flow-start and --time export"
         for source in ("netflow5:First", "meta:time_exported", *STARTS)
     },
 }
-"""Sources that a preset leaves out, and why."""
+"""Sources that a preset omits, with the reasons."""
 
 
-def test_columns_of_presets_are_used_as_those_of_flow_toml() -> None:
-    """A column has the same keys as its counterpart, except its form and the rule of zeros: that is the
-    collector's.
-    """
+def test_columns_of_presets_have_the_keys_of_flow_toml() -> None:
+    """The form and the zero rule of a column may differ from flow.toml: they follow the collector."""
     form = {
         "name",
         "number",
@@ -143,14 +141,14 @@ def test_columns_of_presets_are_used_as_those_of_flow_toml() -> None:
                 }, column
 
 
-def test_akvorados_message_is_among_the_facts() -> None:
-    """Columns that datagrams fill, of the release that the preset follows."""
+def test_every_column_of_akvorados_message_is_listed() -> None:
+    """Compare the columns that datagrams fill with the release that the preset follows."""
     filled = {column.name for column in Schema.load("akvorado") if column.sources}
     assert filled == AKVORADO_MESSAGE.fields.keys() & AKVORADO.fields.keys()
 
 
-def test_what_derived_sources_are_made_of_is_what_the_core_looks_for() -> None:
-    """Roles and addresses of template.h; the sections and the exporter's start are not values of a column."""
+def test_parts_of_derived_sources_match_the_roles_of_the_core() -> None:
+    """template.h defines the roles. Packet sections and the exporter's start time fill no column directly."""
     roles = {int(number) for number in re.findall(r"X\(\w+, (\d+)\)", TEMPLATE_H)}
     assert roles
     roles |= {8, 12, 27, 28}  # the address fields
@@ -165,7 +163,7 @@ def test_what_derived_sources_are_made_of_is_what_the_core_looks_for() -> None:
     assert make_fields.DERIVED.keys() == {name for name in _core.SOURCES if name.startswith("derived:")}
 
 
-def test_nothing_that_flowbuf_reads_is_missing_from_the_page() -> None:
+def test_the_page_lists_every_column_and_source() -> None:
     page = make_fields.FIELDS.read_text()
     for column in (column for column in FLOW if column.sources):
         assert f"`{column.name}` ({column.number}, " in page

@@ -1,4 +1,4 @@
-"""Notebooks: today's code runs them, and says what their outputs say."""
+"""Notebooks run with the current code and store its outputs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ import pytest
 from nbformat import NotebookNode
 
 from tests.support.broker import Broker
+from tests.support.command import environment_without_xdist
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
 SMALL = Path(__file__).parents[1] / "data" / "softflowd-netflow5.pcap"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MEASURING = [path for path in NOTEBOOKS if "charts.SMALL" in path.read_text()]
-"""Those whose outputs are other ones each time: in tests they measure little, and only that they work is
-seen.
-"""
-KNOWN = [path for path in NOTEBOOKS if path not in MEASURING]
-A_FOLDER = re.compile(r"/[\w.-]+/")
+"""Notebooks with new outputs in every run. The tests measure little and only check that they run."""
+REPRODUCIBLE = [path for path in NOTEBOOKS if path not in MEASURING]
+ABSOLUTE_PATH = re.compile(r"/[\w.-]+/")
 
 
 def read(path: Path) -> NotebookNode:
@@ -34,8 +33,8 @@ def read(path: Path) -> NotebookNode:
     return notebook
 
 
-def said(notebook: NotebookNode) -> list[tuple[str, list[str]]]:
-    """The outputs of each cell as text; of a chart that there is one."""
+def read_outputs(notebook: NotebookNode) -> list[tuple[str, list[str]]]:
+    """Return the outputs of each cell as text. A chart must be present."""
     return [
         (cell.id, [text_of(output) for output in cell.outputs])
         for cell in notebook.cells
@@ -53,9 +52,9 @@ def text_of(output: NotebookNode) -> str:
     return str(output.data["text/plain"])
 
 
-def test_there_are_notebooks() -> None:
+def test_all_notebooks_are_found() -> None:
     known = ["encoding_performance", "flows", "kafka_pipeline", "schema", "wire_format"]
-    assert [path.stem for path in KNOWN] == known
+    assert [path.stem for path in REPRODUCIBLE] == known
     assert [path.stem for path in MEASURING] == ["decode_story"]
 
 
@@ -67,46 +66,47 @@ def execute(path: Path, *options: str) -> None:
 
 
 @pytest.mark.expensive
-@pytest.mark.parametrize("path", KNOWN, ids=lambda path: path.name)
-def test_outputs_are_those_of_the_code(path: Path, tmp_path: Path) -> None:
-    """`python notebooks/execute.py` brings them up to date."""
+@pytest.mark.parametrize("path", REPRODUCIBLE, ids=lambda path: path.name)
+def test_stored_outputs_match_the_code(path: Path, tmp_path: Path) -> None:
+    """`python notebooks/execute.py` updates them."""
     copy = Path(shutil.copy(path, tmp_path))
     execute(copy)
-    assert said(read(path)) == said(read(copy))
+    assert read_outputs(read(path)) == read_outputs(read(copy))
 
 
 @pytest.mark.expensive
 @pytest.mark.parametrize("path", MEASURING, ids=lambda path: path.name)
-def test_what_measures_works(path: Path, tmp_path: Path) -> None:
+def test_measuring_notebooks_run(path: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copy(path, tmp_path))
     execute(copy, "--small")
-    now = {cell: len(outputs) for cell, outputs in said(read(copy))}
-    assert now == {cell: len(outputs) for cell, outputs in said(read(path))}
+    now = {cell: len(outputs) for cell, outputs in read_outputs(read(copy))}
+    assert now == {cell: len(outputs) for cell, outputs in read_outputs(read(path))}
     assert any(now.values())
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_outputs_name_no_folders_of_a_machine(path: Path) -> None:
+def test_outputs_contain_no_absolute_paths(path: Path) -> None:
     outputs = [output for cell in read(path).cells for output in cell.get("outputs", [])]
     assert outputs
     assert not [output for output in outputs if str(FOLDER.parent) in json.dumps(output)]
     for output in outputs:
-        output.get("data", {}).pop("image/png", None)  # any letters may follow each other there
-    assert not [output for output in outputs if A_FOLDER.search(json.dumps(output))]
+        output.get("data", {}).pop("image/png", None)  # base64 text may match by chance
+    assert not [output for output in outputs if ABSOLUTE_PATH.search(json.dumps(output))]
 
 
-def test_a_folder_is_seen_wherever_it_is() -> None:
+def test_absolute_paths_are_detected() -> None:
     for folder in (tempfile.gettempdir(), Path.home(), FOLDER, FOLDER.relative_to(ROOT.parent)):
-        assert A_FOLDER.search(json.dumps({"text": f"of {folder}/flows.pcap"}))
-    assert not A_FOLDER.search(json.dumps({"text": "flows/s, records/s"}))
+        assert ABSOLUTE_PATH.search(json.dumps({"text": f"of {folder}/flows.pcap"}))
+    assert not ABSOLUTE_PATH.search(json.dumps({"text": "flows/s, records/s"}))
 
 
 @pytest.mark.parametrize(
     "path", [path for path in NOTEBOOKS if path.stem != "flows"], ids=lambda path: path.name
 )
 def test_every_chart_has_a_caption(path: Path) -> None:
-    """With machine, data, n and spread, without which `charts.caption` cannot be called. Charts of
-    flows.ipynb are of traffic, and measure nothing.
+    """The caption includes machine, data, n and spread, which `charts.caption` requires.
+
+    The charts of flows.ipynb show traffic and measure nothing.
     """
     sources = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
     shown = [source for source in sources if "plt.show()" in source]
@@ -115,8 +115,8 @@ def test_every_chart_has_a_caption(path: Path) -> None:
 
 
 @pytest.mark.expensive
-def test_a_capture_may_be_another(tmp_path: Path) -> None:
-    """A few flows, whose exporter does not say that it samples; most services are missing."""
+def test_the_capture_can_be_replaced(tmp_path: Path) -> None:
+    """The other capture has few flows, no sampling rate, and lacks most services."""
     path = tmp_path / "flows.ipynb"
     notebook = read(FOLDER / "flows.ipynb")
     imports = notebook.cells[1]
@@ -124,7 +124,7 @@ def test_a_capture_may_be_another(tmp_path: Path) -> None:
     imports.source = imports.source.replace("traffic.pcap", str(SMALL))
     nbformat.write(notebook, path)
     execute(path)
-    outputs = dict(said(read(path)))
+    outputs = dict(read_outputs(read(path)))
     assert "HTTPS" in outputs["time-table"][0]
     assert outputs["scale-option"] == ["True"]
 
@@ -133,7 +133,7 @@ def test_a_capture_may_be_another(tmp_path: Path) -> None:
 
 
 def execute_with(result: Path, name: str) -> dict[str, list[str]]:
-    """What the cells of a notebook say of another file of results than the one that stands beside it."""
+    """Return the outputs of a notebook that reads another file of results than its own."""
     notebook = read(FOLDER / name)
     imports, own = notebook.cells[1], f'charts.ROOT / "notebooks/{Path(name).stem}.json"'
     assert own in imports.source
@@ -141,17 +141,18 @@ def execute_with(result: Path, name: str) -> dict[str, list[str]]:
     path = result.parent / name
     nbformat.write(notebook, path)
     execute(path)
-    return dict(said(read(path)))
+    return dict(read_outputs(read(path)))
 
 
 def run(*arguments: str | Path) -> None:
-    done = subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True)
+    command, environment = [sys.executable, "-m", *arguments], environment_without_xdist()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.expensive
-def test_formats_that_were_measured_just_now(tmp_path: Path) -> None:
-    """One family, and a few formats, by the commands that the notebook names."""
+def test_the_notebook_of_formats_shows_new_results(tmp_path: Path) -> None:
+    """Measure one family and a few formats with the commands that the notebook describes."""
     result, kept = tmp_path / "result.json", tmp_path / "kept.json"
     chosen = "telemetry and (flowbuf or protobuf-upb or orjson or msgspec)"
     run(
@@ -176,28 +177,28 @@ def test_formats_that_were_measured_just_now(tmp_path: Path) -> None:
     assert "msgspec-msgpack-array" in formats
     assert "fastavro" not in formats
     assert re.match(r"12 cases: flowbuf is faster in \d+, slower in \d+; ", outputs["not-first"][0])
-    assert "Structs: keys cost more than text does in " in outputs["split-table"][0]
+    assert "Structs: keys cost more than text in " in outputs["split-table"][0]
 
 
 @pytest.mark.expensive
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pipeline runs on Linux alone")
-def test_a_pipeline_that_was_run_just_now(broker: Broker, tmp_path: Path) -> None:
-    """By a real broker, of three formats, and once."""
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pipeline runs only on Linux")
+def test_the_notebook_of_the_pipeline_shows_new_results(broker: Broker, tmp_path: Path) -> None:
+    """Run three formats once with a real broker."""
     result = tmp_path / "pipeline.json"
-    asked = ("--messages", "20000", "--rounds", "1", "--formats", "flowbuf,orjson,struct", "--json", result)
-    run("benchmarks.pipeline", "--kafka", broker.servers, *asked)
+    options = ("--messages", "20000", "--rounds", "1", "--formats", "flowbuf,orjson,struct", "--json", result)
+    run("benchmarks.pipeline", "--kafka", broker.servers, *options)
     outputs = execute_with(result, "kafka_pipeline.ipynb")
     assert outputs["imports"][0].startswith("20,000 records of telemetry, rounds: 1, ")
     assert outputs["imports"][0].endswith("failed: none\n")
     for name in ("flowbuf", "orjson", "struct"):
-        assert outputs["table"][0].count(f"{name} ") >= 2, "one a message, and many"
+        assert outputs["table"][0].count(f"{name} ") >= 2, "one object per message, and many"
 
 
-# All of them ------------------------------------------------------------------------------------------------
+# All notebooks ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_notebooks_are_executed_from_top_to_bottom_and_lead_somewhere(path: Path) -> None:
+def test_notebooks_are_executed_in_order_and_their_links_have_targets(path: Path) -> None:
     cells = read(path).cells
     code = [cell for cell in cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))

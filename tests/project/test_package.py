@@ -1,4 +1,4 @@
-"""What people install: the sdist builds, and the wheel made of it holds everything and runs."""
+"""The sdist builds. The wheel built from it is complete and runs."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
     source = folder / "source"
-    kept_out = shutil.ignore_patterns(
+    excluded = shutil.ignore_patterns(
         ".venv", ".git", "build", "*.so", "_core.c", "*.egg-info", ".hypothesis", "__pycache__"
     )
-    shutil.copytree(ROOT, source, ignore=kept_out)
+    shutil.copytree(ROOT, source, ignore=excluded)
     run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, cwd=source)
     return next(folder.glob("flowbuf-*.tar.gz"))
 
@@ -74,7 +74,7 @@ def unpack(sdist: Path) -> Path:
 
 
 @pytest.mark.expensive
-def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
+def test_the_sdist_has_the_files_for_build_and_tests(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
     for needed in (
@@ -94,7 +94,7 @@ def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: Path) -> None:
 
 
 @pytest.mark.expensive
-def test_the_wheel_holds_schemas_stubs_and_py_typed(wheel: Path) -> None:
+def test_the_wheel_has_modules_schemas_stubs_and_py_typed(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
     assert len(modules) > 100
@@ -120,7 +120,7 @@ def test_the_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     assert Path(where.strip()).is_relative_to(tmp_path)
 
 
-def test_kafka_is_imported_by_those_who_speak_to_it() -> None:
+def test_kafka_is_imported_on_first_use() -> None:
     imported, named = "'flowbuf.kafka' in sys.modules", "flowbuf.KafkaSink.__name__"
     code = f"import sys, flowbuf; print({imported}, {named}, 'KafkaSource' in dir(flowbuf))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -129,8 +129,8 @@ def test_kafka_is_imported_by_those_who_speak_to_it() -> None:
         from flowbuf import KafkaSing  # noqa: F401
 
 
-class Without:
-    """Finds a library nowhere."""
+class MissingLibrary:
+    """An import hook that makes a library missing."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -165,13 +165,13 @@ class Without:
         ),
     ],
 )
-def test_a_library_that_is_missing_is_named(
+def test_a_missing_library_is_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch, missing: str, call: Callable[[Any], object], text: str
 ) -> None:
     pytest.importorskip(missing, reason=f"{missing} is not installed: pip install --group test")
     stream = CODEC.read_columns(CODEC.encode_many(CODEC.examples(1)))
     monkeypatch.delitem(sys.modules, missing)
-    monkeypatch.setattr(sys, "meta_path", [Without(missing), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [MissingLibrary(missing), *sys.meta_path])
     for flows in (stream, next(iter(stream))):
         with pytest.raises(ImportError, match=re.escape(text)) as raised:
             call(flows)

@@ -1,6 +1,4 @@
-"""The shape of the code: who may know whom, what the core may ask of the system, and that every status is
-alive.
-"""
+"""The structure of the code: layers, dependencies of the core on the system, and use of every status."""
 
 from __future__ import annotations
 
@@ -22,13 +20,13 @@ CORE = EXT / "core"
 GENERATOR = EXT / "generate"
 PACKAGE = ROOT / "src/flowbuf"
 
-# The core's folders, from the ground up: each includes only what stands before it.
+# The core's folders, from the lowest layer up. Each folder includes only folders before it.
 CORE_FOLDERS = [
     *("base", "wire", "plan", "emit", "packet", "exporter", "sflow_pattern", "decode"),
     *("arrow", "codec", "capture"),
 ]
 
-# Modules and folders of the package, and what each may import of it besides itself.
+# Modules and folders of the package, with the others that each may import.
 PACKAGE_LAYERS: dict[str, set[str]] = {
     "errors": set(),
     "_core": {"errors"},
@@ -46,16 +44,13 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "bench": {"errors", "schema", "decoder", "io", "_core"},
 }
 
-# What the core may want of the C library: no input, no output, no clock, no locale.
+# The core may use these functions of the C library: no input, no output, no clock, no locale.
 LIBRARY = {
     *("memcmp", "memcpy", "memmove", "memset", "strcmp", "strlen", "qsort", "calloc", "realloc", "free"),
     *("__assert_fail", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"),
     *("__memcpy_chk", "__memmove_chk", "__memset_chk"),
-    *(
-        "__cpu_model",
-        "__cpu_features2",
-        "__cpu_indicator_init",
-    ),  # of the compiler's own library: what the processor can do
+    # Features of the processor, from the compiler's own library.
+    *("__cpu_model", "__cpu_features2", "__cpu_indicator_init"),
 }
 
 
@@ -71,7 +66,7 @@ def includes_of(path: Path) -> list[str]:
 # The core ---------------------------------------------------------------------------------------------------
 
 
-def test_core_does_not_know_python() -> None:
+def test_core_does_not_include_python() -> None:
     for path in core_files(".h", ".c"):
         assert "Python.h" not in path.read_text(), path
 
@@ -81,7 +76,7 @@ def test_core_has_the_folders_of_the_design() -> None:
 
 
 @pytest.mark.parametrize("folder", CORE_FOLDERS)
-def test_core_includes_only_what_is_below(folder: str) -> None:
+def test_core_folders_include_only_lower_folders(folder: str) -> None:
     below = CORE_FOLDERS[: CORE_FOLDERS.index(folder) + 1]
     for path in (CORE / folder).iterdir():
         for included in includes_of(path):
@@ -90,7 +85,7 @@ def test_core_includes_only_what_is_below(folder: str) -> None:
             assert rest[0] in below, f"{path}: {included}"
 
 
-def test_headers_include_each_other_without_a_circle() -> None:
+def test_includes_of_headers_have_no_cycle() -> None:
     waiting = {str(path.relative_to(EXT)): set(includes_of(path)) for path in core_files(".h")}
     assert len(waiting) > 60
     while waiting:
@@ -99,8 +94,18 @@ def test_headers_include_each_other_without_a_circle() -> None:
         waiting = {name: needs for name, needs in waiting.items() if name not in ready}
 
 
-def test_every_header_stands_by_itself() -> None:
-    """A header names all that it needs, so a compiler or an editor can open it alone."""
+def test_include_guards_name_their_file() -> None:
+    headers = [path for path in EXT.rglob("*.h") if "build" not in path.parts]
+    assert len(headers) > 70
+    for path in headers:
+        guard = re.search(r"^#ifndef (FB_\w+_H)$", path.read_text(), re.MULTILINE)
+        if guard:  # a file that is included several times has none
+            file = str(path.relative_to(EXT)).removeprefix("core/")
+            assert guard[1] == "FB_" + re.sub(r"\W", "_", file.upper())
+
+
+def test_every_header_compiles_alone() -> None:
+    """A header includes everything it uses, so a compiler or an editor can open it alone."""
     compiler = find_tool(os.environ.get("CC", "cc"))
     for path in core_files(".h"):
         unused = ["-Wno-unused-function"] if path.name.endswith(".tmpl.h") else []
@@ -120,7 +125,7 @@ def find_tool(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def objects() -> list[Path]:
-    """The core as it is shipped: optimised, without assertions."""
+    """Return the object files of the core as shipped: optimised, without assertions."""
     find_tool(os.environ.get("CC", "cc"))
     with building():
         subprocess.run(
@@ -135,7 +140,7 @@ def run_tool(name: str, *arguments: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_core_asks_next_to_nothing_of_the_system(objects: list[Path]) -> None:
+def test_core_uses_only_allowed_library_functions(objects: list[Path]) -> None:
     needed: set[str] = set()
     given: set[str] = set()
     for path in objects:
@@ -147,7 +152,7 @@ def test_core_asks_next_to_nothing_of_the_system(objects: list[Path]) -> None:
 
 
 def test_core_has_no_globals(objects: list[Path]) -> None:
-    """Nothing writable: all state is in structs that somebody owns.
+    """The core has no writable globals: every struct of state has an owner.
 
     Constant tables of pointers are .data.rel.ro.
     """
@@ -164,7 +169,7 @@ def test_core_has_no_globals(objects: list[Path]) -> None:
 
 
 def test_fast_path_is_inlined(objects: list[Path]) -> None:
-    """What appends a plain value is no function of its own."""
+    """The function that appends a plain value is inlined."""
     (path,) = (path for path in objects if path.name == "decode_messages.o")
     names = set(re.findall(r" [tT] (\S+)$", run_tool("nm", path), re.MULTILINE))
     assert "fb_row_decode" in names
@@ -183,7 +188,7 @@ def test_fast_path_is_inlined(objects: list[Path]) -> None:
 
 
 def read_statuses() -> dict[str, str]:
-    """Constant -> name, of every status."""
+    """Return the name of every status by its constant."""
     found = re.findall(
         r"X\((\w+), \"(\w+)\", (?:CONTROL|FAULT|LOSS|NOTE),", (CORE / "base/base.h").read_text()
     )
@@ -195,18 +200,18 @@ def read_all(*patterns: str) -> str:
     return "\n".join(path.read_text() for pattern in patterns for path in ROOT.glob(pattern))
 
 
-def test_every_status_is_given_by_the_core() -> None:
-    """Python decompresses captures and gives the status of damage to the compression."""
+def test_the_core_uses_every_status() -> None:
+    """Exception: Python decompresses captures, and reports damaged compression."""
     code = "\n".join(path.read_text() for path in core_files(".c", ".h"))
-    ungiven = [name for name in read_statuses() if not re.search(rf"\bFB_{name}\b", code)]
-    assert ungiven == ["DAMAGED_COMPRESSION"]
+    unused = [name for name in read_statuses() if not re.search(rf"\bFB_{name}\b", code)]
+    assert unused == ["DAMAGED_COMPRESSION"]
     assert '"damaged_compression"' in (PACKAGE / "io/capture.py").read_text()
 
 
-def test_every_status_is_moved_by_a_test() -> None:
-    """By its constant in C, or by its name as a counter in C or Python.
+def test_every_status_has_a_test() -> None:
+    """A test uses the constant of the status in C, or its name as a counter in C or Python.
 
-    This file's own words do not count.
+    This file does not count.
     """
     tests = read_all("ext/tests/*/test_*.c") + "".join(
         path.read_text() for path in (ROOT / "tests").glob("*/test_*.py") if path.name != Path(__file__).name
@@ -223,7 +228,7 @@ def test_every_status_is_moved_by_a_test() -> None:
 
 
 def imports_of(path: Path) -> set[str]:
-    """Modules and folders of the package that a file imports, wherever in it."""
+    """Return the modules and folders of the package that a file imports, at any level of nesting."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -240,7 +245,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("unit", [*PACKAGE_LAYERS, "cli"])
-def test_package_imports_only_what_is_below(unit: str) -> None:
+def test_package_units_import_only_lower_units(unit: str) -> None:
     files = (
         [PACKAGE / f"{unit}.py"]
         if (PACKAGE / f"{unit}.py").exists()
@@ -256,14 +261,14 @@ def test_package_imports_only_what_is_below(unit: str) -> None:
     assert imported - {unit} <= allowed
 
 
-def test_layers_name_every_module() -> None:
+def test_layers_list_every_module() -> None:
     units = {path.stem for path in PACKAGE.glob("*.py")} | {
         path.parent.name for path in PACKAGE.glob("*/__init__.py")
     }
     assert units - {"__init__", "__main__", "cli"} <= set(PACKAGE_LAYERS)
 
 
-def test_layers_have_no_circle() -> None:
+def test_layers_have_no_cycle() -> None:
     order: list[str] = []
     waiting = {unit: set(needs) for unit, needs in PACKAGE_LAYERS.items()}
     while waiting:
@@ -303,7 +308,7 @@ def test_files_are_short() -> None:
     assert {name: length for name, length in lengths.items() if length > 600} == {}
 
 
-def test_files_hold_no_paths_of_a_machine() -> None:
+def test_files_contain_no_absolute_paths() -> None:
     home = re.compile(r"/(?:home|root|Users|work)/\w")
     assert [str(path) for path in SOURCES if home.search(path.read_text())] == []
 

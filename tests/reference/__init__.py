@@ -1,31 +1,32 @@
-"""A decoder of NetFlow v1, v5, v7, v9, IPFIX and sFlow v5 in plain Python: what flowbuf's core is compared
-with.
+"""A decoder of NetFlow v1, v5, v7, v9, IPFIX and sFlow v5 in plain Python, for comparison with flowbuf's
+core.
 
-It is written from the specifications for whoever wants to know what a datagram means, in the order of the
-wire, and shares no code with the core. Where a specification says nothing, the docstring of the module says
-which reading was chosen. It keeps no limits on exporters or templates.
+It follows the specifications, in the order of the wire, and shares no code with the core. For gaps of a
+specification, the docstring of the module states the chosen interpretation. The number of exporters and
+templates is not limited.
 
-    octets      taking octets apart
-    values      what a flow says, uninterpreted
-    datagram    one datagram, and what is known of exporters
+    octets      a byte string with a position
+    values      the values of a flow, uninterpreted
+    datagram    one datagram, and the state of exporters
     packet      sampled packets
-    tunnel      the tunnels in them
-    derived     what is concluded from elements
-    early       data sets that come before their template
+    tunnel      tunnels in sampled packets
+    derived     values derived from elements
+    early       data sets that arrive before their template
     biflow      records of both directions
     lists       lists inside records
-    templates   sets, templates, records, sampling: what NetFlow v9 and IPFIX share
+    structured  records inside records
+    templates   sets, templates, records, sampling: common parts of NetFlow v9 and IPFIX
     netflow     NetFlow v1, v5, v7 and v9
     ipfix       IPFIX
     sflow       sFlow v5
-    sflow_counters  its counter and drop samples
-    sequence    sequence numbers: what was lost
-    columns     from values to the columns of a schema
-    decoder     the whole
-    wire        Protocol Buffers messages, for reading what the core wrote
+    sflow_counters  counter and drop samples of sFlow
+    sequence    sequence numbers and losses
+    columns     conversion of values to the columns of a schema
+    decoder     the decoder itself
+    wire        a reader of Protocol Buffers messages, for the output of the core
 
-`codec` is another whole, the codec of any records (`flowbuf.Codec`): `codec_rules`, `codec_write` and
-`codec_read` are its parts.
+`codec` is a separate reference: the codec of any message type (`flowbuf.Codec`). `codec_rules`, `codec_write`
+and `codec_read` are its parts.
 """
 
 from .decoder import Decoder

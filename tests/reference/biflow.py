@@ -1,14 +1,15 @@
 """Biflows, by RFC 5103: a record that describes both directions is two flows.
 
-A reverse element (private enterprise 29305) is what the element of its id would be in a record of the other
-direction. Firewalls say the same with responderOctets (232) and responderPackets (299), where initiatorOctets
-(231) and initiatorPackets (298) are the forward direction's. Some enterprises have reverse elements of their
-own. Readings that the RFC leaves open:
+A reverse element (private enterprise 29305) describes the other direction with the element of the same id.
+Firewalls use responderOctets (232) and responderPackets (299) for the same purpose; initiatorOctets (231) and
+initiatorPackets (298) then describe the forward direction. Some enterprises have their own reverse elements.
+The RFC leaves these points open:
 
-- There is a reverse flow where one of its counters of octets or packets is not zero.
-- Values of the reverse direction are seen from it: reverseIngressInterface is where its packets came in.
-- Ports (as ICMP's type and code), ICMP types, fragment flags, label stacks and sampled packets of the forward
-  direction say nothing of the reverse one.
+- A reverse flow exists if one of its counters of bytes or packets is not zero.
+- Values of the reverse direction are relative to it: reverseIngressInterface is the input interface of its
+  packets.
+- Ports (also with ICMP type and code), ICMP types, fragment flags, label stacks and sampled packets of the
+  forward direction do not apply to the reverse direction.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ COUNTERS = {
     if element.semantics in ("deltaCounter", "totalCounter") and element.units in ("octets", "packets")
 } - set(RESPONDER)
 ONE_WAY = {7, 11, 32, 139, 197, 313, 315, *range(70, 80)}
-# What is concluded for the reverse direction, from what of its own elements; a rate and an ethertype hold for
-# both.
+# Derived sources of the reverse direction, with the reverse elements that they are derived from. A rate and
+# an ethertype apply to both directions.
 ICMP = (*derived.ICMP_TYPE_CODES, derived.DESTINATION_PORT)
 CONCLUDED = {
     "derived:icmp_type": ICMP,
@@ -42,7 +43,9 @@ Elements = list[tuple[Element, bytes]]
 
 
 def split(fields: Elements) -> tuple[Elements, Elements]:
-    """The elements that the reverse direction has of its own, as what they count; and the others."""
+    """Split the elements of a record: those of the reverse direction, as their forward counterparts, and the
+    rest.
+    """
     own: Elements = []
     shared: Elements = []
     for (enterprise, element_id), octets in fields:
@@ -72,14 +75,15 @@ def flow_of(version: str, clock: Clock, fields: Elements) -> Flow:
 
 
 def telling(own: Elements, shared: Elements) -> Elements:
-    """What conclusions for the reverse direction are drawn from, its own elements first."""
+    """Return the elements from which values of the reverse direction are derived, its own elements first."""
     silent = {(0, element_id) for element_id in ONE_WAY} | {(derived.JUNIPER, derived.COMMON_PROPERTIES_ID)}
     return [*own, *(field for field in shared if field[0] not in silent)]
 
 
 def complete(flow: Flow, own: Elements, shared: Elements, concluded: Flow) -> None:
-    """Gives a reverse flow, which has what the datagram says, all the rest; `concluded` is of `telling`
-    elements.
+    """Add all values to a reverse flow, which has only those of the datagram.
+
+    `concluded` has the values derived from the elements that `telling` returns.
     """
     for key, octets in own:
         flow.give(key, Field(octets))

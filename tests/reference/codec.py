@@ -1,17 +1,16 @@
-"""Records of any message type as Protocol Buffers messages: what flowbuf's codec is compared with.
+"""Objects of any message type as Protocol Buffers messages, for comparison with flowbuf's codec.
 
-It is written from the documentation of Protocol Buffers (encoding, field presence, enum behaviour, Timestamp
-and Duration); of flowbuf it knows only how message types are described (flowbuf.codec.model). Where the
-documentation leaves a choice, it does what google.protobuf does:
+It follows the documentation of Protocol Buffers (encoding, field presence, enum behaviour, Timestamp and
+Duration). The only part of flowbuf that it uses is the description of message types (flowbuf.codec.model). If
+the documentation leaves a choice, it does the same as google.protobuf:
 
-    - fields come in the order of their numbers, and the entries of a map as its deterministic output has
-      them;
-    - tags and lengths have five octets at most; varints ten, of which bits above the 64th are lost;
-    - messages, groups and entries of maps are inside each other 100 times at most, unknown groups among them;
-    - a number that a closed enum does not have is an unknown field; in an entry of a map, the whole entry is.
+- Fields are in the order of their numbers. Entries of a map have the order of its deterministic output.
+- Tags and lengths have at most 5 bytes. Varints have at most 10, and bits above the 64th are dropped.
+- Messages, groups and entries of maps are nested at most 100 times, unknown groups included.
+- A number that a closed enum lacks is an unknown field. In an entry of a map, the whole entry is.
 
-Unknown fields are skipped. What google.protobuf lets pass and this does not: a record with an unknown key,
-with two values of one oneof, or without a required one; and, in proto2, strings that are not UTF-8.
+Unknown fields are skipped. In contrast to google.protobuf, it refuses an object with an unknown key, with two
+values of one oneof, or without a required field. In proto2, it also refuses strings that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ __all__ = ["CodecError", "Reference"]
 
 
 class Reference:
-    """`times`: what Timestamp and Duration are read as, "datetime" (and timedelta) or "ns"; all are taken
-    when writing.
+    """The reference codec of a message type. Objects are dicts.
 
-    A record is a dict. Raises CodecError of one that cannot be written, and of octets that cannot be read.
+    `times` is the decoded form of Timestamp and Duration: "datetime" (with timedelta) or "ns". All forms are
+    accepted when encoding. CodecError is raised for an object that cannot be encoded and for bytes that
+    cannot be decoded.
     """
 
     def __init__(self, message: Message, times: str = "datetime") -> None:
@@ -50,7 +50,7 @@ class Reference:
             raise CodecError(str(error)) from None
 
     def encode_many(self, records: Iterable[Mapping[str, Any]]) -> bytes:
-        """A stream: each message after its length."""
+        """Encode a stream: each message after its length."""
         return b"".join(delimited(self.encode(record)) for record in records)
 
     def decode_many(self, data: bytes) -> list[dict[str, Any]]:

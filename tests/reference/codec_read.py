@@ -1,4 +1,4 @@
-"""Octets to records: the reading half of the codec's reference."""
+"""The decoder of the codec's reference."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .codec_rules import (
 from .octets import Octets
 
 Fields = list[tuple[int, int, Any]]
-"""Number, wire type, and value of each field as it came: an int of a varint, the fields of a group, else
-octets.
+"""Number, wire type and value of each field: an int for a varint, a list of fields for a group, else
+bytes.
 """
 
 
 class Reader:
-    """Values are gathered as they come, and become a record when all of them have."""
+    """Decode messages. Fields are collected first and converted to objects at the end."""
 
     def __init__(self, times: str) -> None:
         self.times = times
@@ -46,8 +46,9 @@ class Reader:
     def merge(
         self, message: Message, values: dict[str, Any], content: bytes | Fields, depth: int
     ) -> dict[str, Any]:
-        """Puts what a message holds into `values`, where parts of it that came before may be. Of single
-        messages inside, `values` has the values.
+        """Add the fields of a message part to `values`, which may have fields of earlier parts.
+
+        Values of a single nested message are collected in a dict inside `values`.
         """
         by_number = {field.number: field for field in message}
         for number, wire, raw in split(content, depth) if isinstance(content, bytes) else content:
@@ -75,7 +76,7 @@ class Reader:
         return [each for each in elements if has_member(field, each)]
 
     def add_entry(self, field: Field, entries: dict[Any, Any], raw: bytes, depth: int) -> None:
-        """An entry is a message of `key` and `value`, of which one may be missing, or both."""
+        """Add an entry of a map: a message of `key` and `value`, both of which may be missing."""
         assert field.message is not None
         key, value = field.message.fields
         content = split(raw, depth)
@@ -89,7 +90,7 @@ class Reader:
         entries[entry[key.name]] = entry[value.name]
 
     def drop_others(self, message: Message, field: Field, values: dict[str, Any]) -> None:
-        """Of a oneof, the last that comes is there. What it replaces must be sound all the same."""
+        """Drop earlier fields of the same oneof, because the last one applies. They must still be valid."""
         for other in message:
             if field.oneof and other.oneof == field.oneof and other is not field and other.name in values:
                 dropped = values.pop(other.name)
@@ -97,7 +98,7 @@ class Reader:
                     self.finish(other.message, dropped)
 
     def finish(self, message: Message, values: dict[str, Any]) -> Any:
-        """All fields in the order of their declaration, absent ones too; or a time."""
+        """Return all fields in the order of their declaration, absent ones included; or a time."""
         if message.name in (TIMESTAMP, DURATION):
             return self.make_time(message.name, values.get("seconds", 0), values.get("nanos", 0))
         record = {}
@@ -137,7 +138,7 @@ def split(data: bytes, depth: int) -> Fields:
 
 
 def read_fields(octets: Octets, depth: int) -> tuple[Fields, int | None]:
-    """Up to the end, or to that of a group, whose number is given then."""
+    """Return the fields up to the end, or up to the end of a group with the number of that group."""
     check_depth(depth)
     fields: Fields = []
     while octets.left:
@@ -167,7 +168,9 @@ def read_raw(octets: Octets, number: int, wire: int, depth: int) -> int | bytes 
 
 
 def suits(field: Field, wire: int) -> bool:
-    """Numbers in a list may be packed or not, whatever was declared."""
+    """Return whether a field accepts this wire type. Repeated numbers may be packed or not, as in
+    google.protobuf.
+    """
     own = WIRE_TYPES[field.type]
     return wire == own or (wire == BYTES and field.repeated and own in (VARINT, FIXED32, FIXED64))
 
@@ -180,7 +183,7 @@ def unpack(field: Field, data: bytes) -> list[int | bytes]:
 
 
 def read_scalar(field: Field, raw: Any) -> Any:
-    """Numbers that are too wide for their type lose their upper bits."""
+    """Convert a scalar. Numbers that are too wide for their type lose their upper bits."""
     if field.type == "string":
         try:
             return raw.decode()

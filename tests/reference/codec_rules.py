@@ -1,4 +1,4 @@
-"""What the codec's reference writes by and reads by: wire types, limits, times."""
+"""Wire types, limits and times that the reader and the writer of the codec's reference share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIRE_TYPES = {
 }
 FIXED = {"fixed32": "<I", "sfixed32": "<i", "float": "<f", "fixed64": "<Q", "sfixed64": "<q", "double": "<d"}
 ZEROS = {VARINT: b"\0", FIXED64: bytes(8), FIXED32: bytes(4), BYTES: b""}
-"""What is not written of a field without presence."""
+"""Zeros, which are not written for a field without presence."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 BILLION = 1_000_000_000
@@ -29,7 +29,7 @@ EARLIEST = {TIMESTAMP: -62_135_596_800, DURATION: -315_576_000_000}
 
 
 class CodecError(ValueError):
-    """The record cannot be written, or the octets cannot be read, as a message of the type."""
+    """The object cannot be encoded, or the bytes cannot be decoded, as a message of the type."""
 
 
 def check_depth(depth: int) -> None:
@@ -46,7 +46,11 @@ def inner_type(message: Message) -> Message:
 
 
 def in_range(name: str, seconds: int, nanoseconds: int) -> bool:
-    """The years 1 to 9999, or ten thousand years in either direction; nanoseconds are less than a second."""
+    """Return whether a time is in range.
+
+    A Timestamp has the years 1 to 9999, a Duration ten thousand years in either direction. Nanoseconds are
+    less than a second.
+    """
     if not EARLIEST[name] <= seconds <= LATEST[name]:
         return False
     if name == TIMESTAMP:

@@ -1,4 +1,4 @@
-"""Records to octets: the writing half of the codec's reference."""
+"""The encoder of the codec's reference."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from .codec_rules import (
 
 
 def varint(number: int) -> bytes:
-    """Seven bits an octet, the lowest first; the top bit says that more follow. What is negative is in two's
-    complement of 64 bits.
+    """Encode a varint: seven bits per byte, the lowest first. The top bit is set if more bytes follow.
+
+    Negative numbers are in two's complement of 64 bits.
     """
     number %= 1 << 64
     octets = bytearray()
@@ -81,7 +82,7 @@ def write_field(field: Field, value: Any, depth: int) -> bytes:
 
 
 def write_entry(field: Field, key: Any, value: Any, depth: int) -> bytes:
-    """Both its fields are written, zero or not."""
+    """Encode an entry of a map. Both fields are written, even if they are zero."""
     check_depth(depth)
     assert field.message is not None
     of_key, of_value = field.message.fields
@@ -91,8 +92,10 @@ def write_entry(field: Field, key: Any, value: Any, depth: int) -> bytes:
 
 
 def in_order(field: Field, entries: Mapping[Any, Any]) -> list[Any]:
-    """The keys of a map. Texts go up by their octets, but one that another begins with comes after it;
-    numbers go down, as unsigned ones of 64 bits.
+    """Return the keys of a map in the order of google.protobuf's deterministic output.
+
+    Texts are sorted by their bytes, but a prefix comes after the longer text. Numbers are in descending
+    order, as unsigned 64-bit numbers.
     """
     assert field.message is not None
     key = field.message.fields[0]
@@ -102,7 +105,7 @@ def in_order(field: Field, entries: Mapping[Any, Any]) -> list[Any]:
 
 
 def write_value(field: Field, value: Any, depth: int) -> bytes:
-    """A tag and one value."""
+    """Encode a tag and one value."""
     wire = WIRE_TYPES[field.type]
     if field.message is None:
         octets = write_scalar(field, value)
@@ -158,7 +161,7 @@ def to_number(field: Field, value: Any) -> int:
 
 
 def write_time(name: str, value: Any, depth: int) -> bytes:
-    """Nanoseconds go forward from the seconds; those of a Duration have its sign."""
+    """Encode a time. Nanoseconds of a Timestamp are positive; those of a Duration have its sign."""
     check_depth(depth)
     if isinstance(value, Mapping) and value.keys() <= {"seconds", "nanos"}:
         value = value.get("seconds", 0) * BILLION + value.get("nanos", 0)

@@ -1,32 +1,31 @@
-"""From what a flow says to what its message holds: ranks, types, ranges.
+"""Convert the values of a flow to the columns of a message: ranks, types, ranges.
 
-Readings that the brief of the schema leaves open:
+The description of schemas leaves these points open:
 
-- A time is below 2**63 nanoseconds, whatever the unit of its column: one before 1970 or after 2262 is out of
-  range. Units are rounded down.
-- Bits 0 to 10 of the fraction of a dateTimeMicroseconds are ignored, as RFC 7011 section 6.1.9 says, before
-  it is rounded.
-- A field of zero octets is absent and no bad size, whatever its type.
-- A boolean that is neither 1 nor 2 (RFC 7011 section 6.1.5 knows no other) is out of range; 0 is absent.
-- NTP seconds that would be before 1970 are those of the era that begins in 2036.
-- A finite float64 beyond what a `float` column holds is out of range.
-- A repeated column takes the first source that gives any value; zeros among the values are kept, but for
+- A time is below 2**63 nanoseconds, whatever the unit of its column. A time before 1970 or after 2262 is out
+  of range. Units are rounded down.
+- Bits 0 to 10 of the fraction of a dateTimeMicroseconds are ignored (RFC 7011 section 6.1.9) before rounding.
+- A field of zero bytes is absent, whatever its type. It is not a wrong size.
+- A boolean that is neither 1 nor 2 (RFC 7011 section 6.1.5 defines no other) is out of range; 0 is absent.
+- NTP seconds before 1970 belong to the era that begins in 2036.
+- A finite float64 beyond the range of a `float` column is out of range.
+- A repeated column has the values of the first source with any value. Zeros among the values are kept, except
   addresses.
-- A number of an element that is not registered is a time or a span in the unit of its column.
-- Of an element that comes several times in a record, a repeated column takes every occurrence as one list, by
-  the rules for the members of lists; one of zero octets is no member. Any other column takes the first,
-  unless its source says which. The occurrences of a reverse element are counted on their own.
-- The elements of records inside a record (structured.py) come after all other sources of a column. A repeated
-  column takes them from every inner record, from each by the best source that it has. Any other column takes
-  the first inner record that gives a value.
-- A list with the semantic noneOf says what does not hold: it gives no values. Lists in lists are not opened.
-- A zero of a column with `zero = "value"` is its value: worse ranks are not tried. Equals of its rank are,
-  and elements of `replaces_zero` that follow. A list (RFC 6313) without a value has the zeros of its members.
-  A number of an enum without a member, a path, and a time are no such zero.
-- An `explicit` column of which no source gives anything but zero holds that zero; an address of zeros is
-  absent even there.
-- A total that is too large for its column once it is scaled is out of range; without a sampling rate totals
-  stay as they were observed.
+- A number from an unregistered element is a time or duration in the unit of its column.
+- If an element occurs several times in a record, a repeated column takes all occurrences as one list, with
+  the rules for members of lists. An occurrence of zero bytes is not a member. Other columns take the first,
+  unless their source names another. Occurrences of a reverse element are counted separately.
+- Elements of records inside a record (structured.py) come after all other sources of a column. A repeated
+  column takes them from every inner record, each time from its best source. Other columns take the first
+  inner record with a value.
+- A list with the semantic noneOf gives no values, because it states which values do not apply. Nested lists
+  are not read.
+- With `zero = "value"`, a zero is a value: later ranks are not tried. Sources of the same rank are tried, and
+  following elements of `replaces_zero`. A list (RFC 6313) without a value has the zeros of its members. Three
+  zeros are excepted: an enum number without a member, a path, and a time.
+- An `explicit` column holds zero if its sources give only zeros. An address of zeros is absent even there.
+- A total that exceeds its column after scaling is out of range. Without a sampling rate, totals are not
+  scaled.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ SPANS = {"seconds": 1_000_000_000, "milliseconds": 1_000_000, "microseconds": 1_
 
 FLOW_END_SYS_UP_TIME, FLOW_START_SYS_UP_TIME = 21, 22
 FLOW_START_DELTA, FLOW_END_DELTA = 158, 159
-TCP_CONTROL_BITS, TCP_BITS = 6, 0xFFF  # what stands above them in two octets is the data offset (RFC 7125)
+TCP_CONTROL_BITS, TCP_BITS = 6, 0xFFF  # in two bytes, the bits above are the data offset (RFC 7125)
 NTP_EPOCH = -2_208_988_800  # 1900, in seconds since 1970
 
 
@@ -91,13 +90,14 @@ Given = list[tuple[str | Element, Value]]
 
 
 class Refused(Exception):
-    """A value that its column does not take; the argument is the status to count."""
+    """A value that its column does not accept; the argument is the status to count."""
 
 
 def build_message(
     columns: list[Any], flow: Flow, notes: Counter[str], mirrors: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The columns of one flow that are not absent; what was refused on the way is counted in `notes`.
+    """Return the columns of one flow that are not absent, and count refused values in `notes`.
+
     `mirrors` are the columns of the other direction, by name.
     """
     message = {}
@@ -111,7 +111,7 @@ def build_message(
             and flow.version != "sflow"
             and any(each.kind == "packet" for rank in ranks for each in rank)
         ):
-            # What the record itself says of headers is of the packet around the tunnel.
+            # Headers in the elements of the record describe the packet around the tunnel.
             ranks = [
                 [each for each in rank if each.kind not in (*ELEMENT_KINDS, "derived")] for rank in ranks
             ]
@@ -125,7 +125,7 @@ def build_message(
 
 
 def scale_totals(columns: list[Any], message: dict[str, Any], notes: Counter[str]) -> None:
-    """Multiplies the totals of a message by the sampling rate that is in it."""
+    """Multiply the totals of a message by its sampling rate."""
     (rate,) = [message.get(column.name, 0) for column in columns if column.scale == "rate"]
     for column in columns:
         if column.scale != "count" or not rate or column.name not in message:
@@ -138,10 +138,10 @@ def scale_totals(columns: list[Any], message: dict[str, Any], notes: Counter[str
 
 
 def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, Given]:
-    """The ranks of a column and the values they choose from, in the reverse flow of a biflow.
+    """Return the ranks of a column and the values to choose from, in the reverse flow of a biflow.
 
-    Where a reverse element speaks of the column, those of the forward direction do not. Otherwise it shares
-    what they say, under the sources of the mirrored column, unless it is of one direction alone.
+    If a reverse element gives the column a value, those of the forward direction do not apply. Otherwise the
+    column takes them, with the sources of the mirrored column, unless the column is one-way.
     """
     sources = [source for rank in column.sources for source in rank if source.kind not in ("meta", "packet")]
     if any(occurrences(column, source, flow.given, flow.version) for source in sources):
@@ -161,9 +161,9 @@ def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, Given
 
 
 def search(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str]) -> tuple[Any, bool]:
-    """The value of one column, or None; and whether that is final: a number, or a zero that is a value.
+    """Return the value of one column, or None; and True if it is final: a number, or a zero that is a value.
 
-    Ranks are tried in turn; the sources of a rank in the order of the flow.
+    Ranks are tried in turn, the sources of a rank in the order of the flow.
     """
     zero = None
     ended = False  # by a zero that is a value
@@ -187,8 +187,8 @@ def search(column: Any, ranks: Any, given: Given, flow: Flow, notes: Counter[str
 
 
 def read_structure(columns: list[Any], flow: Flow, notes: Counter[str]) -> list[Entry]:
-    """The records inside the record, where a column may take their elements; those that none takes are
-    counted.
+    """Return the records inside the record if a column can take their elements. Count the elements that none
+    takes.
     """
     sources = [
         source for column in columns for rank in column.sources for source in rank if source.kind == "ipfix"
@@ -203,7 +203,7 @@ def read_structure(columns: list[Any], flow: Flow, notes: Counter[str]) -> list[
 
 
 def fill_from_entries(column: Any, ranks: Any, entries: list[Entry], flow: Flow, notes: Counter[str]) -> Any:
-    """The value of one column from the records inside a record, or None."""
+    """Return the value of one column from the records inside a record, or None."""
     zero = None
     values: list[Any] = []
     for entry in entries:
@@ -232,7 +232,7 @@ def in_order(column: Any, sources: Any, given: Given, version: str) -> list[tupl
 
 
 def tried_together(column: Any, ranks: Any) -> list[list[Any]]:
-    """The ranks of a column, each with the elements behind it that replace its zero.
+    """Return the ranks of a column, each with the following elements that replace its zero.
 
     Only elements are replaced.
     """
@@ -252,12 +252,15 @@ def tried_together(column: Any, ranks: Any) -> list[list[Any]]:
 
 
 def key_of(source: Any) -> tuple[str, int, int, int]:
-    """An element may be written by its name or by its id, and its first occurrence with #1 or without."""
+    """Return the identity of a source.
+
+    An element may be named by its name or its id, and its first occurrence with #1 or without.
+    """
     return source.kind, source.pen, source.id, source.occurrence or 1
 
 
 def takes_zero(column: Any) -> bool:
-    """The rule of a column: by default a zero is a value of a single number or bool."""
+    """Return whether a zero is a value of the column. By default, it is for single numbers and bools."""
     if column.zero:
         return bool(column.zero == "value")
     numbers = (*SIGNED, *INTEGER_RANGES, "float", "double", "bool")
@@ -265,15 +268,15 @@ def takes_zero(column: Any) -> bool:
 
 
 def is_whole(column: Any, raw: Value) -> bool:
-    """Return whether a zero ends the search: one of a field, or of a list (RFC 6313) in it.
+    """Return whether a zero ends the search: a zero of a field, or of a list (RFC 6313) in it.
 
-    One of a path does not.
+    A zero of a path does not.
     """
     return takes_zero(column) and not isinstance(raw, Numbers | Addresses)
 
 
 def occurrences(column: Any, source: Any, given: Given, version: str) -> tuple[int, Value] | None:
-    """What a source gives to a column, and its place in the flow; None where the flow does not have it."""
+    """Return the value of a source and its position in the flow. Return None if the flow does not have it."""
     keys = keys_of(source, version)
     found = [(place, value) for place, (key, value) in enumerate(given) if key in keys]
     if source.kind not in ELEMENT_KINDS or not found:
@@ -287,14 +290,14 @@ def occurrences(column: Any, source: Any, given: Given, version: str) -> tuple[i
 
 
 def is_negative_zero(value: Any) -> bool:
-    """Its bits are not zero, so Protocol Buffers writes it."""
+    """Return whether a number is -0.0. Its bits are not zero, so Protocol Buffers writes it."""
     return isinstance(value, float) and math.copysign(1, value) < 0
 
 
 def keys_of(source: Any, version: str) -> list[str | Element]:
-    """Under what key of a flow a source is found.
+    """Return the keys of a flow under which a source is found.
 
-    NetFlow v9 shares the elements of IPFIX, not the other way round.
+    NetFlow v9 shares the elements of IPFIX, but IPFIX does not share those of NetFlow v9.
     """
     if source.kind == "ipfix":
         return [(source.pen, source.id)]
@@ -304,7 +307,9 @@ def keys_of(source: Any, version: str) -> list[str | Element]:
 
 
 def read_value(column: Any, source: Any, raw: Value, clock: Clock, notes: Counter[str]) -> Any:
-    """One value by the type of its column; a zero (0, empty) is returned as such, None is no value."""
+    """Convert one value to the type of its column. A zero (0, empty) is returned as such; None is no
+    value.
+    """
     if isinstance(raw, Numbers):
         values = read_list(column, raw, notes)
         return values if column.repeated else next((value for value in values if value), None)
@@ -333,7 +338,7 @@ def read_value(column: Any, source: Any, raw: Value, clock: Clock, notes: Counte
 
 
 def read_list(column: Any, raw: Numbers, notes: Counter[str]) -> list[int]:
-    """Values that do not fit are left out, each counted."""
+    """Return the values that fit, and count the others."""
     values = []
     for number in raw.values:
         try:
@@ -344,7 +349,7 @@ def read_list(column: Any, raw: Numbers, notes: Counter[str]) -> list[int]:
 
 
 def read_basic_list(column: Any, octets: bytes, clock: Clock, notes: Counter[str]) -> Any:
-    """RFC 6313: the members of a list, for a repeated column; else the first of them that is not zero."""
+    """Read a basicList (RFC 6313): all members for a repeated column, else the first that is not zero."""
     if not octets:
         return None
     values: list[Any] = []
@@ -370,7 +375,7 @@ def read_basic_list(column: Any, octets: bytes, clock: Clock, notes: Counter[str
 
 
 def read_occurrences(column: Any, source: Any, raw: Fields, clock: Clock, notes: Counter[str]) -> list[Any]:
-    """Every occurrence of an element in a record; of lists, the members of all of them."""
+    """Return every occurrence of an element in a record, or the members of all occurrences that are lists."""
     data_type = source.element.data_type if source.element else None
     values: list[Any] = []
     for octets in filter(None, raw.octets):
@@ -388,7 +393,7 @@ def read_occurrences(column: Any, source: Any, raw: Fields, clock: Clock, notes:
 def read_member(
     column: Any, source: Any, element: Any, octets: bytes, clock: Clock, notes: Counter[str]
 ) -> Any:
-    """A member of a list; None for what is no value, counted where it is more than nothing."""
+    """Convert a member of a list. Return None for an invalid value, and count it unless it is empty."""
     if not octets and column.type in ("string", "bytes"):
         return "" if column.type == "string" else b""
     try:
@@ -416,7 +421,7 @@ def read_string(octets: bytes, notes: Counter[str]) -> str:
 
 
 def read_fixed(column: Any, raw: Value) -> Any:
-    """A value of a fixed source: its kind is known, only the column's range is left to see."""
+    """Convert a value of a fixed source. Its kind is known; only the range of the column is checked."""
     if isinstance(raw, Address):
         return read_address(column, raw.octets)
     if isinstance(raw, Time):
@@ -428,7 +433,7 @@ def read_fixed(column: Any, raw: Value) -> Any:
 
 
 def read_field(column: Any, source: Any, octets: bytes, clock: Clock) -> Any:
-    """The octets of an information element by the type of the column and the data type of the element."""
+    """Convert the bytes of an information element by the types of the column and of the element."""
     if not octets:
         return None
     data_type = source.element.data_type if source.element else None
@@ -481,7 +486,7 @@ def read_float(column: Any, octets: bytes) -> float:
 
 
 def read_address(column: Any, octets: bytes) -> bytes | None:
-    """An address in the width that its column wants; one of zeros is none."""
+    """Return an address in the width of its column, or None for zeros."""
     if len(octets) not in (4, 16):
         raise Refused("bad_field_size")
     mapped = octets if len(octets) == 16 else bytes(10) + b"\xff\xff" + octets
@@ -491,7 +496,7 @@ def read_address(column: Any, octets: bytes) -> bytes | None:
 
 
 def read_time(column: Any, element_id: int, data_type: str | None, octets: bytes, clock: Clock) -> int | None:
-    """RFC 7011 sections 6.1.7 to 6.1.10, and the elements that are relative to something."""
+    """Convert a time (RFC 7011 sections 6.1.7 to 6.1.10), including elements with relative times."""
     if data_type in ("dateTimeMicroseconds", "dateTimeNanoseconds"):
         return fit_time(column, read_ntp(octets, micro=data_type == "dateTimeMicroseconds"))
     value = read_uint(octets)
@@ -510,8 +515,9 @@ def read_time(column: Any, element_id: int, data_type: str | None, octets: bytes
 
 
 def read_ntp(octets: bytes, micro: bool) -> int:
-    """Seconds since 1900 and a binary fraction, as nanoseconds since 1970, rounded to the unit of the data
-    type.
+    """Convert seconds since 1900 and a binary fraction to nanoseconds since 1970.
+
+    The result is rounded to the unit of the data type.
     """
     if len(octets) != 8:
         raise Refused("bad_field_size")
@@ -536,7 +542,7 @@ def fit_time(column: Any, nanoseconds: int) -> int:
 
 
 def fit(column: Any, number: float) -> Any:
-    """A number in the range of its column."""
+    """Return a number if it is in the range of its column."""
     if column.type == "bool":
         return bool(number)
     if column.type in ("float", "double"):
@@ -550,7 +556,7 @@ def fit(column: Any, number: float) -> Any:
 
 
 def fit_enum(column: Any, number: int) -> int:
-    """By `map` where the column has one, else a number that is a member."""
+    """Return a number by `map` if the column has one, else a number that is a member."""
     mapped = column.map.get(number) if column.map else number if number in column.values.values() else None
     if mapped is None:
         raise Refused("unmapped")

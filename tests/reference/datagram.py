@@ -1,5 +1,5 @@
-"""One datagram on its way through a decoder: who sent it, what holds for all of its flows, and the state it
-meets.
+"""One datagram in a decoder: its sender, the values common to all its flows, and the state of its
+exporter.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FLOW_TYPES = {"sflow": 1, "netflow5": 2, "netflow9": 3, "ipfix": 4, "netflow1": 
 
 
 def wide(address: bytes) -> bytes:
-    """An address in 16 octets, IPv4 mapped."""
+    """Return an address in 16 bytes, IPv4 as an IPv4-mapped address."""
     return address if len(address) == 16 else bytes(10) + b"\xff\xff" + address
 
 
 @dataclass
 class Exporter:
-    """What is kept of one exporter."""
+    """The state of one exporter."""
 
     counters: Counter[str] = field(default_factory=Counter)
     datagrams: int = 0
@@ -38,7 +38,7 @@ class Exporter:
     sequences: dict[tuple[str, int], Sequences] = field(default_factory=dict)
 
     def find_domain(self, datagram: Datagram) -> Domain:
-        """That of its port, where ports are told apart."""
+        """Return the domain of the datagram, or of its port if ports are separated."""
         from .templates import Domain
 
         common = self.domains.setdefault((datagram.version, datagram.domain_id, None), Domain())
@@ -50,7 +50,7 @@ class Exporter:
 
 @dataclass
 class Policy:
-    """What is for the user to say. `template_expiry` is nanoseconds; 0: templates do not expire."""
+    """Options of the user. `template_expiry` is in nanoseconds; with 0, templates do not expire."""
 
     early_data_limit: int = 4 << 20
     early_data_total: int = 128 << 20
@@ -60,8 +60,9 @@ class Policy:
 
 @dataclass
 class Exporters:
-    """All of them, by address and sFlow sub-agent (else 0); an IPv4-mapped address is the IPv4 one's.
-    `waiting` is data before its template, of all, the oldest first.
+    """All exporters, by address and sFlow sub-agent (else 0). An IPv4-mapped address equals the IPv4 address.
+
+    `waiting` has the data sets that wait for a template, of all exporters, the oldest first.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -72,7 +73,7 @@ class Exporters:
         return self.known.setdefault((wide(address), sub_agent), Exporter())
 
     def by_text(self) -> dict[str, Exporter]:
-        """ADDRESS, or ADDRESS#SUB_AGENT where that is not 0."""
+        """Return the exporters by name: ADDRESS, or ADDRESS#SUB_AGENT if the sub-agent is not 0."""
         texts = {}
         for (address, sub_agent), exporter in self.known.items():
             parsed = IPv6Address(address)
@@ -83,12 +84,11 @@ class Exporters:
 
 @dataclass
 class Datagram:
-    """`source` is the UDP source address as octets, `received` nanoseconds since 1970. A decoder sets the
-    rest.
+    """A datagram. `source` is the UDP source address as bytes, `received` is in nanoseconds since 1970.
 
-    `reads_packets` says that some enabled column takes its value from a sampled packet; else none is looked
-    at, and what is wrong inside it is not counted; `reads_layers` says the same of its layers. `decapsulate`
-    are the kinds of tunnel that are opened.
+    A decoder sets the other fields. `reads_packets` means that an enabled column takes its value from a
+    sampled packet. Otherwise packets are not parsed and their faults are not counted. `reads_layers` has the
+    same meaning for layers. `decapsulate` has the kinds of tunnel that are opened.
     """
 
     version: str
@@ -105,7 +105,7 @@ class Datagram:
     sequence_number: int = 0
     domain_id: int = 0
     exported: int | None = None
-    content: Content = field(default_factory=Content)  # of an IPFIX message
+    content: Content = field(default_factory=Content)  # for an IPFIX message
 
     def __post_init__(self) -> None:
         self.exporter_address = self.source
@@ -115,7 +115,7 @@ class Datagram:
         return self.exporters.find(self.exporter_address, self.sub_agent)
 
     def new_flow(self, clock: Clock | None = None) -> Flow:
-        """A flow that says so far what the datagram says."""
+        """Return a new flow with the values of the datagram."""
         flow = Flow(self.version, clock or Clock())
         flow.give("meta:time_received", Time(self.received))
         if self.exported is not None:
@@ -129,9 +129,9 @@ class Datagram:
         return flow
 
     def check_sequence(self, unit: Unit, domain: int, sent: int, content: Content) -> Sequences:
-        """The number of the header, of so much as the datagram holds; `sent`: by the exporter's clock, in ms."""
+        """Check the sequence number of the header. `sent` is the exporter's clock in ms."""
         sequences = self.exporter.sequences.setdefault((self.version, domain), Sequences(unit))
-        # An sFlow agent is known by the address inside, whatever port its datagrams come from.
+        # An sFlow agent is identified by the address inside, whatever port its datagrams come from.
         port = 0 if self.version == "sflow" else self.port
         status = sequences.check(Mark(self.sequence_number, sent % (1 << 32), port, content))
         if status:

@@ -1,4 +1,4 @@
-"""The decoder: which protocol a datagram is of, and from flows to messages."""
+"""The decoder: detection of the protocol, and conversion of flows to messages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .values import Flow
 
 Reader = Callable[[Datagram], Iterator[Flow]]
 
-# The version is the first 16 bits of NetFlow and IPFIX, the first 32 of sFlow (of which 16 are zero).
+# The version is the first 16 bits of NetFlow and IPFIX. In sFlow it is the first 32, of which 16 are zero.
 DECODERS: dict[int, tuple[str, int, Reader]] = {
     5: ("netflow5", 24, netflow.decode5),
     9: ("netflow9", 20, netflow.decode9),
     10: ("ipfix", 16, ipfix.decode),
 }
-# Name, octets of the header and of records, and who reads them: those whose length must be exact.
+# Protocols whose length must be exact: name, bytes of the header and of records, reader.
 EXACT_DECODERS: dict[int, tuple[str, int, tuple[int, ...], Reader]] = {
     1: ("netflow1", 16, (48, 52), netflow.decode1),
     7: ("netflow7", 24, (52,), netflow.decode7),
@@ -30,16 +30,17 @@ UNSUPPORTED_SFLOW = {2, 4}
 
 
 class Decoder:
-    """Reads datagrams by a schema, and remembers each exporter's templates and sampling rates. `decapsulate`
-    names the kinds of tunnel (packet.TUNNELS) whose inner packet is the flow.
+    """Decode datagrams with a schema. Keep templates and sampling rates of each exporter.
 
-    The versions of NetFlow v1 and v7 alone are too common at the start of other payloads: their length must
-    be exact, and there is a record. They are not decoded where records have another size, above 40 octets,
-    and the nanoseconds of the header are below a second.
-    sFlow v2 and v4 must have an agent address of a known type.
+    `decapsulate` has the kinds of tunnel (packet.TUNNELS) whose inner packet is the flow.
+
+    The version numbers of NetFlow v1 and v7 are common at the start of other payloads. Such a datagram must
+    have an exact length and at least one record. If records have another size above 40 bytes, and the
+    nanoseconds of the header are below a second, the version is unsupported. sFlow v2 and v4 must have an
+    agent address of a known type.
 
     `override` replaces columns of every message; `scale` then multiplies totals by the sampling rate.
-    `policy` is the fields of datagram.Policy.
+    `policy` has the fields of datagram.Policy.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class Decoder:
     def decode(
         self, payload: bytes, source: tuple[str, int] = ("192.0.2.1", 9995), received: int = 0
     ) -> list[dict[str, Any]]:
-        """The messages of one UDP payload, as {column name: value}; `received` is nanoseconds since 1970."""
+        """Return the messages of one UDP payload as {column name: value}. `received` is in nanoseconds since
+        1970.
+        """
         version, read = self.tell(payload)
         if isinstance(read, str):
             self.other[read] += 1
@@ -105,19 +108,21 @@ class Decoder:
         return messages
 
     def finish(self) -> None:
-        """No more datagrams come."""
+        """End the input: data sets that still wait are lost."""
         while self.exporters.waiting:
             early.give_up(self.exporters, self.exporters.waiting[0])
 
     @property
     def counters(self) -> dict[str, int]:
-        """Of all exporters together, and of what is of no protocol that is decoded, which belongs to none."""
+        """Return the counters of all exporters, with those of payloads of an unknown protocol, which have no
+        exporter.
+        """
         exporters = self.exporters.known.values()
         return dict(+sum((exporter.counters for exporter in exporters), Counter(self.other)))
 
     @property
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Per exporter, by its address as text: counters by status name (those above 0), flows, datagrams."""
+        """Return counters above 0 by status name, flows, and datagrams, by exporter address as text."""
         return {
             text: {
                 "counters": dict(+exporter.counters),
@@ -129,7 +134,7 @@ class Decoder:
 
     @property
     def waiting(self) -> dict[str, dict[str, int]]:
-        """Per exporter, by its address as text, the data sets that wait for their templates."""
+        """Return the data sets that wait for their templates, by exporter address as text."""
         waiting = {}
         for text, exporter in self.exporters.by_text().items():
             own = [each for each in self.exporters.waiting if each.datagram.exporter is exporter]
@@ -138,9 +143,9 @@ class Decoder:
 
     @property
     def sequences(self) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
-        """What the sequence numbers say, by exporter, and by protocol and domain (NetFlow v5: engine type <<
-        8 | id;
-        sFlow: sub-agent).
+        """Return the state of sequence numbering, by exporter, then by protocol and domain.
+
+        The domain is engine type << 8 | id in NetFlow v5, and the sub-agent in sFlow.
         """
         return {
             text: {key: sequences.describe() for key, sequences in exporter.sequences.items()}
@@ -149,7 +154,7 @@ class Decoder:
 
     @staticmethod
     def tell(payload: bytes) -> tuple[str, Reader | str]:
-        """The protocol of a datagram, and who reads it or the status to count."""
+        """Return the protocol of a datagram, and its reader or the status to count."""
         version = int.from_bytes(payload[:2], "big")
         if len(payload) >= 2 and version in DECODERS:
             name, header_size, decode = DECODERS[version]
@@ -171,7 +176,7 @@ class Decoder:
 
 
 class Fault(Exception):
-    """A datagram of which nothing can be read; the argument is the status to count."""
+    """A datagram that cannot be read; the argument is the status to count."""
 
 
 def read_nothing(datagram: Datagram) -> Iterator[Flow]:
@@ -189,7 +194,7 @@ def leave_flows_out(datagram: Datagram) -> Iterator[Flow]:
 def decode_sflow(
     datagram: Datagram, read_sample: sflow.SampleReader = sflow.read_flow_sample
 ) -> Iterator[Flow]:
-    """sFlow's header has no fixed size: its end is found while it is read."""
+    """Decode sFlow. Its header has no fixed size; reading it finds its end."""
     try:
         yield from sflow.decode(datagram, read_sample)
     except Short:
@@ -202,7 +207,7 @@ def decode_sflow_counters(datagram: Datagram) -> Iterator[Flow]:
     yield from decode_sflow(datagram, sflow_counters.read_sample)
 
 
-# Who reads a protocol where the rows of a schema are counters.
+# Readers of protocols for schemas whose rows are counters.
 COUNTER_READERS: dict[str, Reader | str] = {
     **{name: leave_flows_out for name, *_ in (*DECODERS.values(), *EXACT_DECODERS.values())},
     "sflow": decode_sflow_counters,

@@ -1,4 +1,4 @@
-"""What flowbuf concludes from the elements of a record (NetFlow v9, IPFIX) or the fields of one (NetFlow v5)."""
+"""Values derived from the elements of a record (NetFlow v9, IPFIX) or the fields of one (NetFlow v5)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLER_ID, SELECTOR_ID = 48, 302
 
 
 def give_derived(flow: Flow, rate: int | None) -> None:
-    """Everything that is concluded from elements; `rate` is what sampling.py found."""
+    """Add all values derived from elements. `rate` is the sampling rate of the flow."""
     if rate:
         flow.give("derived:sampling_rate", Number(rate))
     give_etype(flow)
@@ -39,8 +39,9 @@ def give_derived(flow: Flow, rate: int | None) -> None:
 
 
 def give_ip_flags(flow: Flow) -> None:
-    """fragmentFlags is an octet whose bits are numbered from the top: 0 reserved, 1 don't fragment, 2 more
-    fragments. A number that an octet does not hold is none.
+    """Add the flags of fragmentFlags, a byte with bits numbered from the top.
+
+    Bit 0 is reserved, 1 is don't fragment, 2 is more fragments. A number above a byte gives no flags.
     """
     flags = flow.uint(FRAGMENT_FLAGS)
     if flags is not None and flags <= 0xFF:
@@ -48,7 +49,9 @@ def give_ip_flags(flow: Flow) -> None:
 
 
 def give_etype(flow: Flow) -> None:
-    """The family of the first address that is not zero, in record order; else ipVersion; else ethernetType."""
+    """Add the family of the first address that is not zero, in record order; else ipVersion; else
+    ethernetType.
+    """
     for enterprise, element_id in flow.elements():
         if enterprise == 0 and element_id in ADDRESS_ETYPES:
             octets = flow.field(element_id) or b""
@@ -62,11 +65,11 @@ def give_etype(flow: Flow) -> None:
 
 
 def give_icmp(flow: Flow, proto: int | None, src_port: int | None, dst_port: int | None) -> None:
-    """Type and code of icmpTypeCode elements, zero included. Without them, from the ports by Cisco's
-    convention: source 0, destination type << 8 | code.
+    """Add type and code of icmpTypeCode elements, zero included; else from the ports by Cisco's convention.
 
-    Some exporters put the bare ICMPv6 type into the port. A destination port below 256 is therefore believed
-    for ICMP alone, where type 0 (echo reply) is a common one.
+    In that convention the source port is 0, and the destination port is type << 8 | code. Some exporters put
+    the ICMPv6 type alone into the port. A destination port below 256 is therefore used for ICMP only, where
+    type 0 (echo reply) is common.
     """
     elements = [flow.uint(key[1]) for key in flow.elements() if key[0] == 0 and key[1] in ICMP_TYPE_CODES]
     given = [number for number in elements if number is not None]
@@ -79,11 +82,11 @@ def give_icmp(flow: Flow, proto: int | None, src_port: int | None, dst_port: int
 
 
 def mpls_labels(flow: Flow) -> list[int]:
-    """The label stack of elements 70 to 79, from the top to the bottom of stack (RFC 3032: label 20, EXP 3, S
-    1 bits).
+    """Return the label stack of elements 70 to 79, from the top to the bottom of stack.
 
-    Exporters fill the sections beyond the stack with zeros: those at the end are no labels, one before a
-    label is (an explicit null). A section that is not 3 octets is not there.
+    RFC 3032: label 20 bits, EXP 3, S 1. Exporters fill the sections beyond the stack with zeros. Zeros at the
+    end are therefore not labels; a zero before a label is one (explicit null). A section that is not 3 bytes
+    is absent.
     """
     sections = [flow.field(element_id) for element_id in MPLS_SECTIONS]
     entries = [
@@ -100,9 +103,10 @@ def mpls_labels(flow: Flow) -> list[int]:
 
 
 def give_forwarding_status(flow: Flow) -> None:
-    """From Juniper's commonPropertiesId. Six bits say which property it is, the rest is its value, so the
-    element comes several times in a record, and each occurrence counts. Property 2, in 2 octets, is the
-    forwarding exception: 0 for none.
+    """Add the forwarding status of Juniper's commonPropertiesId.
+
+    Six bits identify the property; the rest is its value. The element occurs several times in a record, and
+    every occurrence is read. Property 2, in 2 bytes, is the forwarding exception, where 0 means none.
     """
     for octets in flow.fields(COMMON_PROPERTIES_ID, JUNIPER):
         number = int.from_bytes(octets, "big")
@@ -111,10 +115,10 @@ def give_forwarding_status(flow: Flow) -> None:
 
 
 def sampling_rate(flow: Flow) -> int | None:
-    """The rate that a record (of data or of options) tells itself, in packets for each one that was sampled;
-    None: nothing.
+    """Return the sampling rate in a record of data or options: packets per sampled packet. None if it has no
+    rate.
 
-    A rule that gives zero, or cannot be computed, gives way to the next.
+    A rule that gives zero, or cannot be computed, is skipped.
     """
     rules = (rate_of_population, rate_of_interval, rate_of_probability)
     for rate in (
@@ -128,19 +132,21 @@ def sampling_rate(flow: Flow) -> int | None:
 
 
 def rate_of_population(flow: Flow) -> int | None:
-    """RFC 5477 section 8.2.4: n out of N."""
+    """Return the rate of n out of N (RFC 5477 section 8.2.4)."""
     size, population = flow.uint(SAMPLING_SIZE), flow.uint(SAMPLING_POPULATION)
     return population // size if size and population else None
 
 
 def rate_of_interval(flow: Flow) -> int | None:
-    """RFC 5477 section 8.2.1: so many packets are sampled, then so many (none, where it is not told) are not."""
+    """Return the rate of an interval and the space after it, 0 by default (RFC 5477 section 8.2.1)."""
     interval = flow.uint(SAMPLING_PACKET_INTERVAL)
     return (interval + (flow.uint(SAMPLING_PACKET_SPACE) or 0)) // interval if interval else None
 
 
 def rate_of_probability(flow: Flow) -> int | None:
-    """RFC 5477 section 8.2.5: 1 / p for 0 < p <= 1, in float64, to the nearest integer, a half upwards."""
+    """Return 1 / p for 0 < p <= 1, in float64, rounded to the nearest integer, half up (RFC 5477 section
+    8.2.5).
+    """
     octets = flow.field(SAMPLING_PROBABILITY) or b""
     if len(octets) not in (4, 8):
         return None

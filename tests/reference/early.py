@@ -1,9 +1,9 @@
-"""Data sets that come before their template.
+"""Data sets that arrive before their template.
 
-They wait, in order of arrival, for the set of templates that defines their id, and are decoded right behind
-it with the header of their own datagram. Of one exporter and of all together so many octets may wait: where a
-set finds no room, the oldest go, first those of its own exporter. One that is larger than a limit does not
-wait.
+They wait, in order of arrival, for the template set that defines their id. They are decoded right after it,
+with the header of their own datagram. The waiting bytes per exporter and in total are limited. If a set finds
+no room, the oldest sets are dropped, first those of the same exporter. A set that is larger than a limit does
+not wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .values import Clock
 
 SET_HEADER = 4
-BESIDES = 192  # octets that a set counts for besides its own
+BESIDES = 192  # overhead in bytes that is counted for each set
 
 
 @dataclass(eq=False)
@@ -60,8 +60,9 @@ def give_up(exporters: Exporters, waiting: Waiting) -> None:
 
 
 def take(exporters: Exporters, domain: Domain, defined: Iterable[int]) -> list[Waiting]:
-    """What a set of templates frees: all that waits in the domain for one of its ids, if that is still known
-    at the end of the set.
+    """Remove and return the sets of the domain that wait for an id in `defined`.
+
+    The id must still be known at the end of the template set.
     """
     usable = {template_id for template_id in defined if domain.find(template_id)}
     taken = [

@@ -17,7 +17,9 @@ ENTERPRISE_BIT = 0x8000
 
 
 def decode(datagram: Datagram) -> Iterator[Flow]:
-    """Header of 16 octets, sets, to the length that the header gives; what comes after it is ignored."""
+    """Decode a message: header of 16 bytes, then sets, up to the length in the header. Later bytes are
+    ignored.
+    """
     octets = Octets(datagram.payload)
     octets.take(2)  # version
     length, export_time = octets.u16(), octets.u32()
@@ -43,11 +45,11 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
 
 
 def read_templates(set_id: int, datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:
-    """Each: template id 2, field count 2, in an options template scope field count 2, then the field
+    """Yield templates: template id 2, field count 2, in an options template scope field count 2, field
     specifiers.
 
-    A field count of 0 ends a withdrawal (section 8.1): of one template, or of all of a kind where the id is
-    that of the set.
+    A field count of 0 is a withdrawal (section 8.1) of one template. With the id of the set, it withdraws all
+    templates of a kind.
     """
     while content.left >= 4 and not content.is_zero:
         template_id, count = content.u16(), content.u16()
@@ -68,8 +70,9 @@ def read_templates(set_id: int, datagram: Datagram, content: Octets) -> Iterator
 
 
 def read_specifier(content: Octets) -> FieldSpecifier:
-    """Enterprise bit 1, element id 15, length 2, and the enterprise number 4 where the bit is set (section
-    3.2).
+    """Read a field specifier (section 3.2): enterprise bit 1, element id 15, length 2.
+
+    An enterprise number 4 follows if the bit is set.
     """
     number, length = content.u16(), content.u16()
     enterprise = content.u32() if number & ENTERPRISE_BIT else 0

@@ -1,4 +1,4 @@
-"""Lists inside records, by RFC 6313: which members there are, and which columns can hold them."""
+"""Lists inside records, by RFC 6313: their members, and the columns that can hold them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ INTEGERS = UNSIGNED | {"fixed32", "fixed64", "int32", "int64", "sint32", "sint64
 SIGNED = {"int32", "int64", "sint32", "sint64"}
 REALS = {"float", "double"}
 NUMBERS = INTEGERS | REALS | {"bool", "enum"}
-RELATIVE = {21, 22, 158, 159}  # to the exporter's start, to the export
+RELATIVE = {21, 22, 158, 159}  # relative to the exporter's start or to the export time
 
-# What columns can hold, by the data type of the element (RFC 7011 section 6.1); octets (`bytes`) hold
-# anything.
+# Types of columns that can hold an element, by its data type (RFC 7011 section 6.1). `bytes` can hold any
+# element.
 HOLDERS = {
     **dict.fromkeys(("unsigned8", "unsigned16", "unsigned32", "unsigned64", "macAddress"), NUMBERS),
     "signed32": SIGNED | REALS,
@@ -45,7 +45,7 @@ class CutShort(Exception):
 
 @dataclass(frozen=True)
 class Member:
-    """Stands where a column looks for its source."""
+    """A member of a list, used as the source of a column."""
 
     element: Any
 
@@ -55,8 +55,9 @@ class Member:
 
 
 class BasicList:
-    """Semantic 1, element id 2, length of a member 2, enterprise number 4 where the top bit of the id is set,
-    members (section 4.5.1).
+    """A basicList (section 4.5.1): semantic 1, element id 2, length of a member 2, members.
+
+    An enterprise number 4 precedes the members if the top bit of the id is set.
     """
 
     def __init__(self, octets: bytes) -> None:
@@ -87,7 +88,7 @@ class BasicList:
 
 
 def can_hold(column_type: str, element: Any) -> bool:
-    """Whether a column of this type can hold members of an element (None: of one that is not registered)."""
+    """Return whether a column type can hold members of an element. None is an unregistered element."""
     if element is None or column_type == "bytes":
         return True
     if element.data_type.startswith("unsigned"):

@@ -1,7 +1,7 @@
 """NetFlow v1, v5, v7 and v9, by Cisco's export format pages and RFC 3954.
 
-Fields of v1 and v7 have the names that v5 has for them. Records of v1 have 52 octets (Cisco, Extreme
-Networks) or 48 (softflowd, nfdump); what is behind the TCP flags is padding, whatever it holds.
+Fields of v1 and v7 have the names of v5. Records of v1 have 52 bytes (Cisco, Extreme Networks) or 48
+(softflowd, nfdump). Bytes after the TCP flags are padding, whatever they hold.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .values import Address, Clock, Flow, Number, Time
 Fields = list[tuple[str | None, int]]
 
 RECORD5_SIZE = 48
-# name, octets; None is padding. `srcaddr` and the like are addresses, First and Last uptimes.
+# Name, bytes; None is padding. `srcaddr` and similar fields are addresses; First and Last are uptimes.
 RECORD5_FIELDS: Fields = [
     ("srcaddr", 4),
     ("dstaddr", 4),
@@ -42,7 +42,7 @@ RECORD5_FIELDS: Fields = [
     ("dst_mask", 1),
     ("pad2", 2),
 ]
-# v7 has flags where v5 has padding; they say which fields are not filled, and those are zero.
+# v7 has flags at the place of padding in v5. They mark fields that are not filled, which are zero.
 RECORD7_FIELDS = [*RECORD5_FIELDS[:11], ("pad1", 1), *RECORD5_FIELDS[12:19], ("pad2", 2), ("router_sc", 4)]
 RECORD1_FIELDS = [*RECORD5_FIELDS[:11], (None, 2), ("prot", 1), ("tos", 1), ("tcp_flags", 1), (None, 7)]
 RECORD1_SIZES = (48, 52)
@@ -53,7 +53,9 @@ TEMPLATE_SET, OPTIONS_TEMPLATE_SET = 0, 1
 
 
 def decode5(datagram: Datagram) -> Iterator[Flow]:
-    """Header of 24 octets, records of 48. Of a count above the records present, what is there is decoded."""
+    """Decode v5: header of 24 bytes, records of 48. If the count exceeds the records present, these are
+    decoded.
+    """
     octets = Octets(datagram.payload)
     octets.take(2)  # version
     count, uptime = octets.u16(), octets.u32()
@@ -76,7 +78,9 @@ def decode5(datagram: Datagram) -> Iterator[Flow]:
 
 
 def decode1(datagram: Datagram) -> Iterator[Flow]:
-    """Header of 16 octets, without a sequence number. The length of the datagram is that of its records."""
+    """Decode v1: header of 16 bytes, without a sequence number. The datagram must have the length of its
+    records.
+    """
     octets = Octets(datagram.payload)
     octets.take(2)  # version
     count, uptime = octets.u16(), octets.u32()
@@ -90,7 +94,7 @@ def decode1(datagram: Datagram) -> Iterator[Flow]:
 
 
 def decode7(datagram: Datagram) -> Iterator[Flow]:
-    """Header of 24 octets, the last four of which are reserved, and records of 52."""
+    """Decode v7: header of 24 bytes, the last four reserved, and records of 52."""
     octets = Octets(datagram.payload)
     octets.take(2)  # version
     count, uptime = octets.u16(), octets.u32()
@@ -124,7 +128,7 @@ def give_record(flow: Flow, octets: Octets, fields: Fields) -> None:
 
 
 def decode9(datagram: Datagram) -> Iterator[Flow]:
-    """Header of 20 octets, sets. The header's count is not believed: sets are read to the end."""
+    """Decode v9: header of 20 bytes, then sets up to the end. The count of the header is ignored."""
     octets = Octets(datagram.payload)
     octets.take(4)  # version, count
     uptime, seconds = octets.u32(), octets.u32()
@@ -136,7 +140,7 @@ def decode9(datagram: Datagram) -> Iterator[Flow]:
 
 
 def read_templates(datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:
-    """Each: template id 2, field count 2, then type 2 and length 2 of each field."""
+    """Yield templates: template id 2, field count 2, then type 2 and length 2 of each field."""
     while content.left >= 4 and not content.is_zero:
         template_id, count = content.u16(), content.u16()
         try:
@@ -150,8 +154,9 @@ def read_templates(datagram: Datagram, content: Octets) -> Iterator[tuple[int, T
 
 
 def read_options_templates(datagram: Datagram, content: Octets) -> Iterator[tuple[int, Template | None]]:
-    """Each: template id 2, scope length 2, option length 2 (both of specifiers, in octets), then the
-    specifiers of both.
+    """Yield options templates: template id 2, scope length 2, option length 2, then both lists of specifiers.
+
+    The lengths are those of the specifiers in bytes.
     """
     while content.left >= 4 and not content.is_zero:
         template_id = content.u16()

@@ -1,14 +1,14 @@
-"""Taking octets apart from the front."""
+"""A byte string that is read from the front."""
 
 from __future__ import annotations
 
 
 class Short(Exception):
-    """There are fewer octets than were asked for."""
+    """Fewer bytes are left than requested."""
 
 
 class Octets:
-    """A run of octets and a place in it. Every reading moves the place; all integers are big-endian."""
+    """A byte string with a position. Every read advances the position. Integers are big-endian."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -20,18 +20,18 @@ class Octets:
 
     @property
     def is_zero(self) -> bool:
-        """No octet that is left is anything but zero."""
+        """Return whether all remaining bytes are zero."""
         return not any(self.data[self.place :])
 
     def take(self, size: int) -> bytes:
-        """The next `size` octets, all of them, or `Short` with the place unmoved."""
+        """Return the next `size` bytes. Raise `Short` without a change of the position if fewer are left."""
         if size > self.left:
             raise Short(f"{size} octets wanted, {self.left} left")
         self.place += size
         return self.data[self.place - size : self.place]
 
     def take_up_to(self, size: int) -> bytes:
-        """The next `size` octets, or as many of them as there are."""
+        """Return the next `size` bytes, or the remaining ones if fewer are left."""
         return self.take(min(size, self.left))
 
     def rest(self) -> bytes:
@@ -50,5 +50,5 @@ class Octets:
         return self.uint(4)
 
     def u64_pair(self) -> tuple[int, int]:
-        """Two words of 32 bits."""
+        """Read two 32-bit words."""
         return self.u32(), self.u32()

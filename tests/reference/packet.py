@@ -1,40 +1,39 @@
-"""A sampled packet, from the outside in: link layer, tags, labels, one IP header, one transport header; on
-request what is in its tunnels instead.
+"""A sampled packet, from the outside in: link layer, tags, labels, one IP header, one transport header. On
+request, the packet in its tunnels instead.
 
-The result is a list of (source name, Value) in the order of the packet. A packet is usually cut by the
-sampling: a header that is not wholly there gives nothing, and that is no fault. Readings that the
-specifications leave open:
+The result is a list of (source name, Value) in the order of the packet. Sampling usually truncates a packet.
+A header that is not complete gives no values, and this is not a fault. The specifications leave these points
+open:
 
-- An IP header whose version is not what announced it is a contradiction (`bad_packet`), as IHL < 5 and a
-  total length below the header's are. The ethertype that announced it stays.
-- What lies beyond the length that the IP header gives is padding of the link layer, never transport header.
-  An IPv6 payload length of 0 (RFC 2675 jumbograms, offloading network cards) gives no length and no bound,
-  unless the packet says that it has nothing inside. An IPv4 total length of 0 is unknown, too.
-- An Ethernet type below 0x0600 is a length (IEEE 802.3): what follows is LLC with SNAP and an ethertype (RFC
-  1042), or an `unknown_header`.
-- The etype is the last one met: after MPLS labels and PPPoE that of the payload, where the payload is known,
-  else theirs.
-- The frame inside a pseudowire goes on where the outer one stopped: its tags count after the outer ones,
-  labels further in come after the outer ones, only its MAC addresses are not taken when an outer frame has
-  given some. A fifth label stack is an `unknown_header`.
-- What is below MPLS labels, and not named by an explicit null, is told by its first nibble, as routers do: 4
-  IPv4, 6 IPv6, 0 a pseudowire's control word. All else may be an Ethernet frame without a control word (RFC
-  9790 section 2), and is one where `frame_inside` recognizes it; so it is over a first nibble of 4 or 6 if it
-  has an IPv4 header inside that its checksum proves, and none such outside. A control word of zeros is
-  believed; one with a sequence number (RFC 4448 section 4.6) only before what is recognized as a frame,
-  and not if it can be the beginning of one itself.
-- An IPv6 extension header needs 8 octets to be walked over. `ip.proto` is the number at which the walk ends:
-  of the transport, or of the extension header that was cut off, or what a later fragment says it is a part
-  of.
-- ip.flags of IPv6 is the M flag of the fragment header. TCP flags are the low 12 bits of octets 12 and 13 of
+- An IP header with another version than announced is a contradiction (`bad_packet`). So are IHL < 5 and a
+  total length below the header's. The ethertype that announced the header is kept.
+- Bytes beyond the length in the IP header are padding of the link layer, never a transport header. An IPv6
+  payload length of 0 (RFC 2675 jumbograms, offloading network cards) gives no length and no bound, unless the
+  packet states that it is empty. An IPv4 total length of 0 is unknown, too.
+- An Ethernet type below 0x0600 is a length (IEEE 802.3). LLC with SNAP and an ethertype follow (RFC 1042);
+  otherwise it is an `unknown_header`.
+- The etype is the last one in the packet. After MPLS labels and PPPoE it is that of the payload if it is
+  known, else their own.
+- The frame inside a pseudowire continues the outer frame. Its tags count after the outer tags, and inner
+  labels come after the outer labels. Its MAC addresses are ignored if the outer frame has some. A fifth label
+  stack is an `unknown_header`.
+- Below MPLS labels without an explicit null, the first nibble decides, as in routers: 4 is IPv4, 6 is IPv6, 0
+  is the control word of a pseudowire. Other payloads may be an Ethernet frame without a control word (RFC
+  9790 section 2), and are one if `frame_inside` recognizes it. A first nibble of 4 or 6 is also a frame if it
+  has an inner IPv4 header with a correct checksum and no such outer header. A control word of zeros is
+  accepted. One with a sequence number (RFC 4448 section 4.6) is accepted only before a recognized frame, and
+  not if it can be the beginning of a frame.
+- An IPv6 extension header needs 8 bytes to be skipped. `ip.proto` is the number at the end of the chain: the
+  transport, an extension header that is truncated, or the protocol that a later fragment names.
+- ip.flags of IPv6 is the M flag of the fragment header. TCP flags are the low 12 bits of bytes 12 and 13 of
   its header (RFC 7125: the data offset is not part of tcpControlBits).
-- Of several fragment or routing headers the first counts. Of its addresses those that are there.
-- A tunnel is opened when the first header inside is whole and sound; else the packet around it stays the
-  flow's, and a contradiction inside is counted. The deepest packet's values alone are given, and the
-  outermost tunnel's endpoints.
-- The layers are all headers, into tunnels of every kind, whatever is opened; one is listed when the part of
-  fixed size that says how long it is is there. A label stack is one; SNAP, PPPoE with PPP, control words,
-  IPv6 extension headers without a number of their own, DCCP and UDP-Lite are "unknown". 32 of them at most.
+- The first of several fragment or routing headers counts. Of its addresses, those that are present count.
+- A tunnel is opened if the first inner header is complete and valid. Otherwise the outer packet stays the
+  flow, and an inner contradiction is counted. Only the values of the deepest packet are used, with the
+  endpoints of the outermost tunnel.
+- The layers are all headers, in tunnels of every kind, opened or not. A header is listed if its fixed part
+  with the length is present. A label stack is one layer. SNAP, PPPoE with PPP, control words, IPv6 extension
+  headers without a number in the schema, DCCP and UDP-Lite are "unknown". At most 32 layers are listed.
 """
 
 from __future__ import annotations
@@ -62,8 +61,9 @@ HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS = 0, 43, 44, 
 MOBILITY, HIP, SHIM6 = 135, 139, 140
 NO_NEXT_HEADER = 59
 EXTENSION_HEADERS = {
-    HOP_BY_HOP: "ipv6_hop_by_hop", ROUTING: "ipv6_routing", FRAGMENT: "ipv6_fragment", AUTHENTICATION: "unknown",
-    DESTINATION_OPTIONS: "ipv6_destination", MOBILITY: "unknown", HIP: "unknown", SHIM6: "unknown",
+    HOP_BY_HOP: "ipv6_hop_by_hop", ROUTING: "ipv6_routing", FRAGMENT: "ipv6_fragment",
+    AUTHENTICATION: "unknown", DESTINATION_OPTIONS: "ipv6_destination", MOBILITY: "unknown", HIP: "unknown",
+    SHIM6: "unknown",
 }  # fmt: skip
 WITH_ADDRESSES = {0, 2, 4}  # types of routing headers
 
@@ -76,9 +76,9 @@ FIRST_HEADERS = {
 }
 
 LAYERS = {
-    "unknown": 0, "ethernet": 1, "dot1q": 2, "mpls": 3, "ipv4": 4, "ipv6": 5, "ipv6_hop_by_hop": 6, "ipv6_routing": 7,
-    "ipv6_fragment": 8, "ipv6_destination": 9, "tcp": 10, "udp": 11, "sctp": 12, "icmp": 13, "icmpv6": 14, "gre": 15,
-    "vxlan": 16, "geneve": 17, "gtp": 18,
+    "unknown": 0, "ethernet": 1, "dot1q": 2, "mpls": 3, "ipv4": 4, "ipv6": 5, "ipv6_hop_by_hop": 6,
+    "ipv6_routing": 7, "ipv6_fragment": 8, "ipv6_destination": 9, "tcp": 10, "udp": 11, "sctp": 12,
+    "icmp": 13, "icmpv6": 14, "gre": 15, "vxlan": 16, "geneve": 17, "gtp": 18,
 }  # fmt: skip
 
 
@@ -87,13 +87,15 @@ class Unknown(Exception):
 
 
 class Contradiction(Exception):
-    """A header that contradicts itself, or what announced it."""
+    """A header that contradicts itself or the header that announced it."""
 
 
 class Packet:
-    """What one packet says, without what is in its tunnels: `values` (in order, the first of a name counts)
-    and `notes` (status names). `endpoints` are the two addresses, `tunnel` what its transport turns out to
-    be, `tunnels` how many were opened to come here. `has_more_layers` than are listed.
+    """The values of one packet, without those of packets in its tunnels.
+
+    `values` are in order; the first of a name counts. `notes` are status names. `endpoints` are the two
+    addresses. `tunnel` is the tunnel in its transport. `tunnels` is the number of tunnels opened before this
+    packet. `has_more_layers` is set if not all layers are listed.
     """
 
     def __init__(self) -> None:
@@ -119,11 +121,11 @@ class Packet:
         return self.has_ethernet or bool(self.labels) or self.endpoints is not None
 
     def read(self, header: int | str | None, octets: Octets) -> None:
-        """The packet whose first header is an ethertype's, or ETHERNET; None is one that is not parsed."""
+        """Read a packet. `header` is an ethertype or ETHERNET; None is a header that is not parsed."""
         try:
             self.next_header(header, octets)
         except Short:
-            pass  # the sampling cut the packet here
+            pass  # the packet is truncated here
         except Unknown:
             self.notes["unknown_header"] += 1
         except Contradiction:
@@ -145,7 +147,7 @@ class Packet:
             raise Unknown
 
     def ethernet(self, frame: Octets) -> None:
-        """Destination 6, source 6, ethertype 2."""
+        """Read an Ethernet header: destination 6, source 6, ethertype 2."""
         header = Octets(frame.take(14))
         dst_mac, src_mac, ethertype = header.uint(6), header.uint(6), header.u16()
         self.layers.append(("ethernet", 14))
@@ -172,7 +174,7 @@ class Packet:
                 raise Unknown
 
     def vlan(self, frame: Octets) -> int:
-        """IEEE 802.1Q: priority 3 bits, DEI 1, VLAN id 12; ethertype."""
+        """Read a tag (IEEE 802.1Q): priority 3 bits, DEI 1, VLAN id 12; ethertype."""
         tag = frame.u16()
         self.tags += 1
         if self.tags == 1:
@@ -184,7 +186,7 @@ class Packet:
         return ethertype
 
     def snap(self, frame: Octets) -> None:
-        """LLC AA AA 03, organization 00 00 00, ethertype."""
+        """Read SNAP: LLC AA AA 03, organization 00 00 00, ethertype."""
         if frame.left < 8 or frame.take(6) != SNAP:
             raise Unknown
         ethertype = frame.u16()
@@ -194,8 +196,9 @@ class Packet:
         self.ethertype(ethertype, frame)
 
     def pppoe(self, frame: Octets) -> None:
-        """RFC 2516 section 4: version and type 1, code 1, session 2, length 2. Then PPP: a protocol of 2
-        octets, or of 1 if that is odd (RFC 1661 section 6.5).
+        """Read PPPoE (RFC 2516 section 4): version and type 1, code 1, session 2, length 2.
+
+        PPP follows: a protocol of 2 bytes, or of 1 byte if that is odd (RFC 1661 section 6.5).
         """
         header = Octets(frame.take(6))
         version, code = header.u8(), header.u8()
@@ -212,7 +215,9 @@ class Packet:
         self.ethertype(PPP_PROTOCOLS[protocol], payload)
 
     def mpls(self, stack: Octets) -> None:
-        """Label 20 bits, traffic class 3, bottom of stack 1, TTL 8 (RFC 3032); the payload is not named."""
+        """Read labels (RFC 3032): label 20 bits, traffic class 3, bottom of stack 1, TTL 8. The payload has
+        no type.
+        """
         if self.stacks == MOST_LABEL_STACKS:
             raise Unknown
         first = len(self.labels)
@@ -275,7 +280,7 @@ class Packet:
         self.give("ip.dst_addr", Address(dst))
 
     def ipv4(self, packet: Octets) -> None:
-        """RFC 791 section 3.1."""
+        """Read an IPv4 header (RFC 791 section 3.1)."""
         if packet.left < 20:
             return
         start = packet.place
@@ -303,7 +308,7 @@ class Packet:
             self.transport(proto, packet.data[start + header_length : end], None)
 
     def ipv6(self, packet: Octets) -> None:
-        """RFC 8200 section 3."""
+        """Read an IPv6 header (RFC 8200 section 3)."""
         if packet.left < 40:
             return
         word = packet.u32()
@@ -321,7 +326,10 @@ class Packet:
         self.extension_headers(next_header, payload)
 
     def extension_headers(self, header: int, payload: Octets) -> None:
-        """RFC 8200 section 4; the authentication header (RFC 4302) counts its length in words of four octets."""
+        """Skip extension headers (RFC 8200 section 4).
+
+        The authentication header (RFC 4302) counts its length in words of 4 bytes.
+        """
         routing_types: list[int] = []
         ends_here = False
         while header in EXTENSION_HEADERS and not ends_here:
@@ -354,8 +362,9 @@ class Packet:
             self.transport(header, payload.rest(), routing_types)
 
     def routing(self, header: bytes) -> None:
-        """Next header, length, type, segments left, 4 octets by type: of type 4 (RFC 8754) the first is the
-        index of the last of the addresses that follow.
+        """Read a routing header: next header, length, type, segments left, 4 bytes by type.
+
+        In type 4 (RFC 8754), the first of these is the index of the last of the addresses that follow.
         """
         if any(name == "packet:ipv6_routing.segments_left" for name, _ in self.values):
             return
@@ -385,7 +394,7 @@ class Packet:
 
 
 def transport_layer(proto: int, segment: bytes) -> list[tuple[str, int]]:
-    """The transport's header and how long it is, if what it takes to know that is there."""
+    """Return the transport header with its length, if the part with the length is present."""
     fixed = {
         ICMP: ("icmp", 8),
         ICMPV6: ("icmpv6", 8),
@@ -412,9 +421,10 @@ def first_nibble(octets: Octets) -> int | None:
 
 
 def frame_inside(octets: bytes) -> int | None:
-    """The ethertype of the IP header in what can be told to be an Ethernet frame: from no group address, with
-    two tags at most, an IPv4 header with a right checksum or an IPv6 header with a hop limit and a source
-    that is no group.
+    """Return the ethertype of the IP header if the bytes are recognizable as an Ethernet frame, else None.
+
+    Such a frame does not come from a group address and has at most two tags. It holds an IPv4 header with a
+    correct checksum, or an IPv6 header with a hop limit and a source that is not a group.
     """
     if len(octets) < 14 or octets[6] & 1:
         return None
@@ -440,8 +450,9 @@ def frame_inside(octets: bytes) -> int | None:
 
 
 def is_sound_ipv4(packet: bytes) -> bool:
-    """A whole header whose checksum is right: the ones' complement sum of its 16-bit words is all ones (RFC
-    1071).
+    """Return whether an IPv4 header is complete and its checksum is correct.
+
+    The ones' complement sum of its 16-bit words is all ones (RFC 1071).
     """
     if len(packet) < 20 or packet[0] >> 4 != 4:
         return False
@@ -456,7 +467,7 @@ def is_sound_ipv4(packet: bytes) -> bool:
 
 
 def packets(header: int | str | None, data: bytes, opened: Collection[str]) -> Iterator[Packet]:
-    """The packet, the one in its tunnel if that is of a kind to be opened, and so on inwards."""
+    """Yield the packet, then the packet in its tunnel if that kind is opened, and so on inwards."""
     while True:
         packet = Packet()
         packet.read(header, Octets(data))
@@ -467,14 +478,15 @@ def packets(header: int | str | None, data: bytes, opened: Collection[str]) -> I
 
 
 def parse(header_protocol: int, data: bytes, decapsulate: Collection[str] = ()) -> Packet:
-    """A packet that begins with what sFlow v5 calls `header_protocol`: 1 Ethernet, 11 IPv4, 12 IPv6, 13 MPLS.
-    `decapsulate` names the kinds of tunnel that are opened.
+    """Parse a packet that begins with a `header_protocol` of sFlow v5: 1 Ethernet, 11 IPv4, 12 IPv6, 13 MPLS.
+
+    `decapsulate` has the kinds of tunnel that are opened.
     """
     return whole(FIRST_HEADERS.get(header_protocol), data, decapsulate)
 
 
 def parse_ip(data: bytes, decapsulate: Collection[str] = ()) -> Packet:
-    """A packet that begins with an IP header of either version (ipHeaderPacketSection, element 313)."""
+    """Parse a packet that begins with an IP header of either version (ipHeaderPacketSection, element 313)."""
     return whole({4: IPV4_TYPE, 6: IPV6_TYPE}.get(data[0] >> 4) if data else None, data, decapsulate)
 
 
@@ -490,13 +502,13 @@ def whole(header: int | str | None, data: bytes, decapsulate: Collection[str]) -
 
 
 def layers_of(packet: Packet) -> list[tuple[str, int]]:
-    """With the header of the tunnel inside."""
+    """Return the layers, with the header of the tunnel inside."""
     tunnel = packet.tunnel.layer if packet.tunnel else None
     return packet.layers + ([tunnel] if tunnel else [])
 
 
 def innermost(header: int | str | None, data: bytes, decapsulate: Collection[str]) -> Packet:
-    """The packet, or the one in its tunnels."""
+    """Return the packet, or the packet in its tunnels."""
     chain = packets(header, data, decapsulate)
     outermost = packet = next(chain)
     for inner in chain:

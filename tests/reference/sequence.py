@@ -1,27 +1,28 @@
-"""Sequence numbers: what was lost, came late, or began anew.
+"""Sequence numbers: losses, late datagrams, and restarts of exporters.
 
-NetFlow v5 counts flows and NetFlow v9 export packets (Cisco's export format pages, RFC 3954 section 5.1),
-IPFIX data records, options among them (RFC 7011 section 3.1), sFlow datagrams, and in each flow, counter and
-drop sample the samples of its kind and source ("sFlow Version 5", section 5). The number of a header says
-where in that count its datagram begins.
+NetFlow v5 counts flows, and NetFlow v9 counts export packets (Cisco's export format pages, RFC 3954 section
+5.1). IPFIX counts data records, options included (RFC 7011 section 3.1). sFlow counts datagrams, and each
+flow, counter and drop sample counts the samples of its kind and source ("sFlow Version 5", section 5). The
+number in a header is the count at the beginning of its datagram.
 
-Readings that the specifications leave open:
+The specifications leave these points open:
 
-- The first number is a beginning. 0 after 0 is an exporter that does not number.
-- An exporter began anew where its uptime went back by more than ten seconds; where an IPFIX message begins at
-  0 and is no older than the newest; where what is behind was sent more than ten seconds after the newest;
-  where a datagram is further behind than the window of its unit and in no gap that is remembered, or so far
-  ahead that no exporter sends so fast.
-- Whatever else is behind came late or twice. What of it lies in one of the last eight gaps is not lost any
-  more.
-- Where the records of the newest IPFIX message could not be counted, what seems to be missing before the next
-  may have been in it, and is not called lost.
-- IPFIX exporters that count the records of the message itself, or not those of options, are followed: of the
-  four ways to count, the one that explained most numbers, the standard's where that is not decided.
-- One domain has a numbering for each UDP port (RFC 7011 counts by transport session), four at the most, the
-  one longest unused giving way; but a datagram from a new port that begins where a numbering ends goes on
-  with it.
-- The sources of an sFlow agent that began anew begin anew with it.
+- The first number is a start. 0 after 0 is an exporter that does not number its datagrams.
+- An exporter restarted if its uptime went back by more than ten seconds. An IPFIX exporter restarted if a
+  message begins at 0 and is no older than the newest. A datagram with a lower number shows a restart if it
+  was sent more than ten seconds after the newest. It also does if it is behind by more than the window of its
+  unit, and in no gap that is remembered. A datagram with a higher number shows a restart if no exporter can
+  send so fast.
+- Other datagrams with a lower number are late or duplicates. Units in one of the last eight gaps are then no
+  longer lost.
+- If the records of the newest IPFIX message could not be counted, units missing before the next may have been
+  in it. They are not counted as lost.
+- Some IPFIX exporters include the message itself in its number, or omit records of options. Of the four ways
+  to count, the one that explained most numbers applies; at a tie, that of the standard.
+- A domain has a numbering for each UDP port (RFC 7011 counts by transport session), at most four. The least
+  recently used one is replaced. A datagram from a new port that begins at the end of a numbering continues
+  it.
+- When an sFlow agent restarts, its sources restart, too.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ SAMPLES = Unit("samples", 1024, 1 << 20)
 
 
 def signed(difference: int) -> int:
-    """Of two numbers modulo 2^32: the shorter way from one to the other."""
+    """Return the difference of two numbers modulo 2^32, as the shorter way from one to the other."""
     return (difference + MODULUS // 2) % MODULUS - MODULUS // 2
 
 
 @dataclass
 class Content:
-    """What a datagram holds of its unit; of an IPFIX message, how many are records of options."""
+    """The number of units in a datagram. For an IPFIX message, also the number of options records."""
 
     units: int = 0
     options: int = 0
@@ -66,7 +67,10 @@ class Content:
 
 @dataclass(frozen=True)
 class Convention:
-    """A way to count the records of IPFIX."""
+    """A way to count the records of IPFIX. `itself`: the number includes the message itself.
+
+    `options`: the number includes records of options.
+    """
 
     itself: bool
     options: bool
@@ -80,7 +84,7 @@ CONVENTIONS = [Convention(itself, options) for itself in (False, True) for optio
 
 @dataclass(frozen=True)
 class Mark:
-    """What a datagram says: its number, when it was sent by its exporter's clock (ms modulo 2^32), and its
+    """The position of a datagram: its number, its send time by the exporter's clock (ms modulo 2^32), and its
     port.
     """
 
@@ -109,11 +113,11 @@ class Numbering:
     unit: Unit
     newest: Mark
     used: int = 0
-    gaps: list[tuple[int, int]] = field(default_factory=list)  # (where it begins, its size)
+    gaps: list[tuple[int, int]] = field(default_factory=list)  # (begin, size)
     hits: list[int] = field(default_factory=lambda: [0] * len(CONVENTIONS))
 
     def check(self, mark: Mark, totals: Totals) -> str | None:
-        """The status to count, if any."""
+        """Update the numbering. Return the status to count, if any."""
         unnumbered = mark.number == self.newest.number == 0
         convention = CONVENTIONS[0] if unnumbered else self.convention(mark)
         units = convention.units(mark.content)
@@ -167,7 +171,7 @@ class Numbering:
         return any((begin - start) % MODULUS < size for start, size in self.gaps)
 
     def fill(self, begin: int, units: int) -> int:
-        """Takes a span out of the gaps; how much of it they held."""
+        """Remove a span from the gaps. Return how many of its units were in them."""
         rest = [piece for gap in self.gaps for piece in cut(gap, begin, units)]
         found = sum(size for _, size in self.gaps) - sum(size for _, size in rest)
         self.gaps = rest[-GAPS:]
@@ -175,7 +179,7 @@ class Numbering:
 
 
 def cut(gap: tuple[int, int], begin: int, units: int) -> Iterator[tuple[int, int]]:
-    """What is left of a gap on both sides of a span."""
+    """Yield the parts of a gap on both sides of a span."""
     start, size = gap
     first = signed(begin - start)
     last = first + units
@@ -239,8 +243,10 @@ class Samples:
     sources: dict[tuple[str, int, int], tuple[int, Numbering]] = field(default_factory=dict)
 
     def check(self, sample_format: int, sample: bytes, run: int) -> str | None:
-        """The sample begins with its number and its source: type (8 bits) and index, or a word each. `run`
-        changes when the agent begins anew.
+        """Update the numbering of a sample's source. Return the status to count, if any.
+
+        The sample begins with its number and its source: type (8 bits) and index, or a word each. `run`
+        changes when the agent restarts.
         """
         if sample_format not in SAMPLE_KINDS or len(sample) < 12:
             return None

@@ -1,16 +1,15 @@
-"""sFlow, by "sFlow Version 5" (sflow.org, July 2004). Everything is XDR: words of four octets, opaques padded
-to them.
+"""sFlow, by "sFlow Version 5" (sflow.org, July 2004).
 
-Readings that the specification leaves open:
+All data is XDR: words of four bytes, and opaques padded to words. The specification leaves these points open:
 
-- An agent address of type 0, or of zeros (::ffff:0.0.0.0, too), is none: the exporter is then the UDP source.
-  A type above 2 cannot be skipped: nothing of the datagram can be read (`bad_header`).
-- A record that is too short, or whose inner lengths overrun it, gives nothing at all.
-- A next hop of address type 0 is absent, of a type above 2 makes its record a bad one.
+- An agent address of type 0, or of zeros (also ::ffff:0.0.0.0), is absent: the exporter is then the UDP
+  source. A type above 2 cannot be skipped, so the datagram cannot be read (`bad_header`).
+- A record that is too short, or whose inner lengths overrun it, gives no values.
+- A next hop of address type 0 is absent. A type above 2 makes its record a bad one.
 - A header that overruns its record is not parsed; its frame_length counts.
-- Where a sample has both a sampled_ipv4 and a sampled_ipv6 record, the former counts.
+- If a sample has both a sampled_ipv4 and a sampled_ipv6 record, the former counts.
 - `source_id` is the index of the data source, without its type.
-- An opaque that lacks nothing but its padding, at the end of the datagram or the sample, is whole.
+- An opaque at the end of the datagram or the sample may lack its padding.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ INTERFACE_INDEX, INTERFACE_DISCARDED = 0, 1
 LOCAL_INTERFACE = 0x3FFFFFFF
 HIGHEST_VLAN = 4094
 
-# Reason codes of discarded packets -> forwardingStatus (element 89), as Akvorado maps them; 128 (dropped,
-# unknown) otherwise.
+# Reason codes of discarded packets -> forwardingStatus (element 89), as Akvorado maps them. Other codes are
+# 128 (dropped, unknown).
 FORWARDING_STATUS = {
     0: 131, 1: 131, 2: 131, 3: 131, 4: 133, 5: 131, 6: 131, 7: 131, 8: 132, 9: 129, 10: 129,
     257: 137, 258: 130, 259: 143, 260: 139, 261: 138, 262: 135, 263: 131, 269: 130, 302: 140,
@@ -44,14 +43,14 @@ DROPPED_UNKNOWN = 128
 
 
 class UnknownAddressType(Exception):
-    """An address whose width is not known."""
+    """An address of a type whose size is not known."""
 
 
 SampleReader = Callable[[Datagram, Flow, int, Octets], bool]
 
 
 def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
-    """`read_sample` reads a sample of a format and says whether it makes a row."""
+    """Decode a datagram. `read_sample` reads a sample of a format and returns whether it makes a row."""
     octets = Octets(datagram.payload)
     octets.take(4)  # version
     agent = read_address(octets)
@@ -85,7 +84,7 @@ def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
 
 
 def read_flow_sample(datagram: Datagram, flow: Flow, sample_format: int, sample: Octets) -> bool:
-    """For schemas whose rows are flows."""
+    """Read a flow sample, for schemas whose rows are flows."""
     if sample_format in (FLOW_SAMPLE, EXPANDED_FLOW_SAMPLE):
         records = give_sample(flow, sample, expanded=sample_format == EXPANDED_FLOW_SAMPLE)
         give_records(datagram, flow, index_records(datagram, sample, records))
@@ -100,7 +99,7 @@ def read_flow_sample(datagram: Datagram, flow: Flow, sample_format: int, sample:
 
 
 def read_opaque(octets: Octets) -> bytes:
-    """A length, so many octets, and padding to the next word."""
+    """Read an opaque: a length, its bytes, and padding to the next word."""
     length = octets.u32()
     data = octets.take(length)
     octets.take_up_to(-length % 4)
@@ -108,7 +107,7 @@ def read_opaque(octets: Octets) -> bytes:
 
 
 def read_address(octets: Octets) -> bytes | None:
-    """A type, and 4 or 16 octets; none for type 0."""
+    """Read an address: a type, and 4 or 16 bytes. Return None for type 0."""
     kind = octets.u32()
     if kind == IPV4_ADDRESS:
         return octets.take(4)
@@ -123,7 +122,7 @@ def read_address(octets: Octets) -> bytes | None:
 
 
 def give_sample(flow: Flow, sample: Octets, expanded: bool) -> int:
-    """The fixed part of a flow sample; the number of records that follow it."""
+    """Read the fixed part of a flow sample. Return the number of records that follow it."""
     sequence = sample.u32()
     source = sample.u64_pair()[1] if expanded else sample.u32() & 0x00FFFFFF
     rate, pool, drops = sample.u32(), sample.u32(), sample.u32()
@@ -147,7 +146,7 @@ def give_sample(flow: Flow, sample: Octets, expanded: bool) -> int:
 
 
 def read_interface(sample: Octets, expanded: bool) -> tuple[int, int]:
-    """(format, value): two words, or the two top bits of one and the rest of it."""
+    """Return (format, value) of an interface: two words, or the top two bits of a word and the rest of it."""
     if expanded:
         return sample.u64_pair()
     word = sample.u32()
@@ -155,9 +154,7 @@ def read_interface(sample: Octets, expanded: bool) -> tuple[int, int]:
 
 
 def index_records(datagram: Datagram, sample: Octets, count: int) -> dict[int, bytes]:
-    """The records of a sample by format, the first of each; those after one that overruns the sample are
-    lost.
-    """
+    """Return the first record of each format. Records after one that overruns the sample are lost."""
     records: dict[int, bytes] = {}
     for record_format, record in read_records(datagram, sample, count):
         if record_format in READERS or record_format == SAMPLED_HEADER:
@@ -168,7 +165,7 @@ def index_records(datagram: Datagram, sample: Octets, count: int) -> dict[int, b
 
 
 def read_records(datagram: Datagram, sample: Octets, count: int) -> Iterator[tuple[int, bytes]]:
-    """Format and body of each; after one that overruns the sample there is none."""
+    """Yield format and body of each record. A record that overruns the sample ends the iteration."""
     for _ in range(count):
         try:
             record_format = sample.u32()
@@ -180,7 +177,7 @@ def read_records(datagram: Datagram, sample: Octets, count: int) -> Iterator[tup
 
 
 def give_records(datagram: Datagram, flow: Flow, records: dict[int, bytes]) -> None:
-    """What the records say, in an order that is not that of the sample: what counts first comes first."""
+    """Add the values of the records in the order of precedence, which is not that of the sample."""
     counters = datagram.exporter.counters
     packet = frame_length = None
     if SAMPLED_HEADER in records:
@@ -208,9 +205,12 @@ def give_records(datagram: Datagram, flow: Flow, records: dict[int, bytes]) -> N
 
 
 def read_sampled_header(record: Octets) -> tuple[int, int, int]:
-    """header_protocol, frame_length, stripped, header<>: what begins the packet, lengths of frame and header."""
+    """Read a sampled header. Return the type of its first header and the lengths of frame and header.
+
+    Its fields are header_protocol, frame_length, stripped, header<>.
+    """
     protocol, frame_length = record.u32(), record.u32()
-    record.u32()  # octets that were removed from the end
+    record.u32()  # bytes that were removed from the end
     return protocol, frame_length, record.u32()
 
 
@@ -260,7 +260,7 @@ def give_gateway(flow: Flow, record: Octets) -> None:
 
 
 def read_words(record: Octets, words: list[int]) -> None:
-    """A counted array of words; those before a cut are kept."""
+    """Read a counted array of words. Words before a truncation are kept."""
     for _ in range(record.u32()):
         words.append(record.u32())
 
@@ -291,7 +291,7 @@ def give_sampled_ip(flow: Flow, record: Octets, etype: int, width: int) -> None:
 
 
 def give_sampled_ethernet(flow: Flow, record: Octets) -> None:
-    """MAC addresses are opaque[6]: two octets of padding after each."""
+    """Read a sampled_ethernet record. MAC addresses are opaque[6], with two bytes of padding after each."""
     length = record.u32()
     macs = []
     for _ in range(2):
@@ -304,7 +304,7 @@ def give_sampled_ethernet(flow: Flow, record: Octets) -> None:
     flow.give("sflow:sampled_ethernet.length", Number(length))
 
 
-# What describes the sampled packet: when a tunnel was opened, not the flow's, but the one around it.
+# Records that describe the sampled packet. If a tunnel was opened, that is the outer packet, not the flow.
 OF_THE_PACKET = {SAMPLED_IPV4, SAMPLED_IPV6, SAMPLED_ETHERNET}
 
 READERS: dict[int, Callable[[Flow, Octets], None]] = {

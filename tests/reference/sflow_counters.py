@@ -1,15 +1,15 @@
-"""sFlow's counter samples and its notifications of discarded packets, by the documents of sflow.org: "sFlow
-Version 5", its 802.11, LAG, Optical Interface, OpenFlow, Host and Host TCP/IP structures, and "sFlow Dropped
-Packet Notification Structures" (with the two records on Linux that host-sflow has added to it).
+"""Counter samples of sFlow and its notifications of discarded packets, by the documents of sflow.org.
 
-Readings that the specifications leave open:
+These are "sFlow Version 5" and its 802.11, LAG, Optical Interface, OpenFlow, Host and Host TCP/IP structures.
+"sFlow Dropped Packet Notification Structures" is included with two records on Linux that host-sflow added.
+The specifications leave these points open:
 
-- A counter or gauge of 32 or 64 bits that is all ones is unknown; so is a load that is negative or no number.
-  Single octets, MAC addresses and signed numbers have no such value, nor have members of lists, which would
-  lose their place.
-- An empty string is unknown, and a UUID of zeros.
-- A record that is too short gives nothing at all, but for lists: the members before the cut count. What a
-  later edition of a structure has added may be missing.
+- A counter or gauge of 32 or 64 bits that is all ones is unknown. So is a load that is negative or NaN.
+  Single bytes, MAC addresses and signed numbers have no such value. Members of lists have none either,
+  because they would lose their position.
+- An empty string and a UUID of zeros are unknown.
+- A record that is too short gives no values, except lists: the members before the truncation count. Fields
+  that a later edition of a structure added may be missing.
 - Of two records of one format the first counts; the other is not read.
 """
 
@@ -24,11 +24,11 @@ from .datagram import Datagram
 from .octets import Octets, Short
 from .values import Flow, Number, Numbers, Opaque, Real, Text, Value
 
-COUNTERS, DISCARDED_PACKET = 1, 2  # what the row is
+COUNTERS, DISCARDED_PACKET = 1, 2  # kinds of rows
 
-# Format -> struct, and its fields in the order of the wire: of 32 bits, unless another type is said; those
-# after the bar are of a later edition. (The state of a LAG port is opaque[4]: an octet each of what the
-# document says.)
+# Format -> structure, and its fields in the order of the wire. They have 32 bits unless another type is
+# named. Fields after the bar belong to a later edition. (The state of a LAG port is opaque[4]: one byte each
+# of the four values in the document.)
 STRUCTURES = {
     1: (
         "if_counters",
@@ -52,10 +52,10 @@ STRUCTURES = {
         "tokenring_counters",
         """
         dot5StatsLineErrors dot5StatsBurstErrors dot5StatsACErrors dot5StatsAbortTransErrors
-        dot5StatsInternalErrors dot5StatsLostFrameErrors dot5StatsReceiveCongestions dot5StatsFrameCopiedErrors
-        dot5StatsTokenErrors dot5StatsSoftErrors dot5StatsHardErrors dot5StatsSignalLoss
-        dot5StatsTransmitBeacons dot5StatsRecoverys dot5StatsLobeWires dot5StatsRemoves dot5StatsSingles
-        dot5StatsFreqErrors
+        dot5StatsInternalErrors dot5StatsLostFrameErrors dot5StatsReceiveCongestions
+        dot5StatsFrameCopiedErrors dot5StatsTokenErrors dot5StatsSoftErrors dot5StatsHardErrors
+        dot5StatsSignalLoss dot5StatsTransmitBeacons dot5StatsRecoverys dot5StatsLobeWires dot5StatsRemoves
+        dot5StatsSingles dot5StatsFreqErrors
         """,
     ),
     4: (
@@ -129,9 +129,9 @@ STRUCTURES = {
     2003: (
         "host_cpu",
         """
-        load_one:float load_five:float load_fifteen:float proc_run proc_total cpu_num cpu_speed uptime cpu_user
-        cpu_nice cpu_system cpu_idle cpu_wio cpu_intr cpu_sintr interrupts contexts | cpu_steal cpu_guest
-        cpu_guest_nice
+        load_one:float load_five:float load_fifteen:float proc_run proc_total cpu_num cpu_speed uptime
+        cpu_user cpu_nice cpu_system cpu_idle cpu_wio cpu_intr cpu_sintr interrupts contexts | cpu_steal
+        cpu_guest cpu_guest_nice
         """,
     ),
     2004: (
@@ -216,7 +216,10 @@ STRUCTURES = {
         """,
     ),
 }
-LANE = "lane_index tx_bias_current tx_power tx_power_min tx_power_max tx_wavelength rx_power rx_power_min rx_power_max"
+LANE = (
+    "lane_index tx_bias_current tx_power tx_power_min tx_power_max tx_wavelength "
+    "rx_power rx_power_min rx_power_max"
+)
 LANE_FIELDS = [*LANE.split(), "rx_wavelength"]
 
 SFP, PORT_NAME, HOST_DESCR, HOST_ADAPTERS = 10, 1005, 2000, 2001
@@ -228,7 +231,7 @@ SAMPLES = {sflow.COUNTERS_SAMPLE, sflow.EXPANDED_COUNTERS_SAMPLE, sflow.DISCARDE
 
 
 def read_sample(datagram: Datagram, flow: Flow, sample_format: int, sample: Octets) -> bool:
-    """For schemas whose rows are counters."""
+    """Read a sample, for schemas whose rows are counters."""
     if sample_format not in SAMPLES:
         left_out = sample_format in (sflow.FLOW_SAMPLE, sflow.EXPANDED_FLOW_SAMPLE)
         datagram.exporter.counters["flows_left_out" if left_out else "unknown_sample"] += 1
@@ -252,7 +255,7 @@ def read_sample(datagram: Datagram, flow: Flow, sample_format: int, sample: Octe
 
 
 def index_records(datagram: Datagram, sample: Octets, formats: set[int]) -> dict[int, bytes]:
-    """The records of a sample by format."""
+    """Return the first record of each format in `formats`."""
     records: dict[int, bytes] = {}
     for record_format, record in sflow.read_records(datagram, sample, sample.u32()):
         if record_format in formats and record_format not in records:
@@ -306,7 +309,7 @@ def read_fields(fields: str, record: Octets) -> Iterator[tuple[str, Value | None
 
 
 def read_value(field_type: str, record: Octets) -> Value | None:
-    """None: the exporter does not know it."""
+    """Read a value. Return None if it is unknown to the exporter."""
     if field_type == "octet":
         return Number(record.u8())
     if field_type == "mac":
@@ -322,14 +325,14 @@ def read_value(field_type: str, record: Octets) -> Value | None:
 
 
 def read_mac(record: Octets) -> int:
-    """6 octets, and padding to 8."""
+    """Read a MAC address: 6 bytes, and padding to 8."""
     number = record.uint(6)
     record.take_up_to(2)
     return number
 
 
 def snake_case(field: str) -> str:
-    """ifInUcastPkts -> if_in_ucast_pkts."""
+    """Convert a name: ifInUcastPkts -> if_in_ucast_pkts."""
     for abbreviation, word in (("QoS", "Qos"), ("LACPDUs", "Lacpdus"), ("PDUs", "Pdus"), ("OKs", "Oks")):
         field = field.replace(abbreviation, word)
     return re.sub("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", field).lower()
@@ -348,7 +351,9 @@ def give_lanes(flow: Flow, record: Octets, count: int) -> None:
 
 
 def give_host(flow: Flow, record: Octets) -> None:
-    """hostname<64>, uuid[16] (an erratum to uuid<16>), machine_type, os_name, os_release<32>."""
+    """Read host_descr: hostname<64>, uuid[16] (an erratum to uuid<16>), machine_type, os_name,
+    os_release<32>.
+    """
     hostname, uuid = sflow.read_opaque(record), record.take(16)
     machine_type, os_name, os_release = record.u32(), record.u32(), sflow.read_opaque(record)
     give_text(flow, "sflow:host_descr.hostname", hostname)
@@ -360,7 +365,7 @@ def give_host(flow: Flow, record: Octets) -> None:
 
 
 def give_adapters(flow: Flow, record: Octets) -> None:
-    """Of each adapter its ifIndex and its addresses: two lists of one length."""
+    """Read the adapters of a host: ifIndexes and addresses, as two lists of one length."""
     pairs: list[tuple[int, int]] = []
     try:
         for _ in range(record.u32()):
@@ -384,7 +389,9 @@ def give_text(flow: Flow, name: str, octets: bytes) -> None:
 
 
 def read_discarded(datagram: Datagram, flow: Flow, sample: Octets) -> None:
-    """drops, inputifindex, outputifindex, reason, records. The packet is described as in a flow sample."""
+    """Read drops, inputifindex, outputifindex, reason, records. The packet is described as in a flow
+    sample.
+    """
     drops, input_value, output_value, reason = (sample.u32() for _ in range(4))
     records = index_records(datagram, sample, DROP_FORMATS)
     flow.give("sflow:discarded_packet.drops", Number(drops))
@@ -404,7 +411,7 @@ def read_discarded(datagram: Datagram, flow: Flow, sample: Octets) -> None:
 
 
 def give_drop_record(flow: Flow, record_format: int, record: Octets) -> None:
-    """The records that only discarded packets have."""
+    """Read a record that only discarded packets have."""
     if record_format == EGRESS_QUEUE:
         flow.give("sflow:extended_egress_queue.queue", Number(record.u32()))
     elif record_format == ACL:

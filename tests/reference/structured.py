@@ -1,14 +1,14 @@
 """Records inside records, by RFC 6313: subTemplateList (292) and subTemplateMultiList (293).
 
-Readings that the RFC leaves open:
+The RFC leaves these points open:
 
-- The template of an inner record is one that the exporter has defined in the domain of the record around the
-  list, at whatever age. A list does not wait for a template that comes later.
-- The semantic noneOf (section 4.4) says what does not hold: such a list gives no values. All others are the
-  same here.
-- A list that is cut short is read as far as it goes. So are records behind a length that is too large.
-- Lists inside lists are read to a depth of four.
-- Inner records come after everything else that the record says, in the order of the wire, each before its own
+- The template of an inner record is a template of the same exporter and domain, at whatever age. A list does
+  not wait for a template that arrives later.
+- A list with the semantic noneOf (section 4.4) gives no values, because it states which values do not apply.
+  All other semantics are equal here.
+- A truncated list is read up to its end. So are records after a length that is too large.
+- Nested lists are read to a depth of four.
+- Inner records come after all other elements of the record, in the order of the wire, each before its own
   lists.
 """
 
@@ -36,13 +36,13 @@ Entry = list[tuple[Element, Field]]
 
 
 class Structure:
-    """The lists of one record. `find` gives the template of an id."""
+    """The lists of one record. `find` returns the template of an id."""
 
     def __init__(self, record: Record, find: Find) -> None:
         self.record, self.find = record, find
 
     def entries(self, notes: Counter[str]) -> list[Entry]:
-        """The inner records without the lists that they hold, which are entries of their own."""
+        """Return the inner records without their lists. Records of those lists are separate entries."""
         return list(self.read_record(self.record, 0, notes))
 
     def read_record(self, record: Record, depth: int, notes: Counter[str]) -> Iterator[Entry]:
@@ -84,9 +84,10 @@ def is_structure(specifier: FieldSpecifier) -> bool:
 
 
 def parts(octets: Octets, multiple: bool, notes: Counter[str]) -> Iterator[tuple[int, Octets]]:
-    """(template id, records) of each part. Semantic 1, then one template id 2 and its records; or, in a list
-    of several templates, again and again a template id 2, a length 2 (that counts these four octets too) and
-    records.
+    """Yield (template id, records) of each part.
+
+    A list has a semantic 1, then one template id 2 and its records. A list of several templates repeats a
+    template id 2, a length 2 (these four bytes included) and records.
     """
     if not multiple and octets.left < 3:
         notes["bad_list"] += 1

@@ -1,26 +1,23 @@
-"""What the sets of NetFlow v9 (RFC 3954) and IPFIX (RFC 7011) have in common: templates, records, and what is
-learnt.
+"""Common parts of NetFlow v9 (RFC 3954) and IPFIX (RFC 7011): sets, templates, records, options.
 
-Readings that the specifications leave open:
+The specifications leave these points open:
 
-- One to three octets after the last template of a set are padding, in IPFIX too. So are zeros to the end of a
-  set of templates, or of the message, however many. Zeros after the last set are counted as padding. Other
-  octets there are a malformed set, also where they are too few for its header.
+- One to three bytes after the last template of a set are padding, in IPFIX too. So are zeros up to the end of
+  a template set or of the message, in any number. Zeros after the last set are counted as padding. Other
+  bytes there are a malformed set, even if they are too few for its header.
 - An IPFIX options template without scope fields, which RFC 7011 section 3.4.2.2 forbids, is used as it is.
-- A set that is cut short is read as far as it goes: what is cut in it (a template, a record of variable
-  length) is counted besides the set.
-- NetFlow v9 has no fields of variable length. A length of 65535, which fits no datagram, announces one as in
-  IPFIX.
-- A record names a sampler by the first of elements 48 and 302 that is not zero; by 0 where one is there and
-  none is not zero.
-- Element 160 in an options record is taken note of in NetFlow v9 too, though nothing there is relative to it.
-- Data before its template (RFC 3954 section 9, RFC 7011 section 8) waits, as early.py says.
-- A template is of an exporter, version, domain and id (RFC 7011 section 8). Where a UDP source port defines
-  an id again as it did before another port defined it differently, several processes speak from one address:
-  from then on each port has a domain of its own. What was known before stays good for a port, unless ports
-  differed over the id and it was another one that defined it last.
-- A template that is empty, withdrawn (where that is obeyed) or not refreshed for too long is not known any
-  more.
+- A truncated set is read up to its end. A truncated template or record of variable length in it is counted in
+  addition to the set.
+- NetFlow v9 has no fields of variable length. A length of 65535, which fits no datagram, is read as in IPFIX.
+- A record names a sampler by the first of elements 48 and 302 that is not zero. If all are zero, it names
+  sampler 0.
+- Element 160 in an options record is also used in NetFlow v9, though no element there is relative to it.
+- Data before its template (RFC 3954 section 9, RFC 7011 section 8) waits; see early.py.
+- A template belongs to an exporter, version, domain and id (RFC 7011 section 8). A UDP source port may repeat
+  its definition of an id after another port defined that id differently. Several processes then share one
+  address: from then on, each port has its own domain. Earlier definitions stay valid for a port, unless ports
+  differed over the id and another port defined it last.
+- A template that is empty, withdrawn (if withdrawals are obeyed) or expired is unknown.
 """
 
 from __future__ import annotations
@@ -47,7 +44,10 @@ REPLACED_KEPT = 4
 
 @dataclass(frozen=True)
 class FieldSpecifier:
-    """`scope` marks a NetFlow v9 scope field type, which is no element. IPFIX scope fields are elements."""
+    """A field of a template. `scope` marks a NetFlow v9 scope field type, which is not an element.
+
+    IPFIX scope fields are elements.
+    """
 
     enterprise: int
     id: int
@@ -66,11 +66,11 @@ class FieldSpecifier:
 @dataclass(frozen=True)
 class Template:
     fields: tuple[FieldSpecifier, ...]
-    scope_count: int | None = None  # None: records of flows; a number: records of options
+    scope_count: int | None = None  # None for records of flows, a number for records of options
 
     @property
     def shortest(self) -> int:
-        """Octets of the shortest record; 0 for a template that must not be used."""
+        """Return the bytes of the shortest record; 0 for a template that must not be used."""
         return sum(specifier.shortest for specifier in self.fields)
 
     @property
@@ -80,8 +80,10 @@ class Template:
 
 @dataclass
 class Definition:
-    """A template id, and who defined it when. `replaced` are (port, template) of definitions that another
-    port's ones took the place of, the latest first; `contested` says that there were such.
+    """The template of an id, with the port that defined it and the time.
+
+    `replaced` has the replaced definitions of other ports as (port, template), the latest first. `contested`
+    is set if there were any.
     """
 
     template: Template
@@ -93,8 +95,9 @@ class Definition:
 
 @dataclass
 class Domain:
-    """What one exporter has said in one observation domain (source id), in one version of the protocol;
-    `of_port` what each of its ports has, once they are told apart. Theirs stand on what is `common`.
+    """The state of one observation domain (source id) of an exporter, in one version of the protocol.
+
+    After a split, each port has its own domain, which extends the `common` one.
     """
 
     definitions: dict[int, Definition] = field(default_factory=dict)
@@ -103,7 +106,7 @@ class Domain:
     split: bool = False
     common: Domain | None = None
     withdrawn: set[bool] = field(default_factory=set)
-    """The kinds (of options or not) of which the port has withdrawn all: it does not see those of the common
+    """Kinds (of options or not) of which the port has withdrawn all. It ignores those of the common
     domain.
     """
     port: int | None = None
@@ -113,7 +116,7 @@ class Domain:
         return definition or self.find_common(template_id)
 
     def find_common(self, template_id: int) -> Definition | None:
-        """What the common domain knows that is this port's, too."""
+        """Return a definition of the common domain that is also valid for this port."""
         definition = self.common.definitions.get(template_id) if self.common else None
         if definition is None or definition.template.is_of_options in self.withdrawn:
             return None
@@ -125,14 +128,14 @@ class Domain:
             del self.common.definitions[template_id]
 
     def forget_all(self, options: bool) -> None:
-        """All templates of flows, or all of options. Other ports still see those of the common domain."""
+        """Forget all templates of flows, or all of options. Other ports keep those of the common domain."""
         known = self.definitions.items()
         self.definitions = {key: value for key, value in known if value.template.is_of_options != options}
         if self.common:
             self.withdrawn.add(options)
 
     def find_fresh(self, template_id: int, datagram: Datagram) -> Template | None:
-        """The template of a data set. An age is known where both times of reception are."""
+        """Return the template of a data set if it has not expired. Its age needs both times of reception."""
         definition, expiry = self.find(template_id), datagram.exporters.policy.template_expiry
         if definition is None:
             return None
@@ -143,8 +146,10 @@ class Domain:
         return definition.template
 
     def define(self, template_id: int, template: Template, datagram: Datagram) -> Domain:
-        """Keeps a template, unless its records would have no octets. Returns the domain that counts from then
-        on: of the port, if this splits it.
+        """Keep a template, unless its records would have no bytes. Return the domain that applies from then
+        on.
+
+        If the definition splits the domain, that is the domain of the port.
         """
         counters = datagram.exporter.counters
         if template.shortest == 0:
@@ -174,7 +179,7 @@ class Domain:
         return datagram.exporter.find_domain(datagram)
 
     def learn(self, options: Flow, counters: Counter[str]) -> None:
-        """From a record of options."""
+        """Learn the sampling rate and the system start in a record of options."""
         rate = derived.sampling_rate(options)
         started = system_start(options)
         if rate:
@@ -185,7 +190,9 @@ class Domain:
             counters["options_ignored"] += 1
 
     def sampling_rate(self, record: Flow) -> int | None:
-        """Of a flow: what its record says; else that of the sampler it names; else that of the only sampler."""
+        """Return the sampling rate of a flow: of its record, else of the sampler it names, else of the only
+        sampler.
+        """
         rate = derived.sampling_rate(record)
         if rate:
             return rate
@@ -202,7 +209,7 @@ class Domain:
 
 
 def system_start(record: Flow) -> int | None:
-    """systemInitTimeMilliseconds; none where the 49.7 days that follow reach beyond the last time."""
+    """Return systemInitTimeMilliseconds, or None if the 49.7 days after it exceed the last time."""
     started = record.uint(SYSTEM_INIT_TIME)
     return None if started is None or (started + WRAP - 1) * 1_000_000 >= TIMES_END else started
 
@@ -217,17 +224,17 @@ def named_sampler(record: Flow) -> int | None:
     return next((number for number in present if number), 0 if present else None)
 
 
-# Reads a set of templates: (template id, template; None where it is withdrawn) of each in turn. An id below
-# 256 withdraws all of a kind.
+# Reads a template set: (template id, template) in turn; the template is None if it is withdrawn. An id below
+# 256 withdraws all templates of a kind.
 TemplateReader = Callable[[Datagram, Octets], Iterator[tuple[int, Template | None]]]
 
 
 def read_sets(
     datagram: Datagram, message: Octets, clock: Clock, readers: dict[int, tuple[TemplateReader, bool]]
 ) -> Iterator[Flow]:
-    """The sets of a message.
+    """Read the sets of a message.
 
-    `readers` are of its sets of templates, by set id; the flag: they are of options.
+    `readers` has the readers of template sets by set id, with a flag for options.
     """
     counters = datagram.exporter.counters
     domain = datagram.exporter.find_domain(datagram)
@@ -269,7 +276,7 @@ def withdraw(datagram: Datagram, domain: Domain, template_id: int, options: bool
 
 
 def split_sets(message: Octets, counters: Counter[str]) -> Iterator[tuple[int, Octets]]:
-    """(set id, content) of each set: id 2, length 2 (of the set, these four octets included), content."""
+    """Yield (set id, content) of each set: id 2, length 2 (these four bytes included), content."""
     while message.left:
         if message.is_zero:
             counters["padding"] += 1
@@ -289,9 +296,9 @@ def split_sets(message: Octets, counters: Counter[str]) -> Iterator[tuple[int, O
 def read_records(
     template: Template, content: Octets, counters: Counter[str]
 ) -> Iterator[list[tuple[FieldSpecifier, bytes]]]:
-    """The records of a data set.
+    """Yield the records of a data set.
 
-    Less than the shortest record is padding where it is less than a word, or zeros.
+    A rest that is shorter than a record is padding if it is less than a word, or zeros.
     """
     while content.left >= template.shortest:
         try:
@@ -304,8 +311,9 @@ def read_records(
 
 
 def read_field(specifier: FieldSpecifier, content: Octets) -> bytes:
-    """RFC 7011 section 7: a field of variable length has its length before it, in one octet or in 255 and
-    two.
+    """Read a field. One of variable length (RFC 7011 section 7) has its length before it.
+
+    The length has one byte, or 255 and two bytes.
     """
     length = specifier.length
     if specifier.variable:
@@ -316,9 +324,9 @@ def read_field(specifier: FieldSpecifier, content: Octets) -> bytes:
 
 
 def give_elements(flow: Flow, fields: list[tuple[FieldSpecifier, bytes]]) -> None:
-    """The elements of a record.
+    """Add the elements of a record.
 
-    Its own system start, where it has one, stands above the one that options told.
+    A system start in the record takes precedence over the one in options.
     """
     for specifier, octets in fields:
         if not specifier.scope:
@@ -331,7 +339,7 @@ def give_elements(flow: Flow, fields: list[tuple[FieldSpecifier, bytes]]) -> Non
 def read_data_set(
     datagram: Datagram, domain: Domain, template: Template, content: Octets, clock: Clock
 ) -> Iterator[Flow]:
-    """The flows of a data set. A record of options is none: the domain learns from it."""
+    """Yield the flows of a data set. Records of options give no flows; the domain learns from them."""
     counters = datagram.exporter.counters
     cut_records = counters["truncated_record"]
     for fields in read_records(template, content, counters):
@@ -362,7 +370,7 @@ def find_template(domain: Domain, template_id: int) -> Template | None:
 def read_reverse(
     datagram: Datagram, domain: Domain, fields: list[tuple[FieldSpecifier, bytes]], clock: Clock
 ) -> Iterator[Flow]:
-    """The flow of the other direction, where the record is one of a biflow and there was one."""
+    """Return the flow of the other direction if the record is a biflow and that flow exists."""
     own, shared = biflow.split(
         [((specifier.enterprise, specifier.id), octets) for specifier, octets in fields]
     )
@@ -381,8 +389,8 @@ def read_reverse(
 
 
 def sampled_packet(flow: Flow, decapsulate: Collection[str]) -> Packet | None:
-    """The packet inside a record: of a data link frame section, else of an IP header section; the first of
-    either.
+    """Return the packet inside a record: the first data link frame section, else the first IP header
+    section.
     """
     frame = flow.field(DATA_LINK_FRAME_SECTION)
     if frame:

@@ -1,13 +1,11 @@
-"""Tunnels, by what follows the IP header of the packet around them. Readings that the specifications leave
-open:
+"""Tunnels, by the bytes after the IP header of the outer packet. The specifications leave these points open:
 
-- A tunnel whose header is cut off, or is of a version or kind that carries no packet, is none.
-- VXLAN is looked for at port 4789 (IANA's) and 8472 (Linux before it had one), by the destination port alone,
-  as Geneve is at 6081 and GTP-U at 2152. Of VXLAN's flags only I counts.
-- A Geneve control packet (O) carries no traffic. GTP-U carries traffic in a G-PDU alone, an IP packet; its
-  first nibble says of which version.
-- Of GRE's reserved bits those that RFC 2784 wants a receiver to mind must be zero (1, 4, 5; RFC 2890 uses 2
-  and 3).
+- A tunnel with a truncated header, or of a version or kind that carries no packet, is ignored.
+- Tunnels over UDP are found by the destination port alone. VXLAN has port 4789 (IANA's) and 8472 (Linux
+  before that), Geneve 6081, GTP-U 2152. Of VXLAN's flags, only I counts.
+- A Geneve control packet (O) carries no traffic. GTP-U carries traffic in a G-PDU only: an IP packet, whose
+  first nibble is its version.
+- GRE's reserved bits that a receiver must check by RFC 2784 must be zero (1, 4, 5; RFC 2890 uses 2 and 3).
 - IP in IPv6 is SRv6 or IPIP without a routing header, SRv6 alone with routing headers of type 4 (RFC 8754),
   IPIP alone with routing headers of other types.
 """
@@ -20,9 +18,9 @@ from .octets import Octets, Short
 
 TUNNELS = ("vxlan", "geneve", "gre", "ipip", "srv6", "gtp")
 DEEPEST = 4
-"""As many tunnels are opened, one inside the other."""
+"""Limit of tunnels that are opened, one inside the other."""
 
-ETHERNET = "ethernet"  # beside ethertypes: an Ethernet header
+ETHERNET = "ethernet"  # in addition to ethertypes: an Ethernet header
 BRIDGED_TYPE = 0x6558
 IPV4_TYPE, IPV6_TYPE = 0x0800, 0x86DD
 MPLS_TYPES = {0x8847, 0x8848}
@@ -35,8 +33,9 @@ G_PDU = 255
 
 @dataclass
 class Tunnel:
-    """What is inside: kinds that it may be called, the header that comes first, the octets. `layer` is the
-    tunnel's own header and its size, where it has one behind UDP.
+    """A tunnel: the kinds that it may have, the type of the first inner header, and the inner bytes.
+
+    `layer` is the tunnel's own header with its size, if it has one after UDP.
     """
 
     kinds: set[str]
@@ -47,9 +46,9 @@ class Tunnel:
 
 
 def find(proto: int, payload: bytes, routing_types: list[int] | None) -> Tunnel | None:
-    """The tunnel in what follows an IP header.
+    """Return the tunnel in the bytes after an IP header.
 
-    `routing_types` are of IPv6's routing headers, None in IPv4.
+    `routing_types` are those of IPv6's routing headers, None in IPv4.
     """
     if proto in (IPV4, IPV6, ETHERNET_IN_IPV6):
         return find_ip(proto, payload, routing_types)
@@ -87,7 +86,7 @@ def find_udp(port: int, datagram: Octets) -> Tunnel | None:
 
 
 def read_vxlan(datagram: Octets) -> Tunnel | None:
-    """RFC 7348 section 5: flags 1, reserved 3, VNI 3, reserved 1."""
+    """Read VXLAN (RFC 7348 section 5): flags 1, reserved 3, VNI 3, reserved 1."""
     flags = datagram.u8()
     datagram.take(3)
     vni = datagram.uint(3)
@@ -96,8 +95,9 @@ def read_vxlan(datagram: Octets) -> Tunnel | None:
 
 
 def read_geneve(datagram: Octets) -> Tunnel | None:
-    """RFC 8926 section 3.4: version 2 bits, options 6 bits (words), flags 1, protocol 2, VNI 3, reserved 1,
-    options.
+    """Read Geneve (RFC 8926 section 3.4).
+
+    Version 2 bits, options 6 bits (words), flags 1, protocol 2, VNI 3, reserved 1, options.
     """
     first, flags = datagram.u8(), datagram.u8()
     protocol, vni = datagram.u16(), datagram.uint(3)
@@ -111,8 +111,10 @@ def read_geneve(datagram: Octets) -> Tunnel | None:
 
 
 def read_gtp(datagram: Octets) -> Tunnel | None:
-    """3GPP TS 29.281 section 5: flags 1, type 1, length 2, TEID 4; with any of E, S, PN: sequence 2, N-PDU
-    number 1, next extension 1. An extension: length 1 (in words, with itself), content, next extension 1.
+    """Read GTP-U (3GPP TS 29.281 section 5): flags 1, type 1, length 2, TEID 4.
+
+    With any of E, S, PN: sequence 2, N-PDU number 1, next extension 1. An extension has a length 1 (in words,
+    itself included), content, next extension 1.
     """
     flags, message = datagram.u8(), datagram.u8()
     datagram.take(2)
@@ -134,8 +136,9 @@ def read_gtp(datagram: Octets) -> Tunnel | None:
 
 
 def read_gre(payload: Octets) -> Tunnel | None:
-    """RFC 2784 section 2, RFC 2890 section 2: flags and version 2, protocol 2; checksum 4, key 4, sequence
-    number 4 as flags say.
+    """Read GRE (RFC 2784 section 2, RFC 2890 section 2): flags and version 2, protocol 2.
+
+    Checksum 4, key 4 and sequence number 4 follow as the flags indicate.
     """
     flags, protocol = payload.u16(), payload.u16()
     if flags & 0x4C00 or flags & 7 != 0:
@@ -153,7 +156,7 @@ def read_gre(payload: Octets) -> Tunnel | None:
 
 
 def gre_size(flags: int) -> int:
-    """Of a header of version 0, or of PPTP's version 1 (RFC 2637 section 4.1)."""
+    """Return the size of a header of version 0, or of PPTP's version 1 (RFC 2637 section 4.1)."""
     if flags & 7 == 1:
         return 8 + 4 * bool(flags & 0x1000) + 4 * bool(flags & 0x0080)
     return 4 + 4 * sum(bool(flags & bit) for bit in (0x8000, 0x2000, 0x1000))

@@ -1,6 +1,4 @@
-"""What a flow says before any column has looked at it: names and uninterpreted values, in the order of the
-wire.
-"""
+"""The values of a flow before their conversion to columns: names and uninterpreted values, in wire order."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ if TYPE_CHECKING:
     from .structured import Structure
 
 U64 = 1 << 64
-TIMES_END = 1 << 63  # a time in nanoseconds is below it, as in Arrow
+TIMES_END = 1 << 63  # times in nanoseconds are below it, as in Arrow
 WRAP = 1 << 32  # milliseconds of uptime
 TOLERANCE = 3_600_000  # milliseconds by which a flow may be ahead of its header
 
@@ -25,21 +23,21 @@ class Number:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A list of them, for a repeated column."""
+    """A list of integers, for a repeated column."""
 
     values: list[int]
 
 
 @dataclass(frozen=True)
 class Address:
-    """4 or 16 octets."""
+    """An address of 4 or 16 bytes."""
 
     octets: bytes
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """A list of addresses of 16 octets, for a repeated column."""
+    """A list of addresses of 16 bytes, for a repeated column."""
 
     octets: list[bytes]
 
@@ -53,51 +51,51 @@ class Time:
 
 @dataclass(frozen=True)
 class Field:
-    """The octets of an information element; what they mean is for the column to say."""
+    """The bytes of an information element. The column interprets them."""
 
     octets: bytes
 
 
 @dataclass(frozen=True)
 class Fields:
-    """The octets of every occurrence of an information element, for a repeated column."""
+    """The bytes of every occurrence of an information element, for a repeated column."""
 
     octets: list[bytes]
 
 
 @dataclass(frozen=True)
 class Real:
-    """A number that is no integer."""
+    """A real number."""
 
     value: float
 
 
 @dataclass(frozen=True)
 class Text:
-    """The octets of a string."""
+    """The bytes of a string."""
 
     octets: bytes
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """Octets that mean nothing."""
+    """Bytes without a defined meaning."""
 
     octets: bytes
 
 
 Value = Number | Numbers | Address | Addresses | Time | Field | Fields | Real | Text | Opaque
-SILENT = Numbers([])  # of a source that says nothing, but keeps others from speaking
+SILENT = Numbers([])  # a source without a value that hides other sources
 Element = tuple[int, int]  # private enterprise number (0: IANA's), id
 
 
 @dataclass(frozen=True)
 class Clock:
-    """What the times of a record are relative to.
+    """The reference points of the times in a record.
 
     `exported` is the export time in nanoseconds. `uptime` is the exporter's uptime at that moment in
-    milliseconds (NetFlow v5 and v9), `started` the time at which it started in milliseconds since 1970
-    (IPFIX, element 160); None: not known.
+    milliseconds (NetFlow v5 and v9). `started` is the exporter's start in milliseconds since 1970 (IPFIX,
+    element 160). None is unknown.
     """
 
     exported: int | None = None
@@ -105,12 +103,12 @@ class Clock:
     started: int | None = None
 
     def at_uptime(self, milliseconds: int) -> int | None:
-        """Nanoseconds since 1970 of an uptime.
+        """Convert an uptime to nanoseconds since 1970.
 
-        Uptimes are 32-bit counters, which wrap every 49.7 days. Where the header has an uptime, a flow that
-        is ahead of it by more than TOLERANCE was observed before a wrap. Where the exporter's start is known
-        instead, there were as many wraps since then as the export time allows, with the same tolerance; none
-        if it is before the start.
+        Uptimes are 32-bit counters, which wrap every 49.7 days. If the header has an uptime, a flow that is
+        ahead of it by more than TOLERANCE was observed before a wrap. If only the exporter's start is known,
+        the number of wraps is the highest that the export time allows, with the same tolerance. It is 0 if
+        the export is before the start.
         """
         if self.exported is None:
             return None
@@ -126,11 +124,10 @@ class Clock:
 
 @dataclass
 class Flow:
-    """One flow: fixed sources by name, information elements by (enterprise, id), in the order in which they
-    are met.
+    """One flow: fixed sources by name, information elements by (enterprise, id), in order of occurrence.
 
-    Of a name or an element that comes twice, the first is the value (RFC 7011 section 8: the outer header);
-    `given` has all of them. A flow with `shared` has of elements only those of its own direction.
+    If a name or an element occurs twice, the first is the value (RFC 7011 section 8: the outer header).
+    `given` has all of them. A flow with `shared` has only elements of its own direction.
     """
 
     version: str
@@ -139,7 +136,7 @@ class Flow:
     given: list[tuple[str | Element, Value]] = field(default_factory=list)
     opened: bool = False  # a tunnel was opened in its packet
     structure: Structure | None = None  # the records inside the record
-    shared: Flow | None = None  # of the reverse flow of a biflow: what its record says of both directions
+    shared: Flow | None = None  # in a reverse flow of a biflow: the elements of both directions
 
     def give(self, key: str | Element, value: Value | None) -> None:
         if value is not None:
@@ -147,12 +144,12 @@ class Flow:
             self.given.append((key, value))
 
     def field(self, element_id: int, enterprise: int = 0) -> bytes | None:
-        """The octets of an element, None where the record has none."""
+        """Return the bytes of an element, or None if the record lacks it."""
         found = self.values.get((enterprise, element_id))
         return found.octets if isinstance(found, Field) else None
 
     def fields(self, element_id: int, enterprise: int = 0) -> list[bytes]:
-        """The octets of every occurrence of an element."""
+        """Return the bytes of every occurrence of an element."""
         return [
             value.octets
             for key, value in self.given
@@ -160,8 +157,8 @@ class Flow:
         ]
 
     def uint(self, element_id: int) -> int | None:
-        """An element as an unsigned integer of 1 to 8 octets (RFC 7011 section 6.2), None where it is not
-        one.
+        """Return an element as an unsigned integer of 1 to 8 bytes (RFC 7011 section 6.2), or None for other
+        sizes.
         """
         octets = self.field(element_id)
         if octets is None or not 1 <= len(octets) <= 8:
@@ -169,5 +166,5 @@ class Flow:
         return int.from_bytes(octets, "big")
 
     def elements(self) -> list[Element]:
-        """The elements of the record in its order."""
+        """Return the elements of the record in its order."""
         return [key for key in self.values if isinstance(key, tuple)]

@@ -1,10 +1,10 @@
-"""Protocol Buffers messages taken apart by hand (the encoding page of the Protocol Buffers documentation).
+"""Parse Protocol Buffers messages by hand (the encoding page of the Protocol Buffers documentation).
 
-`decode_message` gives a flow message as {column name: value} with the value's Python form by logical type:
+`decode_message` returns a flow message as {column name: value}. The Python type depends on the logical type:
 int for integers, MAC addresses, timestamps and enums; bool; float; str; bytes for `bytes` and `ip`; a list
-for a repeated column. It is strict where google.protobuf is lenient: an unknown field, a wrong wire type, a
-non-repeated field that comes twice and a zero that ought not to have been written are all errors, because the
-encoder promises none of them.
+for a repeated column. It is stricter than google.protobuf. An unknown field, a wrong wire type, a
+non-repeated field that occurs twice and a zero that should be omitted are errors, because the encoder never
+writes them.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ TWOS_COMPLEMENT = {"int32", "int64", "enum", "duration"}
 
 
 class MessageError(ValueError):
-    """The octets are not the message that the schema describes."""
+    """The bytes are not the message that the schema describes."""
 
 
 def read_varint(octets: Octets) -> int:
-    """One varint: seven bits an octet, the lowest first, the top bit says that more follow; ten octets at
-    most.
+    """Read a varint of at most ten bytes: seven bits per byte, the lowest first. The top bit means that more
+    follow.
     """
     value = 0
     for index in range(10):
@@ -66,7 +66,7 @@ def read_varint(octets: Octets) -> int:
 
 
 def split_delimited(data: bytes) -> list[bytes]:
-    """The messages of a length-delimited stream."""
+    """Return the messages of a length-delimited stream."""
     octets = Octets(data)
     messages = []
     while octets.left:
@@ -75,8 +75,9 @@ def split_delimited(data: bytes) -> list[bytes]:
 
 
 def read_fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """(field number, wire type, value) of each field in the order of the message; a value that is not a
-    varint as octets.
+    """Yield (field number, wire type, value) of each field in the order of the message.
+
+    A value that is not a varint is bytes.
     """
     octets = Octets(message)
     while octets.left:
@@ -97,7 +98,7 @@ def read_fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
 
 
 def decode_scalar(logical_type: str, raw: int | bytes) -> Any:
-    """The Python form of one field by its column's type."""
+    """Convert one field to the Python type of its column."""
     if isinstance(raw, int):
         if logical_type in ZIGZAG:
             return raw >> 1 ^ -(raw & 1)
@@ -114,8 +115,9 @@ def decode_scalar(logical_type: str, raw: int | bytes) -> Any:
 
 
 def decode_message(columns: dict[int, Any], message: bytes) -> dict[str, Any]:
-    """A message by the columns of its schema (field number -> column, with `name`, `type`, `repeated`,
-    `explicit`).
+    """Decode a message by the columns of its schema.
+
+    `columns` maps field numbers to columns with `name`, `type`, `repeated`, `explicit`.
     """
     values: dict[str, Any] = {}
     for number, wire_type, raw in read_fields(message):

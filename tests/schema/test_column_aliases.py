@@ -32,14 +32,14 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_other_names_suggest_the_column(name: str) -> None:
-    says = rf"no column '{name}'; did you mean {NAMES[name]}\?$"
+def test_common_names_suggest_the_column(name: str) -> None:
+    expected = rf"no column '{name}'; did you mean {NAMES[name]}\?$"
     for change in (FLOW.__getitem__, FLOW.enable, FLOW.disable, FLOW.only, FLOW.retire):
-        with pytest.raises(SchemaError, match=says):
+        with pytest.raises(SchemaError, match=expected):
             change(name)
 
 
-def test_other_schemas_have_their_own_columns() -> None:
+def test_other_schemas_suggest_their_own_columns() -> None:
     for preset, column in (("akvorado", "SrcAddr"), ("goflow2", "src_addr")):
         with pytest.raises(SchemaError, match=rf"did you mean {column}\?"):
             Schema.load(preset)["src_ip"]
@@ -47,7 +47,7 @@ def test_other_schemas_have_their_own_columns() -> None:
         Schema.load("goflow2")["src_prefix_len"]
 
 
-def test_every_line_of_the_table_suggests_its_first_column() -> None:
+def test_every_alias_suggests_the_first_column_of_its_line() -> None:
     columns = [column.name for column in FLOW]
     for line in _SAME.strip().splitlines():
         first, *others = line.split()
@@ -63,10 +63,10 @@ def test_similar_names_are_still_suggested() -> None:
 
 @pytest.mark.parametrize("change", ["only", "enable", "disable"])
 def test_a_column_of_a_built_in_schema_suggests_extends(tmp_path: Path, change: str) -> None:
-    says = r"no column 'src_mac'; write extends = \"flow\", or use schema flow, which has it$"
-    with pytest.raises(SchemaError, match=says):
+    expected = r"no column 'src_mac'; write extends = \"flow\", or use schema flow, which has it$"
+    with pytest.raises(SchemaError, match=expected):
         Schema.from_toml(BARE)["src_mac"]
-    with pytest.raises(SchemaError, match=says):
+    with pytest.raises(SchemaError, match=expected):
         Schema.from_toml(BARE.replace("[[column]]", f'{change} = ["src_mac"]\n[[column]]'))
     with pytest.raises(SchemaError, match="schema sflow_counters, which has it"):
         FLOW.enable("if_in_octets")
@@ -79,7 +79,7 @@ def test_columns_of_records_suggest_no_extends() -> None:
         assert "extends" not in str(caught.value)
 
 
-def test_a_retired_column_is_named_as_retired() -> None:
+def test_errors_say_that_a_column_was_retired() -> None:
     schema = Schema.from_toml('[schema]\nextends = "flow"\nretire = ["next_hop"]')
     for change in (schema.__getitem__, schema.enable):
         with pytest.raises(SchemaError, match="no column 'next_hop'; leave it out, because it was retired"):

@@ -1,4 +1,4 @@
-"""Whether a reader of one schema can read another."""
+"""diff() lists the differences between two schemas, and tells which of them a reader can handle."""
 
 import pytest
 from hypothesis import given, settings
@@ -20,16 +20,16 @@ def verdicts(reader, writer):
     return [(verdict.column, verdict.change, verdict.readable) for verdict in diff(reader, writer)]
 
 
-def test_a_schema_reads_itself_and_what_differs_only_in_words():
+def test_documentation_sources_and_groups_make_no_difference():
     assert diff(FLOW, FLOW) == []
     assert diff(FLOW, FLOW.alter("bytes", doc="Octets", sources=["ipfix:1"], group="g")) == []
 
 
-def test_disabled_columns_are_in_no_message():
+def test_disabled_columns_make_no_difference():
     assert diff(FLOW, FLOW.retire("next_hop")) == []
 
 
-def test_a_column_may_come_or_go():
+def test_added_and_removed_columns_are_readable():
     assert verdicts(FLOW, FLOW.enable("src_mac")) == [("src_mac", "added", True)]
     assert verdicts(FLOW.enable("src_mac"), FLOW) == [("src_mac", "removed", True)]
 
@@ -39,7 +39,7 @@ def test_a_column_that_the_reader_has_retired_is_skipped():
     assert verdicts(FLOW, FLOW.retire("bytes")) == [("bytes", "removed", True)]
 
 
-def test_a_number_that_means_something_else_to_the_reader_cannot_be_used():
+def test_reused_numbers_are_not_readable():
     reader = EMPTY.add(**X).add("y", 2, "uint32")
     assert verdicts(reader.retire("y"), one().add("z", 2, "uint32")) == [("z", "added", False)]
     swapped = EMPTY.add("x", 2, "uint32").add("y", 1, "uint32")
@@ -48,7 +48,7 @@ def test_a_number_that_means_something_else_to_the_reader_cannot_be_used():
     assert verdicts(one(), moved) == [("x", "renumbered", False), ("z", "added", False)]
 
 
-def test_names_are_not_in_messages():
+def test_renamed_columns_are_readable():
     assert verdicts(one(), one(name="y")) == [("x", "renamed", True)]
     assert verdicts(one(), one(name="y", type="string")) == [
         ("x", "renamed", True),
@@ -91,7 +91,7 @@ def enum(**values):
         ({"type": "uint32"}, enum(a=0), "type changed", True),
     ],
 )
-def test_changes_of_one_column(old, new, change, readable):
+def test_changes_of_a_column_are_reported(old, new, change, readable):
     assert verdicts(one(**old), one(**new)) == [("x", change, readable)]
 
 
@@ -109,7 +109,7 @@ RANGES = {
 
 @settings(deadline=None)
 @given(st.data(), st.sampled_from(sorted(RANGES)), st.sampled_from(sorted(RANGES)))
-def test_what_is_called_readable_is_read_by_protocol_buffers(data, old, new):
+def test_protocol_buffers_reads_columns_that_diff_calls_readable(data, old, new):
     reader, writer = one(type=old), one(type=new)
     if all(verdict.readable for verdict in diff(reader, writer)):
         value = data.draw(st.integers(*RANGES[new]))
@@ -119,7 +119,7 @@ def test_what_is_called_readable_is_read_by_protocol_buffers(data, old, new):
 
 @pytest.mark.parametrize("old", sorted(RANGES))
 @pytest.mark.parametrize("new", sorted(RANGES))
-def test_a_wider_type_is_never_called_readable(old, new):
+def test_wider_types_are_never_readable(old, new):
     (lowest, highest), (least, most) = RANGES[old], RANGES[new]
     if least < lowest or most > highest:
         assert not all(verdict.readable for verdict in diff(one(type=old), one(type=new)))
@@ -180,11 +180,11 @@ def tree(*changes):
         (("repeated = true", ""), [("others", "no longer repeated", True)]),
     ],
 )
-def test_what_changes_inside_a_message_is_said_once_with_its_path(change, expected):
+def test_changes_inside_a_message_are_reported_once_with_their_path(change, expected):
     assert verdicts(TREE, tree(change)) == expected
 
 
-def test_columns_come_and_go_inside_messages():
+def test_added_and_removed_columns_inside_messages_are_reported():
     added = tree((NODE, NODE + '[[message.node.column]]\nname = "x"\nnumber = 3\ntype = "bool"\n'))
     assert verdicts(TREE, added) == [("node.x", "added", True)]
     assert verdicts(added, TREE) == [("node.x", "removed", True)]
@@ -193,11 +193,13 @@ def test_columns_come_and_go_inside_messages():
     assert verdicts(TREE, TREE) == []
 
 
-def test_the_name_of_a_message_is_not_in_messages():
+def test_renamed_messages_are_readable():
     renamed = tree(('message = "node"', 'message = "leaf"'), ("message.node", "message.leaf"))
     assert verdicts(TREE, renamed) == [
-        ("root", "message renamed", True), ("others", "message renamed", True), ("node.next", "message renamed", True)
-    ]  # fmt: skip
+        ("root", "message renamed", True),
+        ("others", "message renamed", True),
+        ("node.next", "message renamed", True),
+    ]
     wider = tree(
         ('message = "node"', 'message = "leaf"'), ("message.node", "message.leaf"), ("uint32", "uint64")
     )
@@ -230,14 +232,14 @@ MAP = {"type": "map", "key": "uint32", "value": "uint32"}
         ({"oneof": "c"}, {"oneof": "d"}, [("x", "oneof changed", True)]),
     ],
 )
-def test_changes_that_only_records_know(old, new, expected):
+def test_changes_of_record_columns_are_reported(old, new, expected):
     def one(keys):
         return RECORDS.add(**{**X, **keys})
 
     assert verdicts(one(old), one(new)) == expected
 
 
-def test_members_of_a_oneof_that_part_cannot_all_be_read():
+def test_splitting_a_oneof_is_not_readable():
     together = RECORDS.add("a", 1, "bool", oneof="c").add("b", 2, "bool", oneof="c")
     apart = RECORDS.add("a", 1, "bool", oneof="c").add("b", 2, "bool", oneof="d")
     assert verdicts(together, apart) == [("b", "oneof changed", False)]
@@ -247,7 +249,7 @@ def test_members_of_a_oneof_that_part_cannot_all_be_read():
 
 @pytest.mark.parametrize("one", ["int8", "int16", "uint8", "int32", "sint32", "sfixed32", "bool"])
 @pytest.mark.parametrize("other", ["int8", "int16", "uint8", "int32", "sint32", "sfixed32", "bool"])
-def test_of_the_small_types_what_is_called_readable_is_read_by_protocol_buffers(one, other):
+def test_protocol_buffers_reads_small_integers_that_diff_calls_readable(one, other):
     ranges = {"int8": (-128, 127), "int16": (-32768, 32767), "uint8": (0, 255), "bool": (0, 1)}
     least, most = ranges.get(other, (-(2**31), 2**31 - 1))
     reader, writer = RECORDS.add("x", 1, one), RECORDS.add("x", 1, other)

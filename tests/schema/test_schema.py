@@ -1,4 +1,4 @@
-"""What can be asked of a schema, and how one becomes another."""
+"""Schemas give access to columns, return changed copies and have a stable hash."""
 
 import pickle
 
@@ -44,7 +44,7 @@ def names(schema):
     return [column.name for column in schema.enabled]
 
 
-def test_columns_come_in_the_order_of_their_numbers():
+def test_columns_are_in_number_order():
     assert [column.number for column in TINY.columns] == [3, 4, 7]
     assert list(TINY) == list(TINY.columns)
     assert names(TINY) == ["colour", "size"]
@@ -70,26 +70,26 @@ def test_only_disables_the_rest():
 
 
 @pytest.mark.parametrize("group", ["looks", "group:looks"])
-def test_a_group_stands_for_its_columns(group):
+def test_a_group_selects_its_columns(group):
     assert names(TINY.enable(group)) == ["colour", "shade", "size"]
     assert names(TINY.disable(group)) == ["size"]
 
 
-def test_where_a_column_has_the_name_of_a_group_the_prefix_tells_them_apart():
+def test_the_group_prefix_distinguishes_groups_from_columns():
     schema = TINY.add("looks", number=9, type="bool", enabled=False)
     assert names(schema.only("looks")) == ["looks"]
     assert names(schema.only("group:looks")) == ["colour", "shade"]
 
 
 @pytest.mark.parametrize("change", [Schema.enable, Schema.disable, Schema.only])
-def test_an_unknown_column_or_group_is_refused_with_the_nearest(change):
+def test_unknown_columns_and_groups_are_refused_with_a_suggestion(change):
     with pytest.raises(SchemaError, match=r"no column 'colur'; did you mean colour"):
         change(TINY, "colur")
     with pytest.raises(SchemaError, match="no group 'lokos'; did you mean looks"):
         change(TINY, "group:lokos")
 
 
-def test_a_column_cannot_be_enabled_without_what_it_depends_on():
+def test_columns_cannot_be_enabled_without_their_dependencies():
     with pytest.raises(
         SchemaError,
         match=r"tiny\.toml: column 'shade': depends on colour, which is disabled; enable colour too",
@@ -100,7 +100,7 @@ def test_a_column_cannot_be_enabled_without_what_it_depends_on():
     assert names(TINY.disable("colour").switch(enable=["shade", "colour"])) == ["colour", "shade", "size"]
 
 
-def test_add_takes_what_a_file_takes():
+def test_add_takes_the_keys_of_schema_files():
     schema = FLOW.add("firewall_event", number=1001, type="uint32", sources=["ipfix:firewallEvent"])
     added = schema["firewall_event"]
     assert (added.enabled, added.sources[0][0].id) == (True, 233)
@@ -118,19 +118,19 @@ def test_add_may_add_a_mirrored_pair():
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "says"),
+    ("name", "number", "expected"),
     [
         ("size", 1000, "name is already used"),
         ("Si_ze", 1000, "too similar to 'size'"),
         ("weight", 7, "number 7 is already used by 'size'; choose an unused number, such as 1000"),
     ],
 )
-def test_a_number_and_a_name_belong_to_one_column(name, number, says):
-    with pytest.raises(SchemaError, match=f"Schema.add: column {name!r}: .*{says}"):
+def test_duplicate_numbers_and_names_are_refused(name, number, expected):
+    with pytest.raises(SchemaError, match=f"Schema.add: column {name!r}: .*{expected}"):
         TINY.add(name, number, "uint32")
 
 
-def test_alter_changes_anything_but_what_is_pinned():
+def test_alter_refuses_to_change_number_type_and_name():
     assert TINY.alter("size", doc="How large", explicit=True)["size"].explicit
     for key, value in {"number": 8, "type": "uint64", "name": "length"}.items():
         with pytest.raises(SchemaError, match=f"{key} is .* in tiny.toml and cannot become"):
@@ -175,11 +175,11 @@ def test_a_schema_can_be_pickled_and_compared():
 # The hash ---------------------------------------------------------------------------------------------------
 
 
-def test_the_hash_is_the_same_for_ever():
+def test_the_hash_never_changes():
     assert TINY.hash == "30337446ff903cc5"
 
 
-def test_the_hash_is_over_enabled_columns_only():
+def test_the_hash_covers_only_enabled_columns():
     assert TINY.add("weight", 9, "uint32", enabled=False).hash == TINY.hash
     assert TINY.retire("shade").hash == TINY.hash
     assert TINY.enable("shade").hash != TINY.hash
@@ -195,7 +195,7 @@ def test_the_hash_is_over_enabled_columns_only():
         {"clickhouse": {"type": "UInt8"}},
     ],
 )
-def test_the_hash_is_not_over_what_messages_do_not_show(keys):
+def test_the_hash_ignores_keys_that_do_not_affect_messages(keys):
     assert TINY.alter("size", **keys).hash == TINY.hash
 
 
@@ -219,7 +219,7 @@ BASE = {"name": "x", "number": 9, "type": "timestamp", "unit": "ms"}
         ),
     ],
 )
-def test_the_hash_is_over_what_messages_mean(one, other):
+def test_the_hash_covers_keys_that_affect_messages(one, other):
     assert TINY.add(**one).hash != TINY.add(**other).hash
 
 
@@ -237,7 +237,7 @@ def test_the_order_in_which_columns_are_enabled_does_not_matter(chosen):
 # Scaling ----------------------------------------------------------------------------------------------------
 
 
-def test_the_rate_is_the_enabled_column_that_says_so():
+def test_the_rate_is_the_enabled_column_with_scale_rate():
     assert FLOW.rate is FLOW["sampling_rate"]
     assert FLOW.disable("sampling_rate").rate is None
     other = FLOW.add("other_rate", 1000, "uint32", ["ipfix:34"], enabled=False, scale="rate")
@@ -248,7 +248,7 @@ def test_the_rate_is_the_enabled_column_that_says_so():
 
 
 @pytest.mark.parametrize(
-    ("schema", "says"),
+    ("schema", "expected"),
     [
         (
             FLOW.disable("sampling_rate"),
@@ -261,34 +261,34 @@ def test_the_rate_is_the_enabled_column_that_says_so():
         (TINY, 'set scale = "rate" on a column'),
     ],
 )
-def test_what_cannot_be_scaled_is_refused_with_the_fix(schema, says):
+def test_scaling_without_a_rate_or_totals_is_refused(schema, expected):
     from flowbuf.schema.plan import compile_plan
 
     compile_plan(schema)
-    with pytest.raises(SchemaError, match=says):
+    with pytest.raises(SchemaError, match=expected):
         compile_plan(schema, scale=True)
 
 
-def test_only_what_is_to_be_scaled_waits():
+def test_columns_are_delayed_only_for_scaling():
     from flowbuf.schema.plan import compile_plan
 
     assert compile_plan(FLOW).slotted() == []
     assert compile_plan(FLOW, scale=True).slotted() == ["sampling_rate", "bytes", "packets"]
 
 
-def test_the_proto_says_whether_totals_are_scaled():
+def test_the_proto_file_documents_scaling():
     assert "// Packets of the flow (as observed: not multiplied by the sampling rate)" in FLOW.to_proto()
     assert "// Packets of the flow (multiplied by the sampling rate)" in FLOW.to_proto(scaled=True)
 
 
 @pytest.mark.parametrize("method", ["only", "enable", "disable"])
-def test_a_list_of_names_is_an_error_that_says_so(method: str) -> None:
+def test_lists_of_names_are_refused(method: str) -> None:
     with pytest.raises(SchemaError) as raised:
         getattr(Schema.load("flow"), method)(["bytes"])
     assert f"{method} takes names, not list; pass names as arguments, {method}(*names)" in str(raised.value)
 
 
-def test_sources_that_are_a_string_are_an_error_that_says_so() -> None:
+def test_sources_given_as_a_string_are_refused() -> None:
     with pytest.raises(SchemaError) as raised:
         Schema.load("flow").add("x", 1000, "string", "ipfix:82")
     expected = "Schema.add: column 'x': sources is a string, not a list; write sources=['ipfix:82']"

@@ -1,4 +1,4 @@
-"""One column: types, keys, and what is refused."""
+"""Column.from_table reads the keys of a column and refuses invalid ones."""
 
 import dataclasses
 import pickle
@@ -8,13 +8,15 @@ import pytest
 from flowbuf.errors import SchemaError
 from flowbuf.schema import RECORD_TYPES, TYPES, Column, WireType
 
-# (logical type, Protocol Buffers type, wire type), as design and documentation list them.
+# Logical type, Protocol Buffers type and wire type, as the documentation lists them.
 TYPE_TABLE = """
-uint8 uint32 0 · uint16 uint32 0 · uint32 uint32 0 · uint64 uint64 0 · mac uint64 0 · int32 int32 0 · int64 int64 0
-sint32 sint32 0 · sint64 sint64 0 · bool bool 0 · float float 5 · double double 1 · string string 2 · bytes bytes 2
+uint8 uint32 0 · uint16 uint32 0 · uint32 uint32 0 · uint64 uint64 0 · mac uint64 0 · int32 int32 0 · \
+int64 int64 0
+sint32 sint32 0 · sint64 sint64 0 · bool bool 0 · float float 5 · double double 1 · string string 2 · \
+bytes bytes 2
 fixed32 fixed32 5 · fixed64 fixed64 1 · ip bytes 2 · timestamp uint64 0 · duration int64 0 · enum enum 0
 """
-OF_RECORDS = """
+RECORD_TYPE_TABLE = """
 int8 int32 0 · int16 int32 0 · sfixed32 sfixed32 5 · sfixed64 sfixed64 1 · message message 2 · map message 2
 """
 NEEDED = {
@@ -31,29 +33,29 @@ def column(**keys):
 
 
 @pytest.mark.parametrize(
-    "row", (TYPE_TABLE + OF_RECORDS).strip().replace("\n\n", "\n").replace("\n", " · ").split(" · ")
+    "row", (TYPE_TABLE + RECORD_TYPE_TABLE).strip().replace("\n\n", "\n").replace("\n", " · ").split(" · ")
 )
-def test_every_logical_type_has_its_type_on_the_wire(row):
+def test_logical_types_have_their_types_on_the_wire(row):
     name, proto_type, wire_type = row.split()
-    made = column(type=name, **NEEDED.get(name, {}))
-    assert (made.proto_type, made.wire_type) == (proto_type, WireType(int(wire_type)))
+    result = column(type=name, **NEEDED.get(name, {}))
+    assert (result.proto_type, result.wire_type) == (proto_type, WireType(int(wire_type)))
 
 
 def test_there_are_no_other_types():
     assert len(TYPES) == TYPE_TABLE.count("·") + 3
-    assert len(RECORD_TYPES) == len(TYPES) + OF_RECORDS.count("·") + 1
+    assert len(RECORD_TYPES) == len(TYPES) + RECORD_TYPE_TABLE.count("·") + 1
 
 
 @pytest.mark.parametrize("type_name", ["timestamp", "duration"])
-def test_a_time_in_the_unit_proto_is_a_message(type_name):
-    made = column(type=type_name, unit="proto")
-    assert (made.proto_type, made.wire_type) == ("message", WireType.LENGTH)
+def test_times_with_unit_proto_are_messages(type_name):
+    result = column(type=type_name, unit="proto")
+    assert (result.proto_type, result.wire_type) == ("message", WireType.LENGTH)
 
 
-def test_what_a_column_is_unless_told():
-    made = column()
-    assert (made.enabled, made.repeated, made.explicit, made.late) == (False, False, False, False)
-    assert (made.group, made.sources, made.unit, made.ip, made.mirror, made.depends) == (
+def test_columns_have_defaults():
+    result = column()
+    assert (result.enabled, result.repeated, result.explicit, result.late) == (False, False, False, False)
+    assert (result.group, result.sources, result.unit, result.ip, result.mirror, result.depends) == (
         None,
         (),
         None,
@@ -61,20 +63,26 @@ def test_what_a_column_is_unless_told():
         None,
         (),
     )
-    assert (made.values, made.map, made.clickhouse, made.doc, made.origin) == ({}, {}, {}, "", "mine.toml")
+    assert (result.values, result.map, result.clickhouse, result.doc, result.origin) == (
+        {},
+        {},
+        {},
+        "",
+        "mine.toml",
+    )
 
 
-def test_a_rank_is_a_source_or_a_list_of_equals():
-    made = column(type="ip", sources=[["ipfix:8", "ipfix:27"], "packet:ip.src_addr"])
-    assert [[source.text for source in rank] for rank in made.sources] == [
+def test_a_rank_is_one_source_or_a_list_of_sources():
+    result = column(type="ip", sources=[["ipfix:8", "ipfix:27"], "packet:ip.src_addr"])
+    assert [[source.text for source in rank] for rank in result.sources] == [
         ["ipfix:8", "ipfix:27"],
         ["packet:ip.src_addr"],
     ]
 
 
 def test_the_keys_of_map_are_numbers_on_the_wire():
-    made = column(type="enum", values={"undefined": 0, "ingress": 1, "egress": 2}, map={"0": 1, "1": 2})
-    assert made.map == {0: 1, 1: 2}
+    result = column(type="enum", values={"undefined": 0, "ingress": 1, "egress": 2}, map={"0": 1, "1": 2})
+    assert result.map == {0: 1, 1: 2}
 
 
 def test_a_column_cannot_be_changed_in_place():
@@ -186,11 +194,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("keys", "says"), BAD, ids=[str(keys) for keys, _ in BAD])
-def test_what_is_refused_is_refused_with_file_and_fix(keys, says):
+@pytest.mark.parametrize(("keys", "expected"), BAD, ids=[str(keys) for keys, _ in BAD])
+def test_invalid_keys_are_refused_with_the_file_and_a_fix(keys, expected):
     with pytest.raises(SchemaError) as caught:
         column(**keys)
-    assert says in str(caught.value)
+    assert expected in str(caught.value)
     assert caught.value.fix
     assert caught.value.origin == "mine.toml"
     assert str(caught.value).startswith("mine.toml: ")
@@ -203,7 +211,7 @@ def test_the_error_names_the_column(keys):
 
 
 @pytest.mark.parametrize("key", ["name", "number", "type"])
-def test_name_number_and_type_are_needed(key):
+def test_name_number_and_type_are_required(key):
     table = {"name": "x", "number": 1000, "type": "uint32"}
     del table[key]
     with pytest.raises(SchemaError, match=f"no {key}; add {key} ="):
@@ -216,7 +224,7 @@ def test_names_may_be_in_any_case(name):
 
 
 @pytest.mark.parametrize("number", [1, 15, 18999, 20000, 536870911])
-def test_numbers_that_protocol_buffers_allows(number):
+def test_all_numbers_of_protocol_buffers_are_accepted(number):
     assert column(number=number).number == number
 
 

@@ -1,4 +1,4 @@
-"""Schema files: extending, overriding, mirroring, retiring, and what is wrong with a file."""
+"""Schema files extend, override, mirror and retire columns. Invalid files are refused."""
 
 import pytest
 
@@ -48,13 +48,13 @@ def test_a_file_extends_a_built_in_schema(tmp_path):
     assert schema.name == "mine"
 
 
-def test_an_inherited_column_keeps_what_the_file_does_not_say(tmp_path):
+def test_inherited_columns_keep_the_keys_that_a_file_does_not_set(tmp_path):
     column = load(tmp_path, EXTENDING)["src_as"]
     assert (column.number, column.type, column.late, column.enabled) == (14, "uint32", True, True)
     assert (column.sources[0][0].id, column.doc) == (129, "The neighbour")
 
 
-def test_a_column_knows_the_file_that_speaks_last_of_it(tmp_path):
+def test_the_origin_of_a_column_is_the_last_file_that_changes_it(tmp_path):
     schema = load(tmp_path, EXTENDING)
     assert schema["src_as"].origin == str(tmp_path / "mine.toml")
     assert schema["dst_as"].origin == "flow.toml"
@@ -70,13 +70,14 @@ def test_a_file_extends_another_by_a_path_relative_to_itself(tmp_path):
     assert [column.name for column in schema.enabled if column.group != "l2"] == ["bytes", "proto"]
 
 
-def test_a_text_extends_like_a_file():
+def test_schemas_from_text_extend_like_files():
     schema = Schema.from_toml('[schema]\nextends = "flow"\nonly = ["bytes"]')
     assert [column.name for column in schema.enabled] == ["bytes"]
 
 
 def test_columns_that_depend_on_one_another_may_be_enabled_in_any_order(tmp_path):
-    text = '[schema]\nextends = "flow"\nenable = ["layer_stack"]\n[[column]]\nname = "layer_size"\nenabled = true'
+    text = '[schema]\nextends = "flow"\nenable = ["layer_stack"]\n'
+    text += '[[column]]\nname = "layer_size"\nenabled = true'
     assert load(tmp_path, text)["layer_size"].enabled
 
 
@@ -89,7 +90,7 @@ def test_retire_reserves_number_and_name(tmp_path):
     assert "tunnel_id" not in schema
 
 
-def test_what_a_file_retired_stays_reserved_for_those_that_extend_it(tmp_path):
+def test_retired_columns_stay_reserved_in_extending_files(tmp_path):
     load(tmp_path, '[schema]\nextends = "flow"\nretire = ["tunnel_id"]', "base.toml")
     text = '[schema]\nextends = "base.toml"\n[[column]]\nname = "mine"\nnumber = 58\ntype = "bool"'
     assert "column 'mine': number 58 is reserved for the retired 'tunnel_id'" in refusal(tmp_path, text)
@@ -107,12 +108,13 @@ number = 1
 type = "uint32"
 enabled = true
 group = "g"
-sources = [["ipfix:bgpSourceAsNumber", "ipfix:ingressInterface"], "sflow:flow_sample.input", "netflow5:src_as"]
+sources = [["ipfix:bgpSourceAsNumber", "ipfix:ingressInterface"], "sflow:flow_sample.input", \
+"netflow5:src_as"]
 doc = "Source of the incoming"
 """
 
 
-def test_a_mirror_has_everything_turned_round(tmp_path):
+def test_a_mirror_has_the_opposite_sources_and_documentation(tmp_path):
     schema = load(tmp_path, PAIR + 'mirror = { name = "dst_x", number = 2 }')
     one, other = schema["src_x"], schema["dst_x"]
     assert [[source.text for source in rank] for rank in other.sources] == [
@@ -125,7 +127,7 @@ def test_a_mirror_has_everything_turned_round(tmp_path):
     assert (one.mirror, other.mirror) == ("dst_x", "src_x")
 
 
-def test_what_a_mirror_says_itself_goes_before(tmp_path):
+def test_keys_of_a_mirror_override_those_of_its_column(tmp_path):
     schema = load(
         tmp_path, PAIR + 'mirror = { name = "dst_x", number = 2, enabled = false, sources = ["ipfix:17"] }'
     )
@@ -134,13 +136,13 @@ def test_what_a_mirror_says_itself_goes_before(tmp_path):
     assert schema["src_x"].enabled
 
 
-def test_each_of_a_pair_can_be_overridden_alone(tmp_path):
+def test_each_column_of_a_pair_can_be_overridden_alone(tmp_path):
     load(tmp_path, PAIR + 'mirror = { name = "dst_x", number = 2 }', "pair.toml")
     schema = load(tmp_path, '[schema]\nextends = "pair.toml"\n[[column]]\nname = "dst_x"\nenabled = false')
     assert (schema["src_x"].enabled, schema["dst_x"].enabled) == (True, False)
 
 
-def test_a_mirror_with_the_same_sources_is_a_mistake(tmp_path):
+def test_a_mirror_with_the_same_sources_is_refused(tmp_path):
     text = PAIR.replace("bgpSourceAsNumber", "vlanId").replace("ingressInterface", "flowId")
     text = text.replace('"sflow:flow_sample.input", "netflow5:src_as"', '"packet:vlan.id"')
     text += 'mirror = { name = "dst_x", number = 2 }'
@@ -156,11 +158,11 @@ def test_a_mirror_needs_name_and_number(tmp_path, mirror):
     )
 
 
-# What is wrong with a file ----------------------------------------------------------------------------------
+# Invalid files ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ('extends = "flow"', "unknown table 'extends'; move it below [schema]"),
         ("[shema]", "unknown table 'shema'; did you mean schema"),
@@ -205,15 +207,15 @@ def test_a_mirror_needs_name_and_number(tmp_path, mirror):
         ('[schema]\nextends = "mine.toml"', "extends forms a cycle"),
     ],
 )
-def test_it_is_said_with_the_file_and_a_fix(tmp_path, text, says):
+def test_invalid_files_are_refused_with_the_file_and_a_fix(tmp_path, text, expected):
     message = refusal(tmp_path, text)
     assert message.startswith(str(tmp_path / "mine.toml"))
-    assert says in message
+    assert expected in message
     assert "; " in message
     assert "\n" not in message
 
 
-def test_a_circle_of_files_is_an_error(tmp_path):
+def test_circular_extends_are_refused(tmp_path):
     load_b = '[schema]\nextends = "a.toml"'
     (tmp_path / "b.toml").write_text(load_b)
     with pytest.raises(SchemaError, match=r"b\.toml: extends forms a cycle"):
@@ -226,7 +228,7 @@ def test_bad_syntax_is_reported_with_its_line(tmp_path):
     )
 
 
-def test_an_error_in_a_file_that_is_extended_names_that_file(tmp_path):
+def test_errors_in_an_extended_file_name_that_file(tmp_path):
     (tmp_path / "base.toml").write_text(
         '[schema]\nname = "x"\n[[column]]\nname = "y"\nnumber = 0\ntype = "bool"'
     )
@@ -235,7 +237,7 @@ def test_an_error_in_a_file_that_is_extended_names_that_file(tmp_path):
     )
 
 
-def test_what_is_no_text_or_no_file_is_an_error(tmp_path):
+def test_binary_files_and_folders_and_missing_schemas_are_refused(tmp_path):
     (tmp_path / "binary.toml").write_bytes(b"\xd4\xc3\xb2\xa1")
     with pytest.raises(SchemaError, match=r"binary\.toml: is not UTF-8"):
         Schema.load(tmp_path / "binary.toml")

@@ -1,4 +1,7 @@
-"""The default schema. What is pinned here is on other people's disks: it must never change."""
+"""Numbers, names and types of the default schema never change.
+
+Users have messages of this schema on their disks.
+"""
 
 import pytest
 
@@ -8,44 +11,46 @@ from flowbuf.schema.loader import built_in_names
 
 FLOW = Schema.load("flow")
 
-# number, name (* enabled by default), type
+# Number, name and type. A * marks columns that are enabled by default.
 PINNED = """
-1 time_received* timestamp, 2 exporter_address* ip, 3 sampling_rate* uint64, 4 bytes* uint64, 5 packets* uint64,
-6 src_addr* ip, 7 dst_addr* ip, 8 etype* uint16, 9 proto* uint8, 10 src_port* uint16, 11 dst_port* uint16,
-12 in_if* uint32, 13 out_if* uint32, 14 src_as* uint32, 15 dst_as* uint32, 16 src_prefix_len* uint8,
-17 dst_prefix_len* uint8, 18 next_hop ip, 19 tcp_flags* uint16, 20 forwarding_status* uint8, 21 flow_direction* enum,
-22 flow_type* enum, 23 time_flow_start timestamp, 24 time_flow_end timestamp, 25 ip_tos uint8, 26 ip_ttl uint8,
-27 ip_fragment_id uint32, 28 ip_fragment_offset uint16, 29 ipv6_flow_label uint32, 30 icmp_type uint8,
-31 icmp_code uint8, 32 src_mac mac, 33 dst_mac mac, 34 src_vlan uint16, 35 dst_vlan uint16, 36 src_addr_nat ip,
+1 time_received* timestamp, 2 exporter_address* ip, 3 sampling_rate* uint64, 4 bytes* uint64,
+5 packets* uint64, 6 src_addr* ip, 7 dst_addr* ip, 8 etype* uint16, 9 proto* uint8, 10 src_port* uint16,
+11 dst_port* uint16, 12 in_if* uint32, 13 out_if* uint32, 14 src_as* uint32, 15 dst_as* uint32,
+16 src_prefix_len* uint8, 17 dst_prefix_len* uint8, 18 next_hop ip, 19 tcp_flags* uint16,
+20 forwarding_status* uint8, 21 flow_direction* enum, 22 flow_type* enum, 23 time_flow_start timestamp,
+24 time_flow_end timestamp, 25 ip_tos uint8, 26 ip_ttl uint8, 27 ip_fragment_id uint32,
+28 ip_fragment_offset uint16, 29 ipv6_flow_label uint32, 30 icmp_type uint8, 31 icmp_code uint8,
+32 src_mac mac, 33 dst_mac mac, 34 src_vlan uint16, 35 dst_vlan uint16, 36 src_addr_nat ip,
 37 dst_addr_nat ip, 38 src_port_nat uint16, 39 dst_port_nat uint16, 40 mpls_labels repeated-uint32,
-41 ingress_vrf_id uint32, 42 egress_vrf_id uint32, 43 dst_as_path repeated-uint32, 44 dst_communities repeated-uint32,
-45 bgp_next_hop ip, 46 sequence_number uint32, 47 observation_domain_id uint32, 48 application_id bytes,
-49 flow_end_reason enum, 50 frame_length uint32, 51 vlan_id uint16, 52 inner_vlan_id uint16, 53 ip_flags uint8,
-54 observation_point_id uint64, 55 next_hop_as uint32, 56 tunnel_src_addr ip, 57 tunnel_dst_addr ip,
-58 tunnel_id uint64, 59 mpls_top_addr ip,
+41 ingress_vrf_id uint32, 42 egress_vrf_id uint32, 43 dst_as_path repeated-uint32,
+44 dst_communities repeated-uint32, 45 bgp_next_hop ip, 46 sequence_number uint32,
+47 observation_domain_id uint32, 48 application_id bytes, 49 flow_end_reason enum, 50 frame_length uint32,
+51 vlan_id uint16, 52 inner_vlan_id uint16, 53 ip_flags uint8, 54 observation_point_id uint64,
+55 next_hop_as uint32, 56 tunnel_src_addr ip, 57 tunnel_dst_addr ip, 58 tunnel_id uint64, 59 mpls_top_addr ip,
 60 exporter_name string, 61 exporter_group string, 62 exporter_role string, 63 exporter_site string,
 64 exporter_region string, 65 exporter_tenant string, 66 in_if_name string, 67 out_if_name string,
 68 in_if_description string, 69 out_if_description string, 70 in_if_speed uint32, 71 out_if_speed uint32,
-72 in_if_connectivity string, 73 out_if_connectivity string, 74 in_if_provider string, 75 out_if_provider string,
-76 in_if_boundary enum, 77 out_if_boundary enum, 80 src_country string, 81 dst_country string,
-82 src_geo_state string, 83 dst_geo_state string, 84 src_geo_city string, 85 dst_geo_city string,
+72 in_if_connectivity string, 73 out_if_connectivity string, 74 in_if_provider string,
+75 out_if_provider string, 76 in_if_boundary enum, 77 out_if_boundary enum,
+80 src_country string, 81 dst_country string, 82 src_geo_state string, 83 dst_geo_state string,
+84 src_geo_city string, 85 dst_geo_city string,
 90 src_net_name string, 91 dst_net_name string, 92 src_net_role string, 93 dst_net_role string,
 94 src_net_site string, 95 dst_net_site string, 96 src_net_region string, 97 dst_net_region string,
 98 src_net_tenant string, 99 dst_net_tenant string, 100 src_net_prefix string, 101 dst_net_prefix string,
-110 src_communities repeated-uint32, 111 src_large_communities repeated-bytes, 112 dst_large_communities repeated-bytes,
-113 dst_1st_as uint32, 114 dst_2nd_as uint32, 115 dst_3rd_as uint32, 116 src_as_path repeated-uint32,
-120 mpls_1st_label uint32,
-121 mpls_2nd_label uint32, 122 mpls_3rd_label uint32, 123 mpls_4th_label uint32, 124 packet_size uint64,
-125 packet_size_bucket string, 126 icmp_name string,
+110 src_communities repeated-uint32, 111 src_large_communities repeated-bytes,
+112 dst_large_communities repeated-bytes, 113 dst_1st_as uint32, 114 dst_2nd_as uint32, 115 dst_3rd_as uint32,
+116 src_as_path repeated-uint32,
+120 mpls_1st_label uint32, 121 mpls_2nd_label uint32, 122 mpls_3rd_label uint32, 123 mpls_4th_label uint32,
+124 packet_size uint64, 125 packet_size_bucket string, 126 icmp_name string,
 200 mpls_ttl repeated-uint8, 201 layer_stack repeated-enum, 202 layer_size repeated-uint32,
 203 ipv6_routing_header_addresses repeated-ip, 204 ipv6_routing_header_seg_left uint8, 205 source_address ip,
 206 source_port uint16, 207 time_exported timestamp, 208 engine_type uint8, 209 engine_id uint8,
 210 sampling_mode uint8, 211 sampler_id uint64, 212 sub_agent_id uint32, 213 agent_uptime uint32,
-214 sample_sequence_number uint32, 215 sample_pool uint32, 216 sample_drops uint32, 217 sample_source_id uint32,
-218 src_vlan_priority uint8, 219 dst_vlan_priority uint8, 220 router_as uint32, 221 src_peer_as uint32,
-222 local_pref uint32, 223 nat_event uint8, 224 biflow_direction enum, 225 interface_name string,
-226 interface_description string, 227 application_name string, 228 flow_id uint64, 229 flow_duration duration,
-230 ip_version uint8, 231 post_ip_tos uint8, 232 section_length uint32,
+214 sample_sequence_number uint32, 215 sample_pool uint32, 216 sample_drops uint32,
+217 sample_source_id uint32, 218 src_vlan_priority uint8, 219 dst_vlan_priority uint8, 220 router_as uint32,
+221 src_peer_as uint32, 222 local_pref uint32, 223 nat_event uint8, 224 biflow_direction enum,
+225 interface_name string, 226 interface_description string, 227 application_name string, 228 flow_id uint64,
+229 flow_duration duration, 230 ip_version uint8, 231 post_ip_tos uint8, 232 section_length uint32,
 240 bypassed_router ip
 """
 
@@ -68,12 +73,12 @@ def test_members_of_enums_are_pinned():
     assert FLOW["in_if_boundary"].values == {"undefined": 0, "external": 1, "internal": 2}
 
 
-def test_times_are_in_milliseconds_and_addresses_in_16_octets():
+def test_times_are_in_milliseconds_and_addresses_have_16_bytes():
     assert {column.unit for column in FLOW if column.type in ("timestamp", "duration")} == {"ms"}
     assert {column.ip for column in FLOW if column.type == "ip"} == {"mapped"}
 
 
-def test_what_a_later_stage_may_override_is_late():
+def test_columns_that_later_stages_override_are_late():
     late = "sampling_rate exporter_address src_addr dst_addr src_as dst_as in_if out_if next_hop"
     assert {column.name for column in FLOW if column.late} == set(late.split())
 
@@ -98,15 +103,16 @@ def test_mirrored_columns_point_at_one_another_and_share_no_element(one):
     assert not elements[0] & elements[1]
 
 
-# Fixed sources are the core's, in the order in which it produces them. The built-in schemas use all of them,
-# no other.
+# The core lists the fixed sources in the order in which it produces them. The built-in schemas use all of
+# them except the padding of NetFlow v5, and no others.
 
 FIXED_SOURCES = [*_core.SOURCES, *_core.NETFLOW5_FIELDS]
 SCHEMAS = [Schema.load(name) for name in built_in_names()]
 
-# Columns that wait until their flow is complete, because a better value comes after a worse one: the default
-# sampling rate is known from the start and counts last, and so do the times that GoFlow2 falls back to; it
-# has the inner tag before the outer one, and the frame's length before the packet's.
+# Columns whose ranks have another order, because a better source comes after a worse one. The core produces
+# the default sampling rate first, but its rank is the last. The same holds for the times that GoFlow2 falls
+# back to. GoFlow2 prefers the inner VLAN tag to the outer one, and the length of the frame to that of the
+# packet.
 OUT_OF_ORDER = {
     "flow": {"sampling_rate"},
     "akvorado": {"SamplingRate"},
@@ -126,7 +132,7 @@ def test_every_fixed_source_of_the_core_fills_a_column():
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.name)
-def test_ranks_follow_the_order_in_which_the_core_meets_the_sources(schema):
+def test_ranks_follow_the_order_in_which_the_core_produces_sources(schema):
     places = {text: place for place, text in enumerate(_core.SOURCES)}
     unordered = set()
     for column in schema:

@@ -1,4 +1,4 @@
-"""Schemas of any record: messages, maps, oneofs, required values; and that a flow stays flat."""
+"""Schemas of records have messages, maps, oneofs and required columns. Schemas of flows stay flat."""
 
 import json
 import pickle
@@ -44,21 +44,21 @@ def refusal(text):
 
 
 def column(name, number, type, **keys):
-    """The text of a table of a column."""
+    """Return the TOML text of a column."""
     table = {"name": name, "number": number, "type": type, **keys}
     return "\n".join(["[[column]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items()), ""])
 
 
-# What a schema of records is --------------------------------------------------------------------------------
+# Schemas of records -----------------------------------------------------------------------------------------
 
 
-def test_columns_of_records_are_enabled_unless_they_say_otherwise():
+def test_columns_of_records_are_enabled_by_default():
     schema = load(HEAD + column("a", 1, "int8") + column("b", 2, "bool", enabled=False))
     assert [(each.name, each.enabled) for each in schema] == [("a", True), ("b", False)]
     assert schema.rows == "records"
 
 
-def test_messages_are_by_name_and_their_columns_by_number():
+def test_messages_have_names_and_their_columns_are_in_number_order():
     schema = load(TREE)
     assert list(schema.messages) == ["node"]
     assert [each.name for each in schema.messages["node"]] == ["left", "label"]
@@ -83,7 +83,7 @@ def test_a_schema_with_messages_can_be_pickled_compared_and_hashed():
     assert other != schema
 
 
-def test_only_messages_that_enabled_columns_lead_to_are_used():
+def test_only_messages_reachable_from_enabled_columns_are_used():
     schema = load(TREE + '[[column]]\nname = "plain"\nnumber = 2\ntype = "bool"\n')
     assert [message.name for message in schema.used_messages] == ["node"]
     assert schema.only("plain").used_messages == ()
@@ -91,10 +91,10 @@ def test_only_messages_that_enabled_columns_lead_to_are_used():
     assert schema.retire("root").used_messages == ()
 
 
-def test_messages_are_met_through_others_and_through_maps():
+def test_messages_are_reachable_through_messages_and_maps():
     text = (
-        HEAD
-        + '[[column]]\nname = "m"\nnumber = 1\ntype = "map"\nkey = "int16"\nvalue = "message"\nmessage = "a"\n'
+        HEAD + '[[column]]\nname = "m"\nnumber = 1\n'
+        'type = "map"\nkey = "int16"\nvalue = "message"\nmessage = "a"\n'
     )
     text += '[[message.b.column]]\nname = "x"\nnumber = 1\ntype = "bool"\n'
     text += '[[message.a.column]]\nname = "b"\nnumber = 1\ntype = "message"\nmessage = "b"\n'
@@ -113,13 +113,13 @@ def test_add_and_alter_take_the_keys_of_records():
         schema.add("x", 7, "message", message="nod")
 
 
-# What is refused --------------------------------------------------------------------------------------------
+# Refused schemas --------------------------------------------------------------------------------------------
 
 FLAT = 'give each value its own column, or write rows = "records" below [schema]'
 
 
 @pytest.mark.parametrize(
-    ("keys", "what"),
+    ("keys", "feature"),
     [
         ({"type": "message", "message": "m"}, "type 'message'"),
         ({"type": "map", "key": "string", "value": "bool"}, "type 'map'"),
@@ -135,13 +135,13 @@ FLAT = 'give each value its own column, or write rows = "records" below [schema]
     ],
 )
 @pytest.mark.parametrize("base", ["flow", "sflow_counters"])
-def test_a_flow_has_none_of_it_and_the_way_out_is_named(keys, what, base):
+def test_flow_schemas_refuse_features_of_records_and_suggest_a_fix(keys, feature, base):
     with pytest.raises(SchemaError) as caught:
         Schema.load(base).add("x", 1000, **keys)
-    assert str(caught.value) == f"Schema.add: column 'x': {what} is only for objects; {FLAT}"
+    assert str(caught.value) == f"Schema.add: column 'x': {feature} is only for objects; {FLAT}"
 
 
-def test_a_flow_has_no_messages():
+def test_flow_schemas_refuse_messages():
     assert (
         refusal('[schema]\nextends = "flow"\n' + NODE)
         == f"mine.toml: [[message.node.column]] is only for objects; {FLAT}"
@@ -150,7 +150,7 @@ def test_a_flow_has_no_messages():
         Schema("x", (), nested=(SubMessage("m", ()),))
 
 
-def test_records_have_no_sources():
+def test_record_schemas_refuse_sources_and_late_and_scale():
     text = HEAD + column("a", 1, "uint64", sources=["ipfix:octetDeltaCount"])
     assert (
         "mine.toml: column 'a': objects have no sources; remove sources, because decoders cannot fill objects"
@@ -168,7 +168,7 @@ INSIDE = '[[message.node.column]]\nname = "x"\n'
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "expected"),
     [
         (INSIDE + "number = 0\ntype = 'bool'", "column 'node.x': number 0 is out of range; use 1 to"),
         (
@@ -220,7 +220,7 @@ INSIDE = '[[message.node.column]]\nname = "x"\n'
         ),
         ((INSIDE + "number = 9\ntype = 'bool'\n") * 2, "column 'node.x': occurs twice in this file"),
         (
-            '[[message.node.reserved]]\nnumber = 4',
+            "[[message.node.reserved]]\nnumber = 4",
             "message 'node': [[reserved]] is {'number': 4}; write only number",
         ),
         (
@@ -228,10 +228,10 @@ INSIDE = '[[message.node.column]]\nname = "x"\n'
             "message 'node': a reserved number has two names",
         ),
         ('[[message.node.colum]]\nname = "x"', "[message.node]: 'colum'; did you mean column"),
-        ('[message.spare]', "message 'spare': no column uses it; write type"),
+        ("[message.spare]", "message 'spare': no column uses it; write type"),
         ('[[message.spare]]\nname = "x"', "message.spare is not a table; write [[message.spare.column]]"),
         (
-            '[message.spare]\ncolumn = 1',
+            "[message.spare]\ncolumn = 1",
             "message.spare.column is not a list of tables; write [[message.spare.column]]",
         ),
         ('[[message."a b".column]]\nname = "x"', "message name 'a b' is invalid; use a letter"),
@@ -244,15 +244,15 @@ INSIDE = '[[message.node.column]]\nname = "x"\n'
             "oneof 'root' has the name of column 'root'",
         ),
     ],
-)  # fmt: skip
-def test_what_is_wrong_is_said_with_the_file_the_path_and_a_fix(more, says):
+)
+def test_invalid_messages_are_refused_with_the_file_the_path_and_a_fix(more, expected):
     message = refusal(TREE + more)
     assert message.startswith("mine.toml: ")
-    assert says in message
+    assert expected in message
     assert "; " in message
 
 
-def test_two_names_of_a_oneof_or_of_a_message_may_not_be_mistaken_for_one():
+def test_similar_names_of_oneofs_and_messages_are_refused():
     text = HEAD + column("a", 1, "bool", oneof="choice") + column("b", 2, "bool", oneof="Choice")
     assert "column 'b': oneof 'Choice' is too similar to 'choice'; use one spelling" in refusal(text)
     leaf = '[[message.No_de.column]]\nname = "x"\nnumber = 1\ntype = "bool"\n'
@@ -262,26 +262,26 @@ def test_two_names_of_a_oneof_or_of_a_message_may_not_be_mistaken_for_one():
     )
 
 
-def test_a_message_that_requires_itself_could_never_be_written():
+def test_messages_that_require_themselves_are_refused():
     endless = TREE.replace('message = "node"\n\n', 'message = "node"\nrequired = true\n\n')
     assert "message 'node': requires itself, so it can never be encoded; remove required" in refusal(endless)
     ring = (
-        ROOT
-        + '[[message.node.column]]\nname = "x"\nnumber = 1\ntype = "message"\nmessage = "leaf"\nrequired = true\n'
+        ROOT + '[[message.node.column]]\nname = "x"\nnumber = 1\n'
+        'type = "message"\nmessage = "leaf"\nrequired = true\n'
     )
     ring += '[[message.leaf.column]]\nname = "y"\nnumber = 1\ntype = "message"\nmessage = "node"\n'
     assert load(HEAD + ring).messages.keys() == {"node", "leaf"}
     assert "requires itself" in refusal(HEAD + ring + "required = true\n")
 
 
-def test_a_message_where_it_should_be_a_table():
+def test_a_message_that_is_not_a_table_is_refused():
     assert "message is not a table; write [[message.NAME.column]]" in refusal("message = 1\n" + HEAD)
 
 
 # Files that extend others -----------------------------------------------------------------------------------
 
 
-def test_a_file_changes_columns_of_a_message_and_adds_to_them(tmp_path):
+def test_files_change_and_add_columns_of_a_message(tmp_path):
     (tmp_path / "tree.toml").write_text(TREE)
     (tmp_path / "mine.toml").write_text(
         '[schema]\nextends = "tree.toml"\n[[message.node.column]]\nname = "label"\ndoc = "Its name"\n'
@@ -295,7 +295,7 @@ def test_a_file_changes_columns_of_a_message_and_adds_to_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("table", "says"),
+    ("table", "expected"),
     [
         ('name = "label"\ntype = "bytes"', "column 'node.label': type is 'string' in"),
         (
@@ -305,7 +305,7 @@ def test_a_file_changes_columns_of_a_message_and_adds_to_them(tmp_path):
         ('name = "left"\nmessage = "leaf"', "column 'node.left': message is 'node' in"),
     ],
 )
-def test_what_is_pinned_inside_a_message_stays(tmp_path, table, says):
+def test_pinned_keys_inside_a_message_cannot_change(tmp_path, table, expected):
     (tmp_path / "tree.toml").write_text(TREE)
     (tmp_path / "mine.toml").write_text(
         f'[schema]\nextends = "tree.toml"\n[[message.node.column]]\n{table}\n'
@@ -313,10 +313,10 @@ def test_what_is_pinned_inside_a_message_stays(tmp_path, table, says):
     with pytest.raises(SchemaError) as caught:
         Schema.load(tmp_path / "mine.toml")
     assert str(caught.value).startswith(f"{tmp_path / 'mine.toml'}: ")
-    assert says in str(caught.value)
+    assert expected in str(caught.value)
 
 
-def test_the_column_that_held_a_message_can_be_retired(tmp_path):
+def test_columns_that_hold_a_message_can_be_retired(tmp_path):
     (tmp_path / "tree.toml").write_text(TREE)
     (tmp_path / "mine.toml").write_text('[schema]\nextends = "tree.toml"\nretire = ["root"]')
     assert Schema.load(tmp_path / "mine.toml").used_messages == ()
@@ -324,7 +324,7 @@ def test_the_column_that_held_a_message_can_be_retired(tmp_path):
 
 # The hash ---------------------------------------------------------------------------------------------------
 
-# Of what is on other people's disks and in the names of their topics.
+# Users have messages of these schemas on their disks and these hashes in the names of their topics.
 HASHES = {
     "flow": "c4ae2fdcc2a4db5a",
     "goflow2": "4281b6b58092b5b2",
@@ -342,7 +342,7 @@ def test_hashes_of_the_built_in_schemas_never_change():
     assert flow.enable(*(each.name for each in flow)).hash == "266fd11291337a05"
 
 
-def test_the_hash_is_over_the_messages_that_are_used():
+def test_the_hash_covers_used_messages():
     schema = load(TREE)
     assert load(TREE.replace('"label"', '"title"')).hash != schema.hash
     assert load(TREE.replace("number = 2", "number = 5")).hash != schema.hash
@@ -352,7 +352,7 @@ def test_the_hash_is_over_the_messages_that_are_used():
     flat = load(HEAD + column("x", 9, "bool"))
     more = load(TREE + column("x", 9, "bool"))
     assert more.only("x").hash == flat.hash
-    assert flat.hash != Schema("tree", flat.columns).hash  # the same columns of flows
+    assert flat.hash != Schema("tree", flat.columns).hash  # same columns, but rows are flows
 
 
 BASE = {"type": "uint32"}
@@ -374,12 +374,12 @@ BASE = {"type": "uint32"}
         ),
     ],
 )
-def test_the_hash_is_over_what_only_records_have(one, other):
+def test_the_hash_covers_keys_of_records(one, other):
     schema = load(TREE)
     assert schema.add("x", 9, **one).hash != schema.add("x", 9, **other).hash
 
 
-def test_what_describes_a_schema_in_a_topic_describes_its_messages():
+def test_schema_descriptions_contain_messages():
     schema = load(TREE).add("m", 7, "map", key="string", value="message", message="node")
     schema = schema.add("a", 8, "uint8", oneof="c").add("b", 9, "timestamp", unit="proto", oneof="c")
     schema = schema.add("l", 10, "sint32", repeated=True, packed=False)
@@ -388,12 +388,13 @@ def test_what_describes_a_schema_in_a_topic_describes_its_messages():
     assert again.nested[0].reserved == schema.nested[0].reserved
 
 
-# Built-in records, and who refuses them ---------------------------------------------------------------------
+# Built-in schemas of records --------------------------------------------------------------------------------
 
 
 def avro_size(value):
-    """Octets of a value in Avro's binary encoding: doubles plain, numbers as zigzag varints, texts behind a
-    length.
+    """Return the size of a value in Avro's binary encoding, in bytes.
+
+    Doubles take 8 bytes, integers are zigzag varints, and strings have a length prefix.
     """
     if isinstance(value, float):
         return 8
@@ -402,7 +403,7 @@ def avro_size(value):
     return max(1, -(-(value << 1).bit_length() // 7))
 
 
-def test_a_usual_record_of_telemetry_has_the_size_that_its_schema_says():
+def test_a_typical_telemetry_record_takes_104_bytes():
     record = {
         "device_id": "sensor-ber-0421", "site": "berlin-east", "firmware": "4.12.0-rc.1", "status": "active",
         "temperature": 21.374829103847562, "humidity": 48.21938471029384, "pressure": 1013.2518374650219,
@@ -416,7 +417,7 @@ def test_a_usual_record_of_telemetry_has_the_size_that_its_schema_says():
     assert len(json.dumps(record, separators=(",", ":"))) == 309
 
 
-def test_the_built_in_records_are_flat_or_not():
+def test_only_the_record_schema_is_nested():
     assert Schema.load("telemetry").is_flat
     assert Schema.load("client_message").is_flat
     record = Schema.load("record")
@@ -429,7 +430,7 @@ def test_the_built_in_records_are_flat_or_not():
 
 
 @pytest.mark.parametrize("name", ["telemetry", "client_message", "record"])
-def test_no_decoder_fills_records(name):
+def test_decoders_refuse_record_schemas(name):
     with pytest.raises(
         SchemaError,
         match=rf"{name}\.toml: schema {name} describes objects, which decoders cannot fill; "
@@ -438,7 +439,7 @@ def test_no_decoder_fills_records(name):
         Decoder(name)
 
 
-def test_what_has_rows_in_a_table_refuses_messages(tmp_path):
+def test_read_messages_refuses_nested_schemas(tmp_path):
     path = tmp_path / "x.pb"
     path.write_bytes(b"")
     with pytest.raises(
@@ -457,7 +458,7 @@ def test_flat_records_become_columns(tmp_path):
     assert batch.to_arrow().to_pylist() == [{"client": "a", "text": "b", "sequence": -7}] * 2
 
 
-def test_records_that_are_flat_but_for_disabled_columns_become_columns(tmp_path):
+def test_records_with_flat_enabled_columns_become_columns(tmp_path):
     schema = Schema.load("record").disable("level", "created", "parent", "children")
     message = schema.message_class()(name="a", active=True, balance=-3, priority=9).SerializeToString()
     path = tmp_path / "x.pb"

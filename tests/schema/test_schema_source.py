@@ -1,4 +1,4 @@
-"""How sources are written in a schema."""
+"""Source.parse reads the sources of a column."""
 
 import pytest
 
@@ -7,23 +7,23 @@ from flowbuf.schema import Source, elements
 from flowbuf.schema.source import LAST
 
 
-def test_an_element_by_name():
+def test_elements_are_found_by_name():
     source = Source.parse("ipfix:sourceMacAddress")
     assert (source.kind, source.pen, source.id) == ("ipfix", 0, 56)
     assert source.element is elements.by_name("sourceMacAddress")
     assert str(source) == source.text == "ipfix:sourceMacAddress"
 
 
-def test_an_element_by_id_is_the_same_element():
+def test_elements_are_found_by_id():
     assert Source.parse("ipfix:56").element is Source.parse("ipfix:sourceMacAddress").element
 
 
-def test_an_enterprise_element_is_not_in_the_registry():
+def test_enterprise_elements_need_no_registry_entry():
     source = Source.parse("ipfix:2636/137")
     assert (source.pen, source.id, source.element) == (2636, 137, None)
 
 
-def test_ids_that_the_registry_does_not_know_may_be_used():
+def test_ids_outside_the_registry_are_accepted():
     assert Source.parse("ipfix:32767").element is None
 
 
@@ -42,7 +42,7 @@ def test_netflow9_ids_use_all_16_bits():
         ("netflow9:8#last", 0, 8, LAST),
     ],
 )
-def test_an_element_with_one_of_its_occurrences(text, pen, id, occurrence):
+def test_sources_may_select_one_occurrence_of_an_element(text, pen, id, occurrence):
     source = Source.parse(text)
     assert (source.pen, source.id, source.occurrence, str(source)) == (pen, id, occurrence, text)
 
@@ -50,13 +50,13 @@ def test_an_element_with_one_of_its_occurrences(text, pen, id, occurrence):
 @pytest.mark.parametrize(
     "text", ["netflow5:dOctets", "sflow:sampled_ip.src_ip", "packet:vlan.id", "meta:x", "derived:y"]
 )
-def test_names_of_fixed_sources_are_left_to_the_core(text):
+def test_names_of_fixed_sources_are_not_checked(text):
     source = Source.parse(text)
     assert (source.kind, source.text, source.id) == (text.partition(":")[0], text, 0)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("ipfix:sourceMacAdress", "did you mean sourceMacAddress"),
         ("ipfix:SOURCEMACADDRESS", "did you mean sourceMacAddress"),
@@ -85,6 +85,6 @@ def test_names_of_fixed_sources_are_left_to_the_core(text):
         ("sflow:sampled_ip.src_ip#last", "write sflow:sampled_ip.src_ip"),
     ],
 )
-def test_what_is_no_source_is_refused_with_a_hint(text, says):
-    with pytest.raises(SchemaError, match=says):
+def test_invalid_sources_are_refused_with_a_hint(text, expected):
+    with pytest.raises(SchemaError, match=expected):
         Source.parse(text)

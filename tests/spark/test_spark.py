@@ -1,4 +1,4 @@
-"""Captures as DataFrames of Spark: the same flows as columns say, in types that Spark has."""
+"""Spark reads captures as DataFrames with the same flows as read_capture, in the types of Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ NETFLOW9 = SHIPPED / "generated-netflow9.pcap"
 FLOW = Schema.load("flow")
 EVERYTHING = [column.name for column in FLOW]
 
-# Spark warns of versions of pandas that it is not tried with, and leaves sockets to the garbage collector.
+# Spark warns about versions of pandas that it was not tested with. It leaves its sockets to the garbage
+# collector.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings(
@@ -70,7 +71,7 @@ def spark() -> Iterator[SparkSession]:
         session.dataSource.register(FlowbufDataSource)
         yield session
         session.stop()
-        gc.collect()  # of these sockets, before other tests
+        gc.collect()  # closes the sockets of Spark before other tests run
 
 
 def load(spark: SparkSession, paths: Path | str | list[str], **options: object) -> DataFrame:
@@ -91,11 +92,11 @@ def rows_expected(*paths: Path, schema: Schema = FLOW, **options: Any) -> Rows:
     ]
 
 
-# By Spark ---------------------------------------------------------------------------------------------------
+# With Spark -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("columns", [None, EVERYTHING], ids=["default", "every-column"])
-def test_rows_are_those_of_columns_and_files_are_partitions(
+def test_rows_equal_those_of_read_capture_and_files_are_partitions(
     spark: SparkSession, columns: list[str] | None
 ) -> None:
     captures = sorted(SHIPPED.glob("*.pcap"))
@@ -107,7 +108,7 @@ def test_rows_are_those_of_columns_and_files_are_partitions(
     assert len(rows) > 1000
 
 
-def test_counters_of_sflow_are_rows_too(spark: SparkSession) -> None:
+def test_sflow_counters_are_rows(spark: SparkSession) -> None:
     capture = SHIPPED / "generated-sflow.pcap"
     rows = rows_of(load(spark, capture, schema="sflow_counters"))
     assert rows == rows_expected(capture, schema=Schema.load("sflow_counters")) != []
@@ -115,7 +116,10 @@ def test_counters_of_sflow_are_rows_too(spark: SparkSession) -> None:
 
 def test_flows_are_aggregated(spark: SparkSession) -> None:
     load(spark, NETFLOW9).createOrReplaceTempView("flows")
-    query = "select src_addr, sum(bytes * sampling_rate) total from flows group by src_addr order by total desc, src_addr"
+    query = (
+        "select src_addr, sum(bytes * sampling_rate) total from flows "
+        "group by src_addr order by total desc, src_addr"
+    )
     totals: dict[str, int] = {}
     for row in rows_expected(NETFLOW9):
         totals[row["src_addr"]] = totals.get(row["src_addr"], 0) + row["bytes"] * row["sampling_rate"]
@@ -124,7 +128,7 @@ def test_flows_are_aggregated(spark: SparkSession) -> None:
     )
 
 
-def test_types_and_what_they_mean_are_those_of_the_schema(spark: SparkSession) -> None:
+def test_types_and_comments_follow_the_schema(spark: SparkSession) -> None:
     frame = load(spark, NETFLOW9, enable="mpls_labels,src_mac,flow_duration")
     types = dict(frame.dtypes)
     assert types == {name: spark_type(FLOW[name]) for name in types}
@@ -136,8 +140,8 @@ def test_types_and_what_they_mean_are_those_of_the_schema(spark: SparkSession) -
     }
 
 
-def test_spark_takes_every_type(spark: SparkSession, tmp_path: Path) -> None:
-    """And lists of it."""
+def test_spark_accepts_every_type(spark: SparkSession, tmp_path: Path) -> None:
+    """The schema has a single column and a repeated column of every type."""
     keys = {"enum": "values = { NONE = 0 }", "timestamp": 'unit = "us"', "duration": 'unit = "s"'}
     text = '[schema]\nname = "types"\n'
     for number, (type, form) in enumerate(itertools.product(TYPES, ("one", "list")), start=1):
@@ -150,22 +154,22 @@ def test_spark_takes_every_type(spark: SparkSession, tmp_path: Path) -> None:
     assert rows_of(frame) == rows_expected(NETFLOW9, schema=schema)
 
 
-def test_only_columns_that_are_asked_for_are_read(spark: SparkSession) -> None:
+def test_only_requested_columns_are_read(spark: SparkSession) -> None:
     frame = spark.read.format("flowbuf").schema("src_addr string, proto smallint").load(str(NETFLOW9))
     assert frame.dtypes == [("src_addr", "string"), ("proto", "smallint")]
     expected = [{"src_addr": row["src_addr"], "proto": row["proto"]} for row in rows_expected(NETFLOW9)]
     assert rows_of(frame) == expected
 
 
-def test_what_spark_holds_becomes_messages(spark: SparkSession) -> None:
-    """Its decimals, too."""
+def test_tables_of_spark_can_be_encoded(spark: SparkSession) -> None:
+    """Spark stores uint64 as decimals."""
     schema = FLOW.only("src_addr", "bytes", "packets")
     table = load(spark, NETFLOW9).select("src_addr", "bytes", "packets").toArrow()
     assert str(table.schema.field("bytes").type) == "decimal128(20, 0)"
     assert encode_columns(table, schema) == encode_columns(read_capture(NETFLOW9, schema), schema)
 
 
-def test_a_strict_source_fails_where_another_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_strict_sources_fail_on_damaged_data(spark: SparkSession, tmp_path: Path) -> None:
     capture = write(tmp_path / "x.pcap", pcap(GOOD, CUT_SHORT))
     assert load(spark, capture).count() == 2
     with pytest.raises(Exception, match=r"DecodeError.*192\.0\.2\.1"):
@@ -176,7 +180,7 @@ def test_a_strict_source_fails_where_another_goes_on(spark: SparkSession, tmp_pa
         load(spark, damaged, strict=True).count()
 
 
-def test_spark_says_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_reports_errors(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(
         Exception, match=r"FileNotFoundError: .*none\*\.pcap: no file has this name or matches this pattern"
     ):
@@ -187,7 +191,7 @@ def test_spark_says_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
         load(spark, write(tmp_path / "empty.pcap", b"")).count()
 
 
-# Without Spark: what it would call --------------------------------------------------------------------------
+# Without Spark: direct calls of the data source -------------------------------------------------------------
 
 
 def struct(**types: Any) -> StructType:
@@ -197,8 +201,8 @@ def struct(**types: Any) -> StructType:
     return fields
 
 
-def read(capture: Path, wanted: StructType, **options: str) -> Rows:
-    reader = FlowbufDataSource({"path": str(capture), **options}).reader(wanted)
+def read(capture: Path, requested: StructType, **options: str) -> Rows:
+    reader = FlowbufDataSource({"path": str(capture), **options}).reader(requested)
     (partition,) = reader.partitions()
     return [row for batch in reader.read(partition) for row in batch.to_pylist()]
 
@@ -222,14 +226,14 @@ UNSAMPLED = netflow5(record5(octets=400))
         ({"port": "2056"}, []),
     ],
 )
-def test_options_are_those_of_the_command_line(
+def test_options_match_those_of_the_command_line(
     tmp_path: Path, options: dict[str, str], totals: list[tuple[int, int]]
 ) -> None:
     rows = read(write(tmp_path / "x.pcap", pcap(SAMPLED, UNSAMPLED)), TOTALS, **options)
     assert [(row["sampling_rate"], row["bytes"]) for row in rows] == totals
 
 
-def test_times_and_tunnels_are_chosen() -> None:
+def test_the_time_column_can_be_chosen() -> None:
     capture = SHIPPED / "softflowd-ipfix.pcap"
     schema = FLOW.only("time_received")
     for time in ("received", "export", "flow-start"):
@@ -237,7 +241,7 @@ def test_times_and_tunnels_are_chosen() -> None:
         assert read(capture, struct(time_received=TimestampType()), time=time) == expected
 
 
-def test_tunnels_are_opened(tmp_path: Path) -> None:
+def test_tunnels_are_decapsulated(tmp_path: Path) -> None:
     inner = ipv4(udp(1, 2), src="10.0.0.1", proto=17)
     outer = ipv4(gre(inner), src="192.0.2.9", proto=47)
     capture = write(tmp_path / "x.pcap", pcap(sflow(flow_sample(sampled_header(outer, 11)))))
@@ -272,20 +276,20 @@ def test_tunnels_are_opened(tmp_path: Path) -> None:
         ({"path": ""}, "path is missing"),
     ],
 )
-def test_options_that_cannot_be_are_refused_at_once(options: dict[str, str], error: str) -> None:
+def test_invalid_options_are_refused_before_reading(options: dict[str, str], error: str) -> None:
     with pytest.raises((ValueError, FileNotFoundError)) as caught:
         FlowbufDataSource({"path": str(NETFLOW9), **options}).schema()
     assert error in str(caught.value)
 
 
-def test_columns_that_cannot_be_are_refused_at_once() -> None:
-    for wanted, error in (
+def test_invalid_columns_are_refused_before_reading() -> None:
+    for requested, error in (
         (struct(byts=LongType()), "no column 'byts'; did you mean bytes"),
         (struct(src_addr=LongType()), "column 'src_addr': cannot be read as bigint; read it as string"),
         (struct(bytes=LongType()), r"cannot be read as bigint; read it as decimal\(20,0\), and cast it then"),
     ):
         with pytest.raises(SchemaError, match=error):
-            FlowbufDataSource({"path": str(NETFLOW9)}).reader(wanted)
+            FlowbufDataSource({"path": str(NETFLOW9)}).reader(requested)
 
 
 def test_paths_are_files_folders_and_patterns(tmp_path: Path) -> None:
@@ -308,7 +312,7 @@ def test_paths_are_files_folders_and_patterns(tmp_path: Path) -> None:
         found(f"{tmp_path}/folder")
 
 
-def test_what_did_not_become_a_flow_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_skipped_data_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     capture = write(tmp_path / "x.pcap", pcap(GOOD, WITHOUT_TEMPLATE, CUT_SHORT))
     assert len(read(capture, TOTALS)) == 2
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
@@ -318,15 +322,15 @@ def test_what_did_not_become_a_flow_is_logged(tmp_path: Path, caplog: pytest.Log
         read(capture, TOTALS, strict="true")
 
 
-def test_numbers_of_64_bits_keep_all_of_them(tmp_path: Path) -> None:
-    octets = uint(2**64 - 1, 8)
+def test_numbers_of_64_bits_keep_all_bits(tmp_path: Path) -> None:
+    value = uint(2**64 - 1, 8)
     capture = write(
-        tmp_path / "x.pcap", pcap(ipfix(template_set(template(256, (1, 8))), data_set(256, octets)))
+        tmp_path / "x.pcap", pcap(ipfix(template_set(template(256, (1, 8))), data_set(256, value)))
     )
     assert read(capture, struct(bytes=DecimalType(20, 0))) == [{"bytes": 2**64 - 1}]
 
 
-def test_ddl_quotes_what_it_must() -> None:
+def test_ddl_escapes_quotes_and_backslashes() -> None:
     schema = Schema.load("flow").alter("bytes", doc="a\\b's").only("bytes")
     assert to_ddl(schema) == "`bytes` decimal(20,0) COMMENT 'a\\\\b\\'s'"
 

@@ -1,13 +1,14 @@
-"""Hypothesis strategies: counter and drop samples of sFlow, for schemas whose rows are counters."""
+"""Hypothesis strategies for counter samples and discarded packets of sFlow."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.strategies.datagrams import ADDRESSES, Sent, sflow_records, sflow_samples, sources, uints, words
+from tests.strategies.basics import Sent, sources, uints
+from tests.strategies.sflow import ADDRESSES, sflow_records, sflow_samples, words
 from tests.support import datagrams as d
 
-# The fields of the records of fixed size, by format: letters as datagrams.counters has them.
+# Layouts of the fixed-size records by format, in the letters of datagrams.counters.
 LAYOUTS = {
     1: "iihiihiiiiiihiiiiii",
     2: "i" * 13,
@@ -41,7 +42,7 @@ macs = st.sampled_from(["02:00:00:00:00:01", "00:00:00:00:00:00"])
 
 @st.composite
 def fixed_counters(draw: st.DrawFn) -> bytes:
-    """A record of fixed fields; of a load now and then one that is a plain number."""
+    """Draw a record of fixed fields. Some load averages are plain numbers."""
     number = draw(st.sampled_from(sorted(LAYOUTS)))
     layout = LAYOUTS[number] + ("iii" if number == 2003 and draw(st.booleans()) else "")
     values = [draw(LETTERS[letter]) for letter in layout]
@@ -76,7 +77,7 @@ drop_records = [
 
 @st.composite
 def counter_samples(draw: st.DrawFn) -> bytes:
-    """A counter sample or a discarded packet; at times another sample."""
+    """Draw a counter sample, a discarded packet, or sometimes another sample."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return draw(sflow_samples())
@@ -84,7 +85,9 @@ def counter_samples(draw: st.DrawFn) -> bytes:
     if kind < 5:
         content = draw(st.lists(st.one_of(*drop_records), max_size=5))
         if any(part.startswith(d.u32(3)) for part in content):
-            content = [part for part in content if not part.startswith(d.u32(4))]  # a packet has one version
+            content = [
+                part for part in content if not part.startswith(d.u32(4))
+            ]  # a packet has one IP version
         reason = draw(st.sampled_from([0, 4, 258, 303]) | words)
         numbers = {name: draw(words) for name in ("sequence", "drops")}
         interfaces = {name: draw(st.sampled_from([0, 5, 0x3FFFFFFF]) | words) for name in ("input", "output")}

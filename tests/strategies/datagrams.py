@@ -1,65 +1,23 @@
-"""Hypothesis strategies: sequences of datagrams, valid and mutated.
+"""Hypothesis strategies for sequences of valid and mutated datagrams.
 
-A datagram comes with where it comes from: `(payload, (address, port))`. Importing this module sets how deep
-Hypothesis searches.
+A datagram is a pair of its payload and its source: `(payload, (address, port))`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from flowbuf.schema import elements
-from tests.strategies.packets import (
-    ethernet_frames,
-    ip_headers,
-    router_frames,
-    sampled_packets,
-    tunnelled_packets,
-)
+from tests.strategies.basics import SOURCES, Sent, octets, seconds, sources, uints
+from tests.strategies.packets import ethernet_frames, ip_headers, tunnelled_packets
 from tests.strategies.schemas import OTHERS, READ
+from tests.strategies.sflow import sflow_records, sflow_sequences, words
 from tests.strategies.structures import structures
 from tests.support import datagrams as d
-
-Sent = tuple[bytes, tuple[str, int]]
-
-
-def register_profiles() -> None:
-    """Register the profiles that HYPOTHESIS_PROFILE selects: fast (`make test`), ci (the default) and deep."""
-    common: dict[str, Any] = {
-        "deadline": None,
-        "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
-    }
-    settings.register_profile("fast", max_examples=20, **common)
-    settings.register_profile("ci", max_examples=150, **common)
-    settings.register_profile("deep", max_examples=3000, **common)
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
-
-
-register_profiles()
-
-
-def uints(size: int) -> st.SearchStrategy[int]:
-    """Of so many octets, with zero and both ends well represented."""
-    highest = (1 << 8 * size) - 1
-    return st.sampled_from([0, 1, highest]) | st.integers(0, highest)
-
-
-def octets(size: int) -> st.SearchStrategy[bytes]:
-    return st.sampled_from([bytes(size), bytes(size - 1) + b"\x01" if size else b""]) | st.binary(
-        min_size=size, max_size=size
-    )
-
-
-SOURCES = [("192.0.2.1", 9995), ("192.0.2.1", 2055), ("2001:db8::1", 4739)]
-sources = st.sampled_from(SOURCES)
-seconds = st.sampled_from([0, 1, 1_600_000_000, 1_601_500_000, 0xFFFFFFFF])
-
 
 # Elements ---------------------------------------------------------------------------------------------------
 
@@ -68,27 +26,29 @@ DERIVING = [4, 7, 8, 11, 12, 27, 28, 32, 60, 139, 256, *range(70, 80)]
 PACKETS = [313, 315]
 LISTS = [484, 485, 490, 491, 496, 511, 512, 291]
 STRUCTURES = [292, 293]  # of records
-# Reverse elements that columns, conclusions and the existence of the reverse flow rest on.
+# Reverse elements that columns, derived values and the existence of a reverse flow depend on.
 REVERSED = [1, 2, 85, 6, 10, 21, 22, 32, 56, 58, 61, 70, 71, 152, 197, 313, 34]
 
 NATURAL_SIZES = {
-    "unsigned8": 1, "unsigned16": 2, "unsigned32": 4, "unsigned64": 8, "signed32": 4, "float64": 8, "boolean": 1,
-    "macAddress": 6, "ipv4Address": 4, "ipv6Address": 16, "dateTimeSeconds": 4, "dateTimeMilliseconds": 8,
-    "dateTimeMicroseconds": 8, "dateTimeNanoseconds": 8, "string": 8, "octetArray": 3,
+    "unsigned8": 1, "unsigned16": 2, "unsigned32": 4, "unsigned64": 8, "signed32": 4, "float64": 8,
+    "boolean": 1, "macAddress": 6, "ipv4Address": 4, "ipv6Address": 16, "dateTimeSeconds": 4,
+    "dateTimeMilliseconds": 8, "dateTimeMicroseconds": 8, "dateTimeNanoseconds": 8, "string": 8,
+    "octetArray": 3,
 }  # fmt: skip
 
-# What makes rules fire that random octets never would.
-TELLING_NUMBERS = {
+# Values that trigger rules which random bytes do not trigger.
+SPECIAL_NUMBERS = {
     4: [1, 6, 58], 7: [0], 11: [0, 5, 255, 256, 0x0801], 48: [0, 1, 2], 60: [0, 4, 5, 6], 61: [0, 1, 2],
     256: [0x0800, 0x0806],
-    302: [0, 1, 2], 34: [0, 100], 50: [0, 7], 305: [0, 1, 10], 306: [0, 9, 999], 309: [0, 1, 3], 310: [0, 256, 1000],
+    302: [0, 1, 2], 34: [0, 100], 50: [0, 7], 305: [0, 1, 10], 306: [0, 9, 999], 309: [0, 1, 3],
+    310: [0, 256, 1000],
     160: [0, 1_600_000_000_000, 1_597_000_000_000, (1 << 64) // 10**6 - (1 << 32)],
     152: [1_600_000_000_123], 21: [0, 1000, 0xFFFFFFFF], 22: [0, 1000, 0xFFFFFFFF],
     1: [0, 1500], 2: [0, 1], 85: [0, 1500], 232: [0, 99], 299: [0, 1], 197: [0x20, 0x60, 0x4000],
     136: [0, 1, 5, 6], 276: [0, 1, 2, 3], 32: [0, 0x0301], 139: [0, 0x8700],
     **{section: [0, 1, 16 << 4, 16 << 4 | 1] for section in range(70, 80)},
 }  # fmt: skip
-TELLING_OCTETS = {
+SPECIAL_BYTES = {
     311: [
         bytes.fromhex("3f847ae147ae147b"),
         bytes.fromhex("3fd999999999999a"),
@@ -104,7 +64,7 @@ TAILS = [b"", b"", b"", bytes(1), bytes(3), bytes(4), bytes(21), b"\1", b"\1\0\0
 TEXTS = [b"", b"eth0\0\0\0", "Zürich".encode(), b"\xff\xfe", b"\xed\xa0\x80", b"a\xe2\x82", b"\0\0"]
 
 
-# Elements that say something together.
+# Elements that are evaluated together.
 SAMPLING_GROUPS: list[list[d.Specifier]] = [
     [(305, 4), (306, 4)],
     [(309, 4), (310, 4)],
@@ -133,8 +93,9 @@ REVERSE_GROUPS: list[list[d.Specifier]] = [
 
 @dataclass(frozen=True)
 class Layout:
-    """The specifiers of a template; `scopes` of them come first in an options template, None says that it is
-    none.
+    """The specifiers of a template.
+
+    In an options template, the first `scopes` specifiers are scopes. In other templates, `scopes` is None.
     """
 
     fields: tuple[d.Specifier, ...]
@@ -157,7 +118,7 @@ def specifiers(draw: st.DrawFn, ids: list[int], ipfix: bool) -> d.Specifier:
 
 @st.composite
 def field_sizes(draw: st.DrawFn, number: int) -> int:
-    """Of an element: the natural size as a rule, a reduced one often, an odd one at times."""
+    """Draw the size of a field: mostly natural for its element, often reduced, sometimes wrong."""
     element = elements.by_id(number)
     natural = NATURAL_SIZES.get(element.data_type if element else "", 4)
     if number in PACKETS:
@@ -175,7 +136,7 @@ def field_sizes(draw: st.DrawFn, number: int) -> int:
 
 
 def resized(specifier: d.Specifier) -> d.Specifier:
-    """The same element, in a field of another size."""
+    """Return the same element in a field of 2 bytes."""
     number, _, *enterprise = specifier
     return (number, 2, *enterprise)
 
@@ -208,7 +169,7 @@ MEMBERS: dict[d.Specifier, int] = {
 
 @st.composite
 def basic_lists(draw: st.DrawFn) -> bytes:
-    """Lists of every kind of member; some with lengths that lie, some cut short."""
+    """Draw lists with members of every kind. Some have wrong lengths, some are truncated."""
     element, size = draw(st.sampled_from(list(MEMBERS.items())))
     if draw(st.integers(0, 3)) == 0:
         size = draw(st.sampled_from([0, 1, 2, 3, 8, 9, d.VARIABLE]))
@@ -226,7 +187,7 @@ def basic_lists(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def field_values(draw: st.DrawFn, specifier: d.Specifier, known: Known, depth: int) -> bytes:
-    """A field as it stands in a record, the length before it included where that is variable."""
+    """Draw the bytes of a field in a record. A field of variable length includes its length."""
     number, size = specifier[0], specifier[1]
     length = size if size != d.VARIABLE else draw(st.sampled_from([0, 1, 4, 8, 16, 254, 300]))
     if number in PACKETS:
@@ -241,10 +202,10 @@ def field_values(draw: st.DrawFn, specifier: d.Specifier, known: Known, depth: i
         content = draw(structures(number == 293, known, depth, records))
         if size != d.VARIABLE:
             content = content[:size].ljust(size, b"\0")
-    elif number in TELLING_OCTETS and draw(st.booleans()):
-        content = draw(st.sampled_from(TELLING_OCTETS[number]))[:length].ljust(length, b"\0")
-    elif number in TELLING_NUMBERS and 1 <= length <= 8 and draw(st.integers(0, 3)):
-        content = (draw(st.sampled_from(TELLING_NUMBERS[number])) % (1 << 8 * length)).to_bytes(length, "big")
+    elif number in SPECIAL_BYTES and draw(st.booleans()):
+        content = draw(st.sampled_from(SPECIAL_BYTES[number]))[:length].ljust(length, b"\0")
+    elif number in SPECIAL_NUMBERS and 1 <= length <= 8 and draw(st.integers(0, 3)):
+        content = (draw(st.sampled_from(SPECIAL_NUMBERS[number])) % (1 << 8 * length)).to_bytes(length, "big")
     elif draw(st.integers(0, 3)) == 0:
         content = draw(st.sampled_from(TEXTS))[:length].ljust(length, b"\0")
     else:
@@ -264,21 +225,19 @@ TEMPLATE_IDS = [256, 257, 258, 65535]
 
 
 @dataclass
-class Speaker:
-    """An exporter that keeps to its templates, in one version and domain."""
+class TemplateExporter:
+    """An exporter that follows its own templates, in one version and domain."""
 
     ipfix: bool
     known: dict[int, Layout] = field(default_factory=dict)
 
     def templates(self, draw: st.DrawFn, options: bool) -> bytes:
-        """A set of templates: new ones, known ones again, redefinitions; empty ones and withdrawals among
-        them.
-        """
+        """Draw a template set with new, repeated and redefined templates. Some are empty or withdrawn."""
         parts = []
         for template_id in draw(st.lists(st.sampled_from(TEMPLATE_IDS), min_size=1, max_size=3)):
             kind = draw(st.integers(0, 19))
             if kind == 19:
-                parts.append(self.nothing(draw, template_id, options))
+                parts.append(self.empty_template(draw, template_id, options))
                 continue
             known = self.known.get(template_id)
             if kind < 12 or known is None or (known.scopes is not None) != options:
@@ -295,8 +254,8 @@ class Speaker:
         scopes, options = list(layout.fields[: layout.scopes]), list(layout.fields[layout.scopes :])
         return (d.options_template if self.ipfix else d.options_template9)(template_id, scopes, options)
 
-    def nothing(self, draw: st.DrawFn, template_id: int, options: bool) -> bytes:
-        """An empty template, or a withdrawal of one or of all."""
+    def empty_template(self, draw: st.DrawFn, template_id: int, options: bool) -> bytes:
+        """Draw an empty template, or the withdrawal of one or all templates."""
         if not options:
             return draw(
                 st.sampled_from(
@@ -311,7 +270,7 @@ class Speaker:
         return [d.withdrawal(2 + options)] if self.ipfix else []
 
     def data(self, draw: st.DrawFn) -> bytes:
-        """A set of records; at times of a template that is not known."""
+        """Draw a data set. Sometimes its template is unknown."""
         template_id = draw(st.sampled_from([*self.known, *self.known, 400]))
         layout = self.known.get(template_id)
         if layout is None:
@@ -335,14 +294,14 @@ class Speaker:
 
 @st.composite
 def template_sequences(draw: st.DrawFn, ipfix: bool) -> list[Sent]:
-    """Datagrams of a few exporters and domains, each data set after its template, as a rule."""
-    speakers: dict[tuple[str, int], Speaker] = {}
+    """Draw datagrams of several exporters and domains. Most data sets follow their template."""
+    exporters: dict[tuple[str, int], TemplateExporter] = {}
     sequence = []
     for _ in range(draw(st.integers(1, 4))):
         source, domain = draw(sources), draw(st.sampled_from([0, 1, 0xFFFFFFFF]))
-        speaker = speakers.setdefault((source[0], domain), Speaker(ipfix))
+        exporter = exporters.setdefault((source[0], domain), TemplateExporter(ipfix))
         number, time = draw(uints(4)), draw(seconds)
-        sets = [*speaker.sets(draw), draw(st.sampled_from(TAILS))]
+        sets = [*exporter.sets(draw), draw(st.sampled_from(TAILS))]
         if ipfix:
             payload = d.ipfix(*sets, export_time=time, sequence=number, domain=domain)
         else:
@@ -357,7 +316,7 @@ netflow9_sequences = template_sequences(ipfix=False)
 ipfix_sequences = template_sequences(ipfix=True)
 
 
-# Templates that come late, again and otherwise, from ports that do not agree --------------------------------
+# Late, repeated and redefined templates of conflicting ports ------------------------------------------------
 
 Received = tuple[bytes, tuple[str, int], int]
 
@@ -378,7 +337,7 @@ FEW_SOURCES = [("192.0.2.1", 1), ("192.0.2.1", 2), ("192.0.2.1", 3), ("192.0.2.2
 
 @st.composite
 def policies(draw: st.DrawFn) -> dict[str, Any]:
-    """Options of a decoder; the limits so small that a few data sets reach them."""
+    """Draw options of a decoder. The limits are so small that a few data sets reach them."""
     return {
         "early_data_limit": draw(st.sampled_from([4 << 20, 200, 450, 900])),
         "early_data_total": draw(st.sampled_from([128 << 20, 450, 1300])),
@@ -389,11 +348,12 @@ def policies(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def living_templates(draw: st.DrawFn, ipfix: bool) -> list[Received]:
-    """Datagrams of three ports of one exporter and of another, each of which defines the same few ids in its
-    own way, as a rule, and sends their data whether or not it has defined them.
+    """Draw datagrams of three ports of one exporter, and of another exporter.
+
+    Most ports define the same few ids differently, and send their data with or without a definition.
     """
     layouts = [*PLAIN_LAYOUTS, *OPTIONS_LAYOUTS]
-    meant = {
+    definitions = {
         (source, template_id): draw(st.sampled_from(layouts))
         for source in FEW_SOURCES
         for template_id in FEW_IDS
@@ -401,19 +361,19 @@ def living_templates(draw: st.DrawFn, ipfix: bool) -> list[Received]:
     sequence, time = [], 1
     for number in range(draw(st.integers(2, 12))):
         source, sets = draw(st.sampled_from(FEW_SOURCES)), []
-        speaker = Speaker(ipfix)
+        exporter = TemplateExporter(ipfix)
         for _ in range(draw(st.integers(1, 3))):
             template_id = draw(st.sampled_from(FEW_IDS))
-            layout = meant[source, template_id]
+            layout = definitions[source, template_id]
             kind = draw(st.integers(0, 9))
             if kind == 9:
-                meant[source, template_id] = layout = draw(st.sampled_from(layouts))
+                definitions[source, template_id] = layout = draw(st.sampled_from(layouts))
             options = layout.scopes is not None
             if kind == 8:
-                nothing = speaker.nothing(draw, template_id, options)
-                sets.append(d.any_set((2 if ipfix else 0) + options, nothing))
+                empty_template = exporter.empty_template(draw, template_id, options)
+                sets.append(d.any_set((2 if ipfix else 0) + options, empty_template))
             elif kind >= 5:
-                sets.append(d.any_set((2 if ipfix else 0) + options, speaker.template(template_id, layout)))
+                sets.append(d.any_set((2 if ipfix else 0) + options, exporter.template(template_id, layout)))
             else:
                 content = draw(st.lists(records(layout, {}), max_size=2))
                 sets.append(d.data_set(template_id, *content))
@@ -471,99 +431,7 @@ netflow1_sequences = st.lists(netflow1_datagrams(), min_size=1, max_size=3)
 netflow5_sequences = st.lists(netflow5_datagrams(), min_size=1, max_size=3)
 netflow7_sequences = st.lists(netflow7_datagrams(), min_size=1, max_size=3)
 
-# sFlow ------------------------------------------------------------------------------------------------------
-
-ADDRESSES = ["10.0.0.1", "0.0.0.0", "2001:db8::1", "::", "::ffff:10.0.0.1"]
-words = uints(4)
-vlans = st.sampled_from([0, 1, 4094, 4095, 0xFFFFFFFF])
-autonomous_systems = st.lists(words, max_size=3)
-sflow_records = [
-    st.builds(lambda packet, *numbers: d.sampled_header(*packet, *numbers), sampled_packets, words, words),
-    st.builds(
-        d.sampled_ethernet,
-        words,
-        st.sampled_from(["02:00:00:00:00:01", "00:00:00:00:00:00"]),
-        st.just("02:00:00:00:00:02"),
-        words,
-    ),
-    st.builds(d.sampled_ip, st.sampled_from(["10.0.0.1", "0.0.0.0"]), st.just("10.0.0.2"), *[words] * 6),
-    st.builds(d.sampled_ip, st.sampled_from(["2001:db8::1", "::"]), st.just("2001:db8::2"), *[words] * 6),
-    st.builds(d.extended_switch, vlans, words, vlans, words),
-    st.builds(d.extended_router, st.sampled_from([None, *ADDRESSES]), words, words),
-    st.builds(
-        d.extended_gateway,
-        st.sampled_from([None, *ADDRESSES]),
-        words,
-        words,
-        words,
-        st.lists(autonomous_systems, max_size=3),
-        autonomous_systems,
-        words,
-    ),
-    st.builds(d.record, st.sampled_from([5, 1004, 1036]), st.binary(max_size=9), st.sampled_from([0, 9])),
-]
-
-
-@st.composite
-def sflow_samples(draw: st.DrawFn) -> bytes:
-    """A flow sample with at most one record of a kind; at times another sample."""
-    kind = draw(st.integers(0, 9))
-    if kind == 0:
-        return d.sample(
-            draw(st.sampled_from([2, 4, 5, 6])),
-            draw(st.binary(max_size=41)),
-            draw(st.sampled_from([0, 0, 9])),
-        )
-    chosen = draw(st.lists(st.sampled_from(range(len(sflow_records))), max_size=4, unique=True))
-    if 2 in chosen and 3 in chosen:
-        chosen.remove(3)  # a packet has one version
-    content = [draw(sflow_records[index]) for index in chosen]
-    numbers = {name: draw(words) for name in ("sequence", "rate", "pool", "drops")}
-    interfaces = st.tuples(
-        st.sampled_from([0, 0, 1, 2]),
-        st.sampled_from([0, 2, 257, 0x3FFFFFFF]) | st.integers(0, (1 << 30) - 1),
-    )
-    input, output = draw(interfaces), draw(interfaces)
-    if kind < 4:
-        return d.expanded_flow_sample(
-            *content, source=(0, draw(words)), input=input, output=output, **numbers
-        )
-    compact = {"input": input[0] << 30 | input[1], "output": output[0] << 30 | output[1]}
-    return d.flow_sample(*content, source_id=draw(words), **compact, **numbers)
-
-
-@st.composite
-def plain_samples(draw: st.DrawFn) -> bytes:
-    """What a router sends of a packet as most are."""
-    records = [d.sampled_header(draw(router_frames), 1, draw(words))]
-    records += [draw(sflow_records[index]) for index in draw(st.sets(st.sampled_from([4, 5, 6, 7])))]
-    builders: list[Callable[..., bytes]] = [d.flow_sample, d.expanded_flow_sample]
-    build: Callable[..., bytes] = draw(st.sampled_from(builders))
-    return build(*draw(st.permutations(records)), rate=draw(words), pool=draw(words))
-
-
-@st.composite
-def similar_samples(draw: st.DrawFn) -> list[bytes]:
-    """A sample again and again, with a few octets that are others: of the next ones the core knows where to
-    look.
-    """
-    samples = [draw(plain_samples() | sflow_samples())]
-    for _ in range(draw(st.integers(1, 5))):
-        sample = bytearray(samples[0])
-        for place in draw(st.lists(st.integers(4, len(sample) - 1), max_size=6)):
-            sample[place] = draw(st.sampled_from([0, 1, 255]) | st.integers(0, 255))
-        samples.append(bytes(sample))
-    return samples
-
-
-@st.composite
-def sflow_datagrams(draw: st.DrawFn) -> Sent:
-    numbers = {name: draw(words) for name in ("sub_agent", "sequence", "uptime")}
-    samples = draw(st.lists(sflow_samples(), max_size=4) | similar_samples())
-    return d.sflow(*samples, agent=draw(st.sampled_from(ADDRESSES)), **numbers), draw(sources)
-
-
-sflow_sequences = st.lists(sflow_datagrams(), min_size=1, max_size=2)
+# Sequences of all protocols ---------------------------------------------------------------------------------
 
 VALID = {
     "netflow1": netflow1_sequences,
@@ -581,7 +449,10 @@ valid_sequences = st.one_of(*VALID.values())
 
 @st.composite
 def tunnelled_sequences(draw: st.DrawFn) -> list[Sent]:
-    """Packets with tunnels in them, beside records of the packet around, and in elements 313 and 315."""
+    """Draw packets with tunnels, in sFlow and in elements 313 and 315.
+
+    In sFlow, records of the outer packet are next to them.
+    """
     samples, record = [], b""
     for packet, protocol in draw(st.lists(tunnelled_packets, min_size=1, max_size=4)):
         others = draw(st.sampled_from([[], [], [1], [2], [3], [1, 2], [3, 1]]))
@@ -597,7 +468,7 @@ def tunnelled_sequences(draw: st.DrawFn) -> list[Sent]:
 
 @st.composite
 def mixed_sequences(draw: st.DrawFn) -> list[Sent]:
-    """Several valid sequences, one after the other."""
+    """Draw several valid sequences, one after the other."""
     return [sent for part in draw(st.lists(valid_sequences, min_size=2, max_size=3)) for sent in part]
 
 
@@ -606,7 +477,10 @@ def mixed_sequences(draw: st.DrawFn) -> list[Sent]:
 
 @st.composite
 def mutated(draw: st.DrawFn, payload: bytes, other: bytes) -> bytes:
-    """A datagram truncated, with octets changed, cut out or doubled, or with the end of another one."""
+    """Draw a datagram with one mutation.
+
+    It is truncated, has changed, removed, duplicated or added bytes, or has the end of another datagram.
+    """
     place = draw(st.integers(0, len(payload)))
     end = draw(st.integers(place, min(len(payload), place + 16)))
     mutations: list[Callable[[], bytes]] = [
@@ -625,7 +499,7 @@ def mutated(draw: st.DrawFn, payload: bytes, other: bytes) -> bytes:
 def mutated_sequences(
     draw: st.DrawFn, sequences: st.SearchStrategy[list[Sent]] = valid_sequences
 ) -> list[Sent]:
-    """A valid sequence of which at least one datagram was tampered with."""
+    """Draw a valid sequence with at least one mutated datagram."""
     sequence = list(draw(sequences))
     for _ in range(draw(st.integers(1, 3))):
         index = draw(st.integers(0, len(sequence) - 1))

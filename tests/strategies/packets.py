@@ -1,6 +1,4 @@
-"""Hypothesis strategies for sampled packets: whole, cut and corrupted ones, tunnels in them, and what is
-none.
-"""
+"""Hypothesis strategies for sampled packets: valid, truncated and corrupted packets, and tunnels."""
 
 from __future__ import annotations
 
@@ -10,12 +8,12 @@ from tests.support import datagrams as d
 from tests.support import tunnels as t
 
 ports = st.sampled_from([0, 53, 443, 65535])
-octet = st.integers(0, 255)
+byte_values = st.integers(0, 255)
 segments = (
-    st.tuples(st.just(6), st.builds(d.tcp, ports, ports, octet))
+    st.tuples(st.just(6), st.builds(d.tcp, ports, ports, byte_values))
     | st.tuples(st.sampled_from([17, 33, 136]), st.builds(d.udp, ports, ports))
     | st.tuples(st.just(132), st.builds(d.sctp, ports, ports))
-    | st.tuples(st.sampled_from([1, 58]), st.builds(d.icmp, octet, octet))
+    | st.tuples(st.sampled_from([1, 58]), st.builds(d.icmp, byte_values, byte_values))
     | st.tuples(st.sampled_from([0, 2, 4, 41, 44, 47, 50, 51, 59, 60, 143]), st.binary(max_size=24))
 )
 EXTENSIONS = [0, 43, 60, 135, 139, 140]
@@ -42,11 +40,12 @@ def gre_segments(draw: st.DrawFn, depth: int) -> bytes:
 @st.composite
 def gtp_segments(draw: st.DrawFn, depth: int) -> bytes:
     payload = draw(ip_packets(depth).map(lambda pair: pair[1]) | st.binary(max_size=30))
-    contents = st.sampled_from([bytes(2), bytes(6), b""])  # the last has the length 0
+    contents = st.sampled_from([bytes(2), bytes(6), b""])  # the last one has length 0
     extensions = draw(st.none() | st.lists(st.tuples(st.sampled_from([0x85, 0xC0, 0]), contents), max_size=3))
     first = draw(st.sampled_from([0x30, 0x30, 0x30, 0x31, 0x38, 0x20, 0x50]))
-    return t.gtp(payload, draw(identifiers), extensions, draw(words.map(lambda word: word and word & 0xFFFF)), first,
-                 draw(st.sampled_from([255, 255, 255, 1, 254])))  # fmt: skip
+    identifier, sequence = draw(identifiers), draw(words.map(lambda word: word and word & 0xFFFF))
+    kind = draw(st.sampled_from([255, 255, 255, 1, 254]))
+    return t.gtp(payload, identifier, extensions, sequence, first, kind)
 
 
 @st.composite
@@ -73,7 +72,7 @@ def udp_tunnels(draw: st.DrawFn, depth: int) -> bytes:
 
 
 def segments_at(depth: int) -> st.SearchStrategy[tuple[int, bytes]]:
-    """A protocol and what it begins; with some depth left, mostly a tunnel."""
+    """Draw a protocol number and its payload. With depth left, most are tunnels."""
     if not depth:
         return segments
     inside = st.deferred(lambda: ipv4_packets(depth - 1)), st.deferred(lambda: ipv6_packets(depth - 1))
@@ -98,8 +97,8 @@ def ipv4_packets(draw: st.DrawFn, depth: int = 0) -> bytes:
         segment,
         proto=proto,
         src=draw(st.sampled_from(["10.0.0.1", "0.0.0.0"])),
-        tos=draw(octet),
-        ttl=draw(octet),
+        tos=draw(byte_values),
+        ttl=draw(byte_values),
         identification=draw(st.integers(0, 0xFFFF)),
         flags=draw(st.integers(0, 7)),
         offset=draw(st.sampled_from([0, 0, 0, 0, 1, 0x1FFF])),
@@ -114,8 +113,8 @@ def ipv4_packets(draw: st.DrawFn, depth: int = 0) -> bytes:
 @st.composite
 def routing_headers(draw: st.DrawFn, header: int, payload: bytes) -> bytes:
     addresses = draw(st.lists(st.sampled_from(IPV6_ADDRESSES), max_size=3))
-    kind, left = draw(st.sampled_from([4, 4, 4, 0, 2, 3])), draw(octet)
-    last = draw(st.none() | octet)
+    kind, left = draw(st.sampled_from([4, 4, 4, 0, 2, 3])), draw(byte_values)
+    last = draw(st.none() | byte_values)
     options = bytes(draw(st.sampled_from([0, 0, 8])))
     return t.routing(
         header, payload, addresses, kind, left, last, options, draw(st.sampled_from([None, None, None, 0, 9]))
@@ -142,9 +141,9 @@ def ipv6_packets(draw: st.DrawFn, depth: int = 0) -> bytes:
         payload,
         next_header=header,
         src=draw(st.sampled_from([*IPV6_ADDRESSES, "ff02::1"])),
-        traffic_class=draw(octet),
+        traffic_class=draw(byte_values),
         flow_label=draw(st.integers(0, 0xFFFFF)),
-        hop_limit=draw(octet),
+        hop_limit=draw(byte_values),
         payload_length=draw(st.sampled_from([None, None, None, None, 0, 9, 1460])),
         version=draw(st.sampled_from([6, 6, 6, 6, 6, 6, 4])),
     )
@@ -156,7 +155,7 @@ def ip_packets(depth: int = 0) -> st.SearchStrategy[tuple[int, bytes]]:
 
 # Link layer -------------------------------------------------------------------------------------------------
 
-# Some of them look like the first octets of IPv4, IPv6 or a control word; the last is a group.
+# Some look like the first bytes of IPv4, IPv6 or a control word. The last one is a group address.
 mac_addresses = st.sampled_from(
     ["02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff", "45:00:00:28:00:00", "60:00:00:00:00:14", "00:00:00:01:00:00",
      "a4:00:00:00:00:02", "01:00:5e:00:00:01"]
@@ -203,7 +202,7 @@ def snap_payloads(draw: st.DrawFn, depth: int) -> bytes:
 
 @st.composite
 def frames(draw: st.DrawFn, depth: int = 1) -> bytes:
-    """An Ethernet frame with tags, IP or MPLS or something else in it."""
+    """Draw an Ethernet frame with tags and a payload of IP, MPLS or something else."""
     kind = draw(st.integers(0, 11))
     if kind < 6:
         ethertype, payload = draw(ip_packets(depth))
@@ -216,9 +215,8 @@ def frames(draw: st.DrawFn, depth: int = 1) -> bytes:
     else:
         ethertype, payload = draw(st.sampled_from([0x0806, 0x8863, 38, 0])), draw(st.binary(max_size=30))
     for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2, 3, 40]))):
-        payload = d.tagged(
-            payload, draw(st.integers(0, 0x1FFF)), ethertype, draw(st.integers(0, 7))
-        )  # 0x1000: DEI
+        tci = draw(st.integers(0, 0x1FFF))  # 0x1000: DEI
+        payload = d.tagged(payload, tci, ethertype, draw(st.integers(0, 7)))
         ethertype = draw(st.sampled_from([0x8100, 0x88A8, 0x9100, 0x9200]))
     return d.ethernet(payload, ethertype, draw(mac_addresses), draw(mac_addresses))
 
@@ -227,22 +225,22 @@ def frames(draw: st.DrawFn, depth: int = 1) -> bytes:
 
 
 def cut(packets: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    """Packets of which a sampling may have kept only the front."""
+    """Return the packets, some truncated like sampled packets."""
     return packets | st.tuples(packets, st.integers(0, 200)).map(lambda pair: pair[0][: pair[1]])
 
 
 @st.composite
 def corrupted(draw: st.DrawFn, packets: st.SearchStrategy[bytes]) -> bytes:
-    """Packets with an octet or two that are not theirs."""
+    """Draw packets with one or two wrong bytes."""
     packet = bytearray(draw(packets))
     for _ in range(draw(st.integers(1, 2)) if packet else 0):
-        packet[draw(st.integers(0, len(packet) - 1))] = draw(octet)
+        packet[draw(st.integers(0, len(packet) - 1))] = draw(byte_values)
     return bytes(packet)
 
 
 @st.composite
 def deep_packets(draw: st.DrawFn) -> bytes:
-    """IPv4 in IPv4, or in GRE, deeper than anyone goes."""
+    """Draw IPv4 in IPv4 or in GRE, nested up to seven times."""
     packet = draw(ipv4_packets())
     for proto in draw(st.lists(st.sampled_from([4, 47]), min_size=1, max_size=7)):
         packet = d.ipv4(packet if proto == 4 else t.gre(packet, key=5), proto=proto)
@@ -262,8 +260,8 @@ def tag(frame: bytes) -> bytes:
 
 
 @st.composite
-def sound_tunnels(draw: st.DrawFn) -> bytes:
-    """A frame with one tunnel of any kind, and nothing wrong."""
+def valid_tunnels(draw: st.DrawFn) -> bytes:
+    """Draw a valid frame with one tunnel of any kind."""
     (ethertype, packet), frame = draw(plain_packets), draw(plain_frames)
     proto = 4 if ethertype == 0x0800 else 41
     number = draw(st.integers(0, 0xFFFFFF))
@@ -296,7 +294,7 @@ def sound_tunnels(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def pseudowires(draw: st.DrawFn) -> bytes:
-    """A frame behind labels, with a control word or without one."""
+    """Draw a frame behind MPLS labels, with or without a control word."""
     frame, tags = draw(plain_frames), draw(st.integers(0, 3))
     for _ in range(tags):
         frame = tag(frame)
@@ -307,7 +305,7 @@ def pseudowires(draw: st.DrawFn) -> bytes:
 ethernet_frames = cut(frames())
 router_frames = cut(plain_frames | plain_frames.map(tag) | plain_frames.map(tag).map(tag))
 ip_headers = cut(ip_packets().map(lambda pair: pair[1]))
-# With the header protocol of sFlow that says what they are, as a rule.
+# Most have the correct header protocol of sFlow.
 sampled_packets = st.one_of(
     st.tuples(ethernet_frames, st.just(1)),
     st.tuples(cut(ipv4_packets()), st.just(11)),
@@ -316,8 +314,8 @@ sampled_packets = st.one_of(
     st.tuples(ip_headers | st.binary(max_size=40), st.sampled_from([1, 2, 11, 12, 13])),
 )
 tunnelled_packets = st.one_of(
-    st.tuples(sound_tunnels(), st.just(1)),
-    st.tuples(cut(sound_tunnels()) | corrupted(sound_tunnels()), st.just(1)),
+    st.tuples(valid_tunnels(), st.just(1)),
+    st.tuples(cut(valid_tunnels()) | corrupted(valid_tunnels()), st.just(1)),
     st.tuples(pseudowires() | cut(pseudowires()) | corrupted(pseudowires()), st.just(1)),
     st.tuples(cut(frames(2)) | corrupted(frames(2)), st.just(1)),
     st.tuples(cut(ipv4_packets(2)) | corrupted(ipv4_packets(2)), st.just(11)),

@@ -1,6 +1,4 @@
-"""Hypothesis strategies for schemas: flow.toml with other columns enabled, ranked otherwise, and with more
-columns.
-"""
+"""Hypothesis strategies for schemas: flow.toml with changed columns, ranks of sources, and more columns."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ FLOW = Schema.load("flow")
 FILLED = [column.name for column in FLOW if column.sources]
 everything = FLOW.only(*FILLED)
 
-# Elements that flow.toml reads, and some that it does not.
+# Elements that flow.toml reads, and some others.
 READ = sorted(
     {source.id for column in FLOW for rank in column.sources for source in rank if source.kind == "ipfix"}
 )
@@ -42,11 +40,11 @@ OF_ENTERPRISES = [*INTEGERS, "bool", "float", "double", "string", "bytes", "ip",
 FIXED_NUMBERS = [
     "meta:sequence_number", "meta:observation_domain_id", "netflow5:dOctets", "netflow5:tos",
     "sflow:flow_sample.input", "sflow:flow_sample.sampling_rate", "sflow:extended_gateway.src_as",
-    "sflow:sampled_ip.length", "sflow:sampled_ip.tos", "derived:sampling_rate", "derived:etype", "derived:icmp_type",
-    "packet:ip.length", "packet:ip.ttl", "packet:vlan.id", "packet:ethernet.src_mac",
+    "sflow:sampled_ip.length", "sflow:sampled_ip.tos", "derived:sampling_rate", "derived:etype",
+    "derived:icmp_type", "packet:ip.length", "packet:ip.ttl", "packet:vlan.id", "packet:ethernet.src_mac",
     "sflow:sampled_header.frame_length", "sflow:sampled_ethernet.length",
 ]  # fmt: skip
-# In the order of decoding: the core refuses other ranks for a repeated column.
+# In the order of decoding: the core rejects other ranks for a repeated column.
 LISTS = [
     "sflow:extended_gateway.as_path",
     "sflow:extended_gateway.communities",
@@ -62,7 +60,7 @@ NUMERIC = [
 
 @st.composite
 def type_keys(draw: st.DrawFn, type: str) -> dict[str, Any]:
-    """What a column of the type needs, or may have, besides."""
+    """Draw the required and some optional keys for a column of the type."""
     keys: dict[str, Any] = {"type": type}
     if type in ("timestamp", "duration"):
         keys["unit"] = draw(st.sampled_from(["s", "ms", "us", "ns"]))
@@ -77,7 +75,7 @@ def type_keys(draw: st.DrawFn, type: str) -> dict[str, Any]:
     return keys
 
 
-# One occurrence of an element in a record.
+# Suffixes that select one occurrence of an element in a record.
 PLACES = st.sampled_from(["", "", "", "#1", "#2", "#3", "#last"])
 
 
@@ -94,9 +92,7 @@ POOLS: list[tuple[list[Any], list[str]]] = [
 
 @st.composite
 def occurrences(draw: st.DrawFn) -> dict[str, Any]:
-    """A repeated column of elements that may come several times in a record, or the first and the last of
-    them.
-    """
+    """Draw a repeated column of elements with several occurrences per record, or of selected occurrences."""
     pool, types = draw(st.sampled_from(POOLS))
     chosen = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True))
     sources = [f"ipfix:{element}{draw(PLACES)}" for element in chosen]
@@ -110,7 +106,7 @@ def occurrences(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def added_columns(draw: st.DrawFn) -> dict[str, Any]:
-    """The keys of a column that flow.toml does not have."""
+    """Draw the keys of a column that is not in flow.toml."""
     kind = draw(
         st.sampled_from(["element", "enterprise", "numbers", "list", "basic list", "enum", "occurrences"])
     )
@@ -174,7 +170,7 @@ def added_columns(draw: st.DrawFn) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Changes:
-    """What makes a schema out of flow.toml; far shorter than the schema, when Hypothesis shows what failed."""
+    """Changes to flow.toml. They are much shorter than the schema when Hypothesis prints a failure."""
 
     only: list[str]
     ranks: dict[str, list[Any]]
@@ -195,7 +191,7 @@ class Changes:
 
 @st.composite
 def schema_changes(draw: st.DrawFn) -> Changes:
-    """Any of the columns enabled, the ranks of some turned round, and a few more columns."""
+    """Draw enabled columns, permuted ranks for some of them, and a few more columns."""
     names = draw(st.just(FILLED) | st.lists(st.sampled_from(FILLED), max_size=12, unique=True))
     ranks = {}
     for name in [name for name in names if not FLOW[name].repeated][: draw(st.integers(0, 3))]:

@@ -1,5 +1,6 @@
-"""Hypothesis strategies: exporters that number what they send, and networks that lose it, double it and mix
-it up.
+"""Hypothesis strategies for exporters that number their datagrams, and for lossy networks.
+
+Networks lose, duplicate and reorder datagrams.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.strategies.datagrams import Sent
+from tests.strategies.basics import Sent
 from tests.support import datagrams as d
 
 TEMPLATES = [
@@ -24,19 +25,23 @@ PAUSES = [0, 0, 0, 1, 500, 9_000, 11_000, 100_000]
 
 @dataclass
 class Numbered:
-    """An exporter that counts what it sends. `itself` and `options`: as an IPFIX exporter may, too."""
+    """An exporter that numbers its datagrams.
+
+    An IPFIX exporter may include the records of the message itself (`counts_own`), and may leave out options
+    records (`counts_options` is false).
+    """
 
     number: int
     clock: int
     port: int
-    itself: bool = False
-    options: bool = True
+    counts_own: bool = False
+    counts_options: bool = True
 
     def take(self, units: int, others: int = 0) -> int:
-        """The number of a header whose datagram holds so many units, and so many records of options."""
-        counted = units + (others if self.options else 0)
+        """Return the sequence number of a datagram with this many units and options records."""
+        counted = units + (others if self.counts_options else 0)
         before, self.number = self.number, (self.number + counted) % (1 << 32)
-        return self.number if self.itself else before
+        return self.number if self.counts_own else before
 
     def restart(self, draw: st.DrawFn) -> None:
         self.number, self.clock = (
@@ -63,7 +68,7 @@ def packet9(draw: st.DrawFn, exporter: Numbered) -> bytes:
 
 
 def message10(draw: st.DrawFn, exporter: Numbered) -> bytes:
-    """Records of all kinds; at times some that cannot be counted."""
+    """Draw a message with all kinds of records. Some messages have records that cannot be counted."""
     time = exporter.clock // 1000
     kind = draw(st.integers(0, 9))
     if kind == 0:
@@ -86,7 +91,7 @@ def message10(draw: st.DrawFn, exporter: Numbered) -> bytes:
 
 @dataclass
 class Agent(Numbered):
-    """An sFlow agent, whose sources number their samples."""
+    """An sFlow agent. Each of its data sources numbers its samples."""
 
     def __post_init__(self) -> None:
         self.samples: dict[tuple[bool, int], int] = {}
@@ -123,7 +128,7 @@ SENDERS: dict[str, tuple[Any, type[Numbered]]] = {
 
 @st.composite
 def sent_datagrams(draw: st.DrawFn, protocol: str) -> list[Sent]:
-    """What one or two processes of one address send, in turn; now and then one begins anew."""
+    """Draw the datagrams of several processes at one address. Sometimes a process restarts."""
     make, kind = SENDERS[protocol]
     exporters = [
         kind(
@@ -155,7 +160,7 @@ def sent_datagrams(draw: st.DrawFn, protocol: str) -> list[Sent]:
 
 @st.composite
 def received(draw: st.DrawFn, sent: list[Sent]) -> list[Sent]:
-    """What a network makes of it: each datagram is moved back by a few places, doubled or dropped."""
+    """Draw a received sequence: each datagram may be delayed by some places, duplicated or dropped."""
     places = []
     for place, datagram in enumerate(sent):
         fate = draw(st.integers(0, 9))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support import datagrams as d
 
-DEEPEST = 5  # one level more than is read
+DEEPEST = 5  # one level more than the decoder reads
 
 
 @st.composite
@@ -20,7 +20,7 @@ def structures(
     depth: int,
     records: Callable[[Any, Any, int], st.SearchStrategy[bytes]],
 ) -> bytes:
-    """A list of records of templates that are known, as a rule; some with lengths that lie, some cut short."""
+    """Draw a list of records, mostly of known templates. Some have wrong lengths, some are truncated."""
     parts = []
     for _ in range(draw(st.integers(0, 3 if multiple else 1))):
         template_id = draw(st.sampled_from([*known, *known, *known, 400]))

@@ -1,7 +1,7 @@
-"""Real brokers and a real schema registry for tests. The fixtures are known to every test by conftest.py.
+"""Real brokers and a real schema registry for tests. conftest.py makes the fixtures known to all tests.
 
-`broker` is shared by the whole run, and `topic` is a new one there; `own_broker` may be stopped and killed.
-It is the same with `registry` and `own_registry`.
+All tests share `broker`; `topic` is a new topic there. `own_broker` belongs to one test, which may stop or
+kill it. `registry` and `own_registry` follow the same pattern.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 PATIENCE = 60.0
-"""Seconds that a broker may take for what it does in one."""
+"""Seconds that a broker may take for an operation of about one second."""
 
 CLIENT = {"log_level": 0}
-"""Clients do not complain on standard error of brokers that are away: that is what some tests are about."""
+"""Clients do not log to standard error that brokers are away; some tests stop the broker on purpose."""
 
 
 def need_clients() -> None:
-    """Skips the test where there is no confluent-kafka."""
+    """Skip the test if confluent-kafka is not installed."""
     pytest.importorskip(
         "confluent_kafka", reason="confluent-kafka is not installed: pip install --group test"
     )
 
 
 def start(service: services.Service) -> None:
-    """Skips the test where something has to be installed first, or Maven cannot fetch it."""
+    """Start a service. Skip the test if a program is not installed or Maven cannot fetch the service."""
     try:
         service.start()
     except services.Missing as reason:
@@ -42,9 +42,9 @@ def start(service: services.Service) -> None:
 
 
 class Broker:
-    """A broker in a folder of its own.
+    """A broker with its own folder.
 
-    It keeps port and data when it is stopped or killed and started again.
+    It keeps its port and data when it is stopped or killed and started again.
     """
 
     def __init__(self, folder: Path, kind: type[services.Kafka] = services.Kafka) -> None:
@@ -53,19 +53,19 @@ class Broker:
 
     @property
     def servers(self) -> str:
-        """Of a broker that has been started at least once."""
+        """Return the addresses. The broker must have been started at least once."""
         return self.service.address
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Start the broker and wait until it answers."""
         start(self.service)
 
     def stop(self) -> None:
-        """In order, as before a restart."""
+        """Stop the broker in order, as before a restart."""
         self.service.stop()
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the broker with SIGKILL."""
         self.service.kill()
 
     @property
@@ -78,7 +78,7 @@ class Broker:
     def make_topic(
         self, name: str | None = None, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> str:
-        """A new topic, which can be written to at once. Without a name, nobody has had it before."""
+        """Create a topic that can be written to at once, and return its name. The default name is new."""
         from confluent_kafka.admin import NewTopic
 
         name = name or f"test-{uuid.uuid4().hex}"
@@ -97,13 +97,15 @@ class Broker:
         self.make_topic(topic, partitions)
 
     def leaders(self, topic: str) -> list[int]:
-        """The broker that leads each partition, as far as it is known; -1 is none."""
+        """Return the broker that leads each partition, as far as it is known. -1 means no leader."""
         return [
             each.leader for each in self.admin.list_topics(topic, PATIENCE).topics[topic].partitions.values()
         ]
 
     def produce(self, topic: str, values: Sequence[bytes], **more: Any) -> None:
-        """Returns when all records are delivered. `more` goes to each call of `Producer.produce`."""
+        """Write messages, and return when all are delivered. `more` is passed to each call of
+        `Producer.produce`.
+        """
         from confluent_kafka import Producer
 
         def note(error: object, _: object) -> None:
@@ -119,7 +121,7 @@ class Broker:
         assert failed == []
 
     def read(self, topic: str) -> list[Message]:
-        """All that the topic holds now, a partition after another.
+        """Return all messages that the topic holds now, partition by partition.
 
         No group takes part and nothing is committed.
         """
@@ -148,7 +150,7 @@ class Broker:
 
 
 def read_until(consumer: Any, where: Any, end: int) -> list[Message]:
-    """The messages of the partition that the consumer is assigned, before that offset."""
+    """Return the messages before offset `end` of the partition assigned to the consumer."""
     found: list[Message] = []
 
     def take() -> bool:
@@ -169,7 +171,7 @@ def read_until(consumer: Any, where: Any, end: int) -> list[Message]:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker for all tests that do not disturb it. Nothing is deleted there: use topics of your own."""
+    """A broker for all tests that do not stop it. Nothing is deleted: each test uses its own topics."""
     need_clients()
     shared = Broker(tmp_path_factory.mktemp("broker"))
     shared.start()
@@ -182,25 +184,28 @@ MakeTopic: TypeAlias = Callable[..., str]
 
 @pytest.fixture
 def make_topic(broker: Broker) -> MakeTopic:
-    """`make_topic(partitions=3, config={"max.message.bytes": "1000"})` is the name of a new topic."""
+    """Return a function that creates a topic and returns its name.
+
+    Example: `make_topic(partitions=3, config={"max.message.bytes": "1000"})`.
+    """
     return broker.make_topic
 
 
 @pytest.fixture
 def topic(broker: Broker) -> str:
-    """The name of a new topic of one partition."""
+    """Return the name of a new topic with one partition."""
     return broker.make_topic()
 
 
 @pytest.fixture
 def group() -> str:
-    """The name of a consumer group that nobody has had before."""
+    """Return the name of a new consumer group."""
     return f"group-{uuid.uuid4().hex}"
 
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker for one test, running; it may be stopped, killed, and started again."""
+    """A running broker for one test, which may stop, kill and restart it."""
     need_clients()
     own = Broker(tmp_path / "broker")
     own.start()
@@ -210,7 +215,7 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a schema registry for all tests. Its subjects are anyone's: name yours after your topic."""
+    """Return the URL of a schema registry that all tests share. Name subjects after your topic."""
     service = services.Registry(tmp_path_factory.mktemp("registry"), bound=True)
     start(service)
     yield service.address
@@ -219,9 +224,9 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def own_registry(tmp_path: Path) -> Iterator[services.Registry]:
-    """A schema registry for one test, running, with `address`, `stop`, `kill` and `start`.
+    """A running schema registry for one test, with `address`, `stop`, `kill` and `start`.
 
-    It forgets what it knew.
+    It loses its schemas when it is stopped.
     """
     service = services.Registry(tmp_path / "registry", bound=True)
     start(service)

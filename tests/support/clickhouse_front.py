@@ -1,13 +1,14 @@
-"""What ClickHouse says over HTTP, as far as flowbuf asks, by its engine in a process of its own (chdb): there
-is no server to be had for tests. It is real where rows, types and tokens are concerned; users, and all that a
-server has around its engine, are not there.
+"""Serve ClickHouse's HTTP interface, as far as flowbuf uses it, with the engine of chdb in this process.
+
+No server can be installed for tests. Rows, types and insert tokens are those of the real engine. Users and
+other features of a server are missing.
 
     python tests/support/clickhouse_front.py FOLDER
 
-prints its address. Statements come as ClickHouse takes them: an INSERT in `query` with its data as the body,
-anything else as the body. POST /trouble?kind=N makes the next N inserts fail: `busy` (an error that passes,
-nothing is done), `lost` (it is done, and the connection ends without an answer), `held` (it is done, and the
-answer never comes). /inserts says how many were done.
+The program prints its address. An INSERT is in `query`, with its data as the body; other statements are the
+body. POST /trouble?kind=N makes the next N inserts fail. `busy` returns a temporary error and inserts
+nothing. `lost` inserts, then closes the connection without an answer. `held` inserts and never answers.
+/inserts returns the number of inserts that were done.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Front(ThreadingHTTPServer):
         self.inserts = 0
 
     def trouble(self) -> str:
-        """What is to go wrong with this insert."""
+        """Return the failure to simulate for this insert."""
         for kind in [kind for kind, left in self.troubles.items() if left > 0]:
             self.troubles[kind] -= 1
             return kind

@@ -1,6 +1,4 @@
-"""ClickHouse over HTTP for tests: the front of `clickhouse_front.py`, as a process. conftest.py knows its
-fixture.
-"""
+"""ClickHouse over HTTP for tests: run `clickhouse_front.py` as a process. conftest.py has the fixture."""
 
 from __future__ import annotations
 
@@ -16,18 +14,18 @@ ROOT = Path(__file__).parents[2]
 
 
 class ClickHouse:
-    """It has one engine for all tests: name your tables after yourself."""
+    """One engine for all tests. Each test names its tables after itself."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def ask(self, sql: str, path: str = "") -> str:
-        """The rows of a statement, as tab-separated lines."""
+        """Return the rows of a statement, as tab-separated lines."""
         with urlopen(Request(self.url + path, sql.encode(), method="POST"), timeout=60) as answer:
             return str(answer.read().decode()).strip()
 
     def cause(self, trouble: str, times: int = 1) -> None:
-        """Makes the next inserts fail: see `clickhouse_front.py`."""
+        """Make the next inserts fail; see `clickhouse_front.py`."""
         self.ask("", f"/trouble?{trouble}={times}")
 
 

@@ -1,4 +1,4 @@
-"""What the tests of ClickHouse share: rows of every kind, what the table must say of them, and what it says."""
+"""Rows for the ClickHouse tests: messages of every kind, the expected rows, and the rows of a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXTREMES: dict[str, list[Any]] = {
 
 
 def values_of(column: Column) -> list[Any]:
-    """Two values that are not zero, the smallest and the largest where there are such."""
+    """Return two values that are not zero: the smallest and the largest where the type has them."""
     if column.type == "enum":
         return [max(column.values.values()), 77]  # no schema here has a member 77
     if column.type == "timestamp":
@@ -45,7 +45,7 @@ def values_of(column: Column) -> list[Any]:
 
 
 def messages_of(schema: Schema) -> bytes:
-    """Four messages: each value that a column may end with, nothing at all, zeros (of explicit columns)."""
+    """Return four messages: two with all columns (`values_of`), one empty, one with explicit zeros."""
     row = Row(schema)
     for choice in (0, 1):
         for column in schema.enabled:
@@ -62,7 +62,7 @@ def messages_of(schema: Schema) -> bytes:
 
 
 def rows_expected(messages: bytes, schema: Schema) -> Rows:
-    """What the table must have of messages, in the order of columns, sorted."""
+    """Return the rows that a table must have after these messages: columns in schema order, rows sorted."""
     flows, _ = MessageReader(compile_plan(schema)).read_stream(messages)
     return ordered(
         tuple(expect(column, flow.get(column.name)) for column in schema.enabled) for flow in flows
@@ -70,7 +70,7 @@ def rows_expected(messages: bytes, schema: Schema) -> Rows:
 
 
 def expect(column: Column, value: Any) -> Any:
-    """What the table must have of a value of a message; None: of none."""
+    """Return the value that a table must have for a value of a message. None is an absent column."""
     if column.repeated:
         return tuple(_expect_one(column, one) for one in value or [])
     if value is None and column.explicit:
@@ -90,7 +90,7 @@ def _expect_one(column: Column, value: Any) -> Any:
 
 
 def rows_in(database: Local, schema: Schema, table: str = "", columns: Iterable[str] = ()) -> Rows:
-    """What the table has, in the order of columns, sorted; times as numbers in their unit, text as octets."""
+    """Return the rows of a table, sorted: times as numbers in their unit, text as bytes."""
     names = ", ".join(f"`{name}`" for name in columns or [column.name for column in schema.enabled])
     result = database.query(f"SELECT {names} FROM {table or schema.rows}")
     found = [_plain(column).to_pylist() for column in result.columns]

@@ -1,6 +1,4 @@
-"""Message types with every kind of field for the tests of the codec, random records of them, and what
-google.protobuf makes of the same records and octets.
-"""
+"""Message types with every kind of field, random objects of them, and a comparison with google.protobuf."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ KEYS = (
     *("int32", "int64", "uint32", "uint64", "sint32", "sint64"),
     *("fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string"),
 )
-"""What a map may have as keys; `Maps` has a field by_KEY of each, from number 1 on."""
+"""Types of map keys. `Maps` has a field by_KEY of each, from number 1 on."""
 
 PROTO3 = f"""
 syntax = "proto3";
@@ -62,22 +60,25 @@ message Everything {{
   sint64 f_sint64 = 8;
   fixed32 f_fixed32 = 9; fixed64 f_fixed64 = 10; sfixed32 f_sfixed32 = 11; sfixed64 f_sfixed64 = 12;
   bool f_bool = 13; string f_string = 14; bytes f_bytes = 15; Level f_enum = 16;
-  optional int32 o_int32 = 17; optional string o_string = 18; optional Level o_enum = 19; optional bool o_bool = 20;
+  optional int32 o_int32 = 17; optional string o_string = 18; optional Level o_enum = 19;
+  optional bool o_bool = 20;
   optional double o_double = 21; optional bytes o_bytes = 22;
   repeated int32 r_int32 = 31; repeated double r_double = 32; repeated float r_float = 33;
   repeated string r_string = 34;
-  repeated bytes r_bytes = 35; repeated Level r_enum = 36; repeated bool r_bool = 37; repeated fixed32 r_fixed32 = 38;
-  repeated sfixed64 r_sfixed64 = 39; repeated uint64 r_uint64 = 40;
+  repeated bytes r_bytes = 35; repeated Level r_enum = 36; repeated bool r_bool = 37;
+  repeated fixed32 r_fixed32 = 38; repeated sfixed64 r_sfixed64 = 39; repeated uint64 r_uint64 = 40;
   repeated sint64 u_sint64 = 41 [packed = false]; repeated Level u_enum = 42 [packed = false];
   repeated fixed64 u_fixed64 = 43 [packed = false];
   Tree tree = 50; repeated Tree trees = 51;
   google.protobuf.Timestamp time = 52; google.protobuf.Duration span = 53;
   repeated google.protobuf.Timestamp times = 54; repeated google.protobuf.Duration spans = 55;
   map<string, int32> m_int32 = 60; map<int32, string> m_string = 61; map<bool, Tree> m_tree = 62;
-  map<uint64, double> m_double = 63; map<string, Level> m_enum = 64; map<sint32, google.protobuf.Timestamp> m_time = 65;
+  map<uint64, double> m_double = 63; map<string, Level> m_enum = 64;
+  map<sint32, google.protobuf.Timestamp> m_time = 65;
   map<string, google.protobuf.Duration> m_span = 66; map<fixed32, bytes> m_bytes = 67;
   oneof choice {{
-    int32 c_int32 = 70; string c_string = 71; Tree c_tree = 72; google.protobuf.Duration c_span = 73; Tree c_other = 74;
+    int32 c_int32 = 70; string c_string = 71; Tree c_tree = 72; google.protobuf.Duration c_span = 73;
+    Tree c_other = 74;
   }}
   oneof second {{ bool d_bool = 80; google.protobuf.Timestamp d_time = 81; }}
   string middle = 2047; int64 upper = 262144; int32 highest = 536870911;
@@ -116,7 +117,9 @@ message Old {
   map<int32, Old> m_old = 31;
   optional Old sub = 40;
   repeated Old subs = 41;
-  oneof which { string c_string = 50; Closed c_enum = 51; group Choice = 52 { optional int32 n = 1; } Old c_old = 53; }
+  oneof which {
+    string c_string = 50; Closed c_enum = 51; group Choice = 52 { optional int32 n = 1; } Old c_old = 53;
+  }
   extensions 100 to 199;
 }
 """
@@ -124,7 +127,7 @@ message Old {
 
 @cache
 def descriptor_set() -> FileDescriptorSet:
-    """Of both files, as protoc makes it. Skips the module that asks where there is none."""
+    """Return the descriptors of both files, compiled by protoc. Skip the module without protoc."""
     compiler = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -147,7 +150,7 @@ def _root(name: str) -> Codec:
 
 
 def make_codec(name: str, **options: Any) -> Codec:
-    """Of a message type above; all codecs of one type share its descriptor and its class."""
+    """Return a codec of a message type above. All codecs of one type share its descriptor and its class."""
     return Codec(_root(name).descriptor, **options) if options else _root(name)
 
 
@@ -164,7 +167,7 @@ def _relaxed_root(name: str) -> Codec:
 
 
 def make_relaxed(name: str, **options: Any) -> Codec:
-    """Of the same type, but that nothing is required."""
+    """Return a codec of the same type, but without required fields."""
     return Codec(_relaxed_root(name).descriptor, **options)
 
 
@@ -176,7 +179,7 @@ def message_class(name: str) -> Any:
 
 
 def varint(number: int, size: int = 0) -> bytes:
-    """In as few octets as will do, or in `size` of them."""
+    """Encode a varint in as few bytes as possible, or in `size` bytes."""
     number &= (1 << 64) - 1
     octets = bytearray()
     while number >= 0x80 or len(octets) + 1 < size:
@@ -217,9 +220,9 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def records(message: Message, depth: int = 1) -> st.SearchStrategy[dict[str, Any]]:
-    """With a key for each field, some of them None; times are nanoseconds.
+    """Return objects with a key for each field, some of them None. Times are nanoseconds.
 
-    `depth`: of records inside, at most.
+    `depth` limits how deep objects are nested.
     """
     return st.fixed_dictionaries({field.name: _field(field, depth) for field in message}).map(
         lambda record: _one_of_each_oneof(message, record)
@@ -269,7 +272,7 @@ def is_record(field: Field) -> bool:
 
 
 def fill(target: Any, message: Message, record: dict[str, Any]) -> Any:
-    """A message of google.protobuf, filled from a record whose times are nanoseconds."""
+    """Fill a message of google.protobuf from an object whose times are nanoseconds, and return it."""
     for field in message:
         value = record.get(field.name)
         if value is None:
@@ -305,7 +308,7 @@ def _fill_message(target: Any, message: Message, value: Any) -> None:
 
 
 def as_record(source: Any, message: Message) -> dict[str, Any]:
-    """What a codec with times="ns" ought to read where google.protobuf read `source`."""
+    """Return the object that a codec with times="ns" must decode from the message `source`."""
     return {field.name: _as_field(source, field) for field in message}
 
 
@@ -330,7 +333,9 @@ def _as_value(value: Any, field: Field) -> Any:
 
 
 def unknown_fields(source: Any, message: Message, path: str = "") -> list[str]:
-    """All that there are, but for those of times, which are not kept: a time is no dict."""
+    """Return the unknown fields at all levels, except those of times. A decoded time is not a dict and has
+    none.
+    """
     closed = {field.number for field in message if field.closed}
     found = [f"{path}: {_show_unknown(each, closed)}" for each in UnknownFieldSet(source)]
     for place, inside, kind in _inside(source, message):
@@ -340,8 +345,9 @@ def unknown_fields(source: Any, message: Message, path: str = "") -> list[str]:
 
 
 def _show_unknown(field: Any, closed: Container[int] = ()) -> str:
-    """Of a number that a closed enum does not have, google.protobuf keeps 32 bits, and we its octets as they
-    came.
+    """Format an unknown field. For a number that a closed enum lacks, google.protobuf keeps 32 bits only.
+
+    The codec keeps the bytes as they came.
     """
     data = f"({', '.join(map(_show_unknown, field.data))})" if field.wire_type == 3 else field.data
     if field.wire_type == 0 and field.field_number in closed:
@@ -363,8 +369,9 @@ def _inside(source: Any, message: Message) -> Iterator[tuple[str, Any, Message]]
 
 
 def comparable(value: Any) -> Any:
-    """The same for values that are the same, NaN among them, but not for 0.0 and -0.0, 1 and 1.0, or 1 and
-    True.
+    """Return a form that compares equal for equal values, NaN included.
+
+    0.0 and -0.0, 1 and 1.0, and 1 and True stay different.
     """
     if isinstance(value, dict):
         return {repr(key): comparable(each) for key, each in value.items() if key != UNKNOWN_FIELDS}

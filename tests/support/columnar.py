@@ -1,4 +1,4 @@
-"""What tests of columns share: what columns say of flows, and what messages make them expect."""
+"""Rows of Arrow columns, and the rows that the messages of the same flows lead to expect."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Rows = list[dict[str, Any]]
 
 
 def table_of(columns: FlowBatch | FlowStream) -> pa.Table:
-    """As whoever takes columns by the PyCapsule protocol gets them, checked in full."""
+    """Return the columns as a PyArrow table, through the PyCapsule protocol, after a full validation."""
     table = pa.table(columns)
     table.validate(full=True)
     return table
 
 
 def rows_of(columns: FlowBatch | FlowStream) -> Rows:
-    """Each flow as a dict of all columns: addresses as text, times as numbers."""
+    """Return each flow as a dict of all columns: addresses as text, times as numbers."""
     table = table_of(columns)
     values = {
         name: comparable(_values(column))
@@ -45,12 +45,12 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def comparable(values: list[Any]) -> list[Any]:
-    """Values that equal themselves."""
+    """Return values that are equal to themselves: NaN is replaced."""
     return ["nan" if isinstance(value, float) and math.isnan(value) else value for value in values]
 
 
 def rows_expected(messages: bytes, schema: Schema) -> Rows:
-    """What columns must say of flows that messages say."""
+    """Return the rows that columns must have for the flows in these messages."""
     flows, _ = MessageReader(compile_plan(schema)).read_stream(messages)
     return [
         {column.name: expect(column, flow.get(column.name)) for column in schema.enabled} for flow in flows

@@ -1,8 +1,9 @@
-"""What the tests of the command line share: calling it, and captures for it."""
+"""Functions that call the command line, and captures as its input."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import struct
 import subprocess
@@ -29,7 +30,10 @@ def generated(protocol: str = "ipfix", flows: int = 100, **options: Any) -> byte
 
 
 def pcap(*payloads: bytes, source: str = EXPORTER, ports: Sequence[int] = ()) -> bytes:
-    """Raw IPv4 packets, one a second, each with one datagram, all from one port or each from its own."""
+    """Return a capture of raw IPv4 packets, one per second, each with one datagram.
+
+    `ports` gives a source port per datagram; by default all have the same one.
+    """
     packets = [
         ipv4(udp(port, 2055, payload), src=source, dst="192.0.2.250", proto=17)
         for port, payload in zip(ports or [2000] * len(payloads), payloads, strict=True)
@@ -57,17 +61,28 @@ def write(path: Path, content: bytes) -> Path:
 def end(
     process: subprocess.Popen[bytes], number: signal.Signals, begun: Callable[[], object], says: str = ""
 ) -> int:
-    """The exit status of a process that gets a signal as soon as it has begun; it says nothing but this."""
+    """Send a signal to a process as soon as `begun` returns True, and return its exit status.
+
+    Standard error of the process must be `says`.
+    """
     deadline = time.monotonic() + 30
     while not begun():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(0.3)  # until it waits for what never comes
+    time.sleep(0.3)  # until it waits for input that never comes
     process.send_signal(number)
     status = process.wait(20)
     assert process.stderr
     assert process.stderr.read().decode() == says
     return status
+
+
+def environment_without_xdist() -> dict[str, str]:
+    """Return the environment for a child process without the variables of pytest-xdist.
+
+    pytest-benchmark measures nothing in a process that has them.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
 
 
 def json_lines(result: Result) -> list[dict[str, Any]]:

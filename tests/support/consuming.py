@@ -1,4 +1,4 @@
-"""What tests of `flowbuf consume` share: filling topics, reading them, and what a group has committed."""
+"""Functions for tests of `flowbuf consume`: fill topics, read them, and look up committed offsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools import services
 
 
 def produce(broker: Broker, capture: Path, topic: str, *options: object) -> str:
-    """The name of the topic, into which the hash may have come."""
+    """Send a capture to a topic. Return the name of the topic, which may contain the hash."""
     produced = flowbuf("produce", capture, "--kafka", broker.servers, "--topic", topic, *options)
     assert produced.exit_code == 0, produced.output
     told = dict(pair.split("=") for pair in produced.stdout.split())
@@ -29,14 +29,16 @@ def produce(broker: Broker, capture: Path, topic: str, *options: object) -> str:
 
 
 def consume(broker: Broker, topic: str, *options: object) -> Result:
-    """All that there is."""
+    """Consume all messages of the topic."""
     return flowbuf("consume", "--kafka", broker.servers, "--topic", topic, "--until-end", *options)
 
 
 @contextmanager
 def consuming(broker: Broker, topic: str, *options: object, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that goes on until a signal ends it, and at the latest until the end of the `with`. What it
-    says on standard error is in a pipe.
+    """Run `flowbuf consume` as a process until a signal ends it, at the latest at the end of the `with`
+    block.
+
+    Standard error is a pipe.
     """
     command = [sys.executable, "-m", "flowbuf", "consume", "--kafka", broker.servers, "--topic", topic]
     with subprocess.Popen(
@@ -57,7 +59,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def committed(broker: Broker, group: str, topic: str) -> int:
-    """What a group has committed, of all partitions together."""
+    """Return the sum of the offsets that a group has committed in all partitions."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     places = [TopicPartition(topic, number) for number in range(len(broker.leaders(topic)))]
@@ -68,12 +70,12 @@ def committed(broker: Broker, group: str, topic: str) -> int:
 
 
 def ports(folder: Path) -> list[int]:
-    """The source ports in the files of a folder."""
+    """Return the source ports in the files of a folder."""
     return sorted(port for file in folder.glob("*.parquet") for port in read_ports(file))
 
 
 def ports_of(capture: Path) -> list[int]:
-    """Those in a capture."""
+    """Return the source ports in a capture."""
     return sorted(flow.get("src_port", 0) for flow in json_lines(flowbuf("read", capture, "-f", "jsonl")))
 
 

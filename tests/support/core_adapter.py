@@ -10,7 +10,7 @@ PROTOCOLS = {0: "sflow", 5: "netflow5", 7: "netflow7", 9: "netflow9", 10: "ipfix
 
 
 class CoreDecoder:
-    """`flowbuf.Decoder`, with its messages taken apart by the reference's own reader of Protocol Buffers."""
+    """`flowbuf.Decoder`, with its messages parsed by the reference's Protocol Buffers reader."""
 
     def __init__(
         self, schema: Any, *, override: dict[str, Any] | None = None, template_expiry: int = 0, **policy: Any
@@ -32,12 +32,12 @@ class CoreDecoder:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Of all exporters and of none, those above 0."""
+        """Return the counters above 0, summed over all exporters, with those that belong to no exporter."""
         return {name: count for name, count in self.decoder.counters.items() if count}
 
     @property
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Counters above 0 alone, as the reference gives them."""
+        """Return statistics as the reference does, with only the counters above 0."""
         return {
             exporter: {
                 "counters": {name: count for name, count in stats["counters"].items() if count},
@@ -49,7 +49,7 @@ class CoreDecoder:
 
     @property
     def waiting(self) -> dict[str, dict[str, int]]:
-        """Per exporter, the data sets that wait for their templates."""
+        """Return the data sets per exporter that wait for their templates."""
         return {exporter: stats["waiting"] for exporter, stats in self.decoder.stats.items()}
 
     @property
@@ -58,7 +58,7 @@ class CoreDecoder:
 
 
 def sequences_of(decoder: Any) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
-    """What the sequence numbers say, by exporter, and by protocol and domain, as the reference gives it."""
+    """Return the sequence numbering state as the reference does: by exporter, then by protocol and domain."""
     return {
         exporter["address"] + (f"#{exporter['sub_agent']}" if exporter["sub_agent"] else ""): {
             (PROTOCOLS[domain["version"]], domain["id"]): domain["sequence"]

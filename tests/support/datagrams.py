@@ -1,7 +1,8 @@
-"""Datagrams built by hand, octet by octet. Shares no code with any decoder, and lets every length lie.
+"""Build datagrams by hand, byte by byte. The builders share no code with any decoder and accept wrong
+lengths.
 
-ipfix(template_set(template(256, (1, 8), (7, 2))), data_set(256, uint(1500, 8) + uint(80, 2)))
-sflow(flow_sample(sampled_header(ethernet(ipv4(tcp(80, 443))))))
+    ipfix(template_set(template(256, (1, 8), (7, 2))), data_set(256, uint(1500, 8) + uint(80, 2)))
+    sflow(flow_sample(sampled_header(ethernet(ipv4(tcp(80, 443))))))
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def ip(text: str) -> bytes:
 
 
 def mapped(text: str) -> bytes:
-    """An IPv4 address in 16 octets."""
+    """Encode an IPv4 address as an IPv4-mapped IPv6 address (16 bytes)."""
     return bytes(10) + b"\xff\xff" + ip(text)
 
 
@@ -63,7 +64,9 @@ def netflow5(
     engine_id: int = 0,
     sampling: int = 0,
 ) -> bytes:
-    """`sampling` is the whole word: mode in the two top bits, interval in the rest."""
+    """Build a NetFlow v5 datagram. `sampling` is the whole word: mode in the top two bits, interval in the
+    rest.
+    """
     header = (
         u16(5) + u16(len(records) if count is None else count) + u32(uptime) + u32(seconds) + u32(nanoseconds)
     )
@@ -120,7 +123,7 @@ def record1(
     tos: int = 0,
     size: int = 52,
 ) -> bytes:
-    """`size` is 52 in what Cisco sends, 48 in what softflowd sends."""
+    """Build a NetFlow v1 record. `size` is 52 as sent by Cisco, or 48 as sent by softflowd."""
     counts = u16(in_if) + u16(out_if) + u32(packets) + u32(octets) + u32(first) + u32(last)
     transport = u16(src_port) + u16(dst_port) + u16(0) + u8(proto) + u8(tos) + u8(tcp_flags)
     return (ip(src) + ip(dst) + ip(next_hop) + counts + transport).ljust(size, b"\0")
@@ -141,7 +144,7 @@ def netflow7(
 
 
 def record7(router_sc: str = "0.0.0.0", flags: int = 0, **fields: Any) -> bytes:
-    """`fields` as of record5."""
+    """Build a NetFlow v7 record. `fields` are those of record5."""
     record = record5(**fields)
     return record[:36] + u8(flags) + record[37:] + ip(router_sc)
 
@@ -173,12 +176,12 @@ def data_set(template_id: int, *records: bytes, padding: int = 0, length: int | 
 
 
 def template_set(*templates: bytes, padding: int = 0) -> bytes:
-    """Of IPFIX."""
+    """Build an IPFIX template set."""
     return any_set(2, *templates, padding=padding)
 
 
 def options_template_set(*templates: bytes, padding: int = 0) -> bytes:
-    """Of IPFIX."""
+    """Build an IPFIX options template set."""
     return any_set(3, *templates, padding=padding)
 
 
@@ -197,7 +200,7 @@ def specifier(field: Specifier) -> bytes:
 
 
 def template(template_id: int, *fields: Specifier, count: int | None = None) -> bytes:
-    """Of both versions; enterprise numbers are IPFIX's alone."""
+    """Build a template of NetFlow v9 or IPFIX. Enterprise numbers exist in IPFIX only."""
     return (
         u16(template_id)
         + u16(len(fields) if count is None else count)
@@ -211,7 +214,7 @@ def options_template(
     options: Sequence[Specifier],
     scope_count: int | None = None,
 ) -> bytes:
-    """Of IPFIX."""
+    """Build an IPFIX options template."""
     fields = [*scopes, *options]
     count = len(scopes) if scope_count is None else scope_count
     return u16(template_id) + u16(len(fields)) + u16(count) + joined(tuple(map(specifier, fields)))
@@ -238,24 +241,25 @@ def withdrawal(template_id: int) -> bytes:
 
 
 def variable(data: bytes, long_form: bool = False) -> bytes:
-    """A field of variable length, its length in one octet or in three."""
+    """Encode a field of variable length, with its length in one byte or in three."""
     return u8(255) + u16(len(data)) + data if long_form or len(data) > 254 else u8(len(data)) + data
 
 
 def basic_list(element: Specifier, *members: bytes, semantic: int = 3) -> bytes:
-    """RFC 6313 section 4.5.1: members of one length, or each with its own (`variable`); the semantic is
-    allOf.
+    """Encode a basicList (RFC 6313 section 4.5.1). The default semantic is allOf.
+
+    Members have one length, or each has its own (`variable`).
     """
     return u8(semantic) + specifier(element) + joined(members)
 
 
 def sub_template_list(template_id: int, *records: bytes, semantic: int = 3) -> bytes:
-    """RFC 6313 section 4.5.2: records of one template."""
+    """Encode a subTemplateList (RFC 6313 section 4.5.2): records of one template."""
     return u8(semantic) + u16(template_id) + joined(records)
 
 
 def sub_template_multi_list(*parts: tuple[int, bytes], semantic: int = 3) -> bytes:
-    """RFC 6313 section 4.5.3: records of several templates, (template id, records) each."""
+    """Encode a subTemplateMultiList (RFC 6313 section 4.5.3): pairs of template id and records."""
     return u8(semantic) + joined(
         tuple(u16(number) + u16(4 + len(records)) + records for number, records in parts)
     )
@@ -284,7 +288,7 @@ def sflow_address(text: str | None) -> bytes:
 
 
 def opaque(data: bytes, length: int | None = None) -> bytes:
-    """An XDR opaque: length, octets, padding to a word."""
+    """Encode an XDR opaque: length, bytes, padding to a word."""
     return u32(len(data) if length is None else length) + data + bytes(-len(data) % 4)
 
 
@@ -324,7 +328,7 @@ def expanded_flow_sample(
     count: int | None = None,
     length: int | None = None,
 ) -> bytes:
-    """`source` is (type, index), interfaces are (format, value)."""
+    """Build an expanded flow sample. `source` is (type, index), interfaces are (format, value)."""
     words = (sequence, *source, rate, pool, drops, *input, *output, len(records) if count is None else count)
     return sample(3, joined(tuple(map(u32, words))) + joined(records), length=length)
 
@@ -340,7 +344,7 @@ def sampled_header(
 
 
 def sampled_ethernet(length: int, src: str, dst: str, ethertype: int) -> bytes:
-    """MAC addresses are padded to words."""
+    """Build a sampled_ethernet record. MAC addresses are padded to words."""
     return record(2, u32(length) + mac(src) + bytes(2) + mac(dst) + bytes(2) + u32(ethertype))
 
 
@@ -354,7 +358,7 @@ def sampled_ip(
     tcp_flags: int = 0,
     tos: int = 0,
 ) -> bytes:
-    """sampled_ipv4 or sampled_ipv6, by the addresses."""
+    """Build a sampled_ipv4 or sampled_ipv6 record, according to the addresses."""
     addresses = ip(src) + ip(dst)
     words = joined(tuple(map(u32, (src_port, dst_port, tcp_flags, tos))))
     return record(3 if len(addresses) == 8 else 4, u32(length) + u32(proto) + addresses + words)
@@ -378,7 +382,9 @@ def extended_gateway(
     local_pref: int = 0,
     kinds: Sequence[int] = (),
 ) -> bytes:
-    """`path` is its segments; `kinds` says of what kind each is, an AS_SEQUENCE (2) unless told."""
+    """Build an extended_gateway record. `path` has the segments; `kinds` has their types, AS_SEQUENCE (2) by
+    default.
+    """
     path = path or []
     kinds = kinds or [2] * len(path)
     segments = b"".join(u32(kind) + words(segment) for kind, segment in zip(kinds, path, strict=True))
@@ -394,7 +400,7 @@ def counters_sample(
     count: int | None = None,
     length: int | None = None,
 ) -> bytes:
-    """`source` is (type, index): 8 and 24 bits, or expanded to 32 each."""
+    """Build a counters sample. `source` is (type, index): 8 and 24 bits, or 32 bits each if expanded."""
     source_id = u32(source[0]) + u32(source[1]) if expanded else u32(source[0] << 24 | source[1])
     head = u32(sequence) + source_id + u32(len(records) if count is None else count)
     return sample(4 if expanded else 2, head + joined(records), length=length)
@@ -416,8 +422,9 @@ def discarded_packet(
 
 
 def counters(record_format: int, layout: str, *values: int) -> bytes:
-    """A record of fields of fixed size: a letter of `layout` is its octets: b 1, i 4, h 8, m 6 and 2 of
-    padding.
+    """Build a counter record with fields of fixed size.
+
+    Each letter of `layout` is a field: b 1 byte, i 4, h 8, m 6 and 2 bytes of padding.
     """
     sizes = {"b": 1, "i": 4, "h": 8, "m": 6}
     fields = [
@@ -432,7 +439,7 @@ def host_descr(hostname: bytes, uuid: bytes, machine_type: int, os_name: int, os
 
 
 def host_adapters(*adapters: tuple[int, list[str]]) -> bytes:
-    """(ifIndex, MAC addresses) of each."""
+    """Build a host_adapters record from (ifIndex, MAC addresses) of each adapter."""
     bodies = [
         u32(index) + u32(len(macs)) + b"".join(mac(text) + bytes(2) for text in macs)
         for index, macs in adapters
@@ -441,7 +448,7 @@ def host_adapters(*adapters: tuple[int, list[str]]) -> bytes:
 
 
 def sfp(module: tuple[int, int, int, int], *lanes: list[int], count: int | None = None) -> bytes:
-    """`module` is id, lanes, millivolts, temperature; a lane is ten words."""
+    """Build an sfp record. `module` is id, lanes, millivolts, temperature; a lane has ten words."""
     body = joined(tuple(u32(number & 0xFFFFFFFF) for number in module)) + u32(
         len(lanes) if count is None else count
     )
@@ -453,7 +460,7 @@ def extended_acl(number: int, name: bytes, direction: int) -> bytes:
 
 
 def strings(record_format: int, *texts: bytes) -> bytes:
-    """port_name (a counter record), extended_function, extended_hw_trap, extended_linux_drop_reason."""
+    """Build a port_name, extended_function, extended_hw_trap or extended_linux_drop_reason record."""
     return record(record_format, joined(tuple(map(opaque, texts))))
 
 
@@ -471,12 +478,12 @@ def ethernet(
 
 
 def tagged(payload: bytes, vlan: int, ethertype: int = 0x0800, priority: int = 0) -> bytes:
-    """What follows the ethertype of a tag: control information, and the ethertype of the payload."""
+    """Build the bytes after the ethertype of a VLAN tag: tag control information, ethertype, payload."""
     return u16(priority << 13 | vlan) + u16(ethertype) + payload
 
 
 def mpls(payload: bytes, *labels: int, ttl: int = 64) -> bytes:
-    """A label stack; the last label has the bottom-of-stack bit. Times to live count up from `ttl`."""
+    """Build a label stack. The last label has the bottom-of-stack bit. TTLs count up from `ttl`."""
     entries = [
         u32(label << 12 | (index == len(labels) - 1) << 8 | ttl + index) for index, label in enumerate(labels)
     ]
@@ -521,12 +528,12 @@ def ipv6(
 
 
 def extension(next_header: int, payload: bytes, units: int = 0) -> bytes:
-    """An extension header of 8 octets and `units` times 8 more."""
+    """Build an IPv6 extension header of 8 bytes and `units` times 8 more."""
     return u8(next_header) + u8(units) + bytes(6 + 8 * units) + payload
 
 
 def authentication(next_header: int, payload: bytes, check_words: int = 3) -> bytes:
-    """The authentication header: its length counts words of 4 octets, less 2."""
+    """Build an authentication header. Its length counts words of 4 bytes, minus 2."""
     return u8(next_header) + u8(1 + check_words) + bytes(10 + 4 * check_words) + payload
 
 

@@ -1,6 +1,4 @@
-"""What the tests of decoders share: one way to feed datagrams to either implementation and to look at the
-outcome.
-"""
+"""A common interface to decode datagrams with the core or the reference, and to look at the outcome."""
 
 from __future__ import annotations
 
@@ -21,9 +19,8 @@ FLOW = Schema.load("flow")
 SOURCE = ("192.0.2.1", 9995)
 RECEIVED = 1_700_000_000_123_456_789
 
-# Counted only where a value was looked at, and which values are is the implementation's business (which
-# candidates of a column it meets before it has its answer): the core may count more of them than the
-# reference, never fewer.
+# Counted only when a value is examined. The implementations examine different candidates of a column before
+# they find its value: the core may count more than the reference, never less.
 VALUE_NOTES = {
     "out_of_range",
     "unmapped",
@@ -37,8 +34,8 @@ VALUE_NOTES = {
 
 @dataclass
 class Outcome:
-    """The flows of each datagram; what was counted, by exporter and in all; and the data sets that still wait
-    for their templates, by exporter.
+    """The flows of each datagram, the counters in total and per exporter, and the waiting data sets per
+    exporter.
     """
 
     datagrams: list[list[dict[str, Any]]]
@@ -49,7 +46,7 @@ class Outcome:
 
     @property
     def sequence(self) -> dict[str, Any]:
-        """What the numbers of the only domain of the only exporter say."""
+        """Return the sequence numbering state of the only domain of the only exporter."""
         ((sequence,),) = (domains.values() for domains in self.sequences.values())
         return sequence
 
@@ -59,7 +56,7 @@ class Outcome:
 
     @property
     def flow(self) -> dict[str, Any]:
-        """The only one."""
+        """Return the only flow."""
         (flow,) = self.flows
         return flow
 
@@ -68,9 +65,11 @@ Given = bytes | tuple[bytes, tuple[str, int]] | tuple[bytes, tuple[str, int], in
 
 
 class Decode(Protocol):
-    """Feeds datagrams to a new decoder of one implementation; one that comes from elsewhere than SOURCE is a
-    pair with it, one that comes at another time than RECEIVED (in ns) is a triple. `finish` says that no more
-    come. `policy` is for the decoder; template_expiry is in ns.
+    """Decode datagrams with a new decoder of one implementation.
+
+    A datagram is a payload, a pair with its source (default SOURCE), or a triple with its time of reception
+    in ns (default RECEIVED). `finish` ends the input. `policy` are options of the decoder; template_expiry is
+    in ns.
     """
 
     def __call__(
@@ -99,36 +98,36 @@ def decode_with(implementation: str) -> Decode:
     return decode
 
 
-# Every test of a module with this mark runs against each implementation.
+# With this mark, every test of a module runs against both implementations.
 both_decoders = pytest.mark.parametrize(
     "decode", [pytest.param(decode_with(name), id=name) for name in IMPLEMENTATIONS]
 )
 
 
 def short_id(value: object) -> str | None:
-    """The name of a case that is octets: the first of them."""
+    """Return the id of a test case that consists of bytes: the first of them in hexadecimal."""
     return f"{len(value)} octets {value[:8].hex()}" if isinstance(value, bytes) else None
 
 
 def columns(*names: str) -> Schema:
-    """The default schema with these columns alone."""
+    """Return the default schema with only these columns."""
     return FLOW.only(*names)
 
 
 def ipfix_record(fields: list[Any], record: bytes, **header: int) -> bytes:
-    """An IPFIX datagram with a template and one record of it."""
+    """Build an IPFIX datagram with a template and one record of it."""
     return ipfix(template_set(template(256, *fields)), data_set(256, record), **header)
 
 
-# The same for what NetFlow v9 and IPFIX share.
+# With this mark, a test runs for both protocols that have templates.
 both_protocols = pytest.mark.parametrize("protocol", ["netflow9", "ipfix"])
 
 
 def message(protocol: str, *sets: bytes, domain: int = 0) -> bytes:
-    """A datagram of either protocol."""
+    """Build a datagram of NetFlow v9 or IPFIX."""
     return netflow9(*sets, source_id=domain) if protocol == "netflow9" else ipfix(*sets, domain=domain)
 
 
 def templates(protocol: str, *templates: bytes, padding: int = 0) -> bytes:
-    """A set of templates of either protocol."""
+    """Build a template set of NetFlow v9 or IPFIX."""
     return (template_set9 if protocol == "netflow9" else template_set)(*templates, padding=padding)

@@ -1,4 +1,4 @@
-"""What tests of enrichment share: batches of flows, and what becomes of them."""
+"""Batches of flows for tests of enrichment, and functions to load and read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLOW = Schema.load("flow")
 
 
 def ip(text: str | None) -> bytes | None:
-    """An address as flows have it."""
+    """Return an address as flows have it."""
     if text is None:
         return None
     address = ipaddress.ip_address(text)
@@ -26,7 +26,7 @@ def ip(text: str | None) -> bytes | None:
 
 
 def flows(**columns: Iterable[Any]) -> pa.RecordBatch:
-    """A batch of these columns. Addresses are texts, None is absent."""
+    """Return a batch of these columns. Addresses are texts, None is absent."""
     arrays = {}
     for name, given in columns.items():
         column = FLOW[name]
@@ -39,20 +39,20 @@ def flows(**columns: Iterable[Any]) -> pa.RecordBatch:
 
 
 def said(batch: pa.RecordBatch, *names: str) -> list[Any]:
-    """The values of one column, or tuples of the values of some."""
+    """Return the values of one column, or tuples of the values of several."""
     columns = [batch.column(name).to_pylist() for name in names]
     return columns[0] if len(names) == 1 else list(zip(*columns, strict=True))
 
 
 def load(folder: Path, text: str, **options: Any) -> Pipeline:
-    """The pipeline of one file."""
+    """Load the pipeline of one file."""
     path = folder / "net.toml"
     path.write_text(text)
     return load_enrichments([path], FLOW, **options)
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -62,5 +62,5 @@ class Clock:
 
 
 def absent_column(name: str, length: int) -> Any:
-    """A column of the schema without a value."""
+    """Return a column of the schema without values."""
     return absent(FLOW[name], arrow_type(FLOW[name]), length)

@@ -1,6 +1,4 @@
-"""What the tests of real exporters share: traffic that is known, sockets that exporters send to, processes
-that end with the test, and what the decoded flows amount to.
-"""
+"""Tools for tests with real exporters: known traffic, sockets, processes, and totals."""
 
 from __future__ import annotations
 
@@ -28,14 +26,14 @@ from tests.support.goldens import SCHEMA, Decoded, Flow, read_flow
 
 SOURCE = ("127.0.0.1", 2055)
 PATIENCE = 60.0
-"""Seconds that an exporter may take for what it does in two."""
+"""Seconds that an exporter may take for an operation of about two seconds."""
 
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-"""Where exporters are, for users who do not look there."""
+"""Search path for exporters. Some users' PATH lacks the folders of system programs."""
 
 
 def need(*programs: str) -> None:
-    """Skips the test unless all programs are installed."""
+    """Skip the test unless all programs are installed."""
     if missing := [program for program in programs if shutil.which(program, path=PATH) is None]:
         pytest.skip(f"{' and '.join(missing)}: not installed")
 
@@ -43,19 +41,17 @@ def need(*programs: str) -> None:
 # Traffic ----------------------------------------------------------------------------------------------------
 
 Key: TypeAlias = tuple[int, str, str, int, int, int]
-"""Ethertype, addresses, protocol and ports (0 for what has none)."""
+"""Ethertype, addresses, protocol and ports (0 for protocols without ports)."""
 
 Totals: TypeAlias = dict[Key, tuple[int, int]]
-"""Packets and octets."""
+"""Packets and bytes."""
 
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 TCP_FLAGS = ("S", "PA", "A", "PAU")
 
 
 def vary(packets: Sequence[Packet]) -> list[Packet]:
-    """Flags for TCP, a MAC address for each side, tags for every third conversation, frames that Ethernet
-    filled up.
-    """
+    """Add TCP flags, a MAC address per side, VLAN tags on every third conversation, and padding."""
     return [vary_packet(packet, index) for index, packet in enumerate(packets)]
 
 
@@ -79,7 +75,7 @@ def network(packet: Packet) -> Packet:
 
 
 def ip_length(packet: Packet) -> int:
-    """Of the IP packet, without what fills the frame."""
+    """Return the length of the IP packet, without the padding of the frame."""
     layer = network(packet)
     return int(layer.len if IP in packet else 40 + layer.plen)
 
@@ -119,7 +115,7 @@ def add_up(rows: Iterable[tuple[Key, int, int]]) -> Totals:
 
 
 def tcp_flags_of_packets(packets: Iterable[Packet]) -> dict[Key, int]:
-    """All flags of a conversation's packets in one direction."""
+    """Return all TCP flags of a conversation's packets in one direction."""
     seen: dict[Key, int] = {}
     for packet in packets:
         if TCP in packet:
@@ -136,7 +132,7 @@ def tcp_flags_of_flows(flows: Iterable[Flow]) -> dict[Key, int]:
 
 
 Ends: TypeAlias = frozenset[tuple[str, int]]
-"""A conversation without its direction."""
+"""The two ends of a conversation, without its direction."""
 
 
 def ends(each: Packet | Flow) -> Ends:
@@ -147,7 +143,7 @@ def ends(each: Packet | Flow) -> Ends:
 
 
 def spans(rows: Iterable[tuple[Ends, int]]) -> dict[Ends, tuple[int, int]]:
-    """The earliest and the latest time of each conversation."""
+    """Return the earliest and the latest time of each conversation."""
     earliest: dict[Ends, int] = {}
     latest: dict[Ends, int] = {}
     for each, instant in rows:
@@ -169,7 +165,7 @@ def link_layer_of_flow(flow: Flow) -> LinkLayer:
 
 
 def headers_of_packet(packet: Packet) -> Flow:
-    """The columns of a sampled packet, as scapy reads them."""
+    """Return the columns of a sampled packet, as scapy parses it."""
     layer, four = network(packet), IP in packet
     etype, source, destination, proto, *ports = key(packet)
     tag = packet[Dot1Q].vlan if Dot1Q in packet else 0
@@ -201,7 +197,7 @@ def headers_of_packet(packet: Packet) -> Flow:
 
 
 class Collector:
-    """A UDP socket on a port of the kernel's choice, and the datagrams that came."""
+    """A UDP socket on a free port, with the datagrams that it received."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -215,7 +211,7 @@ class Collector:
         return f"127.0.0.1:{self.socket.getsockname()[1]}"
 
     def receive(self) -> None:
-        """All that is there now."""
+        """Receive all datagrams that have arrived."""
         try:
             while True:
                 self.datagrams.append(self.socket.recv(65535))
@@ -224,7 +220,7 @@ class Collector:
 
 
 class Collectors(dict[str, Collector]):
-    """Several by name; closed at the end of a `with`."""
+    """Several collectors by name. They are closed at the end of the `with` block."""
 
     def __init__(self, *names: str) -> None:
         super().__init__((name, Collector()) for name in names)
@@ -237,13 +233,13 @@ class Collectors(dict[str, Collector]):
             collector.socket.close()
 
     def receive(self, seconds: float = 0.0) -> None:
-        """Waits that long for anything to come, and takes it."""
+        """Wait up to `seconds` for a datagram, then receive all."""
         select.select([collector.socket for collector in self.values()], [], [], seconds)
         for collector in self.values():
             collector.receive()
 
     def receive_until(self, done: Callable[[], bool]) -> bool:
-        """Whether it came to that before patience ended."""
+        """Receive until `done` returns True. Return False if PATIENCE ends first."""
         deadline = time.monotonic() + PATIENCE
         while not done():
             if time.monotonic() > deadline:
@@ -259,7 +255,7 @@ class Collectors(dict[str, Collector]):
 def running(
     command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process and its children, which do not outlive the `with`. What they say is in `log`."""
+    """Run a process and its children until the end of the `with` block. Their output is in `log`."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -279,7 +275,7 @@ def running(
 
 
 def has_ended(group: int) -> bool:
-    """A process that began a session, and whatever it began. (Some do not wait for their children.)"""
+    """Return whether a process group has ended. Some processes do not wait for their children."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):
             state, _, its_group, *_ = path.read_text().rpartition(")")[2].split()
@@ -292,26 +288,27 @@ def has_ended(group: int) -> bool:
 
 
 def decode(datagrams: Iterable[bytes], **options: Any) -> Decoded:
-    """Every column, read by google.protobuf."""
+    """Decode datagrams to all columns, with messages parsed by google.protobuf."""
     decoder = flowbuf.Decoder(SCHEMA, **options)
     flows = [read_flow(message) for each in datagrams for message in decoder.messages(each, SOURCE, 1.0)]
     return Decoded(flows, decoder.stats, decoder.counters)
 
 
 def without_sequence_notes(counters: dict[str, int]) -> dict[str, int]:
-    """For exporters that do not number their datagrams as their protocol says."""
+    """Return the counters without notes about sequence numbers, for exporters with a wrong numbering."""
     notes = ("sequence_gap", "sample_gap", "out_of_sequence", "exporter_restart")
     return {name: count for name, count in counters.items() if name not in notes}
 
 
 def counted_by_exporter(datagrams: Sequence[bytes]) -> int:
-    """Flows, options records, templates and samples, by the headers: in NetFlow v5 and v9 and in sFlow each
-    says how many its datagram has. In IPFIX it says how many records were before it, so that the last
-    datagram is in no count.
+    """Return the number of flows, options records, templates and samples that the headers announce.
+
+    Headers of NetFlow v5, v9 and sFlow have the count of their own datagram. IPFIX headers count the records
+    before the datagram, so the last datagram is not included.
     """
     where = {5: slice(2, 4), 9: slice(2, 4), 0: slice(24, 28)}.get(
         version(datagrams)
-    )  # sFlow: of an IPv4 agent
+    )  # sFlow with an IPv4 agent
     if where:
         return sum(int.from_bytes(each[where], "big") for each in datagrams)
     first, last = (int.from_bytes(each[8:12], "big") for each in (datagrams[0], datagrams[-1]))
@@ -319,7 +316,7 @@ def counted_by_exporter(datagrams: Sequence[bytes]) -> int:
 
 
 def counted_by_flowbuf(datagrams: Sequence[bytes]) -> int:
-    """The same as flowbuf has it."""
+    """Return the same number, counted by flowbuf."""
     decoded = decode(datagrams[:-1] if version(datagrams) == 10 else datagrams)
     records = (
         len(decoded.flows) + decoded.total("options_records") + decoded.counters.get("counter_sample", 0)
@@ -328,5 +325,5 @@ def counted_by_flowbuf(datagrams: Sequence[bytes]) -> int:
 
 
 def version(datagrams: Sequence[bytes]) -> int:
-    """0 is sFlow."""
+    """Return the version of the protocol. 0 is sFlow."""
     return int.from_bytes(datagrams[0][:2], "big")

@@ -1,10 +1,9 @@
-"""Where collectors and flowbuf disagree over the captures of the corpus, and who is right: the one table of
-exceptions.
+"""Differences between flowbuf and other collectors on the captures of the corpus, with the reasons.
 
-A row explains the differences that its rule accepts, no others; the first row that fits counts. Numbers in
-brackets are those of "Where the two oracles disagree and why" in the README of the corpus, "design" is the
-design's section 3. A row must explain something in each capture and for each field that it names, or
-test_golden.py fails: a difference that is gone takes its row with it.
+Each row of the table explains the differences that its rule accepts. The first row that fits applies. Numbers
+in brackets refer to "Where the two oracles disagree and why" in the README of the corpus. "Design" refers to
+section 3 of the design. A row must explain a difference in each capture and for each field that it names;
+otherwise test_golden.py fails. A resolved difference must therefore be removed from the table.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from tests.support.goldens import Flow, is_zero_address
 
 @dataclass(frozen=True)
 class Difference:
-    """flowbuf says `ours` where the collector says `theirs`; None is absent. `flow` and `golden` are the
-    whole flows, `occurrences` all that the record says of the column, in order, by NetGauze (empty for
-    captures it does not have).
+    """A field with the value `ours` from flowbuf and `theirs` from the collector. None means absent.
+
+    `flow` and `golden` are the whole flows. `occurrences` has all values of the column in the record, in
+    order, read by NetGauze. It is empty for captures without a NetGauze golden.
     """
 
     capture: str
@@ -48,7 +48,7 @@ class Exception_:
     def explains(self, difference: Difference) -> bool:
         return (
             self.collector
-            in (difference.collector, difference.collector.partition("-")[0])  # in every mode, or in one
+            in (difference.collector, difference.collector.partition("-")[0])  # in all modes, or in one
             and difference.field in self.fields
             and (self.captures == ANY or difference.capture in self.captures)
             and self.rule(difference)
@@ -66,7 +66,7 @@ ANY = ("*",)
 
 
 def only_ours(difference: Difference) -> bool:
-    """The collector does not have the value."""
+    """Accept a value that the collector does not have."""
     return difference.ours is not None and difference.theirs is None
 
 
@@ -75,12 +75,12 @@ def all_zero(difference: Difference) -> bool:
 
 
 def says(ours: Any, theirs: Any) -> Rule:
-    """Exactly these values."""
+    """Accept exactly these values."""
     return lambda difference: (difference.ours, difference.theirs) == (ours, theirs)
 
 
 def is_ours(column: str) -> Rule:
-    """What the collector puts here is another column of flowbuf."""
+    """Accept a value of the collector that flowbuf has in another column."""
     return lambda difference: (
         difference.theirs is not None and difference.theirs == difference.flow.get(column)
     )
@@ -98,13 +98,16 @@ def without_empty_sections(difference: Difference) -> bool:
 
 
 def of_inner_header(difference: Difference) -> bool:
-    """The record says it twice: the first is ours (absent if zero), and a later one theirs."""
+    """Accept two values in one record: flowbuf has the first (absent if zero), the collector a later one."""
     first, *later = difference.occurrences or (None,)
     return difference.ours == (first or None) and difference.theirs in later
 
 
 def no_ifindex(difference: Difference) -> bool:
-    """No ifIndex: a format other than 0 in the top two bits, or the exporter itself, 0x3fffffff."""
+    """Accept an interface that has no ifIndex.
+
+    Its top two bits have a format other than 0, or it is the exporter (0x3fffffff).
+    """
     return difference.ours is None and (difference.theirs or 0) >= 0x3FFFFFFF
 
 
@@ -113,13 +116,13 @@ def of_tag(difference: Difference) -> bool:
 
 
 def of_inner_tag(difference: Difference) -> bool:
-    """The VLAN id of the second tag, maybe with the priority that stands beside it."""
+    """Accept the VLAN id of the second tag, with or without its priority bits."""
     outer, inner = difference.flow.get("vlan_id"), difference.flow.get("inner_vlan_id", 0)
     return bool(difference.ours == outer and (difference.theirs or 0) & 0xFFF == inner)
 
 
 def bare_type(difference: Difference) -> bool:
-    """A type without a code in a port of 16 bits, taken for a code without a type."""
+    """Accept a type without a code in a 16-bit port, which the collector reads as a code without a type."""
     return difference.ours is None and difference.theirs == difference.golden.get("DstPort", 0) < 256
 
 
@@ -132,7 +135,7 @@ def export_time(difference: Difference) -> bool:
 
 
 def shortly_before_export(difference: Difference) -> bool:
-    """Within the minute before the second that the header names, or in it."""
+    """Accept a time within the minute before the export time of the header, or within its second."""
     return export_time(difference) and -1000 < difference.theirs - difference.ours < 60_000
 
 
@@ -150,13 +153,13 @@ def hidden_by_bgp(difference: Difference) -> bool:
 
 
 def further_layers(difference: Difference) -> bool:
-    """The collector stops where flowbuf goes on."""
+    """Accept a packet that flowbuf parses to a deeper layer than the collector."""
     theirs = difference.theirs or []
     return bool(difference.ours[: len(theirs)] == theirs)
 
 
 def other_sizes(*layers: str) -> Rule:
-    """The same headers, but for the sizes of these."""
+    """Accept the same layers with other sizes of `layers`."""
 
     def rule(difference: Difference) -> bool:
         sizes = zip(difference.flow["layer_stack"], difference.ours, difference.theirs, strict=True)
@@ -169,7 +172,8 @@ def other_sizes(*layers: str) -> Rule:
 # The table --------------------------------------------------------------------------------------------------
 
 SAMPLED_FRAMES = (
-    "ipfix-315-eompls-control-word ipfix-315-frame ipfix-315-juniper-common-properties ipfix-315-srv6 sflow-1140 "
+    "ipfix-315-eompls-control-word ipfix-315-frame ipfix-315-juniper-common-properties ipfix-315-srv6 "
+    "sflow-1140 "
     "sflow-discarded-output sflow-expanded-sample sflow-icmpv4 sflow-icmpv6 sflow-local-interface "
     "sflow-multiple-outputs sflow-qinq sflow-raw-ipv4 sflow-vxlan"
 )
@@ -183,8 +187,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     exception(
         "ipfix-mpls ipfix-physical-interfaces", "goflow2", "sampling_rate",
         lambda d: d.theirs == 1 and d.ours in (10, 1000),
-        "[2] RFC 5477: of samplingPacketInterval + samplingPacketSpace packets, samplingPacketInterval are taken; "
-        "GoFlow2 ignores the space",
+        "[2] RFC 5477: of samplingPacketInterval + samplingPacketSpace packets, samplingPacketInterval are "
+        "taken; GoFlow2 ignores the space",
     ),
     exception(
         "ipfix-cisco-sampling-option", "goflow2", "sampling_rate", says(256, 1),
@@ -228,19 +232,21 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     exception(
         NESTED_HEADERS, "goflow2", "src_addr dst_addr etype proto src_port dst_port ip_tos ipv6_flow_label",
         of_inner_header,
-        "[10] RFC 7011 section 8: of an element that occurs twice the first is the outer header's, and all columns "
-        "keep to it; GoFlow2's last one wins",
+        "[10] RFC 7011 section 8: of an element that occurs twice the first is the outer header's, and all "
+        "columns keep to it; GoFlow2's last one wins",
     ),
     exception(
         NESTED_HEADERS, "akvorado", "SrcAddr DstAddr EType SrcPort DstPort IPTos", of_inner_header,
-        "[10] as above; Akvorado takes the last addresses that are not zero, of everything else the first that is not",
+        "[10] as above; Akvorado takes the last addresses that are not zero, of everything else the first "
+        "that is not",
     ),
     exception(
         "ipfix-cisco-mpls-two-domains ipfix-huawei-vrf-name", "akvorado", "NextHop", hidden_by_bgp,
         "[11] one column for both next hops: an all-zero one of BGP hides the real one",
     ),
     exception(
-        "ipfix-cisco-mpls-among-bgp mixed-two-exporters netflow9-data netflow9-multiple-sampling-rates", "akvorado",
+        "ipfix-cisco-mpls-among-bgp mixed-two-exporters netflow9-data "
+        "netflow9-multiple-sampling-rates", "akvorado",
         "NextHop", is_ours("bgp_next_hop"),
         "[11] one column for both next hops; this is BGP's",
     ),
@@ -270,8 +276,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         f"ipfix-cisco-mpls-among-bgp {NESTED_HEADERS}", "goflow2", TIMES, export_time,
-        "[16] flowStartSysUpTime and flowEndSysUpTime count from systemInitTimeMilliseconds (RFC 5102), which options "
-        "or the record give; GoFlow2 writes the export time",
+        "[16] flowStartSysUpTime and flowEndSysUpTime count from systemInitTimeMilliseconds (RFC 5102), "
+        "which options or the record give; GoFlow2 writes the export time",
     ),
     exception(
         "netflow9-icmp netflow9-nat", "goflow2", TIMES, shortly_before_export,
@@ -279,15 +285,16 @@ EXCEPTIONS: tuple[Exception_, ...] = (
         "observationTimeMilliseconds (323); GoFlow2 writes the export time",
     ),
     exception(
-        f"{SAMPLED_FRAMES} sflow-sampled-ipv4 ipfix-cisco-sampling-option mixed-two-exporters", "goflow2", TIMES,
+        f"{SAMPLED_FRAMES} sflow-sampled-ipv4 ipfix-cisco-sampling-option "
+        "mixed-two-exporters", "goflow2", TIMES,
         no_time_of_flow,
-        "[16] nothing says when the flow was, or from when its times count: absent. GoFlow2 writes the time of export, "
-        "in sFlow that of reception",
+        "[16] nothing says when the flow was, or from when its times count: absent. GoFlow2 writes the time "
+        "of export, in sFlow that of reception",
     ),
     exception(
         "ipfix-cisco-srv6", "goflow2", TIMES, lambda d: d.index == 0 and no_time_of_flow(d),
-        "[16] the options with systemInitTimeMilliseconds come after this flow; what is learnt later does not change "
-        "flows already written (design)",
+        "[16] the options with systemInitTimeMilliseconds come after this flow; what is learnt later does "
+        "not change flows already written (design)",
     ),
     # Sampled packets
     exception(
@@ -295,10 +302,11 @@ EXCEPTIONS: tuple[Exception_, ...] = (
         "[18] design: bytes is the IP length, the frame's is frame_length",
     ),
     exception(
-        "sflow-discarded-output sflow-multiple-outputs sflow-local-interface sflow-icmpv4 sflow-icmpv6 sflow-vxlan",
+        "sflow-discarded-output sflow-multiple-outputs sflow-local-interface sflow-icmpv4 sflow-icmpv6 "
+        "sflow-vxlan",
         "goflow2", "in_if out_if", no_ifindex,
-        "[19] sFlow v5 section 5: the top two bits of an interface are a format, only format 0 is an ifIndex; "
-        "0x3fffffff is the exporter itself",
+        "[19] sFlow v5 section 5: the top two bits of an interface are a format, only format 0 is an "
+        "ifIndex; 0x3fffffff is the exporter itself",
     ),
     exception(
         "sflow-discarded-output", "goflow2", "forwarding_status", says(131, None),
@@ -307,7 +315,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     exception(
         "ipfix-315-eompls-control-word ipfix-315-frame sflow-expanded-sample sflow-qinq", "goflow2",
         "src_vlan dst_vlan", of_tag,
-        "[20] design: the tag of a sampled frame stands in where nothing else says; GoFlow2 has it in vlan_id alone",
+        "[20] design: the tag of a sampled frame stands in where nothing else says; GoFlow2 has it in "
+        "vlan_id alone",
     ),
     exception(
         "sflow-1140", "goflow2", "src_vlan dst_vlan", says(None, 0xFFFFFFFF),
@@ -315,7 +324,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         "sflow-qinq", "goflow2", "vlan_id", of_inner_tag,
-        "[20] IEEE 802.1Q, design: the VLAN id of the outermost tag; GoFlow2 writes priority and id of the innermost",
+        "[20] IEEE 802.1Q, design: the VLAN id of the outermost tag; GoFlow2 writes priority and id of the "
+        "innermost",
     ),
     exception(
         "sflow-qinq", "akvorado", "SrcVlan DstVlan", of_inner_tag,
@@ -333,7 +343,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     exception(
         EOMPLS, "goflow2", "src_addr dst_addr proto src_port dst_port tcp_flags ip_tos ip_ttl fragment_id",
         lambda d: only_ours(d) and "mpls_labels" in d.flow,
-        "[23] RFC 4448 section 4.6: an Ethernet frame behind a zero control word; GoFlow2 stops at the labels",
+        "[23] RFC 4448 section 4.6: an Ethernet frame behind a zero control word; GoFlow2 stops at the "
+        "labels",
     ),
     exception(
         "ipfix-315-eompls-control-word", "goflow2", "ip_flags", says(2, None),
@@ -357,7 +368,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         "packets/gre-v4-key", "goflow2", "layer_stack", further_layers,
-        "[24] RFC 2890: a key makes the header 8 octets; GoFlow2 takes 4, and finds no ICMP behind the IPv4 it reads",
+        "[24] RFC 2890: a key makes the header 8 octets; GoFlow2 takes 4, and finds no ICMP behind the IPv4 "
+        "it reads",
     ),
     exception(
         "packets/gre-v4-key", "goflow2", "layer_size", says([14, 20, 8, 20, 8], [14, 20, 4, 20]),
@@ -365,7 +377,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         "packets/vlan-ipv6", "goflow2", "layer_size", other_sizes("gre"),
-        "[24] RFC 2637: the header of version 1 has a key and two numbers here, 16 octets; GoFlow2 always says 4",
+        "[24] RFC 2637: the header of version 1 has a key and two numbers here, 16 octets; GoFlow2 always "
+        "says 4",
     ),
     exception(
         "*", "goflow2", "layer_size", other_sizes("tcp"),
@@ -382,7 +395,8 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     ),
     exception(
         "packets/ipv4-ipv4 packets/ipv4-ipv6", "akvorado-srv6",
-        "SrcAddr DstAddr EType Proto SrcPort DstPort SrcMAC DstMAC IPTTL TCPFlags ICMPv4Type l3_length opened",
+        "SrcAddr DstAddr EType Proto SrcPort DstPort SrcMAC DstMAC IPTTL TCPFlags ICMPv4Type l3_length "
+        "opened",
         lambda d: d.flow["etype"] == 0x0800 and "tunnel_src_addr" not in d.flow,
         "[25] RFC 8986: segments are IPv6's; IP in IPv4 is ipip. Akvorado opens it as SRv6, too",
     ),
@@ -402,7 +416,7 @@ EXCEPTIONS: tuple[Exception_, ...] = (
 
 @dataclass(frozen=True)
 class Unmatched:
-    """Flows (by their index) that the other side does not have."""
+    """Flows that the other side does not have, by index."""
 
     capture: str
     collector: str
@@ -412,8 +426,8 @@ class Unmatched:
 
 
 EARLY_DATA = (
-    "[1] RFC 3954 section 9: data before its template is kept and decoded when that comes; both collectors drop the "
-    "whole datagram"
+    "[1] RFC 3954 section 9: data before its template is kept and decoded when that comes; both collectors "
+    "drop the whole datagram"
 )
 BIFLOW = "[8] RFC 5103: the reverse direction is a second flow; GoFlow2 does not read its counters"
 
@@ -430,7 +444,7 @@ UNMATCHED = (
     Unmatched("ipfix-biflow-ipfixprobe", "goflow2", (1, 4), (), BIFLOW),
 )
 
-# Records of flows and of options that TShark does not read, for the same reason.
+# Records of flows and options that TShark does not read, for the same reason.
 EARLY_RECORDS = {
     "netflow9-data-late-template": 8,
     "netflow9-data-before-template": 11,

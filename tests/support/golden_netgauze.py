@@ -1,8 +1,8 @@
-"""NetGauze's goldens: records with their elements, made flows of flowbuf here.
+"""Convert the goldens of NetGauze, records with their elements, to flows of flowbuf.
 
-NetGauze (Rust, no code shared with GoFlow2 and Akvorado) reads NetFlow v9 and IPFIX and draws no conclusions;
-so every element in its records either fills a column of flowbuf or is listed as one that does not. Of an
-element that occurs twice the first occurrence is the outer header's (RFC 7011 section 8).
+NetGauze (Rust) shares no code with GoFlow2 and Akvorado. It reads NetFlow v9 and IPFIX and derives no values.
+Every element in its records fills a column of flowbuf or is listed as one that does not. If an element occurs
+twice, the first occurrence belongs to the outer header (RFC 7011 section 8).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_mac(octets: list[int]) -> str:
     return bytes(octets).hex(":")
 
 
-# Element -> the column it fills, and how its value is read.
+# Element -> the column that it fills, and the conversion of its value.
 ELEMENTS: dict[str, Field] = {
     "octetDeltaCount": Field("bytes"),
     "packetDeltaCount": Field("packets"),
@@ -87,7 +87,7 @@ ELEMENTS: dict[str, Field] = {
     "selectorId": Field("sampler_id"),
 }
 
-# Elements that need more than themselves (see netgauze_flow), or that flowbuf has no column for.
+# Elements that are combined with others (see netgauze_flow), or for which flowbuf has no column.
 COMBINED = {
     "flowStartSysUpTime",
     "flowEndSysUpTime",
@@ -97,16 +97,16 @@ COMBINED = {
 COMBINED |= {f"mplsLabelStackSection{n}" for n in range(2, 7)}
 WITHOUT_COLUMN = {
     "Huawei", "dot1qPriority", "ethernetType", "icmpTypeCodeIPv4", "icmpTypeCodeIPv6", "ipv6ExtensionHeaders",
-    "ipv6ExtensionHeadersFull", "maximumTTL", "mplsTopLabelPrefixLength", "mplsTopLabelType", "observationDomainId",
-    "octetDeltaSumOfSquares", "paddingOctets", "srhActiveSegmentIPv6", "srhFlagsIPv6", "srhSegmentIPv6ListSection",
-    "srhTagIPv6",
+    "ipv6ExtensionHeadersFull", "maximumTTL", "mplsTopLabelPrefixLength", "mplsTopLabelType",
+    "observationDomainId", "octetDeltaSumOfSquares", "paddingOctets", "srhActiveSegmentIPv6", "srhFlagsIPv6",
+    "srhSegmentIPv6ListSection", "srhTagIPv6",
 }  # fmt: skip
 
 ADDRESSES = ("sourceIPv4Address", "destinationIPv4Address", "sourceIPv6Address", "destinationIPv6Address")
 
 
 def family(element: str) -> int:
-    """The ethertype of an address."""
+    """Return the ethertype of an address."""
     return 0x0800 if "IPv4" in element else 0x86DD
 
 
@@ -119,7 +119,7 @@ def first_occurrences(fields: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def read_mpls_labels(elements: dict[str, Any]) -> list[int]:
-    """Up to and with the bottom of the stack (RFC 3032 section 2.1)."""
+    """Return the labels up to and including the bottom of the stack (RFC 3032 section 2.1)."""
     labels = []
     for name in ("mplsTopLabelStackSection", *(f"mplsLabelStackSection{n}" for n in range(2, 11))):
         value = int.from_bytes(bytes(elements.get(name, ())), "big")
@@ -131,7 +131,7 @@ def read_mpls_labels(elements: dict[str, Any]) -> list[int]:
 
 
 def read_system_start(record: dict[str, Any], elements: dict[str, Any], learnt: int | None) -> int | None:
-    """What flowStartSysUpTime and flowEndSysUpTime count from, in ms since 1970."""
+    """Return the start of flowStartSysUpTime and flowEndSysUpTime, in ms since 1970."""
     if record["version"] == 9:
         return read_time(record["unix_time"]) - int(record["sys_up_time"])
     init = elements.get("systemInitTimeMilliseconds")
@@ -164,8 +164,9 @@ def netgauze_flow(record: dict[str, Any], system_start: int | None, rates: dict[
 
 
 def netgauze_flows(path: Path) -> Iterator[Flow]:
-    """Options records give the sampling rate of a sampler (RFC 5477) and the start of the exporter, by
-    domain.
+    """Yield the flows of a golden.
+
+    Options records give the sampling rate of a sampler (RFC 5477) and the start of the exporter, by domain.
     """
     rates: dict[Any, dict[int, int]] = {}
     starts: dict[Any, int] = {}
@@ -186,7 +187,8 @@ def netgauze_flows(path: Path) -> Iterator[Flow]:
 
 
 NETGAUZE_COLUMNS = {each.column for each in ELEMENTS.values()} | {
-    "etype", "flow_type", "mpls_labels", "observation_domain_id", "sampling_rate", "sequence_number", "time_exported",
+    "etype", "flow_type", "mpls_labels", "observation_domain_id", "sampling_rate", "sequence_number",
+    "time_exported",
 }  # fmt: skip
 
 NETGAUZE = Collector(
@@ -195,8 +197,9 @@ NETGAUZE = Collector(
 
 
 def netgauze_occurrences(path: Path) -> list[dict[str, tuple[Any, ...]]]:
-    """For each data record, what its elements say of each column, in record order: of an element that occurs
-    twice every occurrence, addresses of all zeros left out.
+    """Return the values of each data record by column, in record order.
+
+    An element that occurs twice gives every occurrence. Addresses of zeros are left out.
     """
     return [occurrences(record["fields"]) for record in read_lines(path) if record["kind"] == "data"]
 

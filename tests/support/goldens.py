@@ -1,10 +1,10 @@
-"""What other collectors made of the captures of the corpus, and flowbuf's own flows in a form to compare them
-with.
+"""Flows that other collectors decoded from the captures of the corpus, and flowbuf's flows in a comparable
+form.
 
-A flow of flowbuf is a dict of column -> value, absent columns left out: addresses as text (IPv4 dotted,
-whatever their length on the wire), MAC addresses as `aa:bb:cc:dd:ee:ff`, enums by the names of the schema,
-times in ms. A flow of a collector keeps the collector's own field names; its `fields` say which column each
-of them is, and how it is read. A column that none of its fields names is one the collector does not know.
+A flow of flowbuf is a dict of column -> value without absent columns. Addresses are text (IPv4 dotted, also
+if IPv4-mapped). MAC addresses are `aa:bb:cc:dd:ee:ff`, enums are names of the schema, times are in ms. A flow
+of a collector keeps the collector's field names. Its `fields` give the column and the conversion of each
+field. A column in none of its fields does not exist in the collector.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Flow = dict[str, Any]
 SCHEMA = flowbuf.Schema.load("flow").switch(
     enable=[column.name for column in flowbuf.Schema.load("flow") if column.sources]
 )
-"""Every column that the wire can fill."""
+"""All columns that a datagram can fill."""
 
 
 # flowbuf ----------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ class Decoded:
 
 
 def decode_capture(path: Path, decapsulate: tuple[str, ...] = ()) -> Decoded:
-    """The flows of a capture, read by google.protobuf."""
+    """Return the flows of a capture, parsed by google.protobuf."""
     octets = path.read_bytes()
     consumed, status, datagrams = _core.Capture().scan(octets, True)
     assert (consumed, status) == (len(octets), "end")
@@ -53,7 +53,7 @@ def decode_capture(path: Path, decapsulate: tuple[str, ...] = ()) -> Decoded:
 
 
 def decode_frames(path: Path, decapsulate: tuple[str, ...] = ()) -> list[Flow]:
-    """The flow of each Ethernet frame of a capture, as sFlow would sample it."""
+    """Return the flow of each Ethernet frame of a capture, as if sFlow had sampled the frame."""
     return [decode_frame(frame, decapsulate) for frame in read_frames(path.read_bytes())]
 
 
@@ -67,7 +67,9 @@ def decode_frame(frame: bytes, decapsulate: tuple[str, ...]) -> Flow:
 
 
 def read_frames(pcap: bytes) -> Iterator[bytes]:
-    """Of a little-endian pcap file: a header of 24 octets, and 16 before each frame."""
+    """Yield the frames of a little-endian pcap file, which has a 24-byte header and 16 bytes before each
+    frame.
+    """
     position = 24
     while position < len(pcap):
         size = int.from_bytes(pcap[position + 8 : position + 12], "little")
@@ -126,7 +128,7 @@ def same(value: Any) -> Any:
 
 
 def address(text: str) -> str:
-    """IPv4-mapped addresses as IPv4: collectors differ in the form, not in the address (corpus README, 13)."""
+    """Return an IPv4-mapped address as IPv4. Collectors differ in the form only (corpus README, 13)."""
     parsed = ip_address(text)
     return str((parsed.ipv4_mapped or parsed) if isinstance(parsed, IPv6Address) else parsed)
 
@@ -148,9 +150,7 @@ def is_zero_address(text: Any) -> bool:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a collector: the column it is, how its value is read, and what flowbuf says in the same
-    terms.
-    """
+    """A collector's field: its column, the conversion of its value, and flowbuf's value in the same form."""
 
     column: str
     read: Callable[[Any], Any] = same
@@ -164,14 +164,14 @@ class Field:
 class Collector:
     name: str
     fields: dict[str, Field]
-    # Fields of layers that flowbuf does not have in its flows, or not yet.
+    # Fields of layers that flowbuf's flows do not have.
     ignored: frozenset[str] = field(default_factory=frozenset)
-    # Which tunnels were opened, and what the collector calls that.
+    # Tunnels that were opened, and the collector's name for this mode.
     decapsulate: tuple[str, ...] = ()
     mode: str = ""
     read_records: Callable[[Path], Iterator[Flow]] = lambda path: read_lines(path)
     suffix: str = "jsonl"
-    file: str = ""  # in its files' names, if not `name`
+    file: str = ""  # name in the files, if it is not `name`
 
     def path(self, corpus: Path, capture: str) -> Path:
         return corpus / f"{capture}.{self.file or self.name}.{self.suffix}"
@@ -184,9 +184,7 @@ class Collector:
         return [self.convert(record) for record in self.read_records(self.path(corpus, capture))]
 
     def convert(self, record: Flow) -> Flow:
-        """Raises KeyError for a field that this module does not know: a golden must not say what nobody
-        compares.
-        """
+        """Convert a record. Raise KeyError for an unknown field, because nothing would compare it."""
         return {
             name: self.fields[name].read(value) for name, value in record.items() if name not in self.ignored
         }
@@ -329,8 +327,7 @@ AKVORADO_DECAPSULATED = replace(AKVORADO, mode="decap", decapsulate=("all",), fi
 
 
 # Packets ----------------------------------------------------------------------------------------------------
-#
-# What the parsers of GoFlow2 and Akvorado, and TShark, say of single Ethernet frames.
+# Ethernet frames, one by one: goldens of the parsers of GoFlow2 and Akvorado, and of TShark.
 
 
 def chosen(fields: dict[str, Field], names: str) -> dict[str, Field]:
@@ -341,17 +338,19 @@ GOFLOW2_PACKETS = Collector(
     "goflow2",
     chosen(
         GOFLOW2.fields,
-        "src_addr dst_addr etype proto src_port dst_port src_mac dst_mac vlan_id ip_tos ip_ttl ip_flags fragment_id "
-        "fragment_offset ipv6_flow_label tcp_flags icmp_type icmp_code mpls_label mpls_ttl layer_stack layer_size "
-        "ipv6_routing_header_addresses",
+        "src_addr dst_addr etype proto src_port dst_port src_mac dst_mac vlan_id ip_tos ip_ttl ip_flags "
+        "fragment_id fragment_offset ipv6_flow_label tcp_flags icmp_type icmp_code mpls_label mpls_ttl "
+        "layer_stack layer_size ipv6_routing_header_addresses",
     ),
     ignored=frozenset({"packet"}),
 )
 
 
 def read_mode(mode: str) -> Callable[[Path], Iterator[Flow]]:
-    """Of frames that Akvorado drops, because they are not encapsulated so, what it says without
-    decapsulation: there flowbuf leaves them as they are. `opened` says which are not.
+    """Return a reader of goldens for one decapsulation mode of Akvorado.
+
+    Akvorado drops frames without this encapsulation. For these, the reader yields the golden without
+    decapsulation, with `opened` false.
     """
 
     def read(path: Path) -> Iterator[Flow]:
@@ -372,8 +371,9 @@ AKVORADO_PACKETS = tuple(
         {
             **chosen(
                 AKVORADO.fields,
-                "SrcAddr DstAddr EType Proto SrcPort DstPort SrcVlan DstVlan SrcMAC DstMAC IPTTL IPTos IPFragmentID "
-                "IPFragmentOffset IPv6FlowLabel TCPFlags ICMPv4Type ICMPv4Code ICMPv6Type ICMPv6Code MPLSLabels",
+                "SrcAddr DstAddr EType Proto SrcPort DstPort SrcVlan DstVlan SrcMAC DstMAC IPTTL IPTos "
+                "IPFragmentID IPFragmentOffset IPv6FlowLabel TCPFlags ICMPv4Type ICMPv4Code ICMPv6Type "
+                "ICMPv6Code MPLSLabels",
             ),
             "l3_length": Field("bytes", lambda length: length or None),
             "opened": Field("tunnel_src_addr", ours=lambda flow: "tunnel_src_addr" in flow),
@@ -391,7 +391,7 @@ PAYLOADS = {"icmp": 1, "ip": 4, "tcp": 6, "udp": 17, "ipv6": 41, "gre": 47}
 
 
 def tshark_frames(path: Path) -> Iterator[Flow]:
-    """The outermost IP header of each frame, and what is around it."""
+    """Yield the outermost IP header of each frame, with the headers around it."""
     for line in path.read_text().splitlines()[1:]:
         layers = line.split("\t")[2].split(":")
         network = next((layer for layer in layers if layer in FAMILIES), None)
@@ -423,9 +423,7 @@ TSHARK_PACKETS = Collector(
 
 @dataclass(frozen=True)
 class TSharkTotals:
-    """What TShark counts in a capture: records with those of options, samples of sFlow, templates of both
-    kinds.
-    """
+    """Totals of TShark for a capture: records (options included), sFlow samples, templates of both kinds."""
 
     datagrams: int
     records: int

@@ -1,6 +1,6 @@
-"""Messages that end where readable memory ends. A read behind their end is a crash.
+"""Read messages that end where readable memory ends. Reading one byte too many is a crash.
 
-`python guarded.py WAY FOLDER` reads all of them in one of the WAYS.
+`python guarded.py WAY FOLDER` reads all messages in one of the WAYS.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCHEMA = '[schema]\nname = "texts"\n' + "".join(
 
 
 def guarded(size: int) -> memoryview:
-    """So many bytes, behind which no byte can be read."""
+    """Return a buffer of `size` bytes at the end of readable memory."""
     room = -(-max(size, 1) // PAGE) * PAGE
     pages = mmap.mmap(-1, room + PAGE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -42,8 +42,9 @@ def varint(value: int) -> bytes:
 
 
 def streams() -> Iterator[bytes]:
-    """A message of one text, cut after each of its bytes, at the end of the stream. And a message that ends
-    inside the tag of a text, with the rest of the tag, a length and some text behind it.
+    """Yield a message with one text, cut after each of its bytes, at the end of the stream.
+
+    The last message ends inside the tag of a text; the rest of the tag, a length and text follow it.
     """
     for number in NUMBERS:
         tag = varint(number << 3 | 2)
@@ -64,7 +65,7 @@ def read_octets(stream: bytes, folder: Path) -> None:
 
 
 def write_file(stream: bytes, folder: Path) -> Path:
-    """A file that fills the window that it is read into: a long message, then the stream."""
+    """Write a file that fills the read window: a long message, then the stream."""
     rest = message_stream.WINDOW_SIZE - len(stream)
     long = varint(rest - 2) + UNKNOWN + varint(rest - 2 - len(UNKNOWN) - 2)
     (folder / "flows.pb").write_bytes(long.ljust(rest, b"x") + stream)
@@ -86,7 +87,7 @@ def read_by_command(stream: bytes, folder: Path) -> None:
 
 
 def read_record(stream: bytes, folder: Path) -> None:
-    """As the value of a record of Kafka."""
+    """Read the stream as the value of a Kafka message."""
     octets = guarded(len(stream))
     octets[:] = stream
     batches, faults = RecordReader(Schema.from_toml(SCHEMA), "delimited").read([octets])  # type: ignore[list-item]

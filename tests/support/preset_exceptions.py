@@ -1,8 +1,7 @@
-"""Where messages of the preset goflow2 differ from GoFlow2's own over the captures of the corpus, and why.
+"""Differences between messages of the preset goflow2 and GoFlow2's own on the captures of the corpus.
 
-The rows are like those of golden_exceptions.py: each must explain something in each capture and for each
-field that it names. Fields are GoFlow2's, of flowbuf's message and of GoFlow2's alike; `flow` is what
-flow.toml says of the flow.
+Rows have the form of golden_exceptions.py. Each must explain a difference in each capture and for each field
+that it names. Field names are those of GoFlow2. `flow` has the values of flow.toml.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tests.support.golden_exceptions import (
 
 
 def without_priority(difference: Difference) -> bool:
-    """The VLAN id alone, where theirs has the priority before it."""
+    """Accept the VLAN id alone, where GoFlow2 includes the priority."""
     return difference.theirs is not None and difference.ours == difference.theirs & 0xFFF != difference.theirs
 
 
@@ -37,19 +36,19 @@ def rounded(difference: Difference) -> bool:
 
 
 def of_the_flow(difference: Difference) -> bool:
-    """A time that the record gives, within the minute before its export, which is theirs."""
+    """Accept a time of the record within the minute before its export, where GoFlow2 has the export time."""
     exported = difference.flow["time_exported"] * 10**6
     return difference.theirs == exported and 0 < exported - difference.ours < 60 * 10**9
 
 
 def one_goes_further(difference: Difference) -> bool:
-    """The layers of one are the first ones of the other."""
+    """Accept layers of one side that are the first layers of the other."""
     ours, theirs = difference.ours or [], difference.theirs or []
     return ours[: len(theirs)] == theirs[: len(ours)]
 
 
 def sizes_of_tcp_or_further(difference: Difference) -> bool:
-    """A size for each layer; of the layers that both list the same one, but for TCP's."""
+    """Accept one size per layer. Sizes of layers that both list are equal, except TCP's."""
     layers, ours, theirs = (
         difference.golden.get("layer_stack", []),
         difference.ours or [],
@@ -66,8 +65,8 @@ GOFLOW2_EXCEPTIONS = (
     exception(
         "ipfix-mpls ipfix-physical-interfaces", "goflow2", "sampling_rate",
         lambda d: d.theirs == 1 and d.ours in (10, 1000),
-        "[2] RFC 5477: samplingPacketInterval (305) out of as many packets and samplingPacketSpace (306) more; GoFlow2 "
-        "reads 305 without 306",
+        "[2] RFC 5477: samplingPacketInterval (305) out of as many packets and samplingPacketSpace (306) "
+        "more; GoFlow2 reads 305 without 306",
     ),
     exception(
         "ipfix-cisco-sampling-option", "goflow2", "sampling_rate", says(256, 1),
@@ -85,8 +84,8 @@ GOFLOW2_EXCEPTIONS = (
     exception(
         NESTED_HEADERS, "goflow2", "src_addr dst_addr etype proto src_port dst_port ip_tos ipv6_flow_label",
         of_inner_header,
-        "[10] RFC 7011 section 8: of an element that occurs twice the first is the outer header's; GoFlow2's last one "
-        "wins",
+        "[10] RFC 7011 section 8: of an element that occurs twice the first is the outer header's; GoFlow2's "
+        "last one wins",
     ),
     exception(
         "*", "goflow2", "next_hop bgp_next_hop", all_zero,
@@ -106,20 +105,21 @@ GOFLOW2_EXCEPTIONS = (
     ),
     exception(
         "netflow9-icmp", "goflow2", TIMES, of_the_flow,
-        "[16] NetFlow v9 with flowStart- and flowEndMilliseconds (152, 153): they say when the flow was; GoFlow2 reads "
-        "them in IPFIX only, and writes the export time",
+        "[16] NetFlow v9 with flowStart- and flowEndMilliseconds (152, 153): they say when the flow was; "
+        "GoFlow2 reads them in IPFIX only, and writes the export time",
     ),
     exception(
         "ipfix-biflow-ipfixprobe", "goflow2", TIMES, rounded,
-        "[17] RFC 7011 section 6.1.9: of dateTimeMicroseconds only the microseconds mean something; GoFlow2 cuts the "
-        "NTP fraction, one nanosecond before what was written",
+        "[17] RFC 7011 section 6.1.9: of dateTimeMicroseconds only the microseconds mean something; GoFlow2 "
+        "cuts the NTP fraction, one nanosecond before what was written",
     ),
     # Sampled packets
     exception(
-        "sflow-discarded-output sflow-multiple-outputs sflow-local-interface sflow-icmpv4 sflow-icmpv6 sflow-vxlan",
+        "sflow-discarded-output sflow-multiple-outputs sflow-local-interface sflow-icmpv4 sflow-icmpv6 "
+        "sflow-vxlan",
         "goflow2", "in_if out_if", no_ifindex,
-        "[19] sFlow v5 section 5: the top two bits of an interface are a format, only format 0 is an ifIndex; "
-        "0x3fffffff is the exporter itself",
+        "[19] sFlow v5 section 5: the top two bits of an interface are a format, only format 0 is an "
+        "ifIndex; 0x3fffffff is the exporter itself",
     ),
     exception(
         "sflow-1140", "goflow2", "src_vlan dst_vlan", says(None, 0xFFFFFFFF),
@@ -130,7 +130,8 @@ GOFLOW2_EXCEPTIONS = (
         "[20] IEEE 802.1Q: the id of a VLAN has 12 bits; GoFlow2 writes the whole tag, priority included",
     ),
     exception(
-        "sflow-raw-ipv4", "goflow2", "src_addr dst_addr etype proto fragment_id ip_tos ip_ttl", of_sampled_header,
+        "sflow-raw-ipv4", "goflow2", "src_addr dst_addr etype proto fragment_id ip_tos ip_ttl",
+        of_sampled_header,
         "[21] sFlow v5: header_protocol 11 is IPv4; GoFlow2 parses Ethernet alone",
     ),
     exception(
@@ -141,7 +142,8 @@ GOFLOW2_EXCEPTIONS = (
         "ipfix-315-eompls-control-word", "goflow2",
         "src_addr dst_addr proto src_port dst_port tcp_flags ip_tos ip_ttl ip_flags fragment_id",
         lambda d: only_ours(d) and "mpls_labels" in d.flow,
-        "[23] RFC 4448 section 4.6: an Ethernet frame behind a zero control word; GoFlow2 stops at the labels",
+        "[23] RFC 4448 section 4.6: an Ethernet frame behind a zero control word; GoFlow2 stops at the "
+        "labels",
     ),
     exception(
         "ipfix-315-eompls-control-word", "goflow2", "etype", says(0x0800, 0x8847),
@@ -149,10 +151,12 @@ GOFLOW2_EXCEPTIONS = (
     ),
     exception(
         "*", "goflow2", "layer_stack", one_goes_further,
-        "[21, 23, 25] flowbuf also reads pseudowires and packets without a frame, and may stop where a tunnel begins",
+        "[21, 23, 25] flowbuf also reads pseudowires and packets without a frame, and may stop where a "
+        "tunnel begins",
     ),
     exception(
         "*", "goflow2", "layer_size", sizes_of_tcp_or_further,
-        "[24] GoFlow2 takes the length of a TCP header from its flags; and where one goes further, so do the sizes",
+        "[24] GoFlow2 takes the length of a TCP header from its flags; and where one goes further, so do the "
+        "sizes",
     ),
 )  # fmt: skip

@@ -1,6 +1,4 @@
-"""What the tests of `flowbuf produce` against brokers that fail share: the command as a process, fed step by
-step.
-"""
+"""Run `flowbuf produce` as a process and feed it step by step, for tests with failing brokers."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ def wait_for(done: Callable[[], object], seconds: float = PATIENCE) -> None:
 
 
 def count_records(broker: Broker, topic: str) -> int:
-    """Of a topic of one partition, as soon as the broker knows again that it leads it."""
+    """Return the number of messages in a topic with one partition. Wait until the partition has a leader."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
@@ -43,8 +41,9 @@ def count_records(broker: Broker, topic: str) -> int:
 
 
 class Producing:
-    """`flowbuf produce -` as a process, with what it has said when it is over. A thread feeds it `content`,
-    as fast as it reads, up to `limit` octets; `feed` raises the limit.
+    """Run `flowbuf produce -` as a process and keep its output.
+
+    A thread writes `content` as fast as the process reads, up to `limit` bytes. `feed` raises the limit.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class Producing:
         self._feeder.start()
 
     def feed(self, limit: int | None = None) -> None:
-        """Up to there; None: all of it."""
+        """Write up to byte `limit`; None means all."""
         with self._more:
             self._limit = len(self._content) if limit is None else limit
             self._more.notify()
@@ -80,7 +79,7 @@ class Producing:
                 self.fed += stdin.write(self._content[self.fed : min(self.fed + 4096, self._limit)])
 
     def end(self, seconds: float = PATIENCE) -> int:
-        """The exit status."""
+        """Return the exit status."""
         assert self.process.stdout
         assert self.process.stderr
         try:
@@ -88,7 +87,7 @@ class Producing:
         finally:
             self.process.kill()
         self.seconds = time.monotonic() - self.begun
-        self.feed()  # so that it meets the closed pipe
+        self.feed()  # so that the writer finds the pipe closed
         self._feeder.join()
         with self.process.stdout as stdout, self.process.stderr as stderr:
             self.stdout, self.stderr = stdout.read().decode(), stderr.read().decode()
@@ -96,7 +95,7 @@ class Producing:
 
     @property
     def told(self) -> dict[str, int]:
-        """The counts on standard output."""
+        """Return the counts on standard output."""
         pairs = dict(pair.split("=") for pair in self.stdout.split())
         pairs.pop("topic")
         return {name: int(count) for name, count in pairs.items()}

@@ -1,4 +1,4 @@
-"""A data race on purpose: ThreadSanitizer must report it, or `make sanitize-threads` proves nothing.
+"""A deliberate data race. ThreadSanitizer must report it; otherwise `make sanitize-threads` proves nothing.
 
 One thread counts unknown fields without the GIL. The other reads the counter.
 """
@@ -16,7 +16,7 @@ from flowbuf.schema.plan import compile_plan
 def main() -> None:
     schema = Schema.load("flow")
     reader = _core.MessageTables(new_table_type(schema, compile_plan(schema)), 1 << 20)
-    message = bytes.fromhex("f8ff0701")  # field 16383, which no column has
+    message = bytes.fromhex("f8ff0701")  # field 16383, which no column uses
     data = (bytes([len(message)]) + message) * 300_000
     thread = threading.Thread(target=reader.read, args=(data, []))
     thread.start()

@@ -1,6 +1,4 @@
-"""What TShark makes of captures of flow datagrams: how many records, and what is in them. flowbuf is to
-agree.
-"""
+"""Count and read the records of captures with TShark, for comparison with flowbuf."""
 
 from __future__ import annotations
 
@@ -21,13 +19,15 @@ from tests.support.goldens import SCHEMA, Flow, address, is_zero_address, read_f
 PROTOCOLS = ("cflow", "sflow")
 
 Record: TypeAlias = dict[str, str]
-"""The octets of each field in hexadecimal; of a field that occurs twice, the first."""
+"""The bytes of each field in hexadecimal. If a field occurs twice, the first applies."""
 
 
 @dataclass
 class Counts:
-    """Of a datagram: records (and samples) of flows and of options, templates of both, sets without one. The
-    second direction of a biflow is a flow of flowbuf, but no record of its own.
+    """Counts of a datagram: records and samples of flows, records of options, templates, sets without
+    template.
+
+    The second direction of a biflow is a flow of flowbuf, but not a separate record.
     """
 
     records: int = 0
@@ -42,7 +42,7 @@ class Counts:
 
 @dataclass
 class Dissection:
-    """What is in one datagram. Of records those of flows are read."""
+    """The contents of one datagram. Only records of flows are read."""
 
     counts: Counts = field(default_factory=Counts)
     flows: list[Record] = field(default_factory=list)
@@ -53,9 +53,9 @@ class Dissection:
 
 
 def dissect(capture: Path, ports: dict[int, str]) -> list[Dissection]:
-    """Of every flow datagram of a capture.
+    """Dissect every flow datagram of a capture.
 
-    `ports` says which protocol of PROTOCOLS is spoken to a UDP port.
+    `ports` gives the protocol (of PROTOCOLS) for each UDP port.
     """
     command = ["tshark", "-n", "-r", str(capture), "-T", "pdml"]
     for port, protocol in ports.items():
@@ -74,7 +74,7 @@ def is_flow_datagram(packet: Element) -> bool:
 
 
 def dissect_packet(packet: Element, options: set[tuple[str, int]]) -> Dissection:
-    """`options` are the options templates so far, by the exporter (its address and domain) and their ids."""
+    """Dissect a packet. `options` has the known options templates: exporter (address and domain), id."""
     protocol = next(each for each in packet if each.get("name") in PROTOCOLS)
     if protocol.get("name") == "sflow":
         return dissect_sflow(protocol)
@@ -109,8 +109,10 @@ def dissect_set(part: Element, exporter: str, options: set[tuple[str, int]], dis
 
 
 def dissect_sflow(protocol: Element) -> Dissection:
-    """TShark 4.0 loses its way behind counters that it does not know, those of OpenFlow ports: the samples
-    that are not of flows are what the header counts besides.
+    """Dissect an sFlow datagram.
+
+    TShark 4.0 misreads the bytes after counters of OpenFlow ports. The number of other samples is therefore
+    the count in the header minus the flow samples.
     """
     dissection = Dissection()
     for part in protocol:
@@ -125,7 +127,7 @@ HEADERS = {"eth", "vlan", "ip", "ipv6", "icmp", "icmpv6", "tcp", "udp"}
 
 
 def read_record(part: Element) -> Record:
-    """Of a sampled packet the outermost headers alone, up to the second IP header."""
+    """Read a record. For a sampled packet, read only the outermost headers, up to the second IP header."""
     record: Record = {}
     ip_headers = 0
     for each in part.iter():
@@ -144,7 +146,7 @@ def find(element: Element, *names: str) -> Iterator[str]:
 
 
 def number(value: str) -> int | None:
-    """Zero is absent."""
+    """Return a number, or None for zero."""
     return int(value, 16) or None
 
 
@@ -195,7 +197,7 @@ FIELDS: dict[str, tuple[str, Reader]] = {
     "cflow.post_natdestination_ipv4_address": ("dst_addr_nat", ip),
     "cflow.post_naptsource_transport_port": ("src_port_nat", number),
     "cflow.post_naptdestination_transport_port": ("dst_port_nat", number),
-    # Of sFlow, and of sampled packets. (Next hops and AS numbers of sFlow are in several records under one
+    # Of sFlow, and of sampled packets. (sFlow has next hops and AS numbers in several records under the same
     # name.)
     "sflow.flow_sample.sampling_rate": ("sampling_rate", number),
     "sflow_245.header.frame_length": ("frame_length", number),
@@ -227,7 +229,7 @@ FIELDS: dict[str, tuple[str, Reader]] = {
 
 
 def columns(record: Record) -> Flow:
-    """Of several fields for one column, the first that has a value."""
+    """Return the columns of a record. Of several fields of one column, the first with a value applies."""
     flow: Flow = {}
     for name, value in record.items():
         column, read = FIELDS.get(name, ("", same))
@@ -237,7 +239,7 @@ def columns(record: Record) -> Flow:
 
 
 def compare(flow: Flow, record: Record) -> Iterator[tuple[str, Any, Any]]:
-    """The columns in which flowbuf and TShark differ: name, flowbuf's value, TShark's."""
+    """Yield the columns that differ: name, flowbuf's value, TShark's value."""
     for column, theirs in columns(record).items():
         if flow.get(column) != theirs:
             yield column, flow.get(column), theirs
@@ -247,9 +249,10 @@ def compare(flow: Flow, record: Record) -> Iterator[tuple[str, Any, Any]]:
 
 
 def check_against_tshark(capture: Path, ports: dict[int, str], early_records: int = 0) -> int:
-    """As many of everything in each datagram, and equal values. Returns how many values were compared.
+    """Compare counts and values of each datagram, and return the number of values that were compared.
 
-    `early_records` came before their template. TShark never reads them, flowbuf does when the template comes.
+    `early_records` is the number of records before their template. TShark never reads them; flowbuf decodes
+    them when the template arrives.
     """
     octets = capture.read_bytes()
     consumed, status, datagrams = _core.Capture().scan(octets, True)

@@ -1,7 +1,8 @@
-"""What packets come in, built by hand, octet by octet: tunnels, segment routing, PPPoE, SNAP, pseudowires.
-Like datagrams.py, it shares no code with any decoder and lets every length lie.
+"""Build tunnels, segment routing, PPPoE, SNAP and pseudowires around packets, byte by byte.
 
-ethernet(ipv4(udp(50000, 4789, vxlan(ethernet(ipv4(tcp(80, 443))), vni=7)), proto=17))
+Like datagrams.py, the builders share no code with any decoder and accept wrong lengths.
+
+    ethernet(ipv4(udp(50000, 4789, vxlan(ethernet(ipv4(tcp(80, 443))), vni=7)), proto=17))
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from tests.support.datagrams import ip, joined, u8, u16, u32, uint
 
 
 def checked(packet: bytes) -> bytes:
-    """An IPv4 packet with the right checksum of its header (RFC 1071)."""
+    """Return an IPv4 packet with a correct header checksum (RFC 1071)."""
     header = packet[: 4 * (packet[0] & 0x0F)]
     header = header[:10] + bytes(2) + header[12:]
     total = sum(int.from_bytes(header[place : place + 2], "big") for place in range(0, len(header), 2))
@@ -50,7 +51,7 @@ def gre(
     sequence: int | None = None,
     flags: int = 0,
 ) -> bytes:
-    """`checksum` is the word of it; `flags` are set beside those of the words that there are."""
+    """Build a GRE header with these fields. `checksum` is its value; `flags` are additional flags."""
     words = [word for word in (checksum, key, sequence) if word is not None]
     flags |= (checksum is not None) << 15 | (key is not None) << 13 | (sequence is not None) << 12
     return u16(flags) + u16(protocol) + joined(tuple(map(u32, words))) + payload
@@ -64,7 +65,7 @@ def gtp(
     first: int = 0x30,
     message: int = 255,
 ) -> bytes:
-    """GTP-U. `extensions` are (type, content); of content 2 octets fill a word, 6 two."""
+    """Build GTP-U. `extensions` are (type, content); content of 2 bytes fills a word, 6 bytes fill two."""
     optional = b""
     if extensions is not None or sequence is not None:
         kinds = [kind for kind, _ in extensions or []] + [0]
@@ -85,9 +86,9 @@ def routing(
     options: bytes = b"",
     units: int | None = None,
 ) -> bytes:
-    """An IPv6 routing header.
+    """Build an IPv6 routing header.
 
-    The fifth octet is the last entry of a segment routing header, else reserved.
+    The fifth byte is the last entry of a segment routing header; otherwise it is reserved.
     """
     content = joined(tuple(map(ip, addresses))) + options
     last = max(len(addresses) - 1, 0) if kind == 4 and last_entry is None else last_entry or 0
@@ -99,7 +100,9 @@ def pppoe(
     payload: bytes, protocol: int = 0x0021, short: bool = False, code: int = 0, first: int = 0x11,
     length: int | None = None,
 ) -> bytes:  # fmt: skip
-    """A session's payload, behind ethertype 0x8864. `short` compresses PPP's protocol into one octet."""
+    """Build the payload of a PPPoE session, after ethertype 0x8864. `short` compresses the PPP protocol to
+    one byte.
+    """
     ppp = (u8(protocol) if short else u16(protocol)) + payload
     return u8(first) + u8(code) + u16(7) + u16(len(ppp) if length is None else length) + ppp
 
@@ -107,7 +110,7 @@ def pppoe(
 def snap(
     payload: bytes, ethertype: int = 0x0800, organization: int = 0, llc: bytes = b"\xaa\xaa\x03"
 ) -> bytes:
-    """What follows the length of an 802.3 frame."""
+    """Build LLC and SNAP, which follow the length of an 802.3 frame."""
     return llc + uint(organization, 3) + u16(ethertype) + payload
 
 

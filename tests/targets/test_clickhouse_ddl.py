@@ -1,4 +1,4 @@
-"""What `flowbuf schema clickhouse` prints: tables, views, migrations, as text."""
+"""`flowbuf schema clickhouse` prints SQL that creates, migrates and drops tables and views."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ KAFKA = TableOptions(kafka=KafkaOptions("192.0.2.1:9092"))
 
 
 def sql_of(statements: list[Statement], name: str) -> str:
-    """The statement that makes a table or a view."""
+    """Return the statement that creates a table or a view."""
     (found,) = (each.sql for each in statements if re.match(rf"CREATE [A-Z ]+`{name}`", each.sql))
     return found
 
 
-def made(statements: list[Statement]) -> list[str]:
+def created_names(statements: list[Statement]) -> list[str]:
     return [found[1] for each in statements if (found := re.match(r"CREATE [A-Z ]+`(\w+)`", each.sql))]
 
 
 # Columns ----------------------------------------------------------------------------------------------------
 
 
-def test_columns_are_the_enabled_ones() -> None:
+def test_enabled_columns_become_columns() -> None:
     assert [column.name for column in columns_of(FLOW)] == [column.name for column in FLOW.enabled]
 
 
@@ -67,7 +67,9 @@ def test_columns_are_the_enabled_ones() -> None:
         ("bytes", {}, "String", "String"),
     ],
 )
-def test_types(type: str, keys: dict[str, object], expected: str, read_as: str) -> None:
+def test_columns_have_clickhouse_types(
+    type: str, keys: dict[str, object], expected: str, read_as: str
+) -> None:
     (column,) = columns_of(FLOW.only().add("x", 1000, type, **keys))
     assert (column.type, column.message_type) == (expected, read_as)
 
@@ -86,7 +88,7 @@ def test_types(type: str, keys: dict[str, object], expected: str, read_as: str) 
         ("bytes", {"kodec": "LZ4"}, "unknown key of clickhouse: 'kodec'; keys are type and codec"),
     ],
 )
-def test_what_a_column_cannot_be_is_said(name: str, key: dict[str, object], fault: str) -> None:
+def test_invalid_types_and_codecs_are_refused(name: str, key: dict[str, object], fault: str) -> None:
     with pytest.raises(SchemaError, match=f"column '{name}': .*{fault}"):
         columns_of(FLOW.alter(name, clickhouse=key))
 
@@ -103,9 +105,9 @@ def test_text_and_names_are_escaped() -> None:
 # Tables -----------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_read_before_all_is_there() -> None:
-    """The view of the queue is made last, and dropped first."""
-    names = made(to_ddl(FLOW, KAFKA))
+def test_the_view_of_the_queue_is_created_last_and_dropped_first() -> None:
+    """ClickHouse reads nothing from Kafka before all tables exist."""
+    names = created_names(to_ddl(FLOW, KAFKA))
     assert names[0] == "flows"
     assert names[-2:] == ["flows_queue", "flows_queue_view"]
     dropped = [each.sql for each in drop_ddl(FLOW, KAFKA) if each.sql]
@@ -114,7 +116,7 @@ def test_nothing_is_read_before_all_is_there() -> None:
     assert len(dropped) == len(names)
 
 
-def test_the_key_is_of_columns_that_there_are() -> None:
+def test_the_sorting_key_has_enabled_columns_only() -> None:
     key = "(toStartOfFiveMinutes(`time_received`), `exporter_address`, `in_if`, `out_if`)"
     assert f"ORDER BY {key}\n" in sql_of(to_ddl(FLOW), "flows")
     named = sql_of(to_ddl(Schema.load("goflow2")), "flows")
@@ -128,7 +130,7 @@ def test_the_key_is_of_columns_that_there_are() -> None:
     assert "`counters`" in sql_of(to_ddl(Schema.load("sflow_counters")), "counters")
 
 
-def test_kafka_settings() -> None:
+def test_kafka_settings_are_written() -> None:
     registry = KafkaOptions(
         "a:1,b:2", "t", "g", "registry", consumers=3, settings={"kafka_sasl_username": "it's"}
     )
@@ -154,14 +156,14 @@ def test_kafka_settings() -> None:
     ("of_schema", "given", "form"),
     [("", "", "Protobuf"), ("bare", "", "ProtobufSingle"), ("bare", "delimited", "Protobuf")],
 )
-def test_the_framing_is_that_of_the_schema_unless_it_is_said(of_schema: str, given: str, form: str) -> None:
+def test_the_framing_of_the_schema_is_the_default(of_schema: str, given: str, form: str) -> None:
     options = TableOptions(kafka=KafkaOptions("a:1", framing=given))
     assert f"kafka_format = '{form}'" in sql_of(
         to_ddl(replace(FLOW, framing=of_schema), options), "flows_queue"
     )
 
 
-def test_a_schema_file_is_what_to_put_where() -> None:
+def test_comments_contain_the_text_of_the_schema_file() -> None:
     (queue,) = (
         each
         for each in to_ddl(FLOW, TableOptions(kafka=KafkaOptions("a:1", schema_file="flow-1.proto")))
@@ -173,7 +175,7 @@ def test_a_schema_file_is_what_to_put_where() -> None:
     assert "format_schema_path" in queue.comment
 
 
-def test_each_schema_has_a_package_of_its_own() -> None:
+def test_each_schema_has_its_own_package() -> None:
     packages = {
         schema_settings(schema)["format_schema"].partition("package ")[2].partition(";")[0]
         for schema in (FLOW, FLOW.disable("bytes"), FLOW.alter("bytes", doc="Another."))
@@ -182,7 +184,7 @@ def test_each_schema_has_a_package_of_its_own() -> None:
     assert schema_settings(FLOW) == schema_settings(Schema.load("flow"))
 
 
-def test_options_that_cannot_be() -> None:
+def test_invalid_options_are_refused() -> None:
     for wrong, text in (
         ({"partition_by": "year"}, "hour, day, month, none"),
         ({"ttl": "15"}, "as in 15d"),
@@ -213,12 +215,14 @@ def test_options_that_cannot_be() -> None:
         (FLOW, TableOptions(aggregates={"1m": ""}, aggregate_by=("src_adr",)), "did you mean src_addr"),
     ],
 )
-def test_what_a_schema_does_not_allow(schema: Schema, options: TableOptions, fault: str) -> None:
+def test_options_that_do_not_fit_the_schema_are_refused(
+    schema: Schema, options: TableOptions, fault: str
+) -> None:
     with pytest.raises(SchemaError, match=fault):
         to_ddl(schema, options)
 
 
-def test_an_insert_waits_for_data_in_its_format() -> None:
+def test_inserts_name_the_format_of_their_data() -> None:
     arrow, messages = insert_query(FLOW), insert_query(FLOW, format="Protobuf")
     assert arrow.sql.startswith("INSERT INTO `flows` (`time_received`, ")
     assert arrow.sql.endswith(") FORMAT ArrowStream")
@@ -231,7 +235,7 @@ def test_an_insert_waits_for_data_in_its_format() -> None:
 # Migrations -------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_ever_dropped_that_holds_data() -> None:
+def test_migrations_never_drop_data() -> None:
     new = FLOW.enable("group:l2").disable("src_as", "tcp_flags")
     text = to_text(migration(FLOW, new, KAFKA))
     assert "DROP COLUMN" not in text
@@ -241,7 +245,7 @@ def test_nothing_is_ever_dropped_that_holds_data() -> None:
     )
 
 
-def test_both_topics_are_read_by_the_same_group() -> None:
+def test_migrations_read_both_topics_with_the_same_group() -> None:
     new = FLOW.enable("src_mac")
     queue = sql_of(migration(FLOW, new, KAFKA), "flows_queue")
     assert f"kafka_topic_list = 'flows-{FLOW.hash},flows-{new.hash}'" in queue
@@ -250,7 +254,7 @@ def test_both_topics_are_read_by_the_same_group() -> None:
     assert "kafka_topic_list = 'topic'" in sql_of(migration(FLOW, new, same), "flows_queue")
 
 
-def test_what_cannot_be_read_gets_a_topic_of_its_own() -> None:
+def test_unreadable_changes_get_their_own_tables_and_topic() -> None:
     new = FLOW.alter("proto", repeated=True)
     options = TableOptions(kafka=KafkaOptions("192.0.2.1:9092", "topic", "group"))
     statements = migration(FLOW, new, options)
@@ -262,7 +266,7 @@ def test_what_cannot_be_read_gets_a_topic_of_its_own() -> None:
     assert "-- `flows` cannot be changed to the new schema:\n--   proto: " in to_text(statements)
 
 
-def test_a_retired_column_is_no_obstacle() -> None:
+def test_retired_columns_do_not_prevent_a_migration() -> None:
     assert obstacles(FLOW, FLOW.retire("src_as")) == []
     assert obstacles(FLOW, FLOW) == []
 
@@ -270,7 +274,7 @@ def test_a_retired_column_is_no_obstacle() -> None:
 # The command ------------------------------------------------------------------------------------------------
 
 
-def test_the_command_prints_it() -> None:
+def test_the_command_prints_tables() -> None:
     done = flowbuf(
         "schema", "clickhouse", "--kafka", "192.0.2.1:9092", "--ttl", "15d", "--aggregates", "1m=30d,1h"
     )
@@ -303,17 +307,18 @@ def test_the_command_prints_migrations(tmp_path: Path) -> None:
         (("--columns", "bytes", "--ttl", "1d"), "no time"),
     ],
 )
-def test_the_command_says_what_is_wrong(arguments: tuple[str, ...], fault: str) -> None:
+def test_the_command_explains_invalid_options(arguments: tuple[str, ...], fault: str) -> None:
     done = flowbuf("schema", "clickhouse", *arguments)
     assert done.exit_code == 2
     assert fault in done.stderr
     assert done.stdout == ""
 
 
-def test_check_finds_what_clickhouse_would_not_take(tmp_path: Path) -> None:
+def test_check_finds_invalid_clickhouse_types(tmp_path: Path) -> None:
     schema = tmp_path / "mine.toml"
     schema.write_text(
-        '[schema]\nname = "mine"\nextends = "flow"\n[[column]]\nname = "bytes"\nclickhouse = { type = "UInt8" }\n'
+        '[schema]\nname = "mine"\nextends = "flow"\n'
+        '[[column]]\nname = "bytes"\nclickhouse = { type = "UInt8" }\n'
     )
     done = flowbuf("schema", "check", schema)
     assert done.exit_code == 2

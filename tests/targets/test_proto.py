@@ -1,4 +1,4 @@
-"""The .proto text, the descriptor and the message class of a schema."""
+"""Schemas become .proto files, descriptors and message classes."""
 
 import re
 from dataclasses import replace
@@ -24,7 +24,7 @@ def empty(name="tiny"):
 
 @pytest.fixture(scope="session")
 def protoc(tmp_path_factory):
-    """A function: the descriptor that protoc makes of a .proto text."""
+    """Return a function that compiles the text of a .proto file and returns its descriptor."""
     compiler = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     well_known = Path(compiler.__file__).parent / "_proto"
     folder = tmp_path_factory.mktemp("protoc")
@@ -42,7 +42,7 @@ def protoc(tmp_path_factory):
 
 
 def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
-    """protoc spells out the JSON names that everybody else derives."""
+    """Remove the JSON names. Only protoc writes them into descriptors."""
     messages = list(file.message_type)
     while messages:
         message = messages.pop()
@@ -52,7 +52,7 @@ def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
     return file
 
 
-def test_protoc_makes_the_same_descriptor_of_the_text(protoc):
+def test_protoc_compiles_the_text_to_the_same_descriptor(protoc):
     for schema in (
         FLOW,
         EVERYTHING,
@@ -101,16 +101,16 @@ def tables(draw):
     return table | {"doc": draw(st.text(max_size=20))}
 
 
-def unique(made):
-    keys = {table["name"].replace("_", "").lower(): table for table in made}
+def unique(columns):
+    keys = {table["name"].replace("_", "").lower(): table for table in columns}
     return list({table["number"]: table for table in keys.values()}.values())
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(tables(), max_size=6).map(unique))
-def test_whatever_a_schema_accepts_protoc_accepts_and_understands_alike(protoc, made):
+def test_protoc_compiles_every_schema_to_the_same_descriptor(protoc, columns):
     schema = empty()
-    for table in made:
+    for table in columns:
         schema = schema.add(**table)
     text = proto_unless_names_collide(schema)
     if text:
@@ -126,7 +126,7 @@ def proto_unless_names_collide(schema):
         return None
 
 
-def test_the_text_reads_like_one_written_by_hand():
+def test_the_text_is_formatted():
     schema = empty("my_flows").add("old", 1, "bool").retire("old")
     schema = schema.add("seen", 2, "timestamp", unit="ms", doc="When it was seen", explicit=True)
     schema = schema.add("colour", 3, "enum", values={"none": 0, "red": 1}, repeated=True)
@@ -165,11 +165,11 @@ def test_schemas_do_not_share_a_descriptor_pool():
         descriptor_pool.Default().FindMessageTypeByName("flowbuf.Tiny")
 
 
-def test_the_message_class_of_a_schema_is_made_once():
+def test_message_classes_are_cached():
     assert FLOW.message_class() is Schema.load("flow").message_class()
 
 
-def test_explicit_columns_have_presence_and_others_not():
+def test_only_explicit_columns_have_presence():
     message = empty().add("seen", 1, "uint32", explicit=True).add("size", 2, "uint32").message_class()
     assert message(seen=0).HasField("seen")
     assert not message().HasField("seen")
@@ -177,7 +177,7 @@ def test_explicit_columns_have_presence_and_others_not():
         message().HasField("size")
 
 
-def test_a_collision_of_names_in_the_proto_is_the_schemas_error():
+def test_colliding_names_in_the_proto_file_are_refused():
     schema = empty().add("a", 1, "enum", values={"b_c": 0}).add("a_b", 2, "enum", values={"c": 0})
     with pytest.raises(SchemaError, match="column 'a_b': its enum and column 'a' both need the name A_B_C"):
         schema.to_proto()
@@ -267,9 +267,10 @@ RECORD = Schema.from_toml(
 )
 
 
-def test_the_text_of_a_record_reads_like_one_written_by_hand():
+def test_the_text_of_a_record_is_formatted():
     assert RECORD.to_proto().split("\n", 2)[2] == (
-        'syntax = "proto3";\n\npackage flowbuf;\n\nimport "google/protobuf/timestamp.proto";\n\nmessage Tree {\n'
+        'syntax = "proto3";\n\npackage flowbuf;\n\n'
+        'import "google/protobuf/timestamp.proto";\n\nmessage Tree {\n'
         "  message TreeNode {\n"
         '    reserved 3;\n    reserved "shade";\n\n'
         "    enum Colour {\n      COLOUR_GREEN = 0;\n      COLOUR_RED = 1;\n    }\n\n"
@@ -292,35 +293,35 @@ def test_the_text_of_a_record_reads_like_one_written_by_hand():
     )
 
 
-def test_protoc_makes_the_same_descriptor_of_the_text_of_records(protoc):
+def test_protoc_compiles_the_text_of_records_to_the_same_descriptor(protoc):
     for schema in (RECORD, Schema.load("record"), RECORD.only("seen"), RECORD.disable("when", "root")):
         name = f"{schema.name}.proto"
         assert without_json_names(protoc(name, schema.to_proto())) == schema.file_descriptor()
 
 
 def test_the_message_class_of_a_record_writes_and_reads():
-    made = RECORD.message_class()
-    tree = made(number=-3, heights=[1, 2], seen=False)
+    message_class = RECORD.message_class()
+    tree = message_class(number=-3, heights=[1, 2], seen=False)
     tree.when.FromMilliseconds(1700000000123)
     tree.root.children.add(colour=1).ages[7] = 0.5
     tree.by_name["oak"].children.add()
-    again = made.FromString(tree.SerializeToString())
+    again = message_class.FromString(tree.SerializeToString())
     assert again == tree
     assert (again.WhichOneof("choice"), again.number, again.HasField("seen")) == ("number", -3, True)
     assert again.when.ToMilliseconds() == 1700000000123
     assert again.root.children[0].ages[7] == 0.5
-    assert made(heights=[1, 2]).SerializeToString() == bytes([6 << 3, 1, 6 << 3, 2])  # one by one
-    assert made(number=1, text="x").WhichOneof("choice") == "text"
+    assert message_class(heights=[1, 2]).SerializeToString() == bytes([6 << 3, 1, 6 << 3, 2])  # not packed
+    assert message_class(number=1, text="x").WhichOneof("choice") == "text"
 
 
-def test_only_messages_that_enabled_columns_lead_to_are_in_the_proto():
+def test_only_messages_reachable_from_enabled_columns_are_in_the_proto_file():
     assert "TreeNode" not in RECORD.only("seen").to_proto()
     assert "import" not in RECORD.only("seen").to_proto()
     assert not RECORD.only("seen").file_descriptor().dependency
 
 
 @pytest.mark.parametrize(
-    ("name", "keys", "says"),
+    ("name", "keys", "expected"),
     [
         (
             "TreeNode",
@@ -344,13 +345,13 @@ def test_only_messages_that_enabled_columns_lead_to_are_in_the_proto():
         ),
     ],
 )
-def test_a_collision_of_names_in_a_record_is_the_schemas_error(name, keys, says):
+def test_colliding_names_in_records_are_refused(name, keys, expected):
     with pytest.raises(SchemaError) as caught:
         RECORD.add(name, 20, **keys).to_proto()
-    assert says in str(caught.value)
+    assert expected in str(caught.value)
 
 
-def test_a_message_may_not_hide_the_well_known_ones():
+def test_messages_must_not_hide_well_known_types():
     hiding = replace(RECORD, message_name="google")
     with pytest.raises(
         SchemaError, match=r"message_name 'google' hides the package google\.protobuf; choose"
@@ -359,7 +360,7 @@ def test_a_message_may_not_hide_the_well_known_ones():
     assert "message google {" in hiding.disable("when").to_proto()
 
 
-def test_an_enum_inside_a_message_may_not_hide_a_message():
+def test_enums_inside_a_message_must_not_hide_messages():
     hiding = Column("tree", 1, "enum", enabled=True, values={"a": 0})
     held = Column("x", 1, "message", enabled=True, message="inner")
     other = Column("y", 2, "message", enabled=True, message="tree")
@@ -376,7 +377,7 @@ MESSAGES = ("left", "right", "Tiny")
 
 @st.composite
 def shapes(draw, table):
-    """A column of a flow, or what only records have in its place."""
+    """Draw a column of a flow, or a column of the same name that only records can have."""
     kind = draw(st.sampled_from(["flat", "type", "message", "map", "proto", "oneof", "packed"]))
     plain = {key: table[key] for key in ("name", "number", "doc")}
     if kind == "type":
@@ -404,8 +405,8 @@ def shapes(draw, table):
     return table
 
 
-def columns_of(made):
-    return tuple(Column.from_table({**table, "enabled": True}) for table in made)
+def columns_of(columns):
+    return tuple(Column.from_table({**table, "enabled": True}) for table in columns)
 
 
 some_columns = st.lists(tables().flatmap(shapes), max_size=5).map(unique)
@@ -413,11 +414,11 @@ some_columns = st.lists(tables().flatmap(shapes), max_size=5).map(unique)
 
 @settings(max_examples=80, deadline=None)
 @given(some_columns, st.lists(some_columns, min_size=3, max_size=3))
-def test_whatever_a_schema_of_records_accepts_protoc_accepts_and_understands_alike(protoc, whole, parts):
+def test_protoc_compiles_every_schema_of_records_to_the_same_descriptor(protoc, whole, parts):
     try:
         nested = tuple(
-            SubMessage(name, columns_of(made), (Reserved(536870911, "x_old"),))
-            for name, made in zip(MESSAGES, parts, strict=True)
+            SubMessage(name, columns_of(columns), (Reserved(536870911, "x_old"),))
+            for name, columns in zip(MESSAGES, parts, strict=True)
         )
         schema = Schema("tiny", columns_of(whole), rows="records", nested=nested)
     except SchemaError as error:

@@ -1,9 +1,8 @@
-"""Every format of the lab.
+"""The formats of the lab.
 
-`FORMATS` is the one place where a format is plugged in: a `Format` whose `open` gives a `Coder` for a family.
-The gate (tests/benchmarks/test_lab.py), the benchmarks (benchmarks/test_formats.py) and the pipeline
-(benchmarks/pipeline) take them from here. One that is called "flowbuf" is what compare.py sets the others
-beside.
+Register a format in `FORMATS`: a `Format` whose `open` returns a `Coder` for a family. The tests
+(tests/benchmarks/test_lab.py), the benchmarks (benchmarks/test_formats.py) and the pipeline
+(benchmarks/pipeline) use this list. compare.py compares the other formats with the one named "flowbuf".
 """
 
 from __future__ import annotations

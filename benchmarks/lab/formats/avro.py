@@ -1,5 +1,6 @@
-"""Avro by fastavro, without the schema in the message: it goes by position, though records are dicts in
-Python.
+"""Avro by fastavro, without the schema in the message.
+
+The encoding is positional, although records are dicts in Python.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ AVRO_TYPES: dict[str, Any] = {
     "bool": "boolean",
     "double": "double",
     **dict.fromkeys(("int16", "int32", "uint8", "uint16"), "int"),
-    **dict.fromkeys(("int64", "sint64", "uint32", "uint64"), "long"),  # there is none without a sign
+    **dict.fromkeys(("int64", "sint64", "uint32", "uint64"), "long"),  # Avro has no unsigned integers
     "time": {"type": "long", "logicalType": "timestamp-micros"},
 }
 
 
 def describe(name: str, fields: Sequence[Field]) -> dict[str, Any]:
-    """The schema. A type that occurs again is called by its name."""
+    """Return the Avro schema. A type that occurs again is referenced by name."""
     known: dict[tuple[Field, ...], str] = {}
     described = []
     for field in fields:

@@ -1,4 +1,4 @@
-"""What a format is, to the lab."""
+"""The interface of a format."""
 
 from __future__ import annotations
 
@@ -15,62 +15,64 @@ __all__ = ["Coder", "Format", "same"]
 
 
 def same(record: Record) -> Record:
-    """The record itself."""
+    """Return the record unchanged."""
     return record
 
 
 class Coder(NamedTuple):
-    """A format that knows a family. What `encode` takes and `decode` gives is a record in the format's own
-    shape: a dict, a tuple, or an object. Values are those of the record in every shape: converting times is
-    part of what is timed. Decoded arrays may be lists where tuples were encoded.
+    """A format for the records of a family.
 
-    `prepare` and `restore` go from a record to that shape and back, and are never timed.
+    `encode` takes and `decode` returns a record in the shape of the format: a dict, a tuple or an object. The
+    values are those of the record in every shape, so the conversion of times is timed too. Decoded arrays may
+    be lists even if tuples were encoded. `prepare` and `restore` convert a record to this shape and back.
+    They are never timed.
     """
 
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
     encode_batch: Callable[[list[Any]], bytes]
     decode_batch: Callable[[bytes], Any]
-    """A sequence of records."""
+    """Decode a batch to a sequence of records."""
     prepare: Callable[[Record], Any] = same
     restore: Callable[[Any], Record] = same
 
 
 @dataclass(frozen=True)
 class Format:
-    """A way of writing records by a library. `keyed` formats write the names, or the numbers, of fields;
-    others go by position. `shape` is what a record is in Python; `times` says what carries a point in time;
-    `strings` whether those that were decoded are "copies", or "views", which keep the message. `needs` are
-    modules that have to be there, with what installs each.
+    """A serialization format of a library.
+
+    `keyed` formats write names or numbers of fields. Others are positional. `shape` is the Python type of a
+    record. `times` describes the encoding of a time. `strings` is "copies", or "views" if decoded strings
+    keep the message alive. `needs` are the required modules, with the name that pip installs.
     """
 
     name: str
     library: str
-    """The distribution whose version counts; "" is Python itself."""
+    """Distribution of the library, for its version. "" is Python itself."""
     keyed: bool
     text: bool
     shape: str
     times: str
     strings: str
     batch: str
-    """What many records become."""
+    """Encoding of a batch of records."""
     open: Callable[[Family], Coder]
     needs: tuple[tuple[str, str], ...] = ()
 
     @property
     def keys(self) -> str:
-        """What a field is known by: "names" or "numbers" as keys, or "positional", its place."""
+        """Identification of fields: "names", "numbers" or "positional"."""
         if not self.keyed:
             return "positional"
         return "numbers" if self.library in ("flowbuf", "protobuf") else "names"
 
     def absent(self) -> str | None:
-        """What is missing on this machine, and how to get it; None where nothing is."""
+        """Return which modules are missing and how to install them. None if all are installed."""
         missing = [source for module, source in self.needs if not has_module(module)]
         return f"not installed: pip install {' '.join(missing)}" if missing else None
 
     def version(self) -> str:
-        """Of the library. Raises importlib.metadata.PackageNotFoundError where it is absent."""
+        """Return the version of the library. Raises importlib.metadata.PackageNotFoundError."""
         return importlib.metadata.version(self.library) if self.library else PYTHON
 
 
@@ -80,5 +82,5 @@ PYTHON = platform.python_version()
 def has_module(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except (ModuleNotFoundError, ValueError):  # a package above it is missing; or it was made unimportable
+    except (ModuleNotFoundError, ValueError):  # a parent package is missing, or sys.modules has None
         return False

@@ -1,6 +1,6 @@
-"""MessagePack, CBOR and pickle: dicts with their keys, or tuples, which have none and go by position.
+"""MessagePack, CBOR and pickle, each with keys (dicts) and positional (tuples).
 
-Both forms of a format are the work of the same library, so that what keys cost can be told (lab.split).
+The same library encodes both forms, so their difference is the cost of keys (lab.split).
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ def open_msgpack() -> tuple[Encode, Decode]:
 
 
 def open_ormsgpack() -> tuple[Encode, Decode]:
-    """Times as text: with OPT_DATETIME_AS_TIMESTAMP_EXT, version 1.13.1 writes whole seconds where the
-    nanoseconds beyond them take 30 bits.
+    """Open ormsgpack with times as text.
+
+    With OPT_DATETIME_AS_TIMESTAMP_EXT, version 1.13.1 drops the fraction of a second if its nanoseconds
+    need 30 bits.
     """
     import ormsgpack
 
@@ -56,7 +58,7 @@ def open_pickle() -> tuple[Encode, Decode]:
 def make_forms(
     name: str, library: str, opened: Callable[[], tuple[Encode, Decode]], times: str, as_text: bool = False
 ) -> tuple[Format, Format]:
-    """A format with keys, and its form without them; `as_text` is whether the library leaves times as text."""
+    """Return the forms of a format with and without keys. `as_text`: the library returns times as text."""
 
     def open_keyed(family: Family) -> Coder:
         encode, decode = opened()

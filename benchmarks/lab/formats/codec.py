@@ -1,6 +1,7 @@
-"""flowbuf's own codec, of the schema that is called as the family: dicts, tuples, and Structs of msgspec,
-without its codecs. A batch is a length-delimited stream. And its reference of the tests, which does the same
-in plain Python.
+"""flowbuf's codec with the schema of the family, for dicts, tuples and Structs of msgspec.
+
+A batch is a length-delimited stream. msgspec provides only the class, not its codecs. `flowbuf-reference` is
+the reference implementation of the tests in plain Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What one would write by hand with `struct` for a record that never changes: no keys, no tags, tuples.
+"""A hand-written format with `struct` for records that never change: tuples, without keys and tags.
 
-Numbers of a record stand first, in their full width, with the lengths of its strings among them; then come
-the octets of the strings, and then sub-records, each in the same way:
+A record starts with its numbers in full width and the lengths of its strings. The bytes of the strings
+follow, then the sub-records, encoded the same way:
 
     +---------------------------+----------+----------+------------+---
     | numbers, lengths, flags   | string 1 | string 2 | sub-record | …
@@ -20,7 +20,7 @@ from .base import Coder, Format
 Values = tuple[Any, ...]
 Encode = Callable[[Values], bytes]
 DecodeAt = Callable[[bytes, int], tuple[Values, int]]
-"""The record that begins at an offset, and the offset at which it ends."""
+"""Decode the record at an offset, and return it with its end offset."""
 
 TELEMETRY = struct.Struct("<4H4d2Q2I")
 RECORD = struct.Struct("<H?qhqQBIq?H")

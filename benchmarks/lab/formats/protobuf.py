@@ -1,9 +1,9 @@
-"""Protocol Buffers by google.protobuf, whose runtime in C is upb: a record is a dict before and after.
+"""Protocol Buffers by google.protobuf, whose C runtime is upb. Records are dicts.
 
-The dynamic format has the message class of a descriptor at run time and treats every message alike; the
-generated one has the module that protoc makes, and code that names each field. A batch is a message that
-repeats the record: octets as in a length-delimited stream, with a tag before each length, and one call for
-all of them.
+The dynamic format creates the message class from a descriptor at run time and uses generic code. The
+generated format uses the module that protoc writes and code that names each field. A batch is a message with
+a repeated field of records. Its bytes are a length-delimited stream with a tag before each length, and one
+call processes all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def describe(family: Family) -> FileDescriptorProto:
-    """The messages of the schema that is called as the family, and `Batch`, which repeats the first."""
+    """Return the messages of the family's schema, and `Batch` with a repeated field of the first message."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
     from flowbuf import Schema
@@ -45,7 +45,7 @@ def describe(family: Family) -> FileDescriptorProto:
 
 
 def read_dynamically(fields: Sequence[Field]) -> Callable[[Any], Record]:
-    """A function that reads any message of these fields: each by its name."""
+    """Return a generic function that converts a message to a dict. It reads each field by its name."""
     if all(field.kind not in ("time", "message", "messages") for field in fields):
         names = [field.name for field in fields]
         return lambda message: {name: getattr(message, name) for name in names}
@@ -66,7 +66,7 @@ def read_field(field: Field) -> Callable[[Any, str], Any]:
 
 
 def read_by_code(fields: Sequence[Field]) -> Callable[[Any], Record]:
-    """A function as one would write it for this message alone: a dict display that names every field."""
+    """Return a function written for this message only: a dict display that names every field."""
     read: Callable[[Any], Record] = eval(f"lambda m: {write_display(fields, 'm')}", {"UTC": timezone.utc})
     return read
 
@@ -88,7 +88,7 @@ def write_value(field: Field, owner: str) -> str:
 
 
 def make_coder(message: Any, batch: Any, read: Callable[[Any], Record]) -> Coder:
-    """The constructor of a message takes dicts for messages in it, and times."""
+    """Return a coder. The constructor of a message accepts dicts for its sub-messages, and times."""
 
     def encode(record: Record) -> bytes:
         data: bytes = message(**record).SerializeToString()
@@ -128,8 +128,9 @@ def open_generated(family: Family) -> Coder:
 
 @functools.cache
 def import_generated(name: str, file: bytes) -> Any:
-    """The module that protoc makes of a file descriptor. Each family has a package of its own: the messages
-    of generated modules share one pool, in which names are unique.
+    """Return the module that protoc generates from a file descriptor.
+
+    Each family has a separate package, because generated modules share one pool, in which names are unique.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
     from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE

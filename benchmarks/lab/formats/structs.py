@@ -1,6 +1,4 @@
-"""msgspec's own way: records are objects of a class that it knows, in MessagePack and JSON, with keys and
-without.
-"""
+"""MessagePack and JSON by msgspec, with records as Structs, each with keys and positional."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ PYTHON_TYPES: dict[str, type] = {"string": str, "bool": bool, "double": float, "
 
 
 def define(name: str, fields: Sequence[Field], array_like: bool) -> Any:
-    """The class, and those of sub-records. It is not collected as garbage is: records have no circles."""
+    """Return the Struct class of a record. Its objects need no garbage collection: they have no cycles."""
     import msgspec
 
     known: dict[tuple[Field, ...], Any] = {}

@@ -1,4 +1,4 @@
-"""JSON, compact, in UTF-8. Of libraries that leave times as text, turning it into a time is timed as well."""
+"""Compact JSON in UTF-8. If a library returns times as text, their conversion is timed too."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Loads = Callable[[bytes], Any]
 
 
 def parse_time(text: str) -> datetime:
-    """RFC 3339; Python 3.10 does not know the Z at its end."""
+    """Parse a time in RFC 3339. Python 3.10 does not support the Z at its end."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def revive(loads: Loads, times: Sequence[Any]) -> tuple[Loads, Loads]:
-    """What loads a record, and a list of them, with times as such; they stand at these keys, or positions."""
+    """Return loaders of a record and of a list. They convert the times at these keys or positions."""
     if not times:
         return loads, loads
 

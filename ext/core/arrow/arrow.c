@@ -14,7 +14,8 @@ static void release_schema(struct ArrowSchema *schema) {
     fb_memory memory = node->memory;
     for (int64_t i = 0; i < schema->n_children; i++)
         if (schema->children[i]->release) schema->children[i]->release(schema->children[i]);
-    if (schema->dictionary && schema->dictionary->release) schema->dictionary->release(schema->dictionary);
+    if (schema->dictionary && schema->dictionary->release)
+        schema->dictionary->release(schema->dictionary);
     fb_memory_release(&memory, node, node->size);
     schema->release = NULL;
 }
@@ -30,10 +31,13 @@ static char *put_string(char **p, const char *text) {
 /* The metadata of an extension type in the packed form of the specification: the number of pairs,
    then the length and bytes of each text. The empty parameters are included, because pyarrow 15 and
    16 abort the process without them. */
-static const char name_key[] = "ARROW:extension:name", parameters_key[] = "ARROW:extension:metadata";
+static const char name_key[] = "ARROW:extension:name",
+                  parameters_key[] = "ARROW:extension:metadata";
 
 static size_t metadata_size(const char *extension) {
-    return extension ? 5 * sizeof(int32_t) + sizeof name_key - 1 + strlen(extension) + sizeof parameters_key - 1 : 0;
+    return extension ? 5 * sizeof(int32_t) + sizeof name_key - 1 + strlen(extension) +
+                           sizeof parameters_key - 1
+                     : 0;
 }
 
 static char *put_sized(char *p, const char *text) {
@@ -52,8 +56,8 @@ static char *put_metadata(char *p, const char *extension) {
     return begin;
 }
 
-static bool new_schema(fb_memory memory, const char *format, const char *name, const char *extension, size_t children,
-                       struct ArrowSchema *schema) {
+static bool new_schema(fb_memory memory, const char *format, const char *name,
+                       const char *extension, size_t children, struct ArrowSchema *schema) {
     size_t parts = (children + 1) * (sizeof(struct ArrowSchema) + sizeof(struct ArrowSchema *));
     size_t text = (strlen(format) + strlen(name) + 2 + metadata_size(extension) + 7) / 8 * 8;
     size_t size = sizeof(schema_node) + text + parts;
@@ -66,14 +70,17 @@ static bool new_schema(fb_memory memory, const char *format, const char *name, c
     node->children = (struct ArrowSchema **)(node->schemas + children + 1);
     for (size_t i = 0; i < children; i++) node->children[i] = &node->schemas[i];
     char *p = node->text;
-    *schema = (struct ArrowSchema){.children = children ? node->children : NULL, .release = release_schema, .private_data = node};
+    *schema = (struct ArrowSchema){.children = children ? node->children : NULL,
+                                   .release = release_schema,
+                                   .private_data = node};
     schema->format = put_string(&p, format);
     schema->name = put_string(&p, name);
     schema->metadata = extension ? put_metadata(p, extension) : NULL;
     return true;
 }
 
-static bool export_value_type(const fb_field_type *field, const char *name, fb_memory memory, struct ArrowSchema *schema) {
+static bool export_value_type(const fb_field_type *field, const char *name, fb_memory memory,
+                              struct ArrowSchema *schema) {
     if (!new_schema(memory, field->format, name, field->extension, 0, schema)) return false;
     schema->flags = field->nullable && !field->listed ? ARROW_FLAG_NULLABLE : 0;
     if (!field->dictionary) return true;
@@ -83,14 +90,16 @@ static bool export_value_type(const fb_field_type *field, const char *name, fb_m
     return true;
 }
 
-static bool export_field_type(const fb_field_type *field, fb_memory memory, struct ArrowSchema *schema) {
+static bool export_field_type(const fb_field_type *field, fb_memory memory,
+                              struct ArrowSchema *schema) {
     if (!field->listed) return export_value_type(field, field->name, memory, schema);
     if (!new_schema(memory, "+l", field->name, NULL, 1, schema)) return false;
     schema->n_children = 1;
     return export_value_type(field, "item", memory, schema->children[0]);
 }
 
-fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory, struct ArrowSchema *out) {
+fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory,
+                           struct ArrowSchema *out) {
     struct ArrowSchema schema;
     if (!new_schema(memory, "+s", "", NULL, count, &schema)) return FB_NO_MEMORY;
     schema.n_children = (int64_t)count;

@@ -2,8 +2,8 @@
    copying. Structures and numbers are those of its specification
    (https://arrow.apache.org/docs/format/CDataInterface.html), so they are binary-compatible with
    every other library. */
-#ifndef FB_ARROW_H
-#define FB_ARROW_H
+#ifndef FB_ARROW_ARROW_H
+#define FB_ARROW_ARROW_H
 
 #include "core/base/base.h"
 
@@ -11,8 +11,8 @@
 #define ARROW_C_DATA_INTERFACE
 
 #define ARROW_FLAG_DICTIONARY_ORDERED 1
-#define ARROW_FLAG_NULLABLE 2
-#define ARROW_FLAG_MAP_KEYS_SORTED 4
+#define ARROW_FLAG_NULLABLE           2
+#define ARROW_FLAG_MAP_KEYS_SORTED    4
 
 struct ArrowSchema {
     const char *format;
@@ -70,6 +70,7 @@ typedef struct {
 
 /* Export a struct type with one child per field. The caller owns *schema and calls its release.
    NO_MEMORY: *schema is unchanged. */
-fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory, struct ArrowSchema *schema);
+fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory,
+                           struct ArrowSchema *schema);
 
 #endif

@@ -18,7 +18,7 @@ typedef enum {
     WAY_MAC_TEXT,
     WAY_MEMBER,
     WAY_TEXT,
-    WAY_OCTETS
+    WAY_BYTES
 } way;
 
 #define MAC_LIMIT UINT64_C(0xffffffffffff)
@@ -45,7 +45,7 @@ static way choose_number(const fb_arrow_type *type) {
 
 static way choose_address(const fb_arrow_type *type) {
     if (type->meaning == FB_MEANS_TEXT) return WAY_ADDRESS_TEXT;
-    if (type->meaning != FB_MEANS_OCTETS) return WAY_NOTHING;
+    if (type->meaning != FB_MEANS_BYTES) return WAY_NOTHING;
     if (type->layout != FB_LAYOUT_FIXED) return WAY_SHORT_ADDRESS;
     return type->size == 16 ? WAY_ADDRESS : type->size == 4 ? WAY_SHORT_ADDRESS : WAY_NOTHING;
 }
@@ -63,9 +63,12 @@ static way choose_way(const fb_column *column, const fb_arrow_type *type) {
     switch (column->type) {
         case FB_TYPE_IP: return choose_address(type);
         case FB_TYPE_STRING: return type->meaning == FB_MEANS_TEXT ? WAY_TEXT : WAY_NOTHING;
-        case FB_TYPE_BYTES: return type->meaning == FB_MEANS_TEXT || type->meaning == FB_MEANS_OCTETS ? WAY_OCTETS : WAY_NOTHING;
+        case FB_TYPE_BYTES:
+            return type->meaning == FB_MEANS_TEXT || type->meaning == FB_MEANS_BYTES ? WAY_BYTES
+                                                                                     : WAY_NOTHING;
         case FB_TYPE_FLOAT:
-        case FB_TYPE_DOUBLE: return is_real(type) ? WAY_REAL : is_integer(type) ? WAY_INTEGER_REAL : WAY_NOTHING;
+        case FB_TYPE_DOUBLE:
+            return is_real(type) ? WAY_REAL : is_integer(type) ? WAY_INTEGER_REAL : WAY_NOTHING;
         case FB_TYPE_BOOL: return type->meaning == FB_MEANS_BOOL ? WAY_INTEGER : whole;
         case FB_TYPE_TIMESTAMP: return type->meaning == FB_MEANS_TIME ? WAY_INTEGER : whole;
         case FB_TYPE_DURATION: return type->meaning == FB_MEANS_SPAN ? WAY_INTEGER : whole;
@@ -90,7 +93,8 @@ static uint64_t find_greatest(const fb_column *column) {
 }
 
 static bool is_signed(const fb_column *column) {
-    return column->type == FB_TYPE_INT || column->type == FB_TYPE_SINT || column->type == FB_TYPE_DURATION;
+    return column->type == FB_TYPE_INT || column->type == FB_TYPE_SINT ||
+           column->type == FB_TYPE_DURATION;
 }
 
 /* Convert the bounds to the unit of the input. A number within them stays within the column's
@@ -101,7 +105,9 @@ static void scale_bounds(fb_arrow_conversion *c, uint64_t *greatest, int64_t *le
         *greatest /= c->multiply;
         *least /= factor;
     } else if (factor > 1) {
-        *greatest = *greatest >= (uint64_t)(INT64_MAX / factor) ? INT64_MAX : *greatest * c->divide + c->divide - 1;
+        *greatest = *greatest >= (uint64_t)(INT64_MAX / factor)
+                        ? INT64_MAX
+                        : *greatest * c->divide + c->divide - 1;
         *least = *least <= INT64_MIN / factor ? INT64_MIN : *least * factor;
     }
 }
@@ -118,7 +124,7 @@ static void set_bounds(fb_arrow_conversion *c) {
     if (is_unsigned_layout(c->type.layout)) {
         c->fits = greatest >= UINT64_MAX >> (64 - bits);
         least = 0;
-    } else if (c->way == WAY_INTEGER) {
+    } else if (c->path == WAY_INTEGER) {
         if (greatest > INT64_MAX) greatest = INT64_MAX;
         c->fits = greatest >= UINT64_MAX >> (65 - bits) && least <= INT64_MIN >> (64 - bits);
     }
@@ -137,11 +143,15 @@ static bool set_unit(fb_arrow_conversion *c) {
     return c->multiply > 1 || (c->divide > 1 && c->divide <= INT64_MAX);
 }
 
-fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *c, const fb_column *column, const fb_arrow_type *type) {
-    *c = (fb_arrow_conversion){.column = column, .type = *type, .way = (uint8_t)choose_way(column, type)};
-    if (c->way == WAY_NOTHING) return type->meaning == FB_MEANS_NOTHING ? FB_ARROW_NONE : FB_ARROW_MISFIT;
+fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *c, const fb_column *column,
+                                           const fb_arrow_type *type) {
+    *c = (fb_arrow_conversion){
+        .column = column, .type = *type, .path = (uint8_t)choose_way(column, type)};
+    if (c->path == WAY_NOTHING)
+        return type->meaning == FB_MEANS_NOTHING ? FB_ARROW_NONE : FB_ARROW_MISFIT;
     if (!set_unit(c)) return FB_ARROW_MISFIT;
-    if (c->way == WAY_INTEGER || c->way == WAY_WIDE_INTEGER || c->way == WAY_REAL_INTEGER) set_bounds(c);
+    if (c->path == WAY_INTEGER || c->path == WAY_WIDE_INTEGER || c->path == WAY_REAL_INTEGER)
+        set_bounds(c);
     return FB_ARROW_NONE;
 }
 
@@ -163,11 +173,12 @@ static uint64_t divide_down(int64_t number, int64_t by) {
 
 static void scale_numbers(const fb_arrow_conversion *c, uint64_t *numbers, size_t count) {
     for (size_t i = 0; i < count && c->multiply > 1; i++) numbers[i] *= c->multiply;
-    for (size_t i = 0; i < count && c->divide > 1; i++) numbers[i] = divide_down((int64_t)numbers[i], (int64_t)c->divide);
+    for (size_t i = 0; i < count && c->divide > 1; i++)
+        numbers[i] = divide_down((int64_t)numbers[i], (int64_t)c->divide);
 }
 
-static size_t read_integers(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t present,
-                            uint64_t *numbers) {
+static size_t read_integers(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first,
+                            size_t count, uint64_t present, uint64_t *numbers) {
     fb_arrow_view_numbers(view, first, count, numbers);
     if (present != fb_mask_of(count))
         for (size_t i = 0; i < count; i++) numbers[i] &= 0 - (present >> i & 1);
@@ -176,7 +187,8 @@ static size_t read_integers(const fb_arrow_conversion *c, const fb_arrow_view *v
     return good;
 }
 
-static void read_addresses(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present, uint8_t (*addresses)[16]) {
+static void read_addresses(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present,
+                           uint8_t (*addresses)[16]) {
     memcpy(addresses, view->values + 16 * (view->offset + first), 16 * count);
     if (present == fb_mask_of(count)) return;
     for (size_t i = 0; i < count; i++)
@@ -191,23 +203,29 @@ static double real_of(uint64_t bits) {
     return real;
 }
 
-static bool is_nan(double real) { return real != real; }
+static bool is_nan(double real) {
+    return real != real;
+}
 
-static fb_arrow_reason read_real_integer(const fb_arrow_conversion *c, double real, uint64_t *number) {
+static fb_arrow_reason read_real_integer(const fb_arrow_conversion *c, double real,
+                                         uint64_t *number) {
     if (real >= 0x1p64 || real < -0x1p63) return FB_ARROW_OUT_OF_RANGE;
     *number = real < 0 ? (uint64_t)(int64_t)real : (uint64_t)real;
-    if ((real < 0 ? (double)(int64_t)*number : (double)*number) != real) return FB_ARROW_NOT_INTEGRAL;
+    if ((real < 0 ? (double)(int64_t)*number : (double)*number) != real)
+        return FB_ARROW_NOT_INTEGRAL;
     uint64_t greatest = c->least + c->span;
     bool within = real < 0 ? (int64_t)*number >= (int64_t)c->least : *number <= greatest;
     return within ? FB_ARROW_NONE : FB_ARROW_OUT_OF_RANGE;
 }
 
-static fb_arrow_reason read_wide_integer(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at, uint64_t *number) {
+static fb_arrow_reason read_wide_integer(const fb_arrow_conversion *c, const fb_arrow_view *view,
+                                         int64_t at, uint64_t *number) {
     uint64_t high;
     fb_arrow_view_wide(view, at, &high, number);
     if (!high && *number <= c->least + c->span) return FB_ARROW_NONE;
     bool negative = high == UINT64_MAX && *number > INT64_MAX;
-    return negative && (int64_t)*number >= (int64_t)c->least ? FB_ARROW_NONE : FB_ARROW_OUT_OF_RANGE;
+    return negative && (int64_t)*number >= (int64_t)c->least ? FB_ARROW_NONE
+                                                             : FB_ARROW_OUT_OF_RANGE;
 }
 
 /* Infinities are valid in floats of any width. A finite number more than half an ulp above the
@@ -217,7 +235,8 @@ static fb_arrow_reason read_real(const fb_arrow_conversion *c, uint64_t *number)
     const double bound = 0x1.ffffffp127, infinity = (double)__builtin_inff();
     double real = real_of(*number);
     if (c->column->type == FB_TYPE_DOUBLE) return FB_ARROW_NONE;
-    if ((real >= bound || real <= -bound) && real != infinity && real != -infinity) return FB_ARROW_OUT_OF_RANGE;
+    if ((real >= bound || real <= -bound) && real != infinity && real != -infinity)
+        return FB_ARROW_OUT_OF_RANGE;
     real = (double)(float)real;
     memcpy(number, &real, 8);
     return FB_ARROW_NONE;
@@ -260,54 +279,59 @@ static fb_arrow_reason read_member(const fb_arrow_conversion *c, fb_bytes text, 
             *number = c->members[middle].number;
             return FB_ARROW_NONE;
         }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
+        if (order < 0) low = middle + 1;
+        else high = middle;
     }
     if (!read_decimal(text, number)) return FB_ARROW_NOT_A_MEMBER;
     return *number <= find_greatest(c->column) ? FB_ARROW_NONE : FB_ARROW_OUT_OF_RANGE;
 }
 
-static fb_arrow_reason read_octets(const fb_arrow_conversion *c, fb_bytes octets, fb_arrow_cells *cells, size_t i) {
-    switch (c->way) {
+static fb_arrow_reason read_bytes(const fb_arrow_conversion *c, fb_bytes bytes,
+                                  fb_arrow_cells *cells, size_t i) {
+    switch (c->path) {
         case WAY_SHORT_ADDRESS:
-            if (octets.size != 4 && octets.size != 16) return FB_ARROW_ADDRESS_SIZE;
-            fb_store_address(cells->addresses[i], octets.data, octets.size);
+            if (bytes.size != 4 && bytes.size != 16) return FB_ARROW_ADDRESS_SIZE;
+            fb_store_address(cells->addresses[i], bytes.data, bytes.size);
             return FB_ARROW_NONE;
-        case WAY_ADDRESS_TEXT: return fb_address_read(octets, cells->addresses[i]) ? FB_ARROW_NONE : FB_ARROW_NOT_AN_ADDRESS;
-        case WAY_MAC: cells->numbers[i] = fb_load48(octets.data); return FB_ARROW_NONE;
-        case WAY_MAC_TEXT: return fb_mac_read(octets, &cells->numbers[i]) ? FB_ARROW_NONE : FB_ARROW_NOT_A_MAC;
-        case WAY_MEMBER: return read_member(c, octets, &cells->numbers[i]);
+        case WAY_ADDRESS_TEXT:
+            return fb_address_read(bytes, cells->addresses[i]) ? FB_ARROW_NONE
+                                                               : FB_ARROW_NOT_AN_ADDRESS;
+        case WAY_MAC: cells->numbers[i] = fb_load48(bytes.data); return FB_ARROW_NONE;
+        case WAY_MAC_TEXT:
+            return fb_mac_read(bytes, &cells->numbers[i]) ? FB_ARROW_NONE : FB_ARROW_NOT_A_MAC;
+        case WAY_MEMBER: return read_member(c, bytes, &cells->numbers[i]);
         default: break;
     }
-    if (octets.size > INT32_MAX) return FB_ARROW_TOO_LONG;
-    if (c->way == WAY_TEXT && !fb_utf8_valid(octets)) return FB_ARROW_NOT_UTF8;
-    cells->octets[i] = octets;
+    if (bytes.size > INT32_MAX) return FB_ARROW_TOO_LONG;
+    if (c->path == WAY_TEXT && !fb_utf8_valid(bytes)) return FB_ARROW_NOT_UTF8;
+    cells->bytes[i] = bytes;
     return FB_ARROW_NONE;
 }
 
-static fb_arrow_reason read_float(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at, bool *present, uint64_t *number) {
+static fb_arrow_reason read_float(const fb_arrow_conversion *c, const fb_arrow_view *view,
+                                  int64_t at, bool *present, uint64_t *number) {
     fb_arrow_view_numbers(view, at, 1, number);
-    if (c->way == WAY_INTEGER_REAL) return read_integer_real(c, number);
-    if (c->way == WAY_REAL) return read_real(c, number);
+    if (c->path == WAY_INTEGER_REAL) return read_integer_real(c, number);
+    if (c->path == WAY_REAL) return read_real(c, number);
     *present = !is_nan(real_of(*number));
     return *present ? read_real_integer(c, real_of(*number), number) : FB_ARROW_NONE;
 }
 
 /* The member of fb_arrow_cells that a conversion fills. */
-typedef enum { CELL_NUMBER, CELL_ADDRESS, CELL_OCTETS } cell;
+typedef enum { CELL_NUMBER, CELL_ADDRESS, CELL_BYTES } cell;
 
 static cell choose_cell(const fb_column *column) {
     if (column->type == FB_TYPE_IP) return CELL_ADDRESS;
-    return column->type == FB_TYPE_STRING || column->type == FB_TYPE_BYTES ? CELL_OCTETS : CELL_NUMBER;
+    return column->type == FB_TYPE_STRING || column->type == FB_TYPE_BYTES ? CELL_BYTES
+                                                                           : CELL_NUMBER;
 }
 
-FB_INLINE void copy_cell(cell kind, fb_arrow_cells *to, size_t i, const fb_arrow_cells *from, size_t k) {
+FB_INLINE void copy_cell(cell kind, fb_arrow_cells *to, size_t i, const fb_arrow_cells *from,
+                         size_t k) {
     switch (kind) {
         case CELL_NUMBER: to->numbers[i] = from->numbers[k]; return;
         case CELL_ADDRESS: memcpy(to->addresses[i], from->addresses[k], 16); return;
-        case CELL_OCTETS: to->octets[i] = from->octets[k]; return;
+        case CELL_BYTES: to->bytes[i] = from->bytes[k]; return;
     }
 }
 
@@ -315,24 +339,28 @@ FB_INLINE void clear_cell(cell kind, fb_arrow_cells *cells, size_t i) {
     switch (kind) {
         case CELL_NUMBER: cells->numbers[i] = 0; return;
         case CELL_ADDRESS: memset(cells->addresses[i], 0, 16); return;
-        case CELL_OCTETS: cells->octets[i] = (fb_bytes){NULL, 0}; return;
+        case CELL_BYTES: cells->bytes[i] = (fb_bytes){NULL, 0}; return;
     }
 }
 
-static fb_arrow_reason read_one(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at, bool *present, fb_arrow_cells *cells,
-                                size_t i) {
-    fb_bytes octets;
-    if (c->way == WAY_WIDE_INTEGER) return read_wide_integer(c, view, at, &cells->numbers[i]);
-    if (c->way <= WAY_REAL) return read_float(c, view, at, present, &cells->numbers[i]);
-    return fb_arrow_view_octets(view, at, &octets) ? read_octets(c, octets, cells, i) : FB_ARROW_BAD_OFFSET;
+static fb_arrow_reason read_one(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at,
+                                bool *present, fb_arrow_cells *cells, size_t i) {
+    fb_bytes bytes;
+    if (c->path == WAY_WIDE_INTEGER) return read_wide_integer(c, view, at, &cells->numbers[i]);
+    if (c->path <= WAY_REAL) return read_float(c, view, at, present, &cells->numbers[i]);
+    return fb_arrow_view_bytes(view, at, &bytes) ? read_bytes(c, bytes, cells, i)
+                                                 : FB_ARROW_BAD_OFFSET;
 }
 
-static size_t read_each(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t *present,
-                        fb_arrow_cells *cells, fb_arrow_reason *reason) {
+static size_t read_each(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first,
+                        size_t count, uint64_t *present, fb_arrow_cells *cells,
+                        fb_arrow_reason *reason) {
     cell kind = choose_cell(c->column);
     for (size_t i = 0; i < count; i++) {
         bool there = *present >> i & 1;
-        if (there && (*reason = read_one(c, view, first + (int64_t)i, &there, cells, i)) != FB_ARROW_NONE) return i;
+        if (there &&
+            (*reason = read_one(c, view, first + (int64_t)i, &there, cells, i)) != FB_ARROW_NONE)
+            return i;
         if (there) continue;
         *present &= ~((uint64_t)1 << i);
         clear_cell(kind, cells, i);
@@ -341,7 +369,8 @@ static size_t read_each(const fb_arrow_conversion *c, const fb_arrow_view *view,
 }
 
 /* A float converted to a double keeps its exact value. */
-static void read_reals(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present, uint64_t *numbers) {
+static void read_reals(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present,
+                       uint64_t *numbers) {
     fb_arrow_view_numbers(view, first, count, numbers);
     if (present == fb_mask_of(count)) return;
     for (size_t i = 0; i < count; i++) numbers[i] &= 0 - (present >> i & 1);
@@ -349,43 +378,46 @@ static void read_reals(const fb_arrow_view *view, int64_t first, size_t count, u
 
 /* Find all texts of a block and check them together. Returns false if they have more than `most`
    bytes, or if a value may be invalid and must be checked alone. */
-static bool find_texts(const fb_arrow_view *view, int64_t first, size_t count, size_t most, fb_arrow_texts *texts) {
+static bool find_texts(const fb_arrow_view *view, int64_t first, size_t count, size_t most,
+                       fb_arrow_texts *texts) {
     int32_t *offsets = texts->offsets;
-    if (view->type.layout != FB_LAYOUT_SMALL || !view->octets) return false;
+    if (view->type.layout != FB_LAYOUT_SMALL || !view->bytes) return false;
     memcpy(offsets, view->values + 4 * (first + view->offset), 4 * (count + 1));
     /* the number of offsets that a compiler vectorizes */
     for (size_t i = count; i < FB_ARROW_BLOCK; i++) offsets[i + 1] = offsets[i];
     uint32_t signs = (uint32_t)offsets[0];
-    for (size_t i = 0; i < FB_ARROW_BLOCK; i++) signs |= (uint32_t)offsets[i + 1] | ((uint32_t)offsets[i + 1] - (uint32_t)offsets[i]);
+    for (size_t i = 0; i < FB_ARROW_BLOCK; i++)
+        signs |= (uint32_t)offsets[i + 1] | ((uint32_t)offsets[i + 1] - (uint32_t)offsets[i]);
     if (signs >> 31) return false; /* an offset is below 0 or below its predecessor */
     size_t size = (size_t)(offsets[count] - offsets[0]);
-    if (size > most || !fb_is_ascii(view->octets + offsets[0], size)) return false;
-    texts->octets = view->octets;
+    if (size > most || !fb_is_ascii(view->bytes + offsets[0], size)) return false;
+    texts->bytes = view->bytes;
     return true;
 }
 
-static bool read_plain_texts(const fb_arrow_view *view, int64_t first, size_t count, uint64_t present, fb_bytes *cells) {
+static bool read_plain_texts(const fb_arrow_view *view, int64_t first, size_t count,
+                             uint64_t present, fb_bytes *cells) {
     fb_arrow_texts texts;
     if (!find_texts(view, first, count, SIZE_MAX, &texts)) return false;
     for (size_t i = 0; i < count; i++) {
         size_t size = (size_t)(texts.offsets[i + 1] - texts.offsets[i]);
-        cells[i] = (fb_bytes){texts.octets + texts.offsets[i], present >> i & 1 ? size : 0};
+        cells[i] = (fb_bytes){texts.bytes + texts.offsets[i], present >> i & 1 ? size : 0};
     }
     return true;
 }
 
-static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first, size_t count, uint64_t *present,
-                         fb_arrow_cells *cells, fb_arrow_reason *reason) {
-    if (c->way == WAY_NOTHING) *present = 0; /* all cells stay cleared */
-    if (c->way == WAY_INTEGER) {
+static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first,
+                         size_t count, uint64_t *present, fb_arrow_cells *cells,
+                         fb_arrow_reason *reason) {
+    if (c->path == WAY_NOTHING) *present = 0; /* all cells stay cleared */
+    if (c->path == WAY_INTEGER) {
         *reason = FB_ARROW_OUT_OF_RANGE; /* used if count_within finds one */
         return read_integers(c, view, first, count, *present, cells->numbers);
     }
-    if (c->way == WAY_ADDRESS)
-        read_addresses(view, first, count, *present, cells->addresses);
-    else if (c->way == WAY_REAL && c->column->type == FB_TYPE_DOUBLE)
+    if (c->path == WAY_ADDRESS) read_addresses(view, first, count, *present, cells->addresses);
+    else if (c->path == WAY_REAL && c->column->type == FB_TYPE_DOUBLE)
         read_reals(view, first, count, *present, cells->numbers);
-    else if (c->way != WAY_TEXT || !read_plain_texts(view, first, count, *present, cells->octets))
+    else if (c->path != WAY_TEXT || !read_plain_texts(view, first, count, *present, cells->bytes))
         return read_each(c, view, first, count, present, cells, reason);
     return count;
 }
@@ -393,17 +425,20 @@ static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view
 /* Dictionaries ------------------------------------------------------------------------------- */
 
 bool fb_arrow_values_set(fb_arrow_values *values, const struct ArrowArray *array) {
-    if (!fb_arrow_values_are_indexed(values)) return fb_arrow_view_set(&values->view, &values->conversion.type, array);
+    if (!fb_arrow_values_are_indexed(values))
+        return fb_arrow_view_set(&values->view, &values->conversion.type, array);
     memset(values->memo->held, 0, sizeof values->memo->held);
     return array->dictionary && fb_arrow_view_set(&values->indices, &values->index, array) &&
            fb_arrow_view_set(&values->view, &values->conversion.type, array->dictionary);
 }
 
 uint64_t fb_arrow_values_present(const fb_arrow_values *values, int64_t first, size_t count) {
-    return fb_arrow_view_present(fb_arrow_values_are_indexed(values) ? &values->indices : &values->view, first, count);
+    return fb_arrow_view_present(
+        fb_arrow_values_are_indexed(values) ? &values->indices : &values->view, first, count);
 }
 
-fb_arrow_reason fb_arrow_values_locate(const fb_arrow_values *values, int64_t at, int64_t *place, bool *present) {
+fb_arrow_reason fb_arrow_values_locate(const fb_arrow_values *values, int64_t at, int64_t *place,
+                                       bool *present) {
     uint64_t index;
     fb_arrow_view_numbers(&values->indices, at, 1, &index);
     /* also true for negative indices */
@@ -419,15 +454,16 @@ static fb_arrow_reason remember(const fb_arrow_values *values, int64_t index, si
     fb_arrow_cells cells;
     fb_arrow_reason reason = FB_ARROW_NONE;
     uint64_t present = fb_arrow_view_present(&values->view, index, 1);
-    if (!read_block(&values->conversion, &values->view, index, 1, &present, &cells, &reason)) return reason;
+    if (!read_block(&values->conversion, &values->view, index, 1, &present, &cells, &reason))
+        return reason;
     copy_cell(choose_cell(values->conversion.column), &memo->cells, slot, &cells, 0);
     memo->present = (memo->present & ~((uint64_t)1 << slot)) | present << slot;
     memo->held[slot] = index + 1;
     return FB_ARROW_NONE;
 }
 
-static size_t read_indexed(const fb_arrow_values *values, int64_t first, size_t count, uint64_t *present, fb_arrow_cells *cells,
-                           fb_arrow_reason *reason) {
+static size_t read_indexed(const fb_arrow_values *values, int64_t first, size_t count,
+                           uint64_t *present, fb_arrow_cells *cells, fb_arrow_reason *reason) {
     const fb_arrow_memo *memo = values->memo;
     cell kind = choose_cell(values->conversion.column);
     uint64_t indices[FB_ARROW_BLOCK];
@@ -451,14 +487,16 @@ static size_t read_indexed(const fb_arrow_values *values, int64_t first, size_t 
     return count;
 }
 
-size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t count, uint64_t *present, fb_arrow_cells *cells,
-                            fb_arrow_reason *reason) {
-    if (fb_arrow_values_are_indexed(values)) return read_indexed(values, first, count, present, cells, reason);
+size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t count,
+                            uint64_t *present, fb_arrow_cells *cells, fb_arrow_reason *reason) {
+    if (fb_arrow_values_are_indexed(values))
+        return read_indexed(values, first, count, present, cells, reason);
     return read_block(&values->conversion, &values->view, first, count, present, cells, reason);
 }
 
-bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count, uint64_t present, size_t most,
-                                fb_arrow_texts *texts) {
-    bool may = values->conversion.way == WAY_TEXT && !fb_arrow_values_are_indexed(values) && present == fb_mask_of(count);
+bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count,
+                                uint64_t present, size_t most, fb_arrow_texts *texts) {
+    bool may = values->conversion.path == WAY_TEXT && !fb_arrow_values_are_indexed(values) &&
+               present == fb_mask_of(count);
     return may && find_texts(&values->view, first, count, most, texts);
 }

@@ -26,8 +26,8 @@
    Each type may be dictionary-encoded. An array of nulls fills any column. A value that does not
    fit is refused, with two exceptions. A time of a finer unit is rounded down to the column's unit.
    A 64-bit float is rounded to the nearest 32-bit float. */
-#ifndef FB_ARROW_CONVERT_H
-#define FB_ARROW_CONVERT_H
+#ifndef FB_ARROW_ARROW_CONVERT_H
+#define FB_ARROW_ARROW_CONVERT_H
 
 #include "core/arrow/arrow_view.h"
 #include "core/emit/batch.h"
@@ -37,21 +37,21 @@ enum { FB_ARROW_BLOCK = 64 };
 typedef union {
     uint64_t numbers[FB_ARROW_BLOCK];
     uint8_t addresses[FB_ARROW_BLOCK][16];
-    fb_bytes octets[FB_ARROW_BLOCK];
+    fb_bytes bytes[FB_ARROW_BLOCK];
 } fb_arrow_cells;
 
 /* The ASCII texts of a block in one buffer. Text k has the bytes from offsets[k] to offsets[k +
    1]. */
 typedef struct {
-    const uint8_t *octets;
+    const uint8_t *bytes;
     int32_t offsets[FB_ARROW_BLOCK + 1]; /* rows beyond the block repeat the last offset */
 } fb_arrow_texts;
 
 typedef struct {
     const fb_column *column;
     fb_arrow_type type;
-    uint8_t way;
-    bool fits;               /* every number of the layout is in range */
+    uint8_t path;
+    bool fits; /* every number of the layout is in range */
     /* bounds of the numbers before conversion: the least, and the greatest minus the least */
     uint64_t least, span;
     uint64_t multiply, divide;
@@ -76,7 +76,8 @@ typedef struct {
 
 /* Choose the conversion from a type to a column. MISFIT: values of this type cannot fill the
    column. `column` must outlive the conversion. */
-fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *conversion, const fb_column *column, const fb_arrow_type *type);
+fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *conversion, const fb_column *column,
+                                           const fb_arrow_type *type);
 
 /* Set the array to read. It must outlive the reads. Returns false if the array or its dictionary
    does not have the layout of its type. */
@@ -92,16 +93,17 @@ FB_INLINE int64_t fb_arrow_values_length(const fb_arrow_values *values) {
 uint64_t fb_arrow_values_present(const fb_arrow_values *values, int64_t first, size_t count);
 /* Find a value's place in the view of the dictionary, and whether it is present. BAD_INDEX.
    REQUIRES: the values are dictionary-encoded, and the index is not null. */
-fb_arrow_reason fb_arrow_values_locate(const fb_arrow_values *values, int64_t at, int64_t *place, bool *present);
+fb_arrow_reason fb_arrow_values_locate(const fb_arrow_values *values, int64_t at, int64_t *place,
+                                       bool *present);
 /* Read the values with a bit in *present, and clear the bits of those that turn out to be absent.
    Returns the number of values before the first refused one, and its reason. REQUIRES: as above,
    and a conversion was chosen. */
-size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t count, uint64_t *present, fb_arrow_cells *cells,
-                            fb_arrow_reason *reason);
+size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t count,
+                            uint64_t *present, fb_arrow_cells *cells, fb_arrow_reason *reason);
 /* Find texts without copying, of at most `most` bytes together. Returns false if
    fb_arrow_values_read is needed instead. REQUIRES: as above. */
-bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count, uint64_t present, size_t most,
-                                fb_arrow_texts *texts);
+bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count,
+                                uint64_t present, size_t most, fb_arrow_texts *texts);
 
 /* Compare names by their bytes. A prefix comes first. */
 int fb_bytes_compare(fb_bytes a, fb_bytes b);

@@ -20,8 +20,8 @@
      not matter, because columns do not keep it.
    - Repeated fields are not packed, as in messages of flows.
    - The order of fields is constant for a plan and a schema, and otherwise unspecified. */
-#ifndef FB_ARROW_ENCODE_H
-#define FB_ARROW_ENCODE_H
+#ifndef FB_ARROW_ARROW_ENCODE_H
+#define FB_ARROW_ARROW_ENCODE_H
 
 #include "core/arrow/arrow_rows.h"
 
@@ -54,8 +54,9 @@ typedef struct {
      NO_MEMORY
 
    After a failure there is nothing to free. REQUIRES: a binding for each child. */
-fb_status fb_arrow_encoder_new(fb_arrow_encoder *encoder, const fb_plan *plan, const struct ArrowSchema *schema,
-                               const fb_arrow_binding *bindings, fb_processor processor, fb_memory *memory);
+fb_status fb_arrow_encoder_new(fb_arrow_encoder *encoder, const fb_plan *plan,
+                               const struct ArrowSchema *schema, const fb_arrow_binding *bindings,
+                               fb_processor processor, fb_memory *memory);
 void fb_arrow_encoder_free(fb_arrow_encoder *encoder);
 
 /* Append the messages of an array's rows from *position on.
@@ -68,6 +69,7 @@ void fb_arrow_encoder_free(fb_arrow_encoder *encoder);
      BAD_ARGUMENT  with a fault: the array does not have the layout of the schema
 
    Arrow states no size for most buffers. They must be as large as the layout requires. */
-fb_status fb_arrow_encode(fb_arrow_encoder *encoder, const struct ArrowArray *array, size_t *position);
+fb_status fb_arrow_encode(fb_arrow_encoder *encoder, const struct ArrowArray *array,
+                          size_t *position);
 
 #endif

@@ -20,25 +20,29 @@ size_t fb_arrow_block_put(fb_arrow_block *block, fb_row *row, size_t count) {
     return put_any(block, row, count);
 }
 
-static size_t octets_of_lanes(const fb_arrow_block *block) {
-    size_t octets_of_row = FB_LANES * sizeof *block->numbers;
-    return FB_CACHE_LINE + block->lane_groups * (FB_ARROW_BLOCK * octets_of_row + sizeof *block->lanes);
+static size_t bytes_of_lanes(const fb_arrow_block *block) {
+    size_t bytes_of_row = FB_SIMD_LANES * sizeof *block->numbers;
+    return FB_CACHE_LINE +
+           block->lane_groups * (FB_ARROW_BLOCK * bytes_of_row + sizeof *block->lanes);
 }
 
 /* Lanes are read as whole cache lines, so they start at one. */
 fb_status fb_arrow_block_make_lanes(fb_arrow_block *block, fb_memory *memory) {
-    block->lane_groups = (block->plain_count + FB_LANES - 1) / FB_LANES;
+    block->lane_groups = (block->plain_count + FB_SIMD_LANES - 1) / FB_SIMD_LANES;
     if (block->processor != FB_PROCESSOR_AVX512 || !block->lane_groups) return FB_OK;
-    if (!(block->lane_memory = fb_memory_allocate(memory, octets_of_lanes(block)))) return FB_NO_MEMORY;
+    if (!(block->lane_memory = fb_memory_allocate(memory, bytes_of_lanes(block))))
+        return FB_NO_MEMORY;
     block->numbers = fb_align_to_line(block->lane_memory);
-    block->lanes = (fb_lanes *)(block->numbers + FB_ARROW_BLOCK * FB_LANES * block->lane_groups);
+    block->lanes =
+        (fb_varint_simd *)(block->numbers + FB_ARROW_BLOCK * FB_SIMD_LANES * block->lane_groups);
     for (size_t i = 0; i < block->plain_count; i++) {
         const fb_column *column = block->fields[i].column;
-        fb_lanes_set(&block->lanes[i / FB_LANES], i % FB_LANES, column, 0, 8, column->limit, 0);
+        fb_varint_simd_set(&block->lanes[i / FB_SIMD_LANES], i % FB_SIMD_LANES, column, 0, 8,
+                           column->limit, 0);
     }
     return FB_OK;
 }
 
 void fb_arrow_block_free_lanes(fb_arrow_block *block, fb_memory *memory) {
-    if (block->lane_memory) fb_memory_release(memory, block->lane_memory, octets_of_lanes(block));
+    if (block->lane_memory) fb_memory_release(memory, block->lane_memory, bytes_of_lanes(block));
 }

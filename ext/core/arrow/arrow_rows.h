@@ -4,8 +4,8 @@
    Plain numbers come first, then other fields, each in the order of columns. If the processor has
    lanes (varint_simd.h), the numbers are first transposed to rows and then appended eight at a
    time. Otherwise they are appended one by one. */
-#ifndef FB_ARROW_ROWS_H
-#define FB_ARROW_ROWS_H
+#ifndef FB_ARROW_ARROW_ROWS_H
+#define FB_ARROW_ARROW_ROWS_H
 
 #include "core/arrow/arrow_field.h"
 #include "core/emit/message_row.h"
@@ -14,12 +14,12 @@ typedef struct {
     fb_arrow_field *fields;
     size_t field_count, plain_count; /* all fields; the first plain_count are plain numbers */
     int64_t first;                   /* index of the first row in the children */
-    fb_arrow_room room;              /* room of the rows beyond plan->fixed_worst */
+    fb_arrow_room room;              /* room of the rows beyond plan->max_fixed_size */
     const fb_arrow_field *changed;   /* the field whose list changed after it was sized, or NULL */
-    /* For each row of the block, one lane per plain number, in groups of FB_LANES. NULL without
-       AVX-512. */
+    /* For each row of the block, one lane per plain number, in groups of FB_SIMD_LANES. NULL
+       without AVX-512. */
     uint64_t *numbers;
-    fb_lanes *lanes;
+    fb_varint_simd *lanes;
     size_t lane_groups;
     void *lane_memory;
     fb_processor processor; /* limit of the instructions used */

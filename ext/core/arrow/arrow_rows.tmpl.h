@@ -5,20 +5,21 @@
 
 #include "core/arrow/arrow_rows.h"
 
-static uint8_t *put_octets(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size) {
-    return fb_wire_put_octets(fb_wire_put_varint(fb_row_put_tag(p, column), size), data, size);
+static uint8_t *put_bytes(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size) {
+    return fb_wire_put_bytes(fb_wire_put_varint(fb_row_put_tag(p, column), size), data, size);
 }
 
 static uint8_t *put_address(uint8_t *p, const fb_column *column, const uint8_t *address) {
     bool narrow = column->flags & FB_COLUMN_NATIVE_IP && fb_is_mapped(address);
-    return narrow ? put_octets(p, column, address + 12, 4) : put_octets(p, column, address, 16);
+    return narrow ? put_bytes(p, column, address + 12, 4) : put_bytes(p, column, address, 16);
 }
 
 /* Write the cell of a field of any type. */
 static uint8_t *put_cell(uint8_t *p, const fb_arrow_field *field, size_t i) {
     const fb_column *column = field->column;
     if (column->type == FB_TYPE_IP) return put_address(p, column, field->cells.addresses[i]);
-    if (fb_column_holds_octets(column)) return put_octets(p, column, field->cells.octets[i].data, field->cells.octets[i].size);
+    if (fb_column_holds_bytes(column))
+        return put_bytes(p, column, field->cells.bytes[i].data, field->cells.bytes[i].size);
     return fb_row_put_number(p, column, field->cells.numbers[i]);
 }
 
@@ -42,9 +43,12 @@ static uint8_t *put_list(uint8_t *p, fb_arrow_field *field, int64_t at, size_t k
 FB_NOINLINE static uint8_t *put_other(uint8_t *p, fb_arrow_field *field, int64_t at, size_t k) {
     const fb_arrow_cells *cells = &field->cells;
     switch (field->put) {
-        case FB_PUT_OTHER_NUMBER: return cells->numbers[k] ? fb_row_put_number(p, field->column, cells->numbers[k]) : p;
+        case FB_PUT_OTHER_NUMBER:
+            return cells->numbers[k] ? fb_row_put_number(p, field->column, cells->numbers[k]) : p;
         case FB_PUT_NATIVE_ADDRESS:
-            return fb_is_no_address(cells->addresses[k], 16) ? p : put_address(p, field->column, cells->addresses[k]);
+            return fb_is_no_address(cells->addresses[k], 16)
+                       ? p
+                       : put_address(p, field->column, cells->addresses[k]);
         case FB_PUT_EXPLICIT: return put_explicit(p, field, k);
         default: return put_list(p, field, at, k);
     }
@@ -58,7 +62,9 @@ FB_INLINE uint8_t *put_double(uint8_t *p, const fb_arrow_field *field, size_t k)
 enum { SHORT = 32 };
 
 static uint8_t *put_few(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size) {
-    return size ? fb_wire_put_few_octets(fb_wire_put_varint(fb_row_put_tag(p, column), size), data, size) : p;
+    return size ? fb_wire_put_few_bytes(fb_wire_put_varint(fb_row_put_tag(p, column), size), data,
+                                        size)
+                : p;
 }
 
 /* Copy a fixed number of bytes for a short text, if so many can be read. This avoids a branch on
@@ -66,31 +72,30 @@ static uint8_t *put_few(uint8_t *p, const fb_column *column, const uint8_t *data
 FB_INLINE uint8_t *put_text(uint8_t *p, const fb_arrow_field *field, size_t k) {
     const fb_column *column = field->column;
     const int32_t *offsets = field->texts.offsets;
-    const uint8_t *octets = field->texts.octets;
-    if (!octets) return put_few(p, column, field->cells.octets[k].data, field->cells.octets[k].size);
+    const uint8_t *bytes = field->texts.bytes;
+    if (!bytes) return put_few(p, column, field->cells.bytes[k].data, field->cells.bytes[k].size);
     size_t size = (size_t)(offsets[k + 1] - offsets[k]);
-    if (FB_UNLIKELY(size > SHORT || offsets[FB_ARROW_BLOCK] - offsets[k] < SHORT)) return put_few(p, column, octets + offsets[k], size);
+    if (FB_UNLIKELY(size > SHORT || offsets[FB_ARROW_BLOCK] - offsets[k] < SHORT))
+        return put_few(p, column, bytes + offsets[k], size);
     fb_store64(p, column->tag | (uint64_t)size << column->tag_bits);
     size_t head = column->tag_size + 1u;
-    memcpy(p + head, octets + offsets[k], SHORT);
+    memcpy(p + head, bytes + offsets[k], SHORT);
     return p + fb_size_if(size, head + size);
 }
 
-static void append_numbers(fb_row *row, fb_row_cursor *at, const fb_arrow_field *field, const fb_arrow_field *end, size_t k) {
+static void append_numbers(fb_row *row, fb_row_cursor *at, const fb_arrow_field *field,
+                           const fb_arrow_field *end, size_t k) {
     for (; field < end; field++) {
         uint64_t number = field->cells.numbers[k];
-        if (field->put == FB_PUT_OCTET)
-            fb_row_append_uint(row, at, field->column, number, 1);
-        else if (field->put == FB_PUT_PAIR)
-            fb_row_append_uint(row, at, field->column, number, 2);
-        else
-            fb_row_append_uint(row, at, field->column, number, 8);
+        if (field->put == FB_PUT_BYTE) fb_row_append_uint(row, at, field->column, number, 1);
+        else if (field->put == FB_PUT_PAIR) fb_row_append_uint(row, at, field->column, number, 2);
+        else fb_row_append_uint(row, at, field->column, number, 8);
     }
 }
 
 #ifdef __AVX512VBMI2__
 static void deal_numbers(const fb_arrow_block *block, size_t count) {
-    size_t stride = block->lane_groups * FB_LANES;
+    size_t stride = block->lane_groups * FB_SIMD_LANES;
     for (size_t i = 0; i < block->plain_count; i++) {
         const uint64_t *from = block->fields[i].cells.numbers;
         uint64_t *to = block->numbers + i;
@@ -100,18 +105,22 @@ static void deal_numbers(const fb_arrow_block *block, size_t count) {
 }
 
 static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor *at, size_t k) {
-    const uint64_t *numbers = block->numbers + k * block->lane_groups * FB_LANES;
+    const uint64_t *numbers = block->numbers + k * block->lane_groups * FB_SIMD_LANES;
     for (size_t group = 0; group < block->lane_groups; group++) {
-        uint8_t *next = fb_lanes_append(at->next, &block->lanes[group], _mm512_load_si512(numbers + FB_LANES * group));
-        const fb_arrow_field *field = block->fields + FB_LANES * group, *end = block->fields + block->plain_count;
-        if (FB_LIKELY(next != NULL))
-            at->next = next;
+        uint8_t *next = fb_varint_simd_append(at->next, &block->lanes[group],
+                                              _mm512_load_si512(numbers + FB_SIMD_LANES * group));
+        const fb_arrow_field *field = block->fields + FB_SIMD_LANES * group,
+                             *end = block->fields + block->plain_count;
+        if (FB_LIKELY(next != NULL)) at->next = next;
         else
-            append_numbers(row, at, field, end - field > FB_LANES ? field + FB_LANES : end, k);
+            append_numbers(row, at, field,
+                           end - field > FB_SIMD_LANES ? field + FB_SIMD_LANES : end, k);
     }
 }
 #else
-static void deal_numbers(const fb_arrow_block *block, size_t count) { (void)block, (void)count; }
+static void deal_numbers(const fb_arrow_block *block, size_t count) {
+    (void)block, (void)count;
+}
 
 static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor *at, size_t k) {
     append_numbers(row, at, block->fields, block->fields + block->plain_count, k);
@@ -119,19 +128,18 @@ static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor 
 #endif
 
 size_t FB_ENTRY(fb_arrow_block *block, fb_row *row, size_t count) {
-    fb_arrow_field *others = block->fields + block->plain_count, *end = block->fields + block->field_count;
+    fb_arrow_field *others = block->fields + block->plain_count,
+                   *end = block->fields + block->field_count;
     fb_row_cursor at;
-    size_t worst = row->plan->fixed_worst + block->room.any;
+    size_t max_size = row->plan->max_fixed_size + block->room.any;
     assert(row->plain && !row->constants_size);
     deal_numbers(block, count);
     for (size_t k = 0; k < count; k++) {
-        if (!fb_row_begin_empty(row, worst + block->room.rows[k], &at)) return k;
+        if (!fb_row_begin_empty(row, max_size + block->room.rows[k], &at)) return k;
         put_numbers(block, row, &at, k);
         for (fb_arrow_field *field = others; field < end; field++) {
-            if (field->put == FB_PUT_OCTETS)
-                at.next = put_text(at.next, field, k);
-            else if (field->put == FB_PUT_DOUBLE)
-                at.next = put_double(at.next, field, k);
+            if (field->put == FB_PUT_BYTES) at.next = put_text(at.next, field, k);
+            else if (field->put == FB_PUT_DOUBLE) at.next = put_double(at.next, field, k);
             else if (field->put == FB_PUT_ADDRESS)
                 fb_row_append_ip(row, &at, field->column, field->cells.addresses[k], 16);
             else if (!(at.next = put_other(at.next, field, block->first + (int64_t)k, k))) {

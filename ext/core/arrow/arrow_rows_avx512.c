@@ -2,7 +2,8 @@
 #include "core/base/base.h"
 
 #ifdef FB_NEWER_PROCESSORS
-#pragma GCC target("bmi,bmi2,lzcnt,movbe,popcnt,avx2,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")
+#pragma GCC target("bmi,bmi2,lzcnt,movbe,popcnt,avx2", \
+                   "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")
 #include "core/arrow/arrow_rows.h"
 
 #define FB_ENTRY fb_arrow_block_put_avx512

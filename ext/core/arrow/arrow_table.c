@@ -50,7 +50,8 @@ static void *make(fb_table *table, size_t size) {
 
 /* Shrink the last allocation to `size` bytes. It may move. */
 static void *trim(fb_table *table, size_t size) {
-    block *old = table->blocks, *block = fb_memory_resize(&table->memory, old, old->size, BLOCK_HEAD + size);
+    block *old = table->blocks,
+          *block = fb_memory_resize(&table->memory, old, old->size, BLOCK_HEAD + size);
     if (!block) block = old; /* shrinking failed; keep the old size */
     else block->size = BLOCK_HEAD + size;
     table->blocks = block;
@@ -85,7 +86,8 @@ static void find_present(const maker *m, uint8_t *present) {
     const fb_vector *vector = m->vector;
     switch (vector->width) {
         case 0:
-            for (size_t i = 0; i < m->count; i++) present[i] = vector->offsets[i + 1] > vector->offsets[i];
+            for (size_t i = 0; i < m->count; i++)
+                present[i] = vector->offsets[i + 1] > vector->offsets[i];
             return;
         case 4:
             for (size_t i = 0; i < m->count; i++) present[i] = load_u32(vector, i) != 0;
@@ -94,7 +96,8 @@ static void find_present(const maker *m, uint8_t *present) {
             for (size_t i = 0; i < m->count; i++) present[i] = load_u64(vector, i) != 0;
             return;
         case 16:
-            for (size_t i = 0; i < m->count; i++) present[i] = (load_u64(vector, 2 * i) | load_u64(vector, 2 * i + 1)) != 0;
+            for (size_t i = 0; i < m->count; i++)
+                present[i] = (load_u64(vector, 2 * i) | load_u64(vector, 2 * i + 1)) != 0;
             return;
         default:
             for (size_t i = 0; i < m->count; i++) present[i] = fb_vector_get(vector, i) != 0;
@@ -104,10 +107,10 @@ static void find_present(const maker *m, uint8_t *present) {
 /* Pack bytes of 0 or 1 into bits, eight at a time, and return the number of ones. One
    multiplication collects the lowest bits in the highest byte; the other adds them there. REQUIRES:
    zeros behind the bytes, up to the next multiple of 8. */
-static size_t pack(uint8_t *bits, const uint8_t *octets, size_t count) {
+static size_t pack(uint8_t *bits, const uint8_t *bytes, size_t count) {
     size_t ones = 0;
     for (size_t i = 0; i < count; i += 8) {
-        uint64_t eight = fb_load_little64(octets + i);
+        uint64_t eight = fb_load_little64(bytes + i);
         bits[i / 8] = (uint8_t)(eight * 0x0102040810204080u >> 56);
         ones += (size_t)(eight * 0x0101010101010101u >> 56);
     }
@@ -117,15 +120,14 @@ static size_t pack(uint8_t *bits, const uint8_t *octets, size_t count) {
 static bool make_validity(const maker *m) {
     bool explicit = m->vector->present != NULL;
     if (!m->count || (!explicit && !m->field->nullable)) return true;
-    uint8_t *bits = make(m->table, (m->count + 7) / 8), *present = fb_memory_allocate(&m->table->memory, m->count + 8);
+    uint8_t *bits = make(m->table, (m->count + 7) / 8),
+            *present = fb_memory_allocate(&m->table->memory, m->count + 8);
     if (!bits || !present) {
         fb_memory_release(&m->table->memory, present, m->count + 8);
         return false;
     }
-    if (explicit)
-        memcpy(present, m->vector->present, m->count);
-    else
-        find_present(m, present);
+    if (explicit) memcpy(present, m->vector->present, m->count);
+    else find_present(m, present);
     m->values->null_count = (int64_t)(m->count - pack(bits, present, m->count));
     if (m->values->null_count) m->values->buffers[0] = bits;
     fb_memory_release(&m->table->memory, present, m->count + 8);
@@ -158,7 +160,8 @@ static bool make_text(const maker *m) {
     if (!text || !offsets) return false;
     for (size_t i = 0; i < m->count; i++) {
         if (!validity || validity[i / 8] >> i % 8 & 1)
-            p = address ? fb_format_address(p, m->vector->values + 16 * i) : fb_format_mac(p, load_u64(m->vector, i));
+            p = address ? fb_format_address(p, m->vector->values + 16 * i)
+                        : fb_format_mac(p, load_u64(m->vector, i));
         offsets[i + 1] = (uint32_t)(p - text);
     }
     m->values->buffer_count = 3;
@@ -174,10 +177,8 @@ static size_t find_number(const uint32_t *numbers, size_t count, uint32_t number
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (numbers[middle] < number)
-            low = middle + 1;
-        else
-            high = middle;
+        if (numbers[middle] < number) low = middle + 1;
+        else high = middle;
     }
     return low < count && numbers[low] == number ? low : count;
 }
@@ -208,7 +209,8 @@ static char *put_name(char *p, fb_bytes name) {
 }
 
 /* Make the dictionary. A member has its name, any other number its decimal text. */
-static bool make_names(const maker *m, values *names, const uint32_t *numbers, size_t known, size_t count) {
+static bool make_names(const maker *m, values *names, const uint32_t *numbers, size_t known,
+                       size_t count) {
     size_t size = (count - known) * FB_FORMAT_NUMBER_MAX;
     for (size_t i = 0; i < known; i++) size += m->field->members[i].name.size;
     if (size > INT32_MAX) return false;
@@ -242,14 +244,17 @@ static bool make_indices(const maker *m, const uint32_t *numbers, size_t known, 
     for (size_t i = 0; i < m->count; i++) {
         uint32_t number = load_u32(m->vector, i);
         size_t index = find_number(numbers, known, number);
-        indices[i] = (uint32_t)(index < known ? index : known + find_number(numbers + known, count - known, number));
+        indices[i] =
+            (uint32_t)(index < known ? index
+                                     : known + find_number(numbers + known, count - known, number));
     }
     m->values->buffers[1] = indices;
     return true;
 }
 
 static bool make_dictionary(const maker *m, values *names) {
-    size_t known = m->field->member_count, count = known, size = (known + m->count + 1) * sizeof(uint32_t);
+    size_t known = m->field->member_count, count = known,
+           size = (known + m->count + 1) * sizeof(uint32_t);
     uint32_t *numbers = fb_memory_allocate(&m->table->memory, size);
     if (!numbers) return false;
     for (size_t i = 0; i < known; i++) numbers[i] = m->field->members[i].number;
@@ -268,29 +273,36 @@ static bool make_dictionary(const maker *m, values *names) {
 /* Placeholder buffer of an empty array. Arrow requires at least one offset. */
 static const uint64_t nothing[2];
 
-static const void *or_nothing(const void *buffer) { return buffer ? buffer : nothing; }
+static const void *or_nothing(const void *buffer) {
+    return buffer ? buffer : nothing;
+}
 
-static bool make_column(fb_table *table, const fb_plan *plan, const fb_table_field *field, column *out) {
+static bool make_column(fb_table *table, const fb_plan *plan, const fb_table_field *field,
+                        column *out) {
     const fb_column *column = &plan->columns[field->column];
     const fb_vector *vector = &table->batch->vectors[field->column];
-    maker m = {table, column, field, vector, &out->values, vector->listed ? vector->count : table->rows};
+    maker m = {table,  column,       field,
+               vector, &out->values, vector->listed ? vector->count : table->rows};
     out->listed = vector->listed;
     out->lists[1] = vector->offsets;
-    const void *octets = or_nothing(vector->values), *offsets = or_nothing(vector->listed ? vector->members : vector->offsets);
-    if (vector->width)
-        *m.values = (values){{NULL, octets, NULL}, 2, (int64_t)m.count, 0};
-    else
-        *m.values = (values){{NULL, offsets, octets}, 3, (int64_t)m.count, 0};
+    const void *bytes = or_nothing(vector->values),
+               *offsets = or_nothing(vector->listed ? vector->members : vector->offsets);
+    if (vector->width) *m.values = (values){{NULL, bytes, NULL}, 2, (int64_t)m.count, 0};
+    else *m.values = (values){{NULL, offsets, bytes}, 3, (int64_t)m.count, 0};
     if (!vector->listed && !make_validity(&m)) return false;
     if (column->type == FB_TYPE_BOOL) return make_bits(&m);
-    if (column->type == FB_TYPE_ENUM) return (out->dictionary = true) && make_dictionary(&m, &out->names);
+    if (column->type == FB_TYPE_ENUM)
+        return (out->dictionary = true) && make_dictionary(&m, &out->names);
     return !field->text || make_text(&m);
 }
 
-static void hold(fb_table *table) { atomic_fetch_add_explicit(&table->references, 1, memory_order_relaxed); }
+static void hold(fb_table *table) {
+    atomic_fetch_add_explicit(&table->references, 1, memory_order_relaxed);
+}
 
 /* Create a table that owns `batch`, or shares the batch of `base`. */
-static fb_status new_table(fb_table **out, const fb_plan *plan, fb_table *base, fb_batch *batch, const fb_table_field *fields, size_t count) {
+static fb_status new_table(fb_table **out, const fb_plan *plan, fb_table *base, fb_batch *batch,
+                           const fb_table_field *fields, size_t count) {
     fb_memory memory = batch->memory;
     memory.used = 0;
     fb_table *table = fb_memory_allocate(&memory, sizeof *table);
@@ -305,7 +317,8 @@ static fb_status new_table(fb_table **out, const fb_plan *plan, fb_table *base, 
     table->rows = batch->rows;
     table->count = count;
     bool made = (table->columns = make(table, count * sizeof *table->columns));
-    for (size_t i = 0; made && i < count; i++) made = make_column(table, plan, &fields[i], &table->columns[i]);
+    for (size_t i = 0; made && i < count; i++)
+        made = make_column(table, plan, &fields[i], &table->columns[i]);
     if (!made) {
         fb_table_release(table);
         return FB_NO_MEMORY;
@@ -314,32 +327,36 @@ static fb_status new_table(fb_table **out, const fb_plan *plan, fb_table *base, 
     return FB_OK;
 }
 
-fb_status fb_table_new(fb_table **table, const fb_plan *plan, fb_batch *batch, const fb_table_field *fields, size_t count) {
+fb_status fb_table_new(fb_table **table, const fb_plan *plan, fb_batch *batch,
+                       const fb_table_field *fields, size_t count) {
     return new_table(table, plan, NULL, batch, fields, count);
 }
 
-fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base, const fb_table_field *fields, size_t count) {
+fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base,
+                        const fb_table_field *fields, size_t count) {
     return new_table(table, plan, base, base->batch, fields, count);
 }
 
 void fb_table_release(fb_table *table) {
-    if (!table || atomic_fetch_sub_explicit(&table->references, 1, memory_order_acq_rel) > 1) return;
+    if (!table || atomic_fetch_sub_explicit(&table->references, 1, memory_order_acq_rel) > 1)
+        return;
     fb_memory memory = table->memory;
     for (block *block = table->blocks, *next; block; block = next) {
         next = block->next;
         fb_memory_release(&memory, block, block->size);
     }
-    if (table->base)
-        fb_table_release(table->base);
-    else
-        fb_batch_free(table->batch);
+    if (table->base) fb_table_release(table->base);
+    else fb_batch_free(table->batch);
     fb_memory_release(&memory, table, sizeof *table);
 }
 
-size_t fb_table_rows(const fb_table *table) { return table->rows; }
+size_t fb_table_rows(const fb_table *table) {
+    return table->rows;
+}
 
 size_t fb_table_size(const fb_table *table) {
-    return table->memory.used + (table->base ? fb_table_size(table->base) : table->batch->memory.used);
+    return table->memory.used +
+           (table->base ? fb_table_size(table->base) : table->batch->memory.used);
 }
 
 /* Arrays ------------------------------------------------------------------------------------- */
@@ -359,7 +376,8 @@ static void release_array(struct ArrowArray *array) {
     fb_memory memory = node->memory;
     for (int64_t i = 0; i < array->n_children; i++)
         if (array->children[i]->release) array->children[i]->release(array->children[i]);
-    if (array->dictionary && array->dictionary->release) array->dictionary->release(array->dictionary);
+    if (array->dictionary && array->dictionary->release)
+        array->dictionary->release(array->dictionary);
     fb_table_release(node->table);
     fb_memory_release(&memory, node, node->size);
     array->release = NULL;
@@ -370,7 +388,8 @@ static void release_array(struct ArrowArray *array) {
 static bool new_array(fb_table *table, struct ArrowArray *array, size_t children) {
     fb_memory memory = table->memory;
     memory.used = 0;
-    size_t size = sizeof(array_node) + (children + 1) * (sizeof(struct ArrowArray) + sizeof(struct ArrowArray *));
+    size_t size = sizeof(array_node) +
+                  (children + 1) * (sizeof(struct ArrowArray) + sizeof(struct ArrowArray *));
     array_node *node = fb_memory_allocate(&memory, size);
     if (!node) return false;
     node->memory = memory;
@@ -379,7 +398,9 @@ static bool new_array(fb_table *table, struct ArrowArray *array, size_t children
     node->arrays = (struct ArrowArray *)(node + 1);
     node->children = (struct ArrowArray **)(node->arrays + children + 1);
     for (size_t i = 0; i < children; i++) node->children[i] = &node->arrays[i];
-    *array = (struct ArrowArray){.children = children ? node->children : NULL, .release = release_array, .private_data = node};
+    *array = (struct ArrowArray){.children = children ? node->children : NULL,
+                                 .release = release_array,
+                                 .private_data = node};
     hold(table);
     return true;
 }

@@ -6,8 +6,8 @@
      fb_table_new(&table, plan, batch, fields, count);      the table now owns the batch
      fb_table_export(table, &array);                        any number of times
      fb_table_release(table);                               exported arrays stay valid */
-#ifndef FB_TABLE_H
-#define FB_TABLE_H
+#ifndef FB_ARROW_ARROW_TABLE_H
+#define FB_ARROW_ARROW_TABLE_H
 
 #include "core/arrow/arrow.h"
 #include "core/emit/batch.h"
@@ -28,7 +28,7 @@
 typedef struct {
     uint16_t column;
     bool nullable;
-    bool text;                /* export IP and MAC addresses as text */
+    bool text; /* export IP and MAC addresses as text */
     /* of an enum, by number; read at export, not when the table is made */
     const fb_member *members;
     size_t member_count;
@@ -37,10 +37,12 @@ typedef struct {
 typedef struct fb_table fb_table;
 
 /* Create a table that takes ownership of the batch, even on failure. NO_MEMORY. */
-fb_status fb_table_new(fb_table **table, const fb_plan *plan, fb_batch *batch, const fb_table_field *fields, size_t count);
+fb_status fb_table_new(fb_table **table, const fb_plan *plan, fb_batch *batch,
+                       const fb_table_field *fields, size_t count);
 /* Create a table with the rows of `base` and other export formats. The tables share the batch.
    NO_MEMORY. */
-fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base, const fb_table_field *fields, size_t count);
+fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base,
+                        const fb_table_field *fields, size_t count);
 /* Release the caller's reference, from any thread. Exported arrays hold their own references. */
 void fb_table_release(fb_table *table);
 size_t fb_table_rows(const fb_table *table);

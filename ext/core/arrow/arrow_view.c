@@ -15,7 +15,7 @@ const char *fb_arrow_reason_text(fb_arrow_reason reason) {
 /* Types -------------------------------------------------------------------------------------- */
 
 #define SECOND UINT64_C(1000000000)
-#define DAY (86400 * SECOND)
+#define DAY    (86400 * SECOND)
 
 static const struct {
     char format[4];
@@ -33,9 +33,9 @@ static const struct {
     {"L", {FB_LAYOUT_UINT64, FB_MEANS_NUMBER, 8, 0}},
     {"f", {FB_LAYOUT_FLOAT, FB_MEANS_NUMBER, 4, 0}},
     {"g", {FB_LAYOUT_DOUBLE, FB_MEANS_NUMBER, 8, 0}},
-    {"z", {FB_LAYOUT_SMALL, FB_MEANS_OCTETS, 0, 0}},
-    {"Z", {FB_LAYOUT_LARGE, FB_MEANS_OCTETS, 0, 0}},
-    {"vz", {FB_LAYOUT_VIEW, FB_MEANS_OCTETS, 0, 0}},
+    {"z", {FB_LAYOUT_SMALL, FB_MEANS_BYTES, 0, 0}},
+    {"Z", {FB_LAYOUT_LARGE, FB_MEANS_BYTES, 0, 0}},
+    {"vz", {FB_LAYOUT_VIEW, FB_MEANS_BYTES, 0, 0}},
     {"u", {FB_LAYOUT_SMALL, FB_MEANS_TEXT, 0, 0}},
     {"U", {FB_LAYOUT_LARGE, FB_MEANS_TEXT, 0, 0}},
     {"vu", {FB_LAYOUT_VIEW, FB_MEANS_TEXT, 0, 0}},
@@ -54,18 +54,22 @@ static const struct {
     char start[5];
     fb_arrow_type type;
 } long_types[] = {
-    {"tss:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, SECOND}},   {"tsm:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, SECOND / 1000}},
-    {"tsu:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, 1000}},     {"tsn:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, 1}},
-    {"w:", {FB_LAYOUT_FIXED, FB_MEANS_OCTETS, 0, 0}},        {"+w:", {FB_LAYOUT_FIXED_LIST, FB_MEANS_LIST, 0, 0}},
+    {"tss:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, SECOND}},
+    {"tsm:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, SECOND / 1000}},
+    {"tsu:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, 1000}},
+    {"tsn:", {FB_LAYOUT_INT64, FB_MEANS_TIME, 8, 1}},
+    {"w:", {FB_LAYOUT_FIXED, FB_MEANS_BYTES, 0, 0}},
+    {"+w:", {FB_LAYOUT_FIXED_LIST, FB_MEANS_LIST, 0, 0}},
 };
 
 static const struct {
     char start[4];
     uint8_t reason;
 } refused[] = {
-    {"e", FB_ARROW_HALF_FLOAT}, {"d:", FB_ARROW_DECIMAL}, {"tt", FB_ARROW_TIME_OF_DAY}, {"ti", FB_ARROW_INTERVAL},
-    {"+s", FB_ARROW_STRUCT},    {"+m", FB_ARROW_MAP},     {"+u", FB_ARROW_UNION},       {"+vl", FB_ARROW_LIST_VIEW},
-    {"+vL", FB_ARROW_LIST_VIEW}, {"+r", FB_ARROW_RUN_END},
+    {"e", FB_ARROW_HALF_FLOAT}, {"d:", FB_ARROW_DECIMAL},    {"tt", FB_ARROW_TIME_OF_DAY},
+    {"ti", FB_ARROW_INTERVAL},  {"+s", FB_ARROW_STRUCT},     {"+m", FB_ARROW_MAP},
+    {"+u", FB_ARROW_UNION},     {"+vl", FB_ARROW_LIST_VIEW}, {"+vL", FB_ARROW_LIST_VIEW},
+    {"+r", FB_ARROW_RUN_END},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -80,7 +84,8 @@ static const char *skip_start(const char *format, const char *start) {
 /* Read a size: digits, at most 32 bits. */
 static bool read_size(const char *digits, int64_t *size) {
     const char *p = digits;
-    for (*size = 0; *p >= '0' && *p <= '9' && *size <= INT32_MAX; p++) *size = *size * 10 + (*p - '0');
+    for (*size = 0; *p >= '0' && *p <= '9' && *size <= INT32_MAX; p++)
+        *size = *size * 10 + (*p - '0');
     return p > digits && !*p && *size <= INT32_MAX;
 }
 
@@ -103,7 +108,9 @@ fb_arrow_reason fb_arrow_type_read(const char *format, fb_arrow_type *type) {
     for (size_t i = 0; i < COUNT(long_types); i++) {
         if (!(rest = skip_start(format, long_types[i].start))) continue;
         *type = long_types[i].type;
-        return type->meaning == FB_MEANS_TIME || read_size(rest, &type->size) ? FB_ARROW_NONE : FB_ARROW_UNKNOWN_TYPE;
+        return type->meaning == FB_MEANS_TIME || read_size(rest, &type->size)
+                   ? FB_ARROW_NONE
+                   : FB_ARROW_UNKNOWN_TYPE;
     }
     if (is_wide(format)) {
         *type = (fb_arrow_type){FB_LAYOUT_WIDE, FB_MEANS_NUMBER, 16, 0};
@@ -163,7 +170,8 @@ static bool has_children(const struct ArrowArray *array) {
 
 static bool has_buffers(const fb_arrow_type *type, const struct ArrowArray *array) {
     int64_t wanted = count_buffers((fb_arrow_layout)type->layout);
-    bool enough = type->layout == FB_LAYOUT_VIEW ? array->n_buffers >= wanted : array->n_buffers == wanted;
+    bool enough =
+        type->layout == FB_LAYOUT_VIEW ? array->n_buffers >= wanted : array->n_buffers == wanted;
     return enough && (array->buffers || !wanted);
 }
 
@@ -172,7 +180,8 @@ static bool needs_values(const fb_arrow_view *view) {
     return view->length && !(view->type.layout == FB_LAYOUT_FIXED && !view->type.size);
 }
 
-bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const struct ArrowArray *array) {
+bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type,
+                       const struct ArrowArray *array) {
     if (!has_counts(type, array) || !has_children(array) || !has_buffers(type, array)) return false;
     *view = (fb_arrow_view){.type = *type, .offset = array->offset, .length = array->length};
     int64_t count = count_buffers((fb_arrow_layout)type->layout);
@@ -189,7 +198,7 @@ bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const str
         /* without long values, all may be NULL */
         return view->sizes || !view->buffer_count || !view->length;
     }
-    if (count == 3) view->octets = array->buffers[2];
+    if (count == 3) view->bytes = array->buffers[2];
     return true;
 }
 
@@ -206,7 +215,8 @@ static uint64_t load_bits(const uint8_t *bits, int64_t first, size_t count) {
 
 uint64_t fb_arrow_view_present(const fb_arrow_view *view, int64_t first, size_t count) {
     if (view->type.layout == FB_LAYOUT_NOTHING) return 0;
-    return view->validity ? load_bits(view->validity, view->offset + first, count) : fb_mask_of(count);
+    return view->validity ? load_bits(view->validity, view->offset + first, count)
+                          : fb_mask_of(count);
 }
 
 static void load_bools(const uint8_t *bits, int64_t first, size_t count, uint64_t *numbers) {
@@ -222,10 +232,8 @@ static void load_bools(const uint8_t *bits, int64_t first, size_t count, uint64_
         numbers[i] = convert(value); \
     }
 #define LOAD(type, convert) \
-    if (count == 64) \
-        COPY(type, convert, 64) \
-    else \
-        COPY(type, convert, count) \
+    if (count == 64) COPY(type, convert, 64) \
+    else COPY(type, convert, count) \
     return
 
 static uint64_t bits_of(double real) {
@@ -234,7 +242,8 @@ static uint64_t bits_of(double real) {
     return bits;
 }
 
-void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t count, uint64_t *restrict numbers) {
+void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t count,
+                           uint64_t *restrict numbers) {
     first += view->offset;
     const uint8_t *restrict values = view->values + first * view->type.size;
     switch (view->type.layout) {
@@ -261,7 +270,8 @@ void fb_arrow_view_wide(const fb_arrow_view *view, int64_t at, uint64_t *high, u
 }
 
 /* Return the begin and end of a value with offsets. */
-static bool read_offsets(const fb_arrow_view *view, int64_t at, bool large, int64_t *begin, int64_t *end) {
+static bool read_offsets(const fb_arrow_view *view, int64_t at, bool large, int64_t *begin,
+                         int64_t *end) {
     if (large) {
         int64_t offsets[2];
         memcpy(offsets, view->values + 8 * at, 16);
@@ -282,40 +292,44 @@ static bool read_offsets(const fb_arrow_view *view, int64_t at, bool large, int6
      ├──────┼──────────────────────┬────────┬────────┤
      │ size │ the first four       │ buffer │ offset │
      └──────┴──────────────────────┴────────┴────────┘ */
-static bool read_view(const fb_arrow_view *view, int64_t at, fb_bytes *octets) {
+static bool read_view(const fb_arrow_view *view, int64_t at, fb_bytes *bytes) {
     const uint8_t *p = view->values + 16 * at;
     int32_t size, place[2];
     int64_t held;
     memcpy(&size, p, 4);
     if (size < 0) return false;
     if (size <= 12) {
-        *octets = (fb_bytes){p + 4, (size_t)size};
+        *bytes = (fb_bytes){p + 4, (size_t)size};
         return true;
     }
     memcpy(place, p + 8, 8);
     if (place[0] < 0 || place[0] >= view->buffer_count || place[1] < 0) return false;
     memcpy(&held, view->sizes + 8 * (size_t)place[0], 8);
     if (held < size || place[1] > held - size) return false;
-    *octets = (fb_bytes){(const uint8_t *)view->buffers[place[0]] + place[1], (size_t)size};
+    *bytes = (fb_bytes){(const uint8_t *)view->buffers[place[0]] + place[1], (size_t)size};
     return true;
 }
 
-bool fb_arrow_view_octets(const fb_arrow_view *view, int64_t at, fb_bytes *octets) {
+bool fb_arrow_view_bytes(const fb_arrow_view *view, int64_t at, fb_bytes *bytes) {
     int64_t begin, end;
     at += view->offset;
-    if (view->type.layout == FB_LAYOUT_VIEW) return read_view(view, at, octets);
+    if (view->type.layout == FB_LAYOUT_VIEW) return read_view(view, at, bytes);
     if (view->type.layout == FB_LAYOUT_FIXED) {
-        *octets = (fb_bytes){view->type.size ? view->values + at * view->type.size : NULL, (size_t)view->type.size};
+        *bytes = (fb_bytes){view->type.size ? view->values + at * view->type.size : NULL,
+                            (size_t)view->type.size};
         return true;
     }
-    if (!read_offsets(view, at, view->type.layout == FB_LAYOUT_LARGE, &begin, &end) || (begin < end && !view->octets)) return false;
-    *octets = (fb_bytes){view->octets ? view->octets + begin : NULL, (size_t)(end - begin)};
+    if (!read_offsets(view, at, view->type.layout == FB_LAYOUT_LARGE, &begin, &end) ||
+        (begin < end && !view->bytes))
+        return false;
+    *bytes = (fb_bytes){view->bytes ? view->bytes + begin : NULL, (size_t)(end - begin)};
     return true;
 }
 
 bool fb_arrow_view_members(const fb_arrow_view *view, int64_t at, int64_t *begin, int64_t *end) {
     at += view->offset;
-    if (view->type.layout != FB_LAYOUT_FIXED_LIST) return read_offsets(view, at, view->type.layout == FB_LAYOUT_LARGE_LIST, begin, end);
+    if (view->type.layout != FB_LAYOUT_FIXED_LIST)
+        return read_offsets(view, at, view->type.layout == FB_LAYOUT_LARGE_LIST, begin, end);
     if (view->type.size && at >= INT64_MAX / view->type.size) return false;
     *begin = at * view->type.size;
     *end = *begin + view->type.size;

@@ -3,8 +3,8 @@
 
      type     a parsed schema format: the layout and meaning of values
      view     an array of that type, with its buffers by role */
-#ifndef FB_ARROW_VIEW_H
-#define FB_ARROW_VIEW_H
+#ifndef FB_ARROW_ARROW_VIEW_H
+#define FB_ARROW_ARROW_VIEW_H
 
 #include "core/arrow/arrow.h"
 #include "core/base/base.h"
@@ -16,7 +16,8 @@
     X(BAD_SCHEMA, "the Arrow schema is malformed; export it with another library") \
     X(UNKNOWN_TYPE, "a type that is not known") \
     X(HALF_FLOAT, "floats of 16 bits are not supported") \
-    X(DECIMAL, "of decimals, only those of 128 bits and scale 0 are supported: cast to an integer") \
+    X(DECIMAL, \
+      "of decimals, only those of 128 bits and scale 0 are supported: cast to an integer") \
     X(TIME_OF_DAY, "times of day are not supported") \
     X(INTERVAL, "intervals of the calendar are not supported") \
     X(STRUCT, "nested structs are not supported") \
@@ -52,7 +53,7 @@ typedef enum {
 #define FB_X(constant, text) FB_ARROW_##constant,
     FB_ARROW_REASON_LIST(FB_X)
 #undef FB_X
-    FB_ARROW_REASON_COUNT
+        FB_ARROW_REASON_COUNT
 } fb_arrow_reason;
 
 const char *fb_arrow_reason_text(fb_arrow_reason reason);
@@ -86,7 +87,7 @@ typedef enum {
     FB_MEANS_BOOL,
     FB_MEANS_TIME, /* since 1970, in units of `unit` nanoseconds */
     FB_MEANS_SPAN,
-    FB_MEANS_OCTETS,
+    FB_MEANS_BYTES,
     FB_MEANS_TEXT,
     FB_MEANS_LIST,
     FB_MEANS_NOTHING
@@ -110,9 +111,9 @@ typedef struct {
     fb_arrow_type type;
     int64_t offset;
     int64_t length;
-    const uint8_t *validity; /* a bit per value; NULL: none is null */
-    const uint8_t *values;   /* numbers; bytes of FIXED; offsets; views */
-    const uint8_t *octets;   /* the bytes that offsets point into */
+    const uint8_t *validity;    /* a bit per value; NULL: none is null */
+    const uint8_t *values;      /* numbers; bytes of FIXED; offsets; views */
+    const uint8_t *bytes;       /* the bytes that offsets point into */
     const void *const *buffers; /* the buffers that views point into */
     const uint8_t *sizes;       /* sizes of these buffers, 64 bits each */
     int64_t buffer_count;
@@ -120,20 +121,22 @@ typedef struct {
 
 /* Set the view to an array, which must outlive it. Returns false if the array does not have the
    layout of the type. Dictionaries are not checked. Children are only checked for existence. */
-bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type, const struct ArrowArray *array);
+bool fb_arrow_view_set(fb_arrow_view *view, const fb_arrow_type *type,
+                       const struct ArrowArray *array);
 
 /* Return a bit for each of `count` values from `first` on that is not null. REQUIRES, here and
    below: 0 < count <= 64, and the values are in the view. */
 uint64_t fb_arrow_view_present(const fb_arrow_view *view, int64_t first, size_t count);
 /* Copy numbers: integers and bits in 64-bit two's complement, floats as binary64. REQUIRES: a
    layout of numbers other than WIDE. */
-void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t count, uint64_t *numbers);
+void fb_arrow_view_numbers(const fb_arrow_view *view, int64_t first, size_t count,
+                           uint64_t *numbers);
 /* Read a 128-bit number in two's complement, as upper and lower half. REQUIRES: the layout is
    WIDE. */
 void fb_arrow_view_wide(const fb_arrow_view *view, int64_t at, uint64_t *high, uint64_t *low);
 /* Get the bytes of one value, as a view of the array. Returns false if its offsets are not in
    order, or exceed a buffer of known size. REQUIRES: a layout of bytes. */
-bool fb_arrow_view_octets(const fb_arrow_view *view, int64_t at, fb_bytes *octets);
+bool fb_arrow_view_bytes(const fb_arrow_view *view, int64_t at, fb_bytes *bytes);
 /* Get the members of a list, from *begin to *end. Returns false as above. REQUIRES: a layout of
    lists. */
 bool fb_arrow_view_members(const fb_arrow_view *view, int64_t at, int64_t *begin, int64_t *end);

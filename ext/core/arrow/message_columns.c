@@ -15,7 +15,9 @@ const char *fb_message_fault_text(fb_message_fault_kind kind) {
 
 /* Places ------------------------------------------------------------------------------------- */
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
 
 /* Arrow stores the numbers of enums as signed integers. */
 static uint64_t limit_of(const fb_column *column) {
@@ -33,17 +35,17 @@ static uint64_t limit_of(const fb_column *column) {
 }
 
 static uint8_t way_of(const fb_column *column) {
-    if (!(column->flags & FB_COLUMN_ENABLED)) return FB_MESSAGE_WAY_SKIP;
-    if (column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT)) return FB_MESSAGE_WAY_OTHER;
+    if (!(column->flags & FB_COLUMN_ENABLED)) return FB_MESSAGE_PATH_SKIP;
+    if (column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT)) return FB_MESSAGE_PATH_OTHER;
     switch (column->type) {
         case FB_TYPE_UINT:
         case FB_TYPE_ENUM:
-        case FB_TYPE_TIMESTAMP: return FB_MESSAGE_WAY_NUMBER;
-        case FB_TYPE_IP: return FB_MESSAGE_WAY_ADDRESS;
+        case FB_TYPE_TIMESTAMP: return FB_MESSAGE_PATH_NUMBER;
+        case FB_TYPE_IP: return FB_MESSAGE_PATH_ADDRESS;
         case FB_TYPE_FIXED64:
-        case FB_TYPE_DOUBLE: return FB_MESSAGE_WAY_FIXED64;
-        case FB_TYPE_STRING: return FB_MESSAGE_WAY_TEXT;
-        default: return FB_MESSAGE_WAY_OTHER;
+        case FB_TYPE_DOUBLE: return FB_MESSAGE_PATH_FIXED64;
+        case FB_TYPE_STRING: return FB_MESSAGE_PATH_TEXT;
+        default: return FB_MESSAGE_PATH_OTHER;
     }
 }
 
@@ -53,7 +55,7 @@ static fb_message_place place_of(const fb_plan *plan, size_t column) {
         .limit = limit_of(c),
         .number = c->number,
         .column = (uint16_t)column,
-        .way = way_of(c),
+        .path = way_of(c),
         .wire = c->wire,
         .type = c->type,
         .listed = c->flags & FB_COLUMN_REPEATED,
@@ -65,7 +67,8 @@ static int compare_places(const void *a, const void *b) {
     return (x->number > y->number) - (x->number < y->number);
 }
 
-fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor, fb_memory *memory) {
+fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan,
+                                 fb_processor processor, fb_memory *memory) {
     size_t count = plan->column_count + 1;
     *reader = (fb_message_columns){.plan = plan, .memory = memory, .place_count = count};
     reader->processor = fb_processor_choose(processor);
@@ -76,13 +79,16 @@ fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan
         return FB_NO_MEMORY;
     }
     /* The place of number 0, which no field has. */
-    reader->places[FB_MESSAGE_NO_PLACE] = (fb_message_place){.column = FB_NO_COLUMN, .wire = FB_MESSAGE_NO_WIRE};
+    reader->places[FB_MESSAGE_NO_PLACE] =
+        (fb_message_place){.column = FB_NO_COLUMN, .wire = FB_MESSAGE_NO_WIRE};
     for (size_t i = 0; i < plan->column_count; i++) {
         reader->places[i + 1] = place_of(plan, i);
-        if (fb_batch_is_uneven(&plan->columns[i])) reader->uneven[reader->uneven_count++] = (uint16_t)i;
+        if (fb_batch_is_uneven(&plan->columns[i]))
+            reader->uneven[reader->uneven_count++] = (uint16_t)i;
     }
     qsort(reader->places, count, sizeof *reader->places, compare_places);
-    for (size_t i = 1; i < count && reader->places[i].number < FB_MESSAGE_NEAR; i++) reader->near[reader->places[i].number] = (uint16_t)i;
+    for (size_t i = 1; i < count && reader->places[i].number < FB_MESSAGE_NEAR; i++)
+        reader->near[reader->places[i].number] = (uint16_t)i;
     return FB_OK;
 }
 
@@ -96,12 +102,14 @@ void fb_message_columns_free(fb_message_columns *reader) {
 /* Rows --------------------------------------------------------------------------------------- */
 
 #define FB_ENTRY read_any
-static fb_status read_any(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault);
+static fb_status read_any(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
+                          fb_message_fault *fault);
 #include "core/arrow/message_rows.tmpl.h"
 
 #ifdef FB_NEWER_PROCESSORS
 /* message_columns_bmi2.c */
-fb_status fb_message_columns_read_bmi2(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault);
+fb_status fb_message_columns_read_bmi2(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
+                                       fb_message_fault *fault);
 #endif
 
 /* Allocate the buffers of columns without bytes too. */
@@ -126,12 +134,14 @@ static void set_batch(fb_message_columns *reader, const fb_batch *batch) {
     }
 }
 
-fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault) {
+fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
+                                  fb_message_fault *fault) {
     *fault = (fb_message_fault){.column = FB_NO_COLUMN};
     if (!reserve_uneven(reader, batch)) return FB_NO_MEMORY;
     set_batch(reader, batch);
 #ifdef FB_NEWER_PROCESSORS
-    if (reader->processor >= FB_PROCESSOR_BMI2) return fb_message_columns_read_bmi2(reader, rest, batch, fault);
+    if (reader->processor >= FB_PROCESSOR_BMI2)
+        return fb_message_columns_read_bmi2(reader, rest, batch, fault);
 #endif
     return read_any(reader, rest, batch, fault);
 }

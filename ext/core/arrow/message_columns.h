@@ -14,8 +14,8 @@
      fb_message_columns_new(&reader, plan, 0, &memory);
      while ((status = fb_message_columns_read(&reader, &rest, batch, &fault)) == FB_NO_SPACE &&
             batch->rows) … another batch … */
-#ifndef FB_MESSAGE_COLUMNS_H
-#define FB_MESSAGE_COLUMNS_H
+#ifndef FB_ARROW_MESSAGE_COLUMNS_H
+#define FB_ARROW_MESSAGE_COLUMNS_H
 
 #include "core/emit/batch.h"
 #include "core/wire/message_reader.h"
@@ -33,7 +33,7 @@ typedef enum {
 #define FB_X(constant, text) FB_MESSAGE_FAULT_##constant,
     FB_MESSAGE_FAULT_LIST(FB_X)
 #undef FB_X
-    FB_MESSAGE_FAULT_COUNT
+        FB_MESSAGE_FAULT_COUNT
 } fb_message_fault_kind;
 
 typedef struct {
@@ -46,12 +46,12 @@ const char *fb_message_fault_text(fb_message_fault_kind kind);
 
 /* Methods to read values. Fields of another wire type are handled separately. */
 enum {
-    FB_MESSAGE_WAY_NUMBER,
-    FB_MESSAGE_WAY_ADDRESS,
-    FB_MESSAGE_WAY_FIXED64,
-    FB_MESSAGE_WAY_TEXT,
-    FB_MESSAGE_WAY_OTHER,
-    FB_MESSAGE_WAY_SKIP
+    FB_MESSAGE_PATH_NUMBER,
+    FB_MESSAGE_PATH_ADDRESS,
+    FB_MESSAGE_PATH_FIXED64,
+    FB_MESSAGE_PATH_TEXT,
+    FB_MESSAGE_PATH_OTHER,
+    FB_MESSAGE_PATH_SKIP
 };
 enum { FB_MESSAGE_NO_PLACE = 0, FB_MESSAGE_NO_WIRE = 0xff };
 
@@ -62,7 +62,7 @@ typedef struct {
     uint32_t number;
     uint16_t column;
     uint8_t shift; /* of the vector */
-    uint8_t way;
+    uint8_t path;
     uint8_t wire; /* fb_wire_type; an invalid one if there is no column */
     uint8_t type; /* fb_type */
     bool listed;
@@ -79,18 +79,19 @@ typedef struct {
     size_t place_count;
     uint16_t *uneven; /* columns of bytes and lists, whose rows must be ended one by one */
     size_t uneven_count;
-    const uint8_t *fixed;    /* the buffer and capacity of the batch that `places` point into */
+    const uint8_t *fixed; /* the buffer and capacity of the batch that `places` point into */
     size_t capacity;
-    fb_processor processor;  /* limit of the instructions used */
+    fb_processor processor; /* limit of the instructions used */
     /* fields in rows that are not a column of the plan, enabled or disabled */
     uint64_t unknown_fields;
-    uint64_t invalid_texts;  /* strings in rows in which bytes were replaced */
+    uint64_t invalid_texts; /* strings in rows in which bytes were replaced */
     uint16_t near[FB_MESSAGE_NEAR];
 } fb_message_columns;
 
 /* Create a reader. `plan` and `memory` must outlive it. `processor` limits the instructions used;
    0: all that this processor has. NO_MEMORY. */
-fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor, fb_memory *memory);
+fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan,
+                                 fb_processor processor, fb_memory *memory);
 void fb_message_columns_free(fb_message_columns *reader);
 
 /* Take messages from a length-delimited stream, one row each. *rest then begins at the first
@@ -103,6 +104,7 @@ void fb_message_columns_free(fb_message_columns *reader);
      BAD_MESSAGE  *fault has the reason
 
    After every status the batch holds complete rows only. REQUIRES: a batch of this plan. */
-fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault);
+fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
+                                  fb_message_fault *fault);
 
 #endif

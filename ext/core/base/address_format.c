@@ -6,19 +6,23 @@ static const char hexadecimal[] = "0123456789abcdef";
 
 /* The number of digits is unpredictable, so put_ipv4 does not branch on it. It stores four
    characters and then overwrites the surplus. */
-#define FB_TEN(tens) tens "0.", tens "1.", tens "2.", tens "3.", tens "4.", tens "5.", tens "6.", tens "7.", tens "8.", tens "9."
-static const char octet_texts[256][5] = {
-    FB_TEN(""),   FB_TEN("1"),  FB_TEN("2"),  FB_TEN("3"),  FB_TEN("4"),  FB_TEN("5"),  FB_TEN("6"),  FB_TEN("7"),  FB_TEN("8"),
-    FB_TEN("9"),  FB_TEN("10"), FB_TEN("11"), FB_TEN("12"), FB_TEN("13"), FB_TEN("14"), FB_TEN("15"), FB_TEN("16"), FB_TEN("17"),
-    FB_TEN("18"), FB_TEN("19"), FB_TEN("20"), FB_TEN("21"), FB_TEN("22"), FB_TEN("23"), FB_TEN("24"), "250.",       "251.",
-    "252.",       "253.",       "254.",       "255.",
+#define FB_TEN(tens) \
+    tens "0.", tens "1.", tens "2.", tens "3.", tens "4.", tens "5.", tens "6.", tens "7.", \
+        tens "8.", tens "9."
+static const char byte_texts[256][5] = {
+    FB_TEN(""),   FB_TEN("1"),  FB_TEN("2"),  FB_TEN("3"),  FB_TEN("4"),  FB_TEN("5"),
+    FB_TEN("6"),  FB_TEN("7"),  FB_TEN("8"),  FB_TEN("9"),  FB_TEN("10"), FB_TEN("11"),
+    FB_TEN("12"), FB_TEN("13"), FB_TEN("14"), FB_TEN("15"), FB_TEN("16"), FB_TEN("17"),
+    FB_TEN("18"), FB_TEN("19"), FB_TEN("20"), FB_TEN("21"), FB_TEN("22"), FB_TEN("23"),
+    FB_TEN("24"), "250.",       "251.",       "252.",       "253.",       "254.",
+    "255.",
 };
 #undef FB_TEN
 
-static char *put_ipv4(char *p, const uint8_t *octets) {
+static char *put_ipv4(char *p, const uint8_t *bytes) {
     for (unsigned i = 0; i < 4; i++) {
-        memcpy(p, octet_texts[octets[i]], 4);
-        p += 2 + (octets[i] >= 10) + (octets[i] >= 100);
+        memcpy(p, byte_texts[bytes[i]], 4);
+        p += 2 + (bytes[i] >= 10) + (bytes[i] >= 100);
     }
     return p - 1; /* without the last dot */
 }

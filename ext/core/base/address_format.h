@@ -1,10 +1,15 @@
 /* Format addresses and numbers as text. The caller owns the output buffer. */
-#ifndef FB_FORMAT_H
-#define FB_FORMAT_H
+#ifndef FB_BASE_ADDRESS_FORMAT_H
+#define FB_BASE_ADDRESS_FORMAT_H
 
 #include "core/base/base.h"
 
-enum { FB_FORMAT_ADDRESS_MAX = 39, FB_FORMAT_IPV4_MAX = 16, FB_FORMAT_MAC_MAX = 17, FB_FORMAT_NUMBER_MAX = 20 };
+enum {
+    FB_FORMAT_ADDRESS_MAX = 39,
+    FB_FORMAT_IPV4_MAX = 16,
+    FB_FORMAT_MAC_MAX = 17,
+    FB_FORMAT_NUMBER_MAX = 20
+};
 
 /* Each function returns the position after the text. The text has no terminating NUL. */
 

@@ -4,28 +4,28 @@
 
 static bool read_digit(uint8_t character, unsigned *digit) {
     unsigned letter = character | 0x20u;
-    if (character >= '0' && character <= '9')
-        *digit = character - '0';
-    else if (letter >= 'a' && letter <= 'f')
-        *digit = letter - 'a' + 10;
-    else
-        return false;
+    if (character >= '0' && character <= '9') *digit = character - '0';
+    else if (letter >= 'a' && letter <= 'f') *digit = letter - 'a' + 10;
+    else return false;
     return true;
 }
 
 /* Read hexadecimal digits, at most `most` of them. */
-static bool read_hexadecimal(const uint8_t **p, const uint8_t *end, unsigned most, unsigned *number) {
+static bool read_hexadecimal(const uint8_t **p, const uint8_t *end, unsigned most,
+                             unsigned *number) {
     const uint8_t *begin = *p;
     unsigned digit;
-    for (*number = 0; *p < end && *p < begin + most && read_digit(**p, &digit); ++*p) *number = *number << 4 | digit;
+    for (*number = 0; *p < end && *p < begin + most && read_digit(**p, &digit); ++*p)
+        *number = *number << 4 | digit;
     return *p > begin;
 }
 
-static bool read_decimal_octet(const uint8_t **p, const uint8_t *end, uint8_t *octet) {
+static bool read_decimal_byte(const uint8_t **p, const uint8_t *end, uint8_t *byte) {
     const uint8_t *begin = *p;
     unsigned number = 0;
-    for (; *p < end && *p < begin + 3 && **p >= '0' && **p <= '9'; ++*p) number = number * 10 + (**p - '0');
-    *octet = (uint8_t)number;
+    for (; *p < end && *p < begin + 3 && **p >= '0' && **p <= '9'; ++*p)
+        number = number * 10 + (**p - '0');
+    *byte = (uint8_t)number;
     return *p > begin && number <= 255 && (*begin != '0' || *p == begin + 1);
 }
 
@@ -33,7 +33,7 @@ static bool read_decimal_octet(const uint8_t **p, const uint8_t *end, uint8_t *o
 static bool read_dotted(const uint8_t *p, const uint8_t *end, uint8_t address[4]) {
     for (unsigned i = 0; i < 4; i++) {
         if (i && (p == end || *p++ != '.')) return false;
-        if (!read_decimal_octet(&p, end, &address[i])) return false;
+        if (!read_decimal_byte(&p, end, &address[i])) return false;
     }
     return p == end;
 }
@@ -96,11 +96,11 @@ bool fb_mac_read(fb_bytes text, uint64_t *mac) {
     uint8_t separator = p[2];
     if (separator != ':' && separator != '-') return false;
     *mac = 0;
-    for (unsigned i = 0, octet; i < 6; i++) {
+    for (unsigned i = 0, byte; i < 6; i++) {
         const uint8_t *begin = p;
-        if (!read_hexadecimal(&p, end, 2, &octet) || p != begin + 2) return false;
+        if (!read_hexadecimal(&p, end, 2, &byte) || p != begin + 2) return false;
         if (i < 5 && *p++ != separator) return false;
-        *mac = *mac << 8 | octet;
+        *mac = *mac << 8 | byte;
     }
     return true;
 }

@@ -1,8 +1,8 @@
 /* Parse addresses from text. The whole text must be the address: trailing bytes, blanks and IPv6
    zones make it invalid. Each function returns false for invalid text, and the output is then
    undefined. */
-#ifndef FB_ADDRESS_TEXT_H
-#define FB_ADDRESS_TEXT_H
+#ifndef FB_BASE_ADDRESS_PARSE_H
+#define FB_BASE_ADDRESS_PARSE_H
 
 #include "core/base/base.h"
 

@@ -55,7 +55,8 @@ fb_memory fb_memory_within(fb_memory *parent, size_t limit) {
 }
 
 static bool is_allowed(const fb_memory *memory, size_t more) {
-    return !memory->limit || (memory->used <= memory->limit && more <= memory->limit - memory->used);
+    return !memory->limit ||
+           (memory->used <= memory->limit && more <= memory->limit - memory->used);
 }
 
 bool fb_memory_charge(fb_memory *memory, ptrdiff_t size) {
@@ -99,10 +100,14 @@ fb_processor fb_processor_find(void) {
 #ifdef FB_NEWER_PROCESSORS
     __builtin_cpu_init();
     /* PDEP takes about a hundred steps on the first AMD processors that have it. */
-    bool slow = __builtin_cpu_is("bdver4") || __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
-    if (slow || !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("avx2") || !has_lzcnt_and_movbe()) return FB_PROCESSOR_ANY;
-    bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl") &&
-                __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+    bool slow =
+        __builtin_cpu_is("bdver4") || __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
+    if (slow || !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("avx2") ||
+        !has_lzcnt_and_movbe())
+        return FB_PROCESSOR_ANY;
+    bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+                __builtin_cpu_supports("avx512vbmi2");
     return wide ? FB_PROCESSOR_AVX512 : FB_PROCESSOR_BMI2;
 #else
     return FB_PROCESSOR_ANY;

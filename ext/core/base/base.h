@@ -1,7 +1,7 @@
 /* Foundations of every layer of the core: status codes, byte views, big-endian loads and the memory
    budget. */
-#ifndef FB_BASE_H
-#define FB_BASE_H
+#ifndef FB_BASE_BASE_H
+#define FB_BASE_BASE_H
 
 #include <assert.h>
 #include <stdbool.h>
@@ -19,80 +19,121 @@
 #define FB_STATUS_LIST(X) \
     X(OK, "ok", CONTROL, "success") \
     X(END, "end", CONTROL, "no more input") \
-    X(NO_SPACE, "no_space", CONTROL, "the output buffer is full: grow it and call again with the same cursor") \
-    X(MORE_INPUT, "more_input", CONTROL, "the input ends inside an item: append more of it and call again") \
-    X(NO_MEMORY, "no_memory", CONTROL, "memory could not be allocated, or the memory limit is reached") \
+    X(NO_SPACE, "no_space", CONTROL, \
+      "the output buffer is full: grow it and call again with the same cursor") \
+    X(MORE_INPUT, "more_input", CONTROL, \
+      "the input ends inside an item: append more of it and call again") \
+    X(NO_MEMORY, "no_memory", CONTROL, \
+      "memory could not be allocated, or the memory limit is reached") \
     X(BAD_ARGUMENT, "bad_argument", CONTROL, "an argument is outside what the function accepts") \
     X(BAD_SOURCE, "bad_source", CONTROL, "the source cannot fill a column of this type") \
     X(NOT_A_CAPTURE, "not_a_capture", CONTROL, "the file is neither pcap nor pcapng") \
-    \
+\
     X(TRUNCATED_HEADER, "truncated_header", FAULT, "the datagram ends inside its header") \
-    X(BAD_HEADER, "bad_header", FAULT, "a field of the datagram's header has a value that its protocol does not know") \
-    X(TRUNCATED_DATAGRAM, "truncated_datagram", FAULT, "the datagram is shorter than its header says") \
-    X(BAD_SET_LENGTH, "bad_set_length", FAULT, "a set is shorter than its header or longer than the datagram") \
+    X(BAD_HEADER, "bad_header", FAULT, \
+      "a field of the datagram's header has a value that its protocol does not know") \
+    X(TRUNCATED_DATAGRAM, "truncated_datagram", FAULT, \
+      "the datagram is shorter than its header says") \
+    X(BAD_SET_LENGTH, "bad_set_length", FAULT, \
+      "a set is shorter than its header or longer than the datagram") \
     X(BAD_SET_ID, "bad_set_id", FAULT, "a set has an id that its protocol reserves") \
-    X(BAD_TEMPLATE, "bad_template", FAULT, "a template is cut short or contradicts itself, or its id is below 256") \
-    X(EMPTY_TEMPLATE, "empty_template", FAULT, "a template whose records have no octets; it is not used") \
-    X(TRUNCATED_RECORD, "truncated_record", FAULT, "a record is longer than what is left of its set") \
+    X(BAD_TEMPLATE, "bad_template", FAULT, \
+      "a template is cut short or contradicts itself, or its id is below 256") \
+    X(EMPTY_TEMPLATE, "empty_template", FAULT, \
+      "a template whose records have no octets; it is not used") \
+    X(TRUNCATED_RECORD, "truncated_record", FAULT, \
+      "a record is longer than what is left of its set") \
     X(BAD_SAMPLE, "bad_sample", FAULT, "an sFlow sample is cut short or announced but absent") \
     X(BAD_SAMPLE_RECORD, "bad_sample_record", FAULT, "a record of an sFlow sample is cut short") \
     X(BAD_MESSAGE, "bad_message", FAULT, "a Protocol Buffers message is malformed") \
-    X(BAD_CAPTURE_RECORD, "bad_capture_record", FAULT, "a packet record of the capture has an impossible length") \
+    X(BAD_CAPTURE_RECORD, "bad_capture_record", FAULT, \
+      "a packet record of the capture has an impossible length") \
     X(TRUNCATED_CAPTURE, "truncated_capture", FAULT, "the capture ends inside a packet record") \
-    X(DAMAGED_COMPRESSION, "damaged_compression", FAULT, "the gzip or zstd data of the capture is damaged or cut short") \
-    X(TRUNCATED_PACKET, "truncated_packet", FAULT, "the capture kept less of the packet than its UDP datagram needs") \
-    \
-    X(TEMPLATE_MISSING, "template_missing", LOSS, "a data set that is given up: its template did not come, or not in time") \
+    X(DAMAGED_COMPRESSION, "damaged_compression", FAULT, \
+      "the gzip or zstd data of the capture is damaged or cut short") \
+    X(TRUNCATED_PACKET, "truncated_packet", FAULT, \
+      "the capture kept less of the packet than its UDP datagram needs") \
+\
+    X(TEMPLATE_MISSING, "template_missing", LOSS, \
+      "a data set that is given up: its template did not come, or not in time") \
     X(UNSUPPORTED_VERSION, "unsupported_version", LOSS, \
       "sFlow v2 or v4, or NetFlow v1 or v7 with records of another size: not decoded") \
     X(UNKNOWN_SAMPLE, "unknown_sample", LOSS, "an sFlow sample of a format that is not known") \
-    X(EXPORTER_LIMIT, "exporter_limit", LOSS, "no state can be kept for this exporter: memory or the table is full") \
-    X(TEMPLATE_LIMIT, "template_limit", LOSS, "a limit on templates, samplers or memory is reached; this one is not kept") \
-    X(UNSUPPORTED_LINK_TYPE, "unsupported_link_type", LOSS, "packets of a link type that is not known") \
-    X(FRAGMENT_DROPPED, "fragment_dropped", LOSS, "a datagram whose IP fragments never made it whole") \
-    \
+    X(EXPORTER_LIMIT, "exporter_limit", LOSS, \
+      "no state can be kept for this exporter: memory or the table is full") \
+    X(TEMPLATE_LIMIT, "template_limit", LOSS, \
+      "a limit on templates, samplers or memory is reached; this one is not kept") \
+    X(UNSUPPORTED_LINK_TYPE, "unsupported_link_type", LOSS, \
+      "packets of a link type that is not known") \
+    X(FRAGMENT_DROPPED, "fragment_dropped", LOSS, \
+      "a datagram whose IP fragments never made it whole") \
+\
     X(OTHER_PACKET, "other_packet", NOTE, "not a UDP datagram, or not of a flow protocol") \
     X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \
     X(PADDING, "padding", NOTE, "zero bytes after the last set of a datagram; they are ignored") \
     X(NO_SYSTEM_START, "no_system_start", NOTE, \
-      "an IPFIX time in uptime (elements 21, 22) without systemInitTimeMilliseconds (160); the column is absent") \
-    X(WITHDRAWAL, "withdrawal", NOTE, "a template withdrawal; over UDP it is obeyed only on request (RFC 7011 section 8.4)") \
+      "an IPFIX time in uptime (elements 21, 22) without systemInitTimeMilliseconds (160); the " \
+      "column is absent") \
+    X(WITHDRAWAL, "withdrawal", NOTE, \
+      "a template withdrawal; over UDP it is obeyed only on request (RFC 7011 section 8.4)") \
     X(EARLY_DATA, "early_data", NOTE, "a data set came before its template, and waited for it") \
-    X(TEMPLATE_REDEFINED, "template_redefined", NOTE, "a template id came again with other fields") \
-    X(TEMPLATE_EXPIRED, "template_expired", NOTE, "a template was not refreshed for too long; it is not used any more") \
-    X(PORT_IN_KEY, "port_in_key", NOTE, "two ports of an exporter define a template id differently: each has its own now") \
-    X(OPTIONS_IGNORED, "options_ignored", NOTE, "an options record that says nothing flowbuf keeps") \
+    X(TEMPLATE_REDEFINED, "template_redefined", NOTE, \
+      "a template id came again with other fields") \
+    X(TEMPLATE_EXPIRED, "template_expired", NOTE, \
+      "a template was not refreshed for too long; it is not used any more") \
+    X(PORT_IN_KEY, "port_in_key", NOTE, \
+      "two ports of an exporter define a template id differently: each has its own now") \
+    X(OPTIONS_IGNORED, "options_ignored", NOTE, \
+      "an options record that says nothing flowbuf keeps") \
     X(COUNTER_SAMPLE, "counter_sample", NOTE, "an sFlow counter sample: no flow") \
     X(DROP_SAMPLE, "drop_sample", NOTE, "an sFlow drop notification: no flow") \
-    X(FLOWS_LEFT_OUT, "flows_left_out", NOTE, "a flow sample, or a NetFlow or IPFIX datagram, where rows are counters") \
-    X(UNKNOWN_SAMPLE_RECORD, "unknown_sample_record", NOTE, "a record of an sFlow sample that is not read") \
-    X(UNKNOWN_HEADER, "unknown_header", NOTE, "a sampled packet whose link layer or ethertype is not parsed") \
-    X(NOT_ENCAPSULATED, "not_encapsulated", NOTE, "a sampled packet in none of the tunnels to be opened; it stays as it is") \
-    X(TUNNEL_DEPTH, "tunnel_depth", NOTE, "a sampled packet with more tunnels inside each other than are opened") \
+    X(FLOWS_LEFT_OUT, "flows_left_out", NOTE, \
+      "a flow sample, or a NetFlow or IPFIX datagram, where rows are counters") \
+    X(UNKNOWN_SAMPLE_RECORD, "unknown_sample_record", NOTE, \
+      "a record of an sFlow sample that is not read") \
+    X(UNKNOWN_HEADER, "unknown_header", NOTE, \
+      "a sampled packet whose link layer or ethertype is not parsed") \
+    X(NOT_ENCAPSULATED, "not_encapsulated", NOTE, \
+      "a sampled packet in none of the tunnels to be opened; it stays as it is") \
+    X(TUNNEL_DEPTH, "tunnel_depth", NOTE, \
+      "a sampled packet with more tunnels inside each other than are opened") \
     X(LAYER_LIMIT, "layer_limit", NOTE, "a sampled packet with more headers than are listed") \
     X(BAD_PACKET, "bad_packet", NOTE, "a sampled packet whose own lengths contradict each other") \
-    X(OUT_OF_RANGE, "out_of_range", NOTE, "a value that does not fit its column; the column is absent") \
+    X(OUT_OF_RANGE, "out_of_range", NOTE, \
+      "a value that does not fit its column; the column is absent") \
     X(UNMAPPED, "unmapped", NOTE, "a value that its enum does not know; written as 0") \
     X(INVALID_UTF8, "invalid_utf8", NOTE, "invalid UTF-8 in a string, replaced by U+FFFD") \
-    X(BAD_FIELD_SIZE, "bad_field_size", NOTE, "a field whose size does not suit its element; the column is absent") \
-    X(BAD_LIST, "bad_list", NOTE, "a list (RFC 6313) that is cut short or too deep, or whose members its column cannot hold") \
-    X(LIST_TEMPLATE_MISSING, "list_template_missing", NOTE, "records in a list (RFC 6313) whose template is not known") \
-    X(LIST_ELEMENT_IGNORED, "list_element_ignored", NOTE, "an element in a list of records (RFC 6313) that no column takes") \
-    X(OPAQUE_VALUE, "opaque_value", NOTE, "a structure, a number of 256 bits or a list of what does not hold: not interpreted") \
+    X(BAD_FIELD_SIZE, "bad_field_size", NOTE, \
+      "a field whose size does not suit its element; the column is absent") \
+    X(BAD_LIST, "bad_list", NOTE, \
+      "a list (RFC 6313) that is cut short or too deep, or whose members its column cannot hold") \
+    X(LIST_TEMPLATE_MISSING, "list_template_missing", NOTE, \
+      "records in a list (RFC 6313) whose template is not known") \
+    X(LIST_ELEMENT_IGNORED, "list_element_ignored", NOTE, \
+      "an element in a list of records (RFC 6313) that no column takes") \
+    X(OPAQUE_VALUE, "opaque_value", NOTE, \
+      "a structure, a number of 256 bits or a list of what does not hold: not interpreted") \
     X(BIFLOW, "biflow", NOTE, "a record of both directions (RFC 5103), made into two flows") \
-    X(SEQUENCE_GAP, "sequence_gap", NOTE, "by its sequence number, something before a datagram is missing") \
-    X(SAMPLE_GAP, "sample_gap", NOTE, "by its sequence number, sFlow samples before this one are missing") \
-    X(OUT_OF_SEQUENCE, "out_of_sequence", NOTE, "by its sequence number, a datagram came late or twice") \
-    X(EXPORTER_RESTART, "exporter_restart", NOTE, "the sequence numbers of an exporter began anew") \
-    X(EXPORTER_EVICTED, "exporter_evicted", NOTE, "an exporter was forgotten to make room for another one") \
-    X(AGENT_EVICTED, "agent_evicted", NOTE, "an sFlow agent was forgotten: its UDP source speaks for too many") \
-    X(DOMAIN_EVICTED, "domain_evicted", NOTE, "an observation domain was forgotten: its exporter has too many")
+    X(SEQUENCE_GAP, "sequence_gap", NOTE, \
+      "by its sequence number, something before a datagram is missing") \
+    X(SAMPLE_GAP, "sample_gap", NOTE, \
+      "by its sequence number, sFlow samples before this one are missing") \
+    X(OUT_OF_SEQUENCE, "out_of_sequence", NOTE, \
+      "by its sequence number, a datagram came late or twice") \
+    X(EXPORTER_RESTART, "exporter_restart", NOTE, \
+      "the sequence numbers of an exporter began anew") \
+    X(EXPORTER_EVICTED, "exporter_evicted", NOTE, \
+      "an exporter was forgotten to make room for another one") \
+    X(AGENT_EVICTED, "agent_evicted", NOTE, \
+      "an sFlow agent was forgotten: its UDP source speaks for too many") \
+    X(DOMAIN_EVICTED, "domain_evicted", NOTE, \
+      "an observation domain was forgotten: its exporter has too many")
 
 typedef enum {
 #define FB_X(constant, name, class, text) FB_##constant,
     FB_STATUS_LIST(FB_X)
 #undef FB_X
-    FB_STATUS_COUNT
+        FB_STATUS_COUNT
 } fb_status;
 
 typedef enum { FB_CLASS_CONTROL, FB_CLASS_FAULT, FB_CLASS_LOSS, FB_CLASS_NOTE } fb_status_class;
@@ -109,15 +150,15 @@ typedef struct {
 } fb_bytes;
 
 #if defined(__GNUC__)
-#define FB_LIKELY(x) __builtin_expect(!!(x), 1)
+#define FB_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define FB_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define FB_INLINE static inline __attribute__((always_inline))
-#define FB_NOINLINE __attribute__((noinline))
+#define FB_INLINE      static inline __attribute__((always_inline))
+#define FB_NOINLINE    __attribute__((noinline))
 #define FB_PREFETCH(p) __builtin_prefetch(p) /* a hint: p may be an invalid address */
 #else
-#define FB_LIKELY(x) (x)
+#define FB_LIKELY(x)   (x)
 #define FB_UNLIKELY(x) (x)
-#define FB_INLINE static inline
+#define FB_INLINE      static inline
 #define FB_NOINLINE
 #define FB_PREFETCH(p) ((void)(p))
 #endif
@@ -152,10 +193,19 @@ enum { FB_ETHERTYPE_IPV4 = 0x0800, FB_ETHERTYPE_IPV6 = 0x86dd };
 /* Big-endian loads. REQUIRES: the bytes are readable; any alignment. Byte swaps are explicit,
    because compilers do not always recognize four shifted bytes as one number. */
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define FB_LOAD(type, p, swap) type value; memcpy(&value, p, sizeof value); return swap(value)
-FB_INLINE uint16_t fb_load16(const uint8_t *p) { FB_LOAD(uint16_t, p, __builtin_bswap16); }
-FB_INLINE uint32_t fb_load32(const uint8_t *p) { FB_LOAD(uint32_t, p, __builtin_bswap32); }
-FB_INLINE uint64_t fb_load64(const uint8_t *p) { FB_LOAD(uint64_t, p, __builtin_bswap64); }
+#define FB_LOAD(type, p, swap) \
+    type value; \
+    memcpy(&value, p, sizeof value); \
+    return swap(value)
+FB_INLINE uint16_t fb_load16(const uint8_t *p) {
+    FB_LOAD(uint16_t, p, __builtin_bswap16);
+}
+FB_INLINE uint32_t fb_load32(const uint8_t *p) {
+    FB_LOAD(uint32_t, p, __builtin_bswap32);
+}
+FB_INLINE uint64_t fb_load64(const uint8_t *p) {
+    FB_LOAD(uint64_t, p, __builtin_bswap64);
+}
 #undef FB_LOAD
 #else
 FB_INLINE uint16_t fb_load16(const uint8_t *p) {
@@ -237,7 +287,9 @@ FB_INLINE void fb_store_address(uint8_t *p, const uint8_t *data, size_t size) {
 }
 
 /* Return true if an address of 16 bytes is IPv4-mapped: ::ffff:a.b.c.d. */
-FB_INLINE bool fb_is_mapped(const uint8_t *p) { return fb_load64(p) == 0 && fb_load32(p + 8) == 0xffff; }
+FB_INLINE bool fb_is_mapped(const uint8_t *p) {
+    return fb_load64(p) == 0 && fb_load32(p + 8) == 0xffff;
+}
 
 /* Return true if an address of 4 or 16 bytes is all zeros or ::ffff:0.0.0.0. */
 FB_INLINE bool fb_is_no_address(const uint8_t *p, size_t size) {

@@ -3,35 +3,39 @@
 
 #include <stdlib.h>
 
-static bool is_kept(size_t size) { return size >= FB_SPARE_MIN && size <= FB_SPARE_MAX; }
+static bool is_kept(size_t size) {
+    return size >= FB_CACHED_BLOCK_MIN && size <= FB_CACHED_BLOCK_MAX;
+}
 
-static fb_spare *swap(fb_spares *spares, size_t place, fb_spare *block) {
-    return atomic_exchange_explicit(&spares->places[place], block, memory_order_acq_rel);
+static fb_cached_block *swap(fb_block_cache *cache, size_t place, fb_cached_block *block) {
+    return atomic_exchange_explicit(&cache->places[place], block, memory_order_acq_rel);
 }
 
 /* Return false if the place is taken. */
-static bool put(fb_spares *spares, size_t place, fb_spare *block) {
-    fb_spare *none = NULL;
-    return atomic_compare_exchange_strong_explicit(&spares->places[place], &none, block, memory_order_release, memory_order_relaxed);
+static bool put(fb_block_cache *cache, size_t place, fb_cached_block *block) {
+    fb_cached_block *none = NULL;
+    return atomic_compare_exchange_strong_explicit(&cache->places[place], &none, block,
+                                                   memory_order_release, memory_order_relaxed);
 }
 
-static void *take(fb_spares *spares, size_t size) {
-    for (size_t i = 0; i < FB_SPARES; i++) {
-        fb_spare *block = swap(spares, i, NULL);
+static void *take(fb_block_cache *cache, size_t size) {
+    for (size_t i = 0; i < FB_CACHED_BLOCKS; i++) {
+        fb_cached_block *block = swap(cache, i, NULL);
         if (!block) continue;
         if (block->size == size) return block;
-        if (!put(spares, i, block)) free(block); /* another thread filled the place */
+        if (!put(cache, i, block)) free(block); /* another thread filled the place */
     }
     return NULL;
 }
 
 /* If all places are taken, replace one of them, in rotation. */
-static void keep(fb_spares *spares, fb_spare *block, size_t size) {
+static void keep(fb_block_cache *cache, fb_cached_block *block, size_t size) {
     block->size = size;
-    for (size_t i = 0; i < FB_SPARES; i++)
-        if (put(spares, i, block)) return;
-    unsigned place = atomic_fetch_add_explicit(&spares->released, 1, memory_order_relaxed) % FB_SPARES;
-    free(swap(spares, place, block));
+    for (size_t i = 0; i < FB_CACHED_BLOCKS; i++)
+        if (put(cache, i, block)) return;
+    unsigned place =
+        atomic_fetch_add_explicit(&cache->released, 1, memory_order_relaxed) % FB_CACHED_BLOCKS;
+    free(swap(cache, place, block));
 }
 
 static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
@@ -42,10 +46,10 @@ static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
     return NULL;
 }
 
-fb_memory fb_memory_recycled(fb_spares *spares, size_t limit) {
-    return (fb_memory){resize, spares, 0, limit};
+fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit) {
+    return (fb_memory){resize, cache, 0, limit};
 }
 
-void fb_spares_free(fb_spares *spares) {
-    for (size_t i = 0; i < FB_SPARES; i++) free(swap(spares, i, NULL));
+void fb_block_cache_free(fb_block_cache *cache) {
+    for (size_t i = 0; i < FB_CACHED_BLOCKS; i++) free(swap(cache, i, NULL));
 }

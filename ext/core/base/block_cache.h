@@ -2,34 +2,34 @@
    rows. A released block is reused by the next request for exactly its size. Without the cache,
    a batch spends about as much time on pages that the kernel maps and unmaps as on writing rows.
 
-     static fb_spares spares;                     zeros: the cache is empty
-     fb_memory memory = fb_memory_recycled(&spares, 0);
-     fb_spares_free(&spares);                     frees cached blocks; others may still be in use
+     static fb_block_cache cache;                    zeros: the cache is empty
+     fb_memory memory = fb_memory_cached(&cache, 0);
+     fb_block_cache_free(&cache);                    frees cached blocks; others may still be in use
 
    Any thread may use the cache, and may release blocks that another thread allocated. It has no
    lock: one atomic operation takes or fills a place. */
-#ifndef FB_SPARES_H
-#define FB_SPARES_H
+#ifndef FB_BASE_BLOCK_CACHE_H
+#define FB_BASE_BLOCK_CACHE_H
 
 #include <stdatomic.h>
 
 #include "core/base/base.h"
 
 /* Number of places, and the block sizes that are cached, in bytes: at most 32 MiB in total. */
-enum { FB_SPARES = 8, FB_SPARE_MIN = 64 << 10, FB_SPARE_MAX = 4 << 20 };
+enum { FB_CACHED_BLOCKS = 8, FB_CACHED_BLOCK_MIN = 64 << 10, FB_CACHED_BLOCK_MAX = 4 << 20 };
 
 typedef struct {
     size_t size;
-} fb_spare;
+} fb_cached_block;
 
 typedef struct {
-    _Atomic(fb_spare *) places[FB_SPARES];
+    _Atomic(fb_cached_block *) places[FB_CACHED_BLOCKS];
     atomic_uint released; /* blocks released while all places were taken */
-} fb_spares;
+} fb_block_cache;
 
 /* Like fb_memory_system(limit), but with the cache. REQUIRES: the cache outlives all blocks. */
-fb_memory fb_memory_recycled(fb_spares *spares, size_t limit);
+fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit);
 /* Free the cached blocks. The cache is then empty and may be used again. */
-void fb_spares_free(fb_spares *spares);
+void fb_block_cache_free(fb_block_cache *cache);
 
 #endif

@@ -1,6 +1,6 @@
 /* One UDP datagram as it was received. Captures produce it, decoders consume it. */
-#ifndef FB_DATAGRAM_H
-#define FB_DATAGRAM_H
+#ifndef FB_BASE_DATAGRAM_H
+#define FB_BASE_DATAGRAM_H
 
 #include "core/base/base.h"
 

@@ -1,7 +1,8 @@
 /* Entries stay in the order of insertion; only their 16-bit indexes are kept sorted. */
 #include "core/base/map.h"
 
-bool fb_order_double(fb_memory *memory, void **array, uint16_t **order, size_t size, uint32_t *capacity) {
+bool fb_order_double(fb_memory *memory, void **array, uint16_t **order, size_t size,
+                     uint32_t *capacity) {
     uint32_t old = *capacity, wanted = old ? old * 2 : 4;
     uint8_t *larger = fb_memory_allocate(memory, fb_order_size(wanted, size));
     if (!larger) return false;
@@ -23,10 +24,8 @@ static uint32_t lower_bound(const fb_map *map, uint64_t key) {
     uint32_t low = 0, high = map->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (map->entries[map->order[middle]].key < key)
-            low = middle + 1;
-        else
-            high = middle;
+        if (map->entries[map->order[middle]].key < key) low = middle + 1;
+        else high = middle;
     }
     return low;
 }
@@ -45,7 +44,9 @@ fb_map_entry *fb_map_insert(fb_map *map, fb_memory *memory, uint64_t key) {
     fb_map_entry *entry = get_entry(map, i, key);
     if (entry) return entry;
     void *entries = map->entries;
-    if (map->count == map->capacity && !fb_order_double(memory, &entries, &map->order, sizeof *entry, &map->capacity)) return NULL;
+    if (map->count == map->capacity &&
+        !fb_order_double(memory, &entries, &map->order, sizeof *entry, &map->capacity))
+        return NULL;
     map->entries = entries;
     entry = &map->entries[map->count++];
     *entry = (fb_map_entry){.key = key, .number = 0};

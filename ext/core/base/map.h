@@ -1,8 +1,8 @@
 /* Arrays with a separate sort order. Entries never move within the array. Inserting one moves two
    bytes for each entry that sorts after it, not the entries, so keys in falling order stay
    cheap. */
-#ifndef FB_MAP_H
-#define FB_MAP_H
+#ifndef FB_BASE_MAP_H
+#define FB_BASE_MAP_H
 
 #include "core/base/base.h"
 
@@ -13,7 +13,8 @@ FB_INLINE size_t fb_order_size(uint32_t capacity, size_t size) {
 
 /* Double the capacity of an array and its order. Return false if memory is short; the array is then
    unchanged. */
-bool fb_order_double(fb_memory *memory, void **array, uint16_t **order, size_t size, uint32_t *capacity);
+bool fb_order_double(fb_memory *memory, void **array, uint16_t **order, size_t size,
+                     uint32_t *capacity);
 /* Insert the last of `count` entries into the order, at position i. */
 void fb_order_enter(uint16_t *order, uint32_t i, uint32_t count);
 

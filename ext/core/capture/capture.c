@@ -78,8 +78,8 @@ static uint64_t get_time(const capture_interface *interface, uint64_t ticks) {
     return (uint64_t)seconds * NANO + get_nanoseconds(ticks % per_second, per_second);
 }
 
-static void set_frame(fb_frame *frame, const capture_interface *interface, uint64_t ticks, fb_bytes data,
-                      uint32_t original) {
+static void set_frame(fb_frame *frame, const capture_interface *interface, uint64_t ticks,
+                      fb_bytes data, uint32_t original) {
     frame->time = get_time(interface, ticks);
     frame->data = data;
     frame->link_type = interface->link_type;
@@ -109,7 +109,8 @@ static bool read_pcap_magic(fb_capture *capture, const uint8_t *p) {
     return false;
 }
 
-static fb_status read_pcap_record(fb_capture *capture, fb_bytes input, size_t *size, fb_frame *frame) {
+static fb_status read_pcap_record(fb_capture *capture, fb_bytes input, size_t *size,
+                                  fb_frame *frame) {
     const uint8_t *p = input.data;
     size_t header_size = capture->record_header_size;
     const capture_interface *interface = &capture->only_interface;
@@ -118,7 +119,8 @@ static fb_status read_pcap_record(fb_capture *capture, fb_bytes input, size_t *s
     if (captured > MAX_CAPTURED) return FB_BAD_CAPTURE_RECORD;
     if (input.size - header_size < captured) return FB_MORE_INPUT;
     uint64_t ticks = load32(capture, p) * interface->ticks_per_second + load32(capture, p + 4);
-    set_frame(frame, interface, ticks, (fb_bytes){p + header_size, captured}, load32(capture, p + 12));
+    set_frame(frame, interface, ticks, (fb_bytes){p + header_size, captured},
+              load32(capture, p + 12));
     *size = header_size + captured;
     return FB_OK;
 }
@@ -135,7 +137,8 @@ enum {
 };
 
 static bool is_section(const uint8_t *p) {
-    return fb_load32(p) == BLOCK_SECTION && (fb_load32(p + 8) == 0x1a2b3c4d || fb_load32(p + 8) == 0x4d3c2b1a);
+    return fb_load32(p) == BLOCK_SECTION &&
+           (fb_load32(p + 8) == 0x1a2b3c4d || fb_load32(p + 8) == 0x4d3c2b1a);
 }
 
 /* Decode if_tsresol: a power of ten, or a power of two if the top bit is set. */
@@ -150,14 +153,16 @@ static uint64_t get_ticks_per_second(uint8_t resolution) {
 
 /* Read the options of an interface. An option is a code (2), a length (2), and a value padded to 4
    bytes. */
-static void read_interface_options(const fb_capture *capture, fb_bytes options, capture_interface *interface) {
+static void read_interface_options(const fb_capture *capture, fb_bytes options,
+                                   capture_interface *interface) {
     enum { END = 0, IF_TSRESOL = 9, IF_TSOFFSET = 14 };
     while (options.size >= 4) {
         uint16_t code = load16(capture, options.data), size = load16(capture, options.data + 2);
         size_t padded = 4 + ((size_t)size + 3) / 4 * 4;
         if (code == END || padded > options.size) return;
         const uint8_t *value = options.data + 4;
-        if (code == IF_TSRESOL && size == 1) interface->ticks_per_second = get_ticks_per_second(*value);
+        if (code == IF_TSRESOL && size == 1)
+            interface->ticks_per_second = get_ticks_per_second(*value);
         if (code == IF_TSOFFSET && size == 8) interface->offset = (int64_t)load64(capture, value);
         options.data += padded;
         options.size -= padded;
@@ -168,7 +173,8 @@ static bool reserve_interface(fb_capture *capture) {
     if (capture->interface_count < capture->interface_capacity) return true;
     size_t size = sizeof *capture->interfaces, old_capacity = capture->interface_capacity;
     size_t capacity = old_capacity ? old_capacity * 2 : 4;
-    void *moved = fb_memory_resize(capture->memory, capture->interfaces, old_capacity * size, capacity * size);
+    void *moved = fb_memory_resize(capture->memory, capture->interfaces, old_capacity * size,
+                                   capacity * size);
     if (!moved) return false;
     capture->interfaces = moved;
     capture->interface_capacity = capacity;
@@ -188,7 +194,8 @@ static fb_status read_interface(fb_capture *capture, fb_bytes body) {
         .ticks_per_second = 1000000,
     };
     read_interface_options(capture, (fb_bytes){body.data + 8, body.size - 8}, &new);
-    if (new.offset > MAX_SECONDS || new.offset < -MAX_SECONDS) new.offset = 0, new.ticks_per_second = 0;
+    if (new.offset > MAX_SECONDS || new.offset < -MAX_SECONDS)
+        new.offset = 0, new.ticks_per_second = 0;
     capture->interfaces[capture->interface_count++] = new;
     return FB_OK;
 }
@@ -199,10 +206,12 @@ static fb_status read_interface(fb_capture *capture, fb_bytes body) {
 static bool read_packet(const fb_capture *capture, fb_bytes body, bool obsolete, fb_frame *frame) {
     const uint8_t *p = body.data;
     if (body.size < 20) return false;
-    uint32_t id = obsolete ? load16(capture, p) : load32(capture, p), captured = load32(capture, p + 12);
+    uint32_t id = obsolete ? load16(capture, p) : load32(capture, p),
+             captured = load32(capture, p + 12);
     if (id >= capture->interface_count || captured > body.size - 20) return false;
     uint64_t ticks = (uint64_t)load32(capture, p + 4) << 32 | load32(capture, p + 8);
-    set_frame(frame, &capture->interfaces[id], ticks, (fb_bytes){p + 20, captured}, load32(capture, p + 16));
+    set_frame(frame, &capture->interfaces[id], ticks, (fb_bytes){p + 20, captured},
+              load32(capture, p + 16));
     return true;
 }
 
@@ -221,27 +230,22 @@ static bool read_simple_packet(const fb_capture *capture, fb_bytes body, fb_fram
 }
 
 /* A bad block body does not affect later blocks, so it is counted and reading continues. */
-static fb_status read_block_body(fb_capture *capture, uint32_t type, fb_bytes body, fb_frame *frame) {
+static fb_status read_block_body(fb_capture *capture, uint32_t type, fb_bytes body,
+                                 fb_frame *frame) {
     bool good = true;
     switch (type) {
-    case BLOCK_SECTION:
-        capture->interface_count = 0;
-        break;
-    case BLOCK_INTERFACE:
-        return read_interface(capture, body);
-    case BLOCK_SIMPLE_PACKET:
-        good = read_simple_packet(capture, body, frame);
-        break;
-    default:
-        good = read_packet(capture, body, type == BLOCK_PACKET, frame);
+        case BLOCK_SECTION: capture->interface_count = 0; break;
+        case BLOCK_INTERFACE: return read_interface(capture, body);
+        case BLOCK_SIMPLE_PACKET: good = read_simple_packet(capture, body, frame); break;
+        default: good = read_packet(capture, body, type == BLOCK_PACKET, frame);
     }
     if (!good) capture->counters[FB_BAD_CAPTURE_RECORD]++;
     return FB_OK;
 }
 
 static bool is_read(uint32_t type) {
-    return type == BLOCK_SECTION || type == BLOCK_INTERFACE || type == BLOCK_PACKET || type == BLOCK_SIMPLE_PACKET ||
-           type == BLOCK_ENHANCED_PACKET;
+    return type == BLOCK_SECTION || type == BLOCK_INTERFACE || type == BLOCK_PACKET ||
+           type == BLOCK_SIMPLE_PACKET || type == BLOCK_ENHANCED_PACKET;
 }
 
 static fb_status skip_block(fb_capture *capture, fb_bytes input, size_t *size) {
@@ -265,7 +269,8 @@ static fb_status read_block(fb_capture *capture, fb_bytes input, size_t *size, f
     if (length > FB_CAPTURE_MAX_WINDOW) return FB_BAD_CAPTURE_RECORD;
     if (input.size < length) return FB_MORE_INPUT;
     if (load32(capture, p + length - 4) != length) return FB_BAD_CAPTURE_RECORD;
-    fb_status status = read_block_body(capture, type, (fb_bytes){p + 8, length - MIN_BLOCK_SIZE}, frame);
+    fb_status status =
+        read_block_body(capture, type, (fb_bytes){p + 8, length - MIN_BLOCK_SIZE}, frame);
     if (status == FB_OK) *size = length;
     return status;
 }
@@ -287,12 +292,9 @@ static fb_status recognize(fb_capture *capture, fb_bytes input, size_t *size) {
 
 static fb_status read_record(fb_capture *capture, fb_bytes input, size_t *size, fb_frame *frame) {
     switch (capture->format) {
-    case PCAP:
-        return read_pcap_record(capture, input, size, frame);
-    case PCAPNG:
-        return read_block(capture, input, size, frame);
-    default:
-        return recognize(capture, input, size);
+        case PCAP: return read_pcap_record(capture, input, size, frame);
+        case PCAPNG: return read_block(capture, input, size, frame);
+        default: return recognize(capture, input, size);
     }
 }
 
@@ -301,11 +303,14 @@ static fb_status read_record(fb_capture *capture, fb_bytes input, size_t *size, 
 static fb_status read_datagram(fb_capture *capture, const fb_frame *frame, fb_datagram *datagram) {
     fb_ip_packet packet;
     fb_status status = fb_link_read_packet(frame, &packet);
-    if (status == FB_OK && packet.fragment) status = fb_fragments_add(&capture->fragments, frame->time, &packet);
+    if (status == FB_OK && packet.fragment)
+        status = fb_fragments_add(&capture->fragments, frame->time, &packet);
     if (status == FB_OK) status = fb_link_read_udp(&packet, datagram);
     if (status != FB_OK) return status;
     datagram->time = frame->time;
-    return capture->options.any_port || datagram->destination_port == capture->options.port ? FB_OK : FB_OTHER_PORT;
+    return capture->options.any_port || datagram->destination_port == capture->options.port
+               ? FB_OK
+               : FB_OTHER_PORT;
 }
 
 static fb_status end(fb_capture *capture, fb_status status) {
@@ -327,15 +332,17 @@ static fb_status end_of_input(fb_capture *capture, size_t rest) {
 static void note_link_type(fb_capture_stats *stats, uint16_t link_type) {
     for (size_t i = 0; i < stats->link_type_count; i++)
         if (stats->link_types[i] == link_type) return;
-    if (stats->link_type_count < FB_CAPTURE_MAX_LINK_TYPES) stats->link_types[stats->link_type_count++] = link_type;
+    if (stats->link_type_count < FB_CAPTURE_MAX_LINK_TYPES)
+        stats->link_types[stats->link_type_count++] = link_type;
 }
 
 static bool is_full(const fb_capture *capture, size_t count, size_t capacity) {
-    return count == capacity || capture->fragments.completed_size > capture->options.fragment_memory / 2;
+    return count == capacity ||
+           capture->fragments.completed_size > capture->options.fragment_memory / 2;
 }
 
-fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_datagram *datagrams, size_t capacity,
-                          size_t *count, size_t *consumed) {
+fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_datagram *datagrams,
+                          size_t capacity, size_t *count, size_t *consumed) {
     *count = *consumed = 0;
     if (capacity == 0) return FB_BAD_ARGUMENT;
     if (capture->ended != FB_OK) return capture->ended;
@@ -347,7 +354,8 @@ fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_da
         size_t size = 0;
         fb_status status = read_record(capture, rest, &size, &frame);
         *consumed += size;
-        if (status == FB_MORE_INPUT) return final ? end_of_input(capture, rest.size - size) : FB_MORE_INPUT;
+        if (status == FB_MORE_INPUT)
+            return final ? end_of_input(capture, rest.size - size) : FB_MORE_INPUT;
         if (status == FB_NO_MEMORY) return status;
         if (status != FB_OK) return end(capture, status);
         if (!frame.data.data) continue;
@@ -372,8 +380,8 @@ fb_status fb_capture_new(fb_capture **out, fb_memory *memory, fb_capture_options
     if (!options.fragment_datagrams) options.fragment_datagrams = DEFAULT_FRAGMENT_DATAGRAMS;
     capture->memory = memory;
     capture->options = options;
-    fb_fragments_init(&capture->fragments, memory, options.fragment_memory, options.fragment_datagrams,
-                      &capture->counters[FB_FRAGMENT_DROPPED]);
+    fb_fragments_init(&capture->fragments, memory, options.fragment_memory,
+                      options.fragment_datagrams, &capture->counters[FB_FRAGMENT_DROPPED]);
     return FB_OK;
 }
 
@@ -381,7 +389,8 @@ void fb_capture_free(fb_capture *capture) {
     if (!capture) return;
     fb_fragments_release(&capture->fragments);
     fb_fragments_drop(&capture->fragments);
-    fb_memory_release(capture->memory, capture->interfaces, capture->interface_capacity * sizeof *capture->interfaces);
+    fb_memory_release(capture->memory, capture->interfaces,
+                      capture->interface_capacity * sizeof *capture->interfaces);
     fb_memory_release(capture->memory, capture, sizeof *capture);
 }
 

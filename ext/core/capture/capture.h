@@ -12,8 +12,8 @@
 
    Every packet record becomes a datagram, is stored as a fragment of one, or is counted
    (link.h). */
-#ifndef FB_CAPTURE_H
-#define FB_CAPTURE_H
+#ifndef FB_CAPTURE_CAPTURE_H
+#define FB_CAPTURE_CAPTURE_H
 
 #include "core/base/datagram.h"
 
@@ -23,9 +23,9 @@
 typedef struct fb_capture fb_capture;
 
 typedef struct {
-    bool any_port;             /* accept datagrams to every port */
-    uint16_t port; /* otherwise accept only this port, and count others as FB_OTHER_PORT */
-    size_t fragment_memory;    /* bytes for fragmented datagrams; 0: 4 MiB */
+    bool any_port;          /* accept datagrams to every port */
+    uint16_t port;          /* otherwise accept only this port, and count others as FB_OTHER_PORT */
+    size_t fragment_memory; /* bytes for fragmented datagrams; 0: 4 MiB */
     size_t fragment_datagrams; /* most incomplete datagrams at a time; 0: 1024 */
 } fb_capture_options;
 
@@ -56,8 +56,8 @@ void fb_capture_free(fb_capture *capture);
      FB_BAD_ARGUMENT   `capacity` is 0
 
    After FB_END and FB_NOT_A_CAPTURE, every call returns the same status. */
-fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_datagram *datagrams, size_t capacity,
-                          size_t *count, size_t *consumed);
+fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_datagram *datagrams,
+                          size_t capacity, size_t *count, size_t *consumed);
 
 /* Return FB_STATUS_COUNT counters, one per status; the capture owns them. Used:
    FB_TRUNCATED_CAPTURE (at most 1), FB_BAD_CAPTURE_RECORD, FB_TRUNCATED_PACKET,

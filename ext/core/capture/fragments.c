@@ -5,7 +5,7 @@
 #include "core/capture/fragments.h"
 
 #define LIFETIME UINT64_C(30000000000)
-#define REUSE UINT64_C(1000000000)
+#define REUSE    UINT64_C(1000000000)
 
 enum { MAX_PAYLOAD = 65535, UNITS = (MAX_PAYLOAD + 7) / 8 };
 
@@ -24,8 +24,8 @@ struct fb_partial {
     uint8_t units[(UNITS + 7) / 8];
 };
 
-void fb_fragments_init(fb_fragments *fragments, fb_memory *memory, size_t memory_limit, size_t pending_limit,
-                       uint64_t *lost) {
+void fb_fragments_init(fb_fragments *fragments, fb_memory *memory, size_t memory_limit,
+                       size_t pending_limit, uint64_t *lost) {
     *fragments = (fb_fragments){
         .memory = fb_memory_within(memory, memory_limit),
         .pending_limit = pending_limit,
@@ -75,8 +75,8 @@ static void drop_oldest(fb_fragments *fragments) {
 }
 
 /* Like fb_memory_resize, but evicts older datagrams if needed, except `keep`. */
-static void *resize_or_evict(fb_fragments *fragments, const fb_partial *keep, void *p, size_t old_size,
-                             size_t new_size) {
+static void *resize_or_evict(fb_fragments *fragments, const fb_partial *keep, void *p,
+                             size_t old_size, size_t new_size) {
     for (;;) {
         void *moved = fb_memory_resize(&fragments->memory, p, old_size, new_size);
         if (moved || !fragments->oldest || fragments->oldest == keep) return moved;
@@ -86,21 +86,24 @@ static void *resize_or_evict(fb_fragments *fragments, const fb_partial *keep, vo
 
 /* If the clock runs backwards, nothing expires. The other limits still apply. */
 static void drop_expired(fb_fragments *fragments, uint64_t time) {
-    while (fragments->oldest && time > fragments->oldest->time && time - fragments->oldest->time > LIFETIME)
+    while (fragments->oldest && time > fragments->oldest->time &&
+           time - fragments->oldest->time > LIFETIME)
         drop_oldest(fragments);
 }
 
 /* Fragments of one datagram are close together, so the search starts with the newest. */
 static fb_partial *find_partial(const fb_fragments *fragments, const fb_ip_packet *packet) {
     for (fb_partial *partial = fragments->newest; partial; partial = partial->older)
-        if (partial->id == packet->fragment_id && memcmp(partial->source, packet->source, 16) == 0 &&
+        if (partial->id == packet->fragment_id &&
+            memcmp(partial->source, packet->source, 16) == 0 &&
             memcmp(partial->destination, packet->destination, 16) == 0)
             return partial;
     return NULL;
 }
 
 static fb_partial *add_partial(fb_fragments *fragments, uint64_t time, const fb_ip_packet *packet) {
-    if (fragments->pending && fragments->pending >= fragments->pending_limit) drop_oldest(fragments);
+    if (fragments->pending && fragments->pending >= fragments->pending_limit)
+        drop_oldest(fragments);
     fb_partial *partial = resize_or_evict(fragments, NULL, NULL, 0, sizeof *partial);
     if (!partial) return NULL;
     memcpy(partial->source, packet->source, 16);
@@ -115,7 +118,8 @@ static fb_partial *add_partial(fb_fragments *fragments, uint64_t time, const fb_
    of the last one, and the last one may not end before another. */
 static bool fits(const fb_partial *partial, const fb_ip_packet *packet, size_t end) {
     if (packet->payload.size == 0 || end > MAX_PAYLOAD) return false;
-    if (packet->more_fragments) return packet->payload.size % 8 == 0 && (!partial->total || end < partial->total);
+    if (packet->more_fragments)
+        return packet->payload.size % 8 == 0 && (!partial->total || end < partial->total);
     return partial->total ? end == partial->total : end >= partial->end;
 }
 
@@ -129,7 +133,8 @@ static fragment_kind compare_with_known(const fb_partial *partial, size_t begin,
     size_t known = 0, first = begin / 8, last = (begin + payload.size - 1) / 8;
     for (size_t unit = first; unit <= last; unit++) known += has_unit(partial, unit);
     if (known == 0) return NEW;
-    bool same = known == last - first + 1 && memcmp(partial->data + begin, payload.data, payload.size) == 0;
+    bool same =
+        known == last - first + 1 && memcmp(partial->data + begin, payload.data, payload.size) == 0;
     return same ? REPEATED : CONFLICTING;
 }
 
@@ -137,7 +142,8 @@ static bool reserve(fb_fragments *fragments, fb_partial *partial, size_t size) {
     if (size <= partial->capacity) return true;
     size_t capacity = partial->capacity ? partial->capacity : 2048;
     while (capacity < size) capacity *= 2;
-    uint8_t *moved = resize_or_evict(fragments, partial, partial->data, partial->capacity, capacity);
+    uint8_t *moved =
+        resize_or_evict(fragments, partial, partial->data, partial->capacity, capacity);
     if (!moved) return false;
     partial->data = moved;
     partial->capacity = capacity;
@@ -147,7 +153,8 @@ static bool reserve(fb_fragments *fragments, fb_partial *partial, size_t size) {
 static void store(fb_partial *partial, const fb_ip_packet *packet, size_t end) {
     size_t begin = packet->fragment_offset;
     memcpy(partial->data + begin, packet->payload.data, packet->payload.size);
-    for (size_t unit = begin / 8; unit * 8 < end; unit++) partial->units[unit / 8] |= (uint8_t)(1 << unit % 8);
+    for (size_t unit = begin / 8; unit * 8 < end; unit++)
+        partial->units[unit / 8] |= (uint8_t)(1 << unit % 8);
     partial->received += packet->payload.size;
     if (begin == 0) partial->protocol = packet->protocol;
     if (end > partial->end) partial->end = end;
@@ -168,7 +175,8 @@ static fb_status complete(fb_fragments *fragments, fb_partial *partial, fb_ip_pa
 
 /* Identifications are reused. A first fragment that conflicts with the stored ones, and comes at
    least 1 second later, belongs to another datagram. */
-static bool is_anothers(const fb_partial *partial, uint64_t time, const fb_ip_packet *packet, fragment_kind kind) {
+static bool is_anothers(const fb_partial *partial, uint64_t time, const fb_ip_packet *packet,
+                        fragment_kind kind) {
     bool later = time > partial->time && time - partial->time >= REUSE;
     return packet->fragment_offset == 0 && later && (partial->lost || kind == CONFLICTING);
 }
@@ -201,7 +209,8 @@ fb_status fb_fragments_add(fb_fragments *fragments, uint64_t time, fb_ip_packet 
         return FB_MORE_INPUT;
     }
     store(partial, packet, end);
-    return partial->received == partial->total ? complete(fragments, partial, packet) : FB_MORE_INPUT;
+    return partial->received == partial->total ? complete(fragments, partial, packet)
+                                               : FB_MORE_INPUT;
 }
 
 void fb_fragments_release(fb_fragments *fragments) {

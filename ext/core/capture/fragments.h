@@ -6,8 +6,8 @@
    - A limit is reached; the oldest datagram is dropped first.
    - Its fragments contradict each other or overlap (RFC 5722). Exact repetitions are ignored.
    - The capture ends. */
-#ifndef FB_FRAGMENTS_H
-#define FB_FRAGMENTS_H
+#ifndef FB_CAPTURE_FRAGMENTS_H
+#define FB_CAPTURE_FRAGMENTS_H
 
 #include "core/capture/link.h"
 
@@ -23,8 +23,8 @@ typedef struct {
 } fb_fragments;
 
 /* Initialize without allocating. `memory` and `lost` must outlive the fragments. */
-void fb_fragments_init(fb_fragments *fragments, fb_memory *memory, size_t memory_limit, size_t pending_limit,
-                       uint64_t *lost);
+void fb_fragments_init(fb_fragments *fragments, fb_memory *memory, size_t memory_limit,
+                       size_t pending_limit, uint64_t *lost);
 
 /* Add one fragment. `time` is the capture's clock in nanoseconds. REQUIRES: packet->fragment.
 

@@ -21,7 +21,8 @@ static fb_status skip_tags(uint16_t ethertype, fb_bytes *rest) {
         ethertype = fb_load16(rest->data + 2);
         drop_front(rest, 4);
     }
-    return ethertype == FB_ETHERTYPE_IPV4 || ethertype == FB_ETHERTYPE_IPV6 ? FB_OK : FB_OTHER_PACKET;
+    return ethertype == FB_ETHERTYPE_IPV4 || ethertype == FB_ETHERTYPE_IPV6 ? FB_OK
+                                                                            : FB_OTHER_PACKET;
 }
 
 /* Skip a header of fixed size that contains an EtherType. */
@@ -33,14 +34,12 @@ static fb_status skip_header(fb_bytes *rest, size_t size, size_t ethertype_offse
 
 static bool is_ip_family(uint32_t family) {
     switch (family) {
-    case 2:  /* AF_INET on all systems */
-    case 10: /* AF_INET6 on Linux */
-    case 24: /* NetBSD, OpenBSD */
-    case 28: /* FreeBSD */
-    case 30: /* macOS */
-        return true;
-    default:
-        return false;
+        case 2:  /* AF_INET on all systems */
+        case 10: /* AF_INET6 on Linux */
+        case 24: /* NetBSD, OpenBSD */
+        case 28: /* FreeBSD */
+        case 30: /* macOS */ return true;
+        default: return false;
     }
 }
 
@@ -55,23 +54,17 @@ static fb_status skip_family(fb_bytes *rest) {
 
 static fb_status skip_link_layer(uint16_t link_type, fb_bytes *rest) {
     switch (link_type) {
-    case FB_LINK_ETHERNET:
-        return skip_header(rest, 14, 12);
-    case FB_LINK_LINUX_SLL:
-        return skip_header(rest, 16, 14);
-    case FB_LINK_LINUX_SLL2:
-        return skip_header(rest, 20, 0);
-    case FB_LINK_NULL:
-    case FB_LINK_LOOP:
-        return skip_family(rest);
-    case FB_LINK_RAW:
-    case FB_LINK_RAW_BSD:
-    case FB_LINK_RAW_OPENBSD:
-    case FB_LINK_IPV4:
-    case FB_LINK_IPV6:
-        return FB_OK;
-    default:
-        return FB_UNSUPPORTED_LINK_TYPE;
+        case FB_LINK_ETHERNET: return skip_header(rest, 14, 12);
+        case FB_LINK_LINUX_SLL: return skip_header(rest, 16, 14);
+        case FB_LINK_LINUX_SLL2: return skip_header(rest, 20, 0);
+        case FB_LINK_NULL:
+        case FB_LINK_LOOP: return skip_family(rest);
+        case FB_LINK_RAW:
+        case FB_LINK_RAW_BSD:
+        case FB_LINK_RAW_OPENBSD:
+        case FB_LINK_IPV4:
+        case FB_LINK_IPV6: return FB_OK;
+        default: return FB_UNSUPPORTED_LINK_TYPE;
     }
 }
 
@@ -138,12 +131,9 @@ fb_status fb_link_read_packet(const fb_frame *frame, fb_ip_packet *packet) {
     if (rest.size == 0) return FB_TRUNCATED_PACKET;
     memset(packet, 0, sizeof *packet);
     switch (rest.data[0] >> 4) {
-    case 4:
-        return read_ipv4(rest, frame->cut, packet);
-    case 6:
-        return read_ipv6(rest, frame->cut, packet);
-    default:
-        return FB_OTHER_PACKET;
+        case 4: return read_ipv4(rest, frame->cut, packet);
+        case 6: return read_ipv6(rest, frame->cut, packet);
+        default: return FB_OTHER_PACKET;
     }
 }
 
@@ -160,7 +150,8 @@ static void read_fragment_header(const uint8_t *p, fb_ip_packet *packet) {
 enum { HOP_BY_HOP = 0, ROUTING = 43, FRAGMENT = 44, DESTINATION_OPTIONS = 60 };
 
 static bool is_extension(uint8_t protocol) {
-    return protocol == HOP_BY_HOP || protocol == ROUTING || protocol == FRAGMENT || protocol == DESTINATION_OPTIONS;
+    return protocol == HOP_BY_HOP || protocol == ROUTING || protocol == FRAGMENT ||
+           protocol == DESTINATION_OPTIONS;
 }
 
 /* An extension header has at least 8 bytes, so the payload bounds the loop. */

@@ -6,8 +6,8 @@
      FB_UNSUPPORTED_LINK_TYPE  the link type is not in the list below
      FB_OTHER_PACKET           not UDP over IP, or headers that contradict each other
      FB_TRUNCATED_PACKET       the frame is shorter than its headers state */
-#ifndef FB_LINK_H
-#define FB_LINK_H
+#ifndef FB_CAPTURE_LINK_H
+#define FB_CAPTURE_LINK_H
 
 #include "core/base/datagram.h"
 

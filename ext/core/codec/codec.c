@@ -25,15 +25,18 @@ static bool is_scalar(const fb_codec_field *field) {
 }
 
 fb_status fb_codec_field_finish(fb_codec_field *field) {
-    uint8_t octets[8] = {0};
-    if (field->type >= FB_PROTO_COUNT || !field->number || field->number > FB_NUMBER_MAX) return FB_BAD_ARGUMENT;
+    uint8_t bytes[8] = {0};
+    if (field->type >= FB_PROTO_COUNT || !field->number || field->number > FB_NUMBER_MAX)
+        return FB_BAD_ARGUMENT;
     field->wire = wire_types[field->type];
     if (!field->repeated || !is_scalar(field)) field->packed = false;
     fb_wire_type wire = field->packed ? FB_WIRE_BYTES : (fb_wire_type)field->wire;
-    field->tag_size = (uint8_t)(fb_wire_put_varint(octets, fb_wire_tag(field->number, wire)) - octets);
-    field->tag = fb_load_little64(octets);
-    bool quick = field->tag_size == 1 && !field->packed && !field->members && field->type != FB_PROTO_GROUP;
-    field->quick = quick ? octets[0] : UINT16_MAX;
+    field->tag_size =
+        (uint8_t)(fb_wire_put_varint(bytes, fb_wire_tag(field->number, wire)) - bytes);
+    field->tag = fb_load_little64(bytes);
+    bool quick =
+        field->tag_size == 1 && !field->packed && !field->members && field->type != FB_PROTO_GROUP;
+    field->quick = quick ? bytes[0] : UINT16_MAX;
     return FB_OK;
 }
 
@@ -69,7 +72,8 @@ static const fb_codec_field *find(const fb_codec_message *message, uint32_t numb
         if (message->fields[middle].number < number) low = middle + 1;
         else high = middle;
     }
-    return low < message->count && message->fields[low].number == number ? message->fields + low : NULL;
+    return low < message->count && message->fields[low].number == number ? message->fields + low
+                                                                         : NULL;
 }
 
 bool fb_codec_has_member(const fb_codec_field *field, uint64_t value) {
@@ -89,7 +93,8 @@ static const uint8_t *read_word(const uint8_t *p, const uint8_t *end, uint64_t *
     return (p = fb_wire_read_varint(p, end, word)) && *word <= UINT32_MAX ? p : NULL;
 }
 
-static const uint8_t *read_tag(const uint8_t *p, const uint8_t *end, uint32_t *number, unsigned *wire) {
+static const uint8_t *read_tag(const uint8_t *p, const uint8_t *end, uint32_t *number,
+                               unsigned *wire) {
     uint64_t tag;
     if (!(p = read_word(p, end, &tag)) || tag >> 3 == 0) return NULL;
     *number = (uint32_t)(tag >> 3);
@@ -99,7 +104,8 @@ static const uint8_t *read_tag(const uint8_t *p, const uint8_t *end, uint32_t *n
 
 static const uint8_t *read_bytes(const uint8_t *p, const uint8_t *end, fb_bytes *bytes) {
     uint64_t size;
-    if (!(p = read_word(p, end, &size)) || size > INT32_MAX || size > (uint64_t)(end - p)) return NULL;
+    if (!(p = read_word(p, end, &size)) || size > INT32_MAX || size > (uint64_t)(end - p))
+        return NULL;
     *bytes = (fb_bytes){p, (size_t)size};
     return p + size;
 }
@@ -119,7 +125,8 @@ static const uint8_t *skip_value(const uint8_t *p, const uint8_t *end, unsigned 
 
 /* Skip a group whose start tag was read, in a message at depth `outer`. *fields becomes its
    content. */
-static const uint8_t *skip_group(const uint8_t *p, const uint8_t *end, uint32_t number, size_t outer, fb_bytes *fields) {
+static const uint8_t *skip_group(const uint8_t *p, const uint8_t *end, uint32_t number,
+                                 size_t outer, fb_bytes *fields) {
     uint32_t open[FB_CODEC_DEPTH]; /* the numbers of the groups that are open */
     const uint8_t *begin = p;
     size_t depth = 0;
@@ -160,7 +167,8 @@ fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item) {
     else if (wire == FB_WIRE_BYTES) p = read_bytes(p, end, &item->bytes);
     else p = fb_codec_read_scalar(field, p, end, &item->value);
     if (!p) return FB_BAD_MESSAGE;
-    if (item->field && !item->packed && field->members && !fb_codec_has_member(field, item->value)) item->field = NULL;
+    if (item->field && !item->packed && field->members && !fb_codec_has_member(field, item->value))
+        item->field = NULL;
     if (!item->field) item->bytes = (fb_bytes){reader->p, (size_t)(p - reader->p)};
     else if (field->repeated && !item->packed) reader->expected = field;
     else reader->expected = fb_codec_field_after(message, field);
@@ -171,15 +179,19 @@ fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item) {
 /* Reasons of failures ------------------------------------------------------------------------- */
 
 static const char *problem_of_varint(const uint8_t *p, const uint8_t *end) {
-    return end - p < FB_VARINT_MAX ? "a varint that is cut short" : "a varint of more than 10 octets";
+    return end - p < FB_VARINT_MAX ? "a varint that is cut short"
+                                   : "a varint of more than 10 octets";
 }
 
 static const char *problem_of_word(const uint8_t *p, const uint8_t *end, bool tag) {
     uint64_t word;
     const uint8_t *after = fb_wire_read_varint(p, end, &word);
-    if (after && after - p <= FB_TAG_MAX && tag && word >> 3 == 0 && word <= UINT32_MAX) return "a field of number 0";
-    if (!after && end - p < FB_TAG_MAX) return tag ? "a tag that is cut short" : "a length that is cut short";
-    if (after && !tag && after - p <= FB_TAG_MAX && word <= INT32_MAX) return "a length beyond the end of the message";
+    if (after && after - p <= FB_TAG_MAX && tag && word >> 3 == 0 && word <= UINT32_MAX)
+        return "a field of number 0";
+    if (!after && end - p < FB_TAG_MAX)
+        return tag ? "a tag that is cut short" : "a length that is cut short";
+    if (after && !tag && after - p <= FB_TAG_MAX && word <= INT32_MAX)
+        return "a length beyond the end of the message";
     return tag ? "a tag of more than 32 bits" : "a length of 2 GiB or more";
 }
 
@@ -188,7 +200,8 @@ const char *fb_codec_problem(const fb_codec_reader *reader, const fb_codec_field
     uint32_t number;
     unsigned wire;
     *field = NULL;
-    if (!(p = read_tag(reader->p, end, &number, &wire))) return problem_of_word(reader->p, end, true);
+    if (!(p = read_tag(reader->p, end, &number, &wire)))
+        return problem_of_word(reader->p, end, true);
     const fb_codec_field *found = find(reader->message, number);
     if (found && suits(found, wire)) *field = found;
     switch (wire) {
@@ -196,8 +209,11 @@ const char *fb_codec_problem(const fb_codec_reader *reader, const fb_codec_field
         case FB_WIRE_BYTES: return problem_of_word(p, end, false);
         case FB_WIRE_FIXED64: return "a number of 8 octets that is cut short";
         case FB_WIRE_FIXED32: return "a number of 4 octets that is cut short";
-        case FB_WIRE_START_GROUP: return "a group without an end, with a malformed field, or too deep";
+        case FB_WIRE_START_GROUP:
+            return "a group without an end, with a malformed field, or too deep";
         case FB_WIRE_END_GROUP: return "the end of a group that has not begun";
-        default: return wire == 6 ? "wire type 6, which does not exist" : "wire type 7, which does not exist";
+        default:
+            return wire == 6 ? "wire type 6, which does not exist"
+                             : "wire type 7, which does not exist";
     }
 }

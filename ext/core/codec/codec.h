@@ -11,8 +11,8 @@
 
    A group is scanned to its end when it is met, and again when its fields are read. So nested
    groups are scanned once per level, at most FB_CODEC_DEPTH times. */
-#ifndef FB_CODEC_H
-#define FB_CODEC_H
+#ifndef FB_CODEC_CODEC_H
+#define FB_CODEC_CODEC_H
 
 #include "core/wire/wire.h"
 
@@ -45,7 +45,7 @@ typedef enum {
 #define FB_X(constant, name, wire) FB_PROTO_##constant,
     FB_PROTO_LIST(FB_X)
 #undef FB_X
-    FB_PROTO_COUNT
+        FB_PROTO_COUNT
 } fb_proto_type;
 
 /* Return the name of a type as in a .proto file, for example "int32". REQUIRES: type <
@@ -59,18 +59,18 @@ enum { FB_WIRE_START_GROUP = 3, FB_WIRE_END_GROUP = 4 };
 typedef struct fb_codec_message fb_codec_message;
 
 typedef struct {
-    uint64_t tag;      /* its bytes, the first one lowest */
+    uint64_t tag; /* its bytes, the first one lowest */
     uint32_t number;
     uint16_t quick; /* the tag of a one-byte field on the fast path; otherwise a value above 255 */
     uint8_t tag_size;
-    uint8_t type;      /* fb_proto_type */
-    uint8_t wire;      /* of one value */
+    uint8_t type; /* fb_proto_type */
+    uint8_t wire; /* of one value */
     bool repeated;
-    bool packed;       /* how it is written; both forms are read */
-    bool presence;     /* zero is written too */
+    bool packed;   /* how it is written; both forms are read */
+    bool presence; /* zero is written too */
     bool required;
-    uint16_t slot;     /* its index among the declared fields */
-    uint16_t oneof;    /* number of its oneof in the message, from 1; 0: none */
+    uint16_t slot;  /* its index among the declared fields */
+    uint16_t oneof; /* number of its oneof in the message, from 1; 0: none */
     /* For integers, the range that may be written. For bytes, the range of sizes, if `most` is not
        0. */
     int64_t least;
@@ -110,7 +110,7 @@ typedef struct {
 typedef struct {
     /* NULL: an unknown field, whose bytes with its tag are in `bytes` */
     const fb_codec_field *field;
-    bool packed;                 /* `bytes` are the elements of a repeated scalar */
+    bool packed; /* `bytes` are the elements of a repeated scalar */
     /* of a scalar: a sign-extended number of its type, or the bits of a float or double */
     uint64_t value;
     /* A view of the input: a string, bytes or a message, or the content of a group without its
@@ -118,15 +118,17 @@ typedef struct {
     fb_bytes bytes;
 } fb_codec_item;
 
-FB_INLINE void fb_codec_reader_begin(fb_codec_reader *reader, const fb_codec_message *message, fb_bytes octets) {
+FB_INLINE void fb_codec_reader_begin(fb_codec_reader *reader, const fb_codec_message *message,
+                                     fb_bytes bytes) {
     reader->message = message;
-    reader->p = octets.data;
-    reader->end = octets.data + octets.size;
+    reader->p = bytes.data;
+    reader->end = bytes.data + bytes.size;
     reader->expected = message->count ? message->fields : NULL;
     reader->depth = 0;
 }
 
-FB_INLINE const fb_codec_field *fb_codec_field_after(const fb_codec_message *message, const fb_codec_field *field) {
+FB_INLINE const fb_codec_field *fb_codec_field_after(const fb_codec_message *message,
+                                                     const fb_codec_field *field) {
     return ++field < message->fields + message->count ? field : NULL;
 }
 
@@ -156,7 +158,8 @@ bool fb_codec_has_member(const fb_codec_field *field, uint64_t value);
 
 /* Read the value of a scalar, without its tag. Returns NULL if it is malformed. REQUIRES: the field
    is a scalar. */
-FB_INLINE const uint8_t *fb_codec_read_scalar(const fb_codec_field *field, const uint8_t *p, const uint8_t *end, uint64_t *value) {
+FB_INLINE const uint8_t *fb_codec_read_scalar(const fb_codec_field *field, const uint8_t *p,
+                                              const uint8_t *end, uint64_t *value) {
     uint32_t word;
     switch (field->wire) {
         case FB_WIRE_VARINT:
@@ -199,7 +202,8 @@ FB_INLINE fb_status fb_codec_next(fb_codec_reader *reader, fb_codec_item *item) 
 
 /* Take the next element from the `bytes` of a packed item. END. BAD_MESSAGE: *elements begins with
    the malformed element. Elements of a closed enum are not checked against its members. */
-FB_INLINE fb_status fb_codec_next_element(const fb_codec_field *field, fb_bytes *elements, uint64_t *value) {
+FB_INLINE fb_status fb_codec_next_element(const fb_codec_field *field, fb_bytes *elements,
+                                          uint64_t *value) {
     const uint8_t *p = elements->data, *end = p + elements->size;
     if (p == end) return FB_END;
     if (!(p = fb_codec_read_scalar(field, p, end, value))) return FB_BAD_MESSAGE;

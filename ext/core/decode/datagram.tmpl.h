@@ -18,14 +18,14 @@ FB_INLINE void begin_datagram(fb_context *c, fb_decoder *decoder, const uint8_t 
     if (position->set) return;
     if (FB_UNLIKELY(decoder->exporters.temporary)) fb_exporters_drop_temporary(&decoder->exporters);
     c->counters->datagrams++;
-    c->counters->octets += c->datagram->payload.size;
+    c->counters->bytes += c->datagram->payload.size;
 }
 
 /* Put a 16-byte address. An IPv4-mapped address becomes 4 bytes, unless the source is written
    directly to one column. */
 FB_INLINE void set_address(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                            const uint8_t address[16]) {
-    bool direct = c->plan->sources[source].way == FB_WAY_DIRECT;
+    bool direct = c->plan->sources[source].path == FB_PATH_FAST;
     bool ipv4 = FB_UNLIKELY(!direct) && fb_load64(address) == 0 && fb_load32(address + 8) == 0xffff;
     set_ip(c, emitter, at, source, ipv4 ? address + 12 : address, ipv4 ? 4 : 16);
 }
@@ -60,8 +60,8 @@ FB_INLINE fb_cursor put_constants(fb_context *c, fb_emitter *emitter, fb_cursor 
 
 /* Return the largest number of output bytes of one row. `size` is the size of its record or sample
    in bytes. */
-FB_INLINE size_t worst_of(const fb_context *c, size_t size) {
-    return c->plan->fixed_worst + size * c->plan->octet_worst;
+FB_INLINE size_t max_row_size(const fb_context *c, size_t size) {
+    return c->plan->max_fixed_size + size * c->plan->max_size_per_byte;
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* The state of a decoder: its creation, its release, and the detection of a payload's protocol. */
 #include "core/decode/decode.h"
 
-#define DEFAULT_EXPORTER_LIMIT 1048576
-#define DEFAULT_EXPORTER_MEMORY (16u << 20)
+#define DEFAULT_EXPORTER_LIMIT   1048576
+#define DEFAULT_EXPORTER_MEMORY  (16u << 20)
 #define DEFAULT_EARLY_DATA_LIMIT (4u << 20)
 #define DEFAULT_EARLY_DATA_TOTAL (128u << 20)
 
@@ -14,24 +14,42 @@ static const fb_field fields_of_netflow7[] = {FB_NETFLOW7_FIELD_LIST(FB_X)};
 #undef FB_X
 #define PADDING(size) {0, FB_NETFLOW5_FIELD_COUNT, size}
 static const fb_field fields_of_netflow1[] = {
-    {0, FB_NETFLOW5_SRCADDR, 4}, {0, FB_NETFLOW5_DSTADDR, 4}, {0, FB_NETFLOW5_NEXTHOP, 4}, {0, FB_NETFLOW5_INPUT, 2},
-    {0, FB_NETFLOW5_OUTPUT, 2},  {0, FB_NETFLOW5_PACKETS, 4}, {0, FB_NETFLOW5_OCTETS, 4},  {0, FB_NETFLOW5_FIRST, 4},
-    {0, FB_NETFLOW5_LAST, 4},    {0, FB_NETFLOW5_SRCPORT, 2}, {0, FB_NETFLOW5_DSTPORT, 2}, PADDING(2),
-    {0, FB_NETFLOW5_PROT, 1},    {0, FB_NETFLOW5_TOS, 1},     {0, FB_NETFLOW5_TCP_FLAGS, 1}, PADDING(7),
+    {0, FB_NETFLOW5_SRCADDR, 4},
+    {0, FB_NETFLOW5_DSTADDR, 4},
+    {0, FB_NETFLOW5_NEXTHOP, 4},
+    {0, FB_NETFLOW5_INPUT, 2},
+    {0, FB_NETFLOW5_OUTPUT, 2},
+    {0, FB_NETFLOW5_PACKETS, 4},
+    {0, FB_NETFLOW5_BYTES, 4},
+    {0, FB_NETFLOW5_FIRST, 4},
+    {0, FB_NETFLOW5_LAST, 4},
+    {0, FB_NETFLOW5_SRCPORT, 2},
+    {0, FB_NETFLOW5_DSTPORT, 2},
+    PADDING(2),
+    {0, FB_NETFLOW5_PROT, 1},
+    {0, FB_NETFLOW5_TOS, 1},
+    {0, FB_NETFLOW5_TCP_FLAGS, 1},
+    PADDING(7),
     PADDING(4), /* only in records of 52 bytes */
 };
 #define COUNT(array) ((uint16_t)(sizeof(array) / sizeof *(array)))
 
-static bool compile_fixed(fb_shapes *shapes, const fb_field *fields, uint16_t count, fb_shape **shape) {
-    return fb_shapes_acquire(shapes, 5, fields, count, 0, false, shape) == FB_OK;
+static bool compile_fixed(fb_compiled_templates *compiled_templates, const fb_field *fields,
+                          uint16_t count, fb_compiled_template **compiled) {
+    return fb_compiled_templates_acquire(compiled_templates, 5, fields, count, 0, false,
+                                         compiled) == FB_OK;
 }
 
 static bool compile_netflow(fb_decoder *decoder) {
-    fb_shapes *shapes = &decoder->shapes;
-    return compile_fixed(shapes, fields_of_netflow5, COUNT(fields_of_netflow5), &decoder->netflow5) &&
-           compile_fixed(shapes, fields_of_netflow1, COUNT(fields_of_netflow1) - 1, &decoder->netflow1[0]) &&
-           compile_fixed(shapes, fields_of_netflow1, COUNT(fields_of_netflow1), &decoder->netflow1[1]) &&
-           compile_fixed(shapes, fields_of_netflow7, COUNT(fields_of_netflow7), &decoder->netflow7);
+    fb_compiled_templates *compiled_templates = &decoder->compiled_templates;
+    return compile_fixed(compiled_templates, fields_of_netflow5, COUNT(fields_of_netflow5),
+                         &decoder->netflow5) &&
+           compile_fixed(compiled_templates, fields_of_netflow1, COUNT(fields_of_netflow1) - 1,
+                         &decoder->netflow1[0]) &&
+           compile_fixed(compiled_templates, fields_of_netflow1, COUNT(fields_of_netflow1),
+                         &decoder->netflow1[1]) &&
+           compile_fixed(compiled_templates, fields_of_netflow7, COUNT(fields_of_netflow7),
+                         &decoder->netflow7);
 }
 
 /* The sets that wait are limited to a quarter of the memory, so that their templates still find
@@ -42,25 +60,29 @@ static void open_early_data(fb_decoder *decoder) {
     size_t total = options->early_data_total ? options->early_data_total : DEFAULT_EARLY_DATA_TOTAL;
     size_t quarter = decoder->memory->limit / 4;
     if (quarter && total > quarter) total = quarter;
-    fb_early_new(&decoder->early, decoder->memory, limit, total, options->hash_seed);
-    decoder->early.fault = &decoder->fault;
-    decoder->exporters.early = &decoder->early;
-    decoder->exporters.forget_early = fb_early_forget;
+    fb_pending_new(&decoder->pending, decoder->memory, limit, total, options->hash_seed);
+    decoder->pending.fault = &decoder->fault;
+    decoder->exporters.pending = &decoder->pending;
+    decoder->exporters.forget_pending = fb_pending_forget;
 }
 
-fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_options options, fb_memory *memory) {
+fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_options options,
+                         fb_memory *memory) {
     fb_decoder *decoder = fb_memory_allocate(memory, sizeof *decoder);
     if (!decoder) return FB_NO_MEMORY;
     *decoder = (fb_decoder){.plan = plan, .memory = memory, .options = options};
     decoder->processor = fb_processor_choose(options.processor);
     size_t limit = options.exporter_limit ? options.exporter_limit : DEFAULT_EXPORTER_LIMIT;
-    size_t exporter_memory = options.exporter_memory ? options.exporter_memory : DEFAULT_EXPORTER_MEMORY;
+    size_t exporter_memory =
+        options.exporter_memory ? options.exporter_memory : DEFAULT_EXPORTER_MEMORY;
     size_t quarter = memory->limit / 4;
     if (quarter && exporter_memory > quarter) exporter_memory = quarter;
     decoder->left_out = fb_memory_allocate(memory, plan->column_count * sizeof *decoder->left_out);
     if ((plan->column_count && !decoder->left_out) ||
-        fb_shapes_new(&decoder->shapes, plan, memory, options.hash_seed, decoder->processor == FB_PROCESSOR_AVX512) != FB_OK ||
-        fb_exporters_new(&decoder->exporters, &decoder->shapes, memory, limit, exporter_memory, options.hash_seed) != FB_OK ||
+        fb_compiled_templates_new(&decoder->compiled_templates, plan, memory, options.hash_seed,
+                                  decoder->processor == FB_PROCESSOR_AVX512) != FB_OK ||
+        fb_exporters_new(&decoder->exporters, &decoder->compiled_templates, memory, limit,
+                         exporter_memory, options.hash_seed) != FB_OK ||
         !compile_netflow(decoder)) {
         fb_decoder_free(decoder);
         return FB_NO_MEMORY;
@@ -76,15 +98,16 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
 void fb_decoder_free(fb_decoder *decoder) {
     if (!decoder) return;
     fb_patterns_free(&decoder->patterns);
-    fb_early_free(&decoder->early);
+    fb_pending_free(&decoder->pending);
     fb_exporters_free(&decoder->exporters);
-    fb_shapes_free(&decoder->shapes);
-    fb_memory_release(decoder->memory, decoder->left_out, decoder->plan->column_count * sizeof *decoder->left_out);
+    fb_compiled_templates_free(&decoder->compiled_templates);
+    fb_memory_release(decoder->memory, decoder->left_out,
+                      decoder->plan->column_count * sizeof *decoder->left_out);
     fb_memory_release(decoder->memory, decoder, sizeof *decoder);
 }
 
 void fb_decoder_finish(fb_decoder *decoder) {
-    fb_early_give_up(&decoder->early, &decoder->fault);
+    fb_pending_give_up(&decoder->pending, &decoder->fault);
 }
 
 /* Return 1 or 7 if the payload is NetFlow of this version, FB_UNSUPPORTED, or 0 if it is something
@@ -93,9 +116,10 @@ void fb_decoder_finish(fb_decoder *decoder) {
 static uint32_t sniff_netflow(fb_bytes payload, unsigned version) {
     size_t header = version == 1 ? 16 : 24;
     if (payload.size <= header) return 0;
-    size_t count = fb_load16(payload.data + 2), octets = payload.size - header;
-    if (octets == 52 * count || (version == 1 && octets == 48 * count)) return version;
-    bool plausible = count > 0 && octets > 40 * count && octets % count == 0 && fb_load32(payload.data + 12) < FB_SECOND;
+    size_t count = fb_load16(payload.data + 2), bytes = payload.size - header;
+    if (bytes == 52 * count || (version == 1 && bytes == 48 * count)) return version;
+    bool plausible = count > 0 && bytes > 40 * count && bytes % count == 0 &&
+                     fb_load32(payload.data + 12) < FB_SECOND;
     return plausible ? FB_UNSUPPORTED : 0;
 }
 

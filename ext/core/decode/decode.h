@@ -7,8 +7,8 @@
      fb_position position = {0};
      while (fb_row_decode(decoder, datagrams, count, &position, &row) == FB_NO_SPACE)
          …move to a buffer with room for row.needed more bytes, fb_row_set_output again… */
-#ifndef FB_DECODE_H
-#define FB_DECODE_H
+#ifndef FB_DECODE_DECODE_H
+#define FB_DECODE_DECODE_H
 
 #include "core/emit/columns.h"
 #include "core/exporter/pending_sets.h"
@@ -17,14 +17,14 @@
 #include "core/emit/message_row.h"
 
 typedef struct {
-    size_t exporter_limit;          /* most exporters in memory; 0: 1,048,576 */
+    size_t exporter_limit; /* most exporters in memory; 0: 1,048,576 */
     /* Most bytes of state per exporter; all sFlow agents of one UDP source share one such budget.
        0: 16 MiB. Never more than a quarter of memory->limit. */
     size_t exporter_memory;
     uint64_t default_sampling_rate; /* value of `meta:default_sampling_rate`; 0: unknown */
     uint64_t hash_seed;             /* any random number */
     /* Most bytes of one exporter's data sets that wait for their templates. Each set is charged
-       FB_EARLY_SET_OCTETS in addition. 0: 4 MiB. */
+       FB_PENDING_SET_BYTES in addition. 0: 4 MiB. */
     size_t early_data_limit;
     /* the same for all exporters; 0: 128 MiB. Never more than a quarter of memory->limit */
     size_t early_data_total;
@@ -46,19 +46,19 @@ typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
     fb_decoder_options options;
-    fb_shapes shapes;
+    fb_compiled_templates compiled_templates;
     fb_exporters exporters;
-    fb_early early;
-    fb_shape *netflow5;   /* the operations of a NetFlow v5 record */
-    fb_shape *netflow1[2]; /* the same for NetFlow v1 records of 48 and of 52 bytes */
-    fb_shape *netflow7;
-    fb_patterns patterns; /* for sFlow flow samples */
+    fb_pending_sets pending;
+    fb_compiled_template *netflow5;    /* the operations of a NetFlow v5 record */
+    fb_compiled_template *netflow1[2]; /* the same for NetFlow v1 records of 48 and of 52 bytes */
+    fb_compiled_template *netflow7;
+    fb_patterns patterns;   /* for sFlow flow samples */
     fb_processor processor; /* the kind whose instructions are used */
-    fb_counters other;    /* counters of payloads of no flow protocol; they have no exporter */
+    fb_counters other;      /* counters of payloads of no flow protocol; they have no exporter */
     /* per column: values that it could not hold (bad_field_size, bad_list, out_of_range) */
     uint64_t *left_out;
-    fb_fault fault;       /* the first fault since the caller cleared it */
-    bool expect_flows;    /* set by the caller: payloads of no flow protocol also become faults */
+    fb_fault fault;    /* the first fault since the caller cleared it */
+    bool expect_flows; /* set by the caller: payloads of no flow protocol also become faults */
 } fb_decoder;
 
 /* The place at which decoding resumes. All zeros at the beginning of a batch. */
@@ -70,7 +70,8 @@ typedef struct {
 
 /* Create a decoder. `plan` and `memory` must outlive it; free it with fb_decoder_free.
    NO_MEMORY. */
-fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_options options, fb_memory *memory);
+fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_options options,
+                         fb_memory *memory);
 void fb_decoder_free(fb_decoder *decoder);
 
 /* Decode datagrams from *position on; each flow becomes one message.
@@ -80,13 +81,13 @@ void fb_decoder_free(fb_decoder *decoder);
                resume.
 
    Returns no other status. Problems of a datagram are counted. */
-fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
-                        fb_row *row);
+fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                        fb_position *position, fb_row *row);
 
 /* Decode datagrams into a batch, one row per flow. NO_SPACE: the batch is full, or it is empty and
    there is no memory for its rows. */
-fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
-                            fb_columns *columns);
+fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                            fb_position *position, fb_columns *columns);
 
 /* End the input. Data sets that still wait for their templates are dropped and counted as
    TEMPLATE_MISSING. The first of them becomes decoder->fault if that is not set. The decoder can be
@@ -100,7 +101,8 @@ void fb_decoder_finish(fb_decoder *decoder);
 enum { FB_SFLOW5 = 0x10005, FB_UNSUPPORTED = 0x20000 };
 uint32_t fb_payload_look_closer(fb_bytes payload); /* the slow path */
 FB_INLINE uint32_t fb_payload_sniff(fb_bytes payload) {
-    uint32_t word = FB_LIKELY(payload.size >= 4) ? fb_load32(payload.data) : 0, version = word >> 16;
+    uint32_t word = FB_LIKELY(payload.size >= 4) ? fb_load32(payload.data) : 0,
+             version = word >> 16;
     if (word == 5) return FB_SFLOW5;
     if (version == 5 || version == 9 || version == 10) return version;
     return fb_payload_look_closer(payload);

@@ -19,7 +19,7 @@ FB_NOINLINE static void count_other(fb_context *c, fb_decoder *decoder, uint32_t
     }
     c->counters = &decoder->other;
     c->counters->datagrams++;
-    c->counters->octets += c->datagram->payload.size;
+    c->counters->bytes += c->datagram->payload.size;
     fb_context_count(c, FB_OTHER_PACKET, NULL);
     if (!decoder->expect_flows) return;
     fb_fault_note(c->fault, FB_OTHER_PACKET, c->index, 0, c->datagram->source);

@@ -8,27 +8,29 @@
 
 /* derived:etype. The family of the first non-zero address in record order, else ipVersion (60),
    else ethernetType (256). */
-static uint64_t derive_etype(const fb_shape *shape, const uint8_t *record,
+static uint64_t derive_etype(const fb_compiled_template *compiled, const uint8_t *record,
                              const fb_location *locations) {
-    if (shape->version == 5) return 0x0800;
-    for (size_t i = 0; i < FB_MAX_ADDRESS_FIELDS && shape->address_field[i] != FB_NO_FIELD; i++) {
-        fb_bytes address = fb_shape_field(shape, shape->address_field[i], record, locations);
+    if (compiled->version == 5) return 0x0800;
+    for (size_t i = 0; i < FB_MAX_ADDRESS_FIELDS && compiled->address_field[i] != FB_NO_FIELD;
+         i++) {
+        fb_bytes address =
+            fb_compiled_template_field(compiled, compiled->address_field[i], record, locations);
         /* IPv4 addresses have 8 and 12, IPv6 addresses 27 and 28 */
-        bool ipv4 = shape->fields[shape->address_field[i]].id < 27;
+        bool ipv4 = compiled->fields[compiled->address_field[i]].id < 27;
         if ((address.size == 4 || address.size == 16) &&
             !fb_is_no_address(address.data, address.size))
             return ipv4 ? 0x0800 : 0x86dd;
     }
-    switch (fb_role_uint(shape, FB_ROLE_IP_VERSION, record, locations)) {
+    switch (fb_role_uint(compiled, FB_ROLE_IP_VERSION, record, locations)) {
         case 4: return 0x0800;
         case 6: return 0x86dd;
-        default: return fb_role_uint(shape, FB_ROLE_ETHERNET_TYPE, record, locations);
+        default: return fb_role_uint(compiled, FB_ROLE_ETHERNET_TYPE, record, locations);
     }
 }
 
-static bool has_uint(const fb_shape *shape, unsigned role, const uint8_t *record,
+static bool has_uint(const fb_compiled_template *compiled, unsigned role, const uint8_t *record,
                      const fb_location *locations) {
-    size_t size = fb_shape_role(shape, role, record, locations).size;
+    size_t size = fb_compiled_template_role(compiled, role, record, locations).size;
     return size >= 1 && size <= 8;
 }
 
@@ -41,24 +43,24 @@ static bool has_uint(const fb_shape *shape, unsigned role, const uint8_t *record
    code, and type 0 does not exist.
 
    Returns false if the record has no ICMP type. */
-static bool derive_icmp(const fb_shape *shape, const uint8_t *record, const fb_location *locations,
-                        uint64_t *both) {
-    bool ipv4_first = shape->role[FB_ROLE_ICMP_IPV4] < shape->role[FB_ROLE_ICMP_IPV6];
-    uint64_t value = fb_role_uint(shape, ipv4_first ? FB_ROLE_ICMP_IPV4 : FB_ROLE_ICMP_IPV6, record,
-                                  locations);
+static bool derive_icmp(const fb_compiled_template *compiled, const uint8_t *record,
+                        const fb_location *locations, uint64_t *both) {
+    bool ipv4_first = compiled->role[FB_ROLE_ICMP_IPV4] < compiled->role[FB_ROLE_ICMP_IPV6];
+    uint64_t value = fb_role_uint(compiled, ipv4_first ? FB_ROLE_ICMP_IPV4 : FB_ROLE_ICMP_IPV6,
+                                  record, locations);
     if (!value)
-        value = fb_role_uint(shape, ipv4_first ? FB_ROLE_ICMP_IPV6 : FB_ROLE_ICMP_IPV4, record,
+        value = fb_role_uint(compiled, ipv4_first ? FB_ROLE_ICMP_IPV6 : FB_ROLE_ICMP_IPV4, record,
                              locations);
     *both = value;
-    if (value || has_uint(shape, FB_ROLE_ICMP_IPV4, record, locations) ||
-        has_uint(shape, FB_ROLE_ICMP_IPV6, record, locations))
+    if (value || has_uint(compiled, FB_ROLE_ICMP_IPV4, record, locations) ||
+        has_uint(compiled, FB_ROLE_ICMP_IPV6, record, locations))
         return true;
-    uint64_t proto = fb_role_uint(shape, FB_ROLE_PROTO, record, locations);
-    uint64_t port = fb_role_uint(shape, FB_ROLE_DST_PORT, record, locations);
-    bool icmp = shape->role[FB_ROLE_DST_PORT] != FB_NO_FIELD &&
+    uint64_t proto = fb_role_uint(compiled, FB_ROLE_PROTO, record, locations);
+    uint64_t port = fb_role_uint(compiled, FB_ROLE_DST_PORT, record, locations);
+    bool icmp = compiled->role[FB_ROLE_DST_PORT] != FB_NO_FIELD &&
                 (proto == 1 || (proto == 58 && port >= 256));
     *both = port;
-    return icmp && !fb_role_uint(shape, FB_ROLE_SRC_PORT, record, locations);
+    return icmp && !fb_role_uint(compiled, FB_ROLE_SRC_PORT, record, locations);
 }
 
 /* derived:forwarding_status from Juniper's commonPropertiesId (2636/137). A record may hold this
@@ -66,13 +68,13 @@ static bool derive_icmp(const fb_shape *shape, const uint8_t *record, const fb_l
    its top six bits are 2. Its lower bits are the drop reason. Returns 64 ("forwarded") or 128
    ("dropped"), both with unknown reason (RFC 7270 section 4.12), or 0 if the property is
    missing. */
-static uint64_t derive_forwarding_status(const fb_shape *shape, const uint8_t *record,
-                                         const fb_location *locations) {
-    for (uint16_t i = shape->role[FB_ROLE_COMMON_PROPERTIES]; i < shape->field_count; i++) {
-        if (shape->fields[i].pen != FB_PEN_JUNIPER ||
-            shape->fields[i].id != FB_ID_COMMON_PROPERTIES)
+static uint64_t derive_forwarding_status(const fb_compiled_template *compiled,
+                                         const uint8_t *record, const fb_location *locations) {
+    for (uint16_t i = compiled->role[FB_ROLE_COMMON_PROPERTIES]; i < compiled->field_count; i++) {
+        if (compiled->fields[i].pen != FB_PEN_JUNIPER ||
+            compiled->fields[i].id != FB_ID_COMMON_PROPERTIES)
             continue;
-        fb_bytes field = fb_shape_field(shape, i, record, locations);
+        fb_bytes field = fb_compiled_template_field(compiled, i, record, locations);
         if (field.size == 2 && fb_load16(field.data) >> 10 == 2)
             return fb_load16(field.data) & 0x3ff ? 128 : 64;
     }
@@ -83,14 +85,12 @@ static uint64_t derive_forwarding_status(const fb_shape *shape, const uint8_t *r
    reserved, 1 is "don't fragment", 2 is "more fragments". The column gets them in its three low
    bits, as in the packet. A number above 255 is out of range, at every field size. */
 static fb_cursor put_fragment_flags(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                    fb_target target, const fb_shape *shape, const uint8_t *record,
-                                    const fb_location *locations) {
-    uint64_t flags = fb_role_uint(shape, FB_ROLE_FRAGMENT_FLAGS, record, locations);
-    if (!has_uint(shape, FB_ROLE_FRAGMENT_FLAGS, record, locations)) return at;
-    if (flags <= UINT8_MAX)
-        put_uint(c, emitter, &at, target, flags >> 5);
-    else
-        note(c, emitter, at, target, FB_OUT_OF_RANGE, record);
+                                    fb_target target, const fb_compiled_template *compiled,
+                                    const uint8_t *record, const fb_location *locations) {
+    uint64_t flags = fb_role_uint(compiled, FB_ROLE_FRAGMENT_FLAGS, record, locations);
+    if (!has_uint(compiled, FB_ROLE_FRAGMENT_FLAGS, record, locations)) return at;
+    if (flags <= UINT8_MAX) at = put_uint(c, emitter, at, target, flags >> 5);
+    else note(c, emitter, at, target, FB_OUT_OF_RANGE, record);
     return at;
 }
 
@@ -98,11 +98,11 @@ static fb_cursor put_fragment_flags(fb_context *c, fb_emitter *emitter, fb_curso
    experimental (3), bottom of stack (1). Labels are read up to the bottom of the stack (RFC 3032
    section 2.1). An empty section gives a label only if a non-empty section follows it. */
 static fb_cursor put_mpls_labels(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
-                                 const fb_shape *shape, const uint8_t *record,
+                                 const fb_compiled_template *compiled, const uint8_t *record,
                                  const fb_location *locations) {
     unsigned empty = 0;
     for (unsigned role = FB_ROLE_MPLS_1; role <= FB_ROLE_MPLS_10; role++) {
-        fb_bytes section = fb_shape_role(shape, role, record, locations);
+        fb_bytes section = fb_compiled_template_role(compiled, role, record, locations);
         if (section.size != 3) continue;
         uint32_t value = fb_load24(section.data);
         if (!value) {

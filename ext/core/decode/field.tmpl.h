@@ -23,23 +23,19 @@ FB_NOINLINE static fb_cursor put_field(fb_context *c, fb_emitter *emitter, fb_cu
     double real;
     switch (target.kind) {
         case FB_KIND_IP:
-            if (size == 4 || size == 16)
-                put_ip(c, emitter, &at, target, p, size);
-            else if (size)
-                note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+            if (size == 4 || size == 16) at = put_ip(c, emitter, at, target, p, size);
+            else if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_MAC: /* reduced size does not apply, even to zeros (RFC 7011 section 6.2) */
-            if (size == 6)
-                put_uint(c, emitter, &at, target, fb_load_uint(p, size));
-            else if (size)
-                note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+            if (size == 6) at = put_uint(c, emitter, at, target, fb_load_uint(p, size));
+            else if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_STRING:
-        case FB_KIND_BYTES: return put_octets(c, emitter, at, target, p, size);
+        case FB_KIND_BYTES: return put_bytes(c, emitter, at, target, p, size);
         case FB_KIND_LIST: return put_list(c, emitter, at, target, (fb_bytes){p, size});
         case FB_KIND_OPAQUE:
             if (size) note(c, emitter, at, target, FB_OPAQUE_VALUE, p);
-            return put_octets(c, emitter, at, target, p, size);
+            return put_bytes(c, emitter, at, target, p, size);
         case FB_KIND_FLOAT:
             if (fb_load_real(p, size, &real)) return put_real(c, emitter, at, target, real);
             if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
@@ -101,8 +97,8 @@ static fb_cursor put_members(fb_context *c, fb_emitter *emitter, fb_cursor at, f
     if (!read_list(field, &list)) return count_list(c, at, target, FB_BAD_LIST, field.data);
     if (list.semantic == LIST_NONE_OF)
         return count_list(c, at, target, FB_OPAQUE_VALUE, field.data);
-    fb_kind kind = fb_plan_member_kind(c->plan, &c->plan->columns[target.column], list.pen,
-                                       list.id);
+    fb_kind kind =
+        fb_plan_member_kind(c->plan, &c->plan->columns[target.column], list.pen, list.id);
     if (kind == FB_KIND_COUNT) return count_list(c, at, target, FB_BAD_LIST, field.data);
     target.kind = kind & 63;
     while (list.p < list.end && whole && FB_EMIT(wants)(emitter, at, target))
@@ -153,11 +149,11 @@ FB_NOINLINE static fb_cursor put_list(fb_context *c, fb_emitter *emitter, fb_cur
 /* Put members into an open column: the field of an operation, or every occurrence of its element.
    Zeros are members too. An empty field adds no member. A list adds each of its members. */
 static fb_cursor put_each(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_op *op,
-                          const fb_shape *shape, const uint8_t *record,
+                          const fb_compiled_template *compiled, const uint8_t *record,
                           const fb_location *locations) {
     bool all = op->code == FB_OP_COLLECT, list = op->target.kind == FB_KIND_LIST;
-    for (uint16_t i = op->field; i != FB_NO_FIELD; i = all ? shape->chain[i] : FB_NO_FIELD) {
-        fb_bytes field = fb_shape_field(shape, i, record, locations);
+    for (uint16_t i = op->field; i != FB_NO_FIELD; i = all ? compiled->chain[i] : FB_NO_FIELD) {
+        fb_bytes field = fb_compiled_template_field(compiled, i, record, locations);
         if (!field.size || !FB_EMIT(wants)(emitter, at, op->target)) continue;
         at = list ? put_members(c, emitter, at, op->target, field)
                   : put_field(c, emitter, at, op->target, field.data, field.size);
@@ -166,20 +162,20 @@ static fb_cursor put_each(fb_context *c, fb_emitter *emitter, fb_cursor at, cons
 }
 
 FB_NOINLINE static fb_cursor put_occurrences(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                             const fb_op *op, const fb_shape *shape,
+                                             const fb_op *op, const fb_compiled_template *compiled,
                                              const uint8_t *record, const fb_location *locations) {
     if (!FB_EMIT(wants)(emitter, at, op->target)) return at;
     FB_EMIT(open)(emitter, &at, op->target.column);
-    at = put_each(c, emitter, at, op, shape, record, locations);
+    at = put_each(c, emitter, at, op, compiled, record, locations);
     FB_EMIT(close)(emitter, &at, op->target.column);
     return at;
 }
 
 /* Read a field again for another column. Its faults were counted at the first read. */
 FB_NOINLINE static fb_cursor put_again(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                       const fb_op *op, const fb_shape *shape,
+                                       const fb_op *op, const fb_compiled_template *compiled,
                                        const uint8_t *record, const fb_location *locations) {
-    fb_bytes field = fb_shape_field(shape, op->field, record, locations);
+    fb_bytes field = fb_compiled_template_field(compiled, op->field, record, locations);
     if (!FB_EMIT(wants)(emitter, at, op->target)) return at;
     fb_quiet quiet;
     return put_field(be_quiet(&quiet, c), emitter, at, op->target, field.data, field.size);

@@ -48,25 +48,27 @@ FB_NOINLINE static void put_constants_ipfix(fb_context *c, fb_emitter *emitter,
 /* Check the bytes behind the last record of a set. Padding is zero and shorter than any record (RFC
    7011 section 3.3.1). The caller accepts up to 3 bytes with any content. Other bytes are a
    truncated record, or the template does not fit. */
-FB_NOINLINE static void check_padding(fb_context *c, const fb_shape *shape, const uint8_t *p,
-                                      const uint8_t *end) {
+FB_NOINLINE static void check_padding(fb_context *c, const fb_compiled_template *compiled,
+                                      const uint8_t *p, const uint8_t *end) {
     size_t left = (size_t)(end - p);
-    if (left >= shape->record_size || fb_is_zero(p, end)) return;
+    if (left >= compiled->record_size || fb_is_zero(p, end)) return;
     fb_context_count(c, FB_TRUNCATED_RECORD, p);
     fb_context_lose_count(c);
 }
 
-FB_INLINE void check_rest(fb_context *c, const fb_shape *shape, const uint8_t *p,
+FB_INLINE void check_rest(fb_context *c, const fb_compiled_template *compiled, const uint8_t *p,
                           const uint8_t *end) {
-    if (FB_UNLIKELY(end - p >= 4)) check_padding(c, shape, p, end);
+    if (FB_UNLIKELY(end - p >= 4)) check_padding(c, compiled, p, end);
 }
 
-static void read_options(fb_context *c, const fb_shape *shape, const uint8_t *p,
+static void read_options(fb_context *c, const fb_compiled_template *compiled, const uint8_t *p,
                          const uint8_t *end) {
     const uint8_t *next;
-    for (; (size_t)(end - p) >= shape->record_size; p = next) {
-        fb_location *locations = shape->variable_count ? c->exporters->shapes->locations : NULL;
-        next = locations ? fb_shape_locate(shape, p, end, locations) : p + shape->record_size;
+    for (; (size_t)(end - p) >= compiled->record_size; p = next) {
+        fb_location *locations =
+            compiled->variable_count ? c->exporters->compiled_templates->locations : NULL;
+        next = locations ? fb_compiled_template_locate(compiled, p, end, locations)
+                         : p + compiled->record_size;
         if (!next) {
             fb_context_count(c, FB_TRUNCATED_RECORD, p);
             fb_context_lose_count(c);
@@ -74,32 +76,33 @@ static void read_options(fb_context *c, const fb_shape *shape, const uint8_t *p,
         }
         c->counters->options_records++;
         fb_context_count_records(c, 1, true);
-        fb_options_read(c, shape, p, locations);
+        fb_options_read(c, compiled, p, locations);
     }
-    check_rest(c, shape, p, end);
+    check_rest(c, compiled, p, end);
 }
 
-static fb_status read_variable_records(fb_context *c, fb_emitter *emitter, const fb_shape *shape,
-                                       const uint8_t **p, const uint8_t *end) {
-    fb_location *locations = c->exporters->shapes->locations;
-    bool direct = is_direct(c, emitter, shape), begun = false, room = true;
-    while ((size_t)(end - *p) >= shape->record_size) {
-        const uint8_t *next = fb_shape_locate(shape, *p, end, locations);
+static fb_status read_variable_records(fb_context *c, fb_emitter *emitter,
+                                       const fb_compiled_template *compiled, const uint8_t **p,
+                                       const uint8_t *end) {
+    fb_location *locations = c->exporters->compiled_templates->locations;
+    bool direct = has_fast_path(c, emitter, compiled), begun = false, room = true;
+    while ((size_t)(end - *p) >= compiled->record_size) {
+        const uint8_t *next = fb_compiled_template_locate(compiled, *p, end, locations);
         if (!next) {
             fb_context_count(c, FB_TRUNCATED_RECORD, *p);
             fb_context_lose_count(c);
             break;
         }
         size_t size = (size_t)(next - *p);
-        if (begun && shape->sampler &&
-            FB_UNLIKELY(sampler_of(shape, *p, locations) != c->sampler)) {
+        if (begun && compiled->sampler &&
+            FB_UNLIKELY(sampler_of(compiled, *p, locations) != c->sampler)) {
             FB_EMIT(end_set)(emitter);
             begun = false;
         }
-        if (direct && !begun) begin_direct_set(c, emitter, shape, *p, locations);
+        if (direct && !begun) begin_fast_set(c, emitter, compiled, *p, locations);
         begun = direct;
-        room = direct ? put_direct(c, emitter, shape, worst_of(c, size), *p, locations)
-                      : put_record(c, emitter, shape, size, *p, locations) == FB_OK;
+        room = direct ? put_fast(c, emitter, compiled, max_row_size(c, size), *p, locations)
+                      : put_record(c, emitter, compiled, size, *p, locations) == FB_OK;
         if (!room) break;
         fb_context_count_records(c, 1, false);
         *p = next;
@@ -110,31 +113,33 @@ static fb_status read_variable_records(fb_context *c, fb_emitter *emitter, const
 
 /* Read the records of a set. REQUIRES: position->record is the offset of the next record from
    `set`, or 0 at the start. */
-static fb_status read_records(fb_context *c, fb_emitter *emitter, const fb_shape *shape,
-                              const uint8_t *set, const uint8_t *end, fb_position *position) {
+static fb_status read_records(fb_context *c, fb_emitter *emitter,
+                              const fb_compiled_template *compiled, const uint8_t *set,
+                              const uint8_t *end, fb_position *position) {
     const uint8_t *p = set + 4;
-    if (shape->options) {
-        read_options(c, shape, p, end);
+    if (compiled->options) {
+        read_options(c, compiled, p, end);
         return FB_OK;
     }
     if (position->record) p = set + position->record;
     fb_status status;
-    if (shape->variable_count) {
-        status = read_variable_records(c, emitter, shape, &p, end);
+    if (compiled->variable_count) {
+        status = read_variable_records(c, emitter, compiled, &p, end);
     } else {
-        size_t left = (size_t)(end - p), size = shape->record_size;
+        size_t left = (size_t)(end - p), size = compiled->record_size;
         if (c->content && !position->record)
             fb_context_count_records(c, (uint32_t)left / (uint32_t)size, false);
-        status = left < size ? FB_OK : put_fixed_records(c, emitter, shape, &p, end - (size - 1));
+        status =
+            left < size ? FB_OK : put_fixed_records(c, emitter, compiled, &p, end - (size - 1));
     }
     position->record = status == FB_OK ? 0 : (size_t)(p - set);
-    if (status == FB_OK) check_rest(c, shape, p, end);
+    if (status == FB_OK) check_rest(c, compiled, p, end);
     return status;
 }
 
-/* Return the shape of a template, or NULL if it is unknown or expired. A template cannot expire if
-   a reception time is unknown. */
-static const fb_shape *find_shape(fb_context *c, uint16_t id, const uint8_t *set) {
+/* Return the compiled template of a template, or NULL if it is unknown or expired. A template
+   cannot expire if a reception time is unknown. */
+static const fb_compiled_template *find_compiled(fb_context *c, uint16_t id, const uint8_t *set) {
     fb_template *template = find_template(c, id);
     uint64_t expiry = c->exporters->template_expiry, now = c->datagram->time;
     if (FB_UNLIKELY(expiry && template && template->time && now > template->time &&
@@ -143,18 +148,17 @@ static const fb_shape *find_shape(fb_context *c, uint16_t id, const uint8_t *set
         fb_context_count(c, FB_TEMPLATE_EXPIRED, set);
         return NULL;
     }
-    return template ? template->shape : NULL;
+    return template ? template->compiled : NULL;
 }
 
 static fb_status read_data_set(fb_context *c, fb_emitter *emitter, const fb_message *m,
                                const uint8_t *set, const uint8_t *end, fb_position *position) {
-    const fb_shape *shape = find_shape(c, fb_load16(set), set);
-    if (FB_LIKELY(shape != NULL)) return read_records(c, emitter, shape, set, end, position);
+    const fb_compiled_template *compiled = find_compiled(c, fb_load16(set), set);
+    if (FB_LIKELY(compiled != NULL)) return read_records(c, emitter, compiled, set, end, position);
     fb_context_lose_count(c);
     if (fb_context_need_domain(c, m->version, m->domain) == FB_OK && !c->exporter->stateless)
-        fb_early_wait(c, m->sequence, set, end);
-    else
-        fb_context_count(c, FB_TEMPLATE_MISSING, set);
+        fb_pending_wait(c, m->sequence, set, end);
+    else fb_context_count(c, FB_TEMPLATE_MISSING, set);
     return FB_OK;
 }
 
@@ -164,8 +168,7 @@ static fb_status read_set(fb_context *c, fb_emitter *emitter, const fb_message *
     if (id >= 256) return read_data_set(c, emitter, m, set, end, position);
     if (id == template_set || id == template_set + 1)
         fb_template_set_read(c, m->version, m->domain, id != template_set, set + 4, end);
-    else
-        fb_context_count(c, FB_BAD_SET_ID, set);
+    else fb_context_count(c, FB_BAD_SET_ID, set);
     return FB_OK;
 }
 
@@ -207,7 +210,7 @@ FB_INLINE void take_system_init(fb_context *c, const fb_message *m) {
 /* Read a set that waited for its template. It keeps the time, sequence number and port of its own
    datagram, and uses the state known now. */
 static fb_status read_waiting_set(const fb_context *c, fb_emitter *emitter, const fb_message *m,
-                                  fb_early_set *set, const uint8_t *at) {
+                                  fb_pending_set *set, const uint8_t *at) {
     fb_datagram datagram = *c->datagram;
     fb_context own = *c;
     fb_message sent = {.version = m->version, .domain = m->domain, .sequence = set->sequence};
@@ -223,9 +226,9 @@ static fb_status read_waiting_set(const fb_context *c, fb_emitter *emitter, cons
     own.content = NULL; /* the records were counted with the message of the set */
     take_system_init(&own, m);
     if (!position.record) put_constants_ipfix(&own, emitter, &sent);
-    const fb_template *template = fb_domain_find_template(set->domain, fb_load16(set->octets));
-    fb_status status = read_records(&own, emitter, template->shape, set->octets,
-                                    set->octets + set->size, &position);
+    const fb_template *template = fb_domain_find_template(set->domain, fb_load16(set->bytes));
+    fb_status status = read_records(&own, emitter, template->compiled, set->bytes,
+                                    set->bytes + set->size, &position);
     set->record = (uint32_t)position.record;
     return status;
 }
@@ -234,8 +237,8 @@ static fb_status read_waiting_set(const fb_context *c, fb_emitter *emitter, cons
    current datagram. `at` is the current place in its payload. */
 static fb_status read_waiting(fb_context *c, fb_emitter *emitter, const fb_message *m,
                               const uint8_t *at) {
-    fb_early *early = c->exporters->early;
-    for (fb_early_set *set; (set = fb_early_next(early)); fb_early_remove(early, set))
+    fb_pending_sets *pending = c->exporters->pending;
+    for (fb_pending_set *set; (set = fb_pending_next(pending)); fb_pending_remove(pending, set))
         if (read_waiting_set(c, emitter, m, set, at) != FB_OK) return FB_NO_SPACE;
     put_constants_ipfix(c, emitter, m);
     take_system_init(c, m);
@@ -259,10 +262,11 @@ FB_NOINLINE static bool count_bad_set(fb_context *c, const fb_message *m, const 
 /* Read the sets from `p` on. On NO_SPACE, position->set is the offset of the set to resume. */
 static fb_status read_sets(fb_context *c, fb_emitter *emitter, const fb_message *m,
                            const uint8_t *p, fb_position *position) {
-    const fb_early *early = c->exporters->early;
+    const fb_pending_sets *pending = c->exporters->pending;
     for (const uint8_t *end;; p = end) {
         position->set = (size_t)(p - c->datagram->payload.data);
-        if (FB_UNLIKELY(early->due) && read_waiting(c, emitter, m, p) != FB_OK) return FB_NO_SPACE;
+        if (FB_UNLIKELY(pending->due) && read_waiting(c, emitter, m, p) != FB_OK)
+            return FB_NO_SPACE;
         size_t left = (size_t)(m->end - p), length = left < 4 ? 0 : fb_load16(p + 2);
         if (!left) return FB_OK;
         bool bad = length < 4 || length > left;
@@ -288,11 +292,11 @@ static fb_status decode_ipfix(fb_context *c, fb_emitter *emitter, uint32_t versi
     take_system_init(c, &m);
     if (!resumed) {
         if (m.cut) fb_context_count(c, FB_TRUNCATED_DATAGRAM, m.end);
-        if (FB_UNLIKELY(c->exporters->early->due)) fb_early_return_all(c->exporters->early);
+        if (FB_UNLIKELY(c->exporters->pending->due)) fb_pending_return_all(c->exporters->pending);
         put_constants_ipfix(c, emitter, &m);
     }
-    fb_status status = read_sets(c, emitter, &m, resumed ? payload.data + position->set : m.begin,
-                                 position);
+    fb_status status =
+        read_sets(c, emitter, &m, resumed ? payload.data + position->set : m.begin, position);
     if (status == FB_OK) check_sequence(c, &m);
     return status;
 }

@@ -52,8 +52,9 @@ FB_INLINE void begin_netflow5(fb_context *c, fb_emitter *emitter, const uint8_t 
                               (fb_sequence_content){.units = (uint32_t)count});
 }
 
-FB_INLINE fb_status decode_fixed(fb_context *c, fb_emitter *emitter, const fb_shape *shape,
-                                 fb_fixed_layout layout, fb_position *position) {
+FB_INLINE fb_status decode_fixed(fb_context *c, fb_emitter *emitter,
+                                 const fb_compiled_template *compiled, fb_fixed_layout layout,
+                                 fb_position *position) {
     const uint8_t *p = c->datagram->payload.data, *records = p + layout.header;
     size_t size = c->datagram->payload.size;
     if (size < layout.header) {
@@ -67,8 +68,8 @@ FB_INLINE fb_status decode_fixed(fb_context *c, fb_emitter *emitter, const fb_sh
     position->set = layout.header;
     const uint8_t *record = records + layout.record * position->record;
     size_t whole = count < present ? count : present;
-    fb_status status = put_fixed_records(c, emitter, shape, &record,
-                                         records + layout.record * whole);
+    fb_status status =
+        put_fixed_records(c, emitter, compiled, &record, records + layout.record * whole);
     position->record = (size_t)(record - records) / layout.record;
     if (status != FB_OK) return status;
     if (count > present)

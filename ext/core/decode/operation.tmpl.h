@@ -10,50 +10,51 @@
 #include "core/decode/value.tmpl.h"
 
 static fb_cursor derive(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_op *op,
-                        const fb_shape *shape, const uint8_t *record,
+                        const fb_compiled_template *compiled, const uint8_t *record,
                         const fb_location *locations) {
     uint64_t value = 0, both;
     switch (op->code) {
         case FB_OP_DERIVED_MPLS_LABELS:
-            return put_mpls_labels(c, emitter, at, op->target, shape, record, locations);
+            return put_mpls_labels(c, emitter, at, op->target, compiled, record, locations);
         case FB_OP_DERIVED_SAMPLING_RATE:
-            value = fb_sampling_find(c, shape, record, locations);
+            value = fb_sampling_find(c, compiled, record, locations);
             break;
-        case FB_OP_DERIVED_ETYPE: value = derive_etype(shape, record, locations); break;
+        case FB_OP_DERIVED_ETYPE: value = derive_etype(compiled, record, locations); break;
         case FB_OP_DERIVED_ICMP_TYPE:
         case FB_OP_DERIVED_ICMP_CODE:
-            if (!derive_icmp(shape, record, locations, &both)) return at;
-            put_uint(c, emitter, &at, op->target,
-                     op->code == FB_OP_DERIVED_ICMP_TYPE ? both >> 8 : both & 0xff);
+            if (!derive_icmp(compiled, record, locations, &both)) return at;
+            at = put_uint(c, emitter, at, op->target,
+                          op->code == FB_OP_DERIVED_ICMP_TYPE ? both >> 8 : both & 0xff);
             return at;
         case FB_OP_DERIVED_IP_FLAGS:
-            return put_fragment_flags(c, emitter, at, op->target, shape, record, locations);
+            return put_fragment_flags(c, emitter, at, op->target, compiled, record, locations);
         case FB_OP_DERIVED_FORWARDING_STATUS:
-            value = derive_forwarding_status(shape, record, locations);
+            value = derive_forwarding_status(compiled, record, locations);
             break;
         default: break;
     }
-    if (value) put_uint(c, emitter, &at, op->target, value);
+    if (value) at = put_uint(c, emitter, at, op->target, value);
     return at;
 }
 
 /* Find the packet section of a record. A non-empty frame has priority over an IP packet. Returns
    false if there is no section. */
-static bool find_packet(const fb_shape *shape, const uint8_t *record, const fb_location *locations,
-                        fb_sampled *packet) {
-    packet->octets = fb_shape_role(shape, FB_ROLE_DATA_LINK_FRAME, record, locations);
+static bool find_packet(const fb_compiled_template *compiled, const uint8_t *record,
+                        const fb_location *locations, fb_sampled *packet) {
+    packet->bytes = fb_compiled_template_role(compiled, FB_ROLE_DATA_LINK_FRAME, record, locations);
     packet->type = FB_PACKET_FRAME;
-    if (packet->octets.size) return true;
-    packet->octets = fb_shape_role(shape, FB_ROLE_IP_PACKET, record, locations);
-    if (packet->octets.size) packet->type = tell_ip_version(packet->octets);
-    return packet->octets.size;
+    if (packet->bytes.size) return true;
+    packet->bytes = fb_compiled_template_role(compiled, FB_ROLE_IP_PACKET, record, locations);
+    if (packet->bytes.size) packet->type = tell_ip_version(packet->bytes);
+    return packet->bytes.size;
 }
 
-static fb_cursor put_packet(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_shape *shape,
-                            const uint8_t *record, const fb_location *locations) {
+static fb_cursor put_packet(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                            const fb_compiled_template *compiled, const uint8_t *record,
+                            const fb_location *locations) {
     fb_sampled packet;
-    if (!find_packet(shape, record, locations, &packet)) return at;
-    return put_sampled(c, emitter, at, packet.octets, packet.type);
+    if (!find_packet(compiled, record, locations, &packet)) return at;
+    return put_sampled(c, emitter, at, packet.bytes, packet.type);
 }
 
 FB_INLINE const uint8_t *find_field(const fb_op *op, const uint8_t *record,
@@ -92,14 +93,14 @@ FB_INLINE uint64_t find_rate(fb_context *c, uint64_t sampler) {
 }
 
 /* Return the family of a non-zero address. For a zero address, use the rest of the record. */
-FB_INLINE uint64_t find_etype(const fb_shape *shape, const uint8_t *record,
+FB_INLINE uint64_t find_etype(const fb_compiled_template *compiled, const uint8_t *record,
                               const fb_location *locations, const uint8_t *p, size_t size) {
-    if (FB_UNLIKELY(fb_is_no_address(p, size))) return derive_etype(shape, record, locations);
+    if (FB_UNLIKELY(fb_is_no_address(p, size))) return derive_etype(compiled, record, locations);
     return size == 4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6;
 }
 
 FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_op *op,
-                                  const fb_shape *shape, const uint8_t *record,
+                                  const fb_compiled_template *compiled, const uint8_t *record,
                                   const fb_location *locations) {
     const uint8_t *p = find_field(op, record, locations);
     switch (op->code) {
@@ -118,71 +119,73 @@ FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor 
             break;
         case FB_OP_ENUM: at = put_enum(c, emitter, at, op, *p); break;
         case FB_OP_ETYPE_IPV4:
-            put_uint(c, emitter, &at, op->target, find_etype(shape, record, locations, p, 4));
+            at =
+                put_uint(c, emitter, at, op->target, find_etype(compiled, record, locations, p, 4));
             break;
         case FB_OP_ETYPE_IPV6:
-            put_uint(c, emitter, &at, op->target, find_etype(shape, record, locations, p, 16));
+            at = put_uint(c, emitter, at, op->target,
+                          find_etype(compiled, record, locations, p, 16));
             break;
         case FB_OP_RATE_OF_SAMPLER:
-            put_uint(c, emitter, &at, op->target, find_rate(c, load_sampler(p, op->size)));
+            at = put_uint(c, emitter, at, op->target, find_rate(c, load_sampler(p, op->size)));
             break;
         case FB_OP_VALUE:
             if (locations && op->size == FB_VARIABLE_SIZE)
                 at = put_variable(c, emitter, at, op, locations);
-            else
-                at = put_field(c, emitter, at, op->target, p, op->size);
+            else at = put_field(c, emitter, at, op->target, p, op->size);
             break;
-        case FB_OP_AGAIN: at = put_again(c, emitter, at, op, shape, record, locations); break;
+        case FB_OP_AGAIN: at = put_again(c, emitter, at, op, compiled, record, locations); break;
         case FB_OP_COLLECT:
-            at = put_occurrences(c, emitter, at, op, shape, record, locations);
+            at = put_occurrences(c, emitter, at, op, compiled, record, locations);
             break;
-        case FB_OP_PACKET: at = put_packet(c, emitter, at, shape, record, locations); break;
-        default: at = derive(c, emitter, at, op, shape, record, locations); break;
+        case FB_OP_PACKET: at = put_packet(c, emitter, at, compiled, record, locations); break;
+        default: at = derive(c, emitter, at, op, compiled, record, locations); break;
     }
     return at;
 }
 
 /* Run the operations from `first` to `end`, of any kind. */
 FB_NOINLINE static fb_cursor run_each(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                      const fb_shape *shape, size_t first, size_t end,
-                                      const uint8_t *record, const fb_location *locations) {
-    for (const fb_op *op = shape->ops + first; op < shape->ops + end; op++)
-        at = run_operation(c, emitter, at, op, shape, record, locations);
+                                      const fb_compiled_template *compiled, size_t first,
+                                      size_t end, const uint8_t *record,
+                                      const fb_location *locations) {
+    for (const fb_op *op = compiled->ops + first; op < compiled->ops + end; op++)
+        at = run_operation(c, emitter, at, op, compiled, record, locations);
     return at;
 }
 
 FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                              const fb_shape *shape, const fb_lane_group *group,
+                              const fb_compiled_template *compiled, const fb_lane_group *group,
                               const uint8_t *record, const fb_location *locations) {
     const uint8_t *window = (locations ? locations[group->base].base : record) + group->offset;
     if (FB_LIKELY(
-            FB_EMIT(append_lanes)(emitter, &at, &group->lanes, window, window + FB_LANES_REACH)))
+            FB_EMIT(append_lanes)(emitter, &at, &group->lanes, window, window + FB_SIMD_REACH)))
         return at;
-    return run_each(c, emitter, at, shape, group->first, group->end, record, locations);
+    return run_each(c, emitter, at, compiled, group->first, group->end, record, locations);
 }
 
 /* Run all moves of one code, each with its field at p. */
 #define RUN_MOVES(CODE, ...) \
-    for (const fb_op *end = shape->moves[(CODE) + 1]; op < end; op++) { \
+    for (const fb_op *end = compiled->moves[(CODE) + 1]; op < end; op++) { \
         const uint8_t *p = find_field(op, record, locations); \
         __VA_ARGS__; \
     }
 #define APPEND_UINT(value, width) FB_EMIT(append_uint)(emitter, &at, op->column, value, width)
-#define APPEND_IP(size) FB_EMIT(append_ip)(emitter, &at, op->column, p, size)
+#define APPEND_IP(size)           FB_EMIT(append_ip)(emitter, &at, op->column, p, size)
 #define APPEND_ETYPE(size, etype) \
     if (FB_UNLIKELY(fb_is_no_address(p, size))) \
-        APPEND_UINT(derive_etype(shape, record, locations), 2); \
-    else \
-        APPEND_UINT(etype, 2)
+        APPEND_UINT(derive_etype(compiled, record, locations), 2); \
+    else APPEND_UINT(etype, 2)
 
 FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                              const fb_shape *shape, const uint8_t *record,
+                              const fb_compiled_template *compiled, const uint8_t *record,
                               const fb_location *locations) {
-    for (const fb_lane_group *group = shape->lane_groups, *end = group + shape->lane_group_count;
+    for (const fb_lane_group *group = compiled->lane_groups,
+                             *end = group + compiled->lane_group_count;
          group < end; group++)
-        at = run_lanes(c, emitter, at, shape, group, record, locations);
-    const fb_op *op = shape->moves[0];
-    if (op < shape->moves[FB_OP_IPV4]) {
+        at = run_lanes(c, emitter, at, compiled, group, record, locations);
+    const fb_op *op = compiled->moves[0];
+    if (op < compiled->moves[FB_OP_IPV4]) {
         RUN_MOVES(FB_OP_UINT8, APPEND_UINT(*p, 1))
         RUN_MOVES(FB_OP_UINT16, APPEND_UINT(fb_load16(p), 2))
         RUN_MOVES(FB_OP_UINT32, APPEND_UINT(fb_load32(p), 4))
@@ -198,42 +201,41 @@ FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
 }
 
 /* Run a record of a set. The set operations were already stored as constants. */
-FB_INLINE fb_cursor run_direct(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                               const fb_shape *shape, const uint8_t *record,
-                               const fb_location *locations) {
-    at = run_moves(c, emitter, at, shape, record, locations);
-    if (shape->set_end == shape->op_count) return at;
-    return run_each(c, emitter, at, shape, shape->set_end, shape->op_count, record, locations);
+FB_INLINE fb_cursor run_fast(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                             const fb_compiled_template *compiled, const uint8_t *record,
+                             const fb_location *locations) {
+    at = run_moves(c, emitter, at, compiled, record, locations);
+    if (compiled->set_end == compiled->op_count) return at;
+    return run_each(c, emitter, at, compiled, compiled->set_end, compiled->op_count, record,
+                    locations);
 }
 
 /* Run a record whose packet may contain a tunnel. If a tunnel was opened, columns that a packet can
    fill describe the inner packet. The other header fields of the record describe the outer packet,
    so they are skipped for these columns. */
 FB_NOINLINE static fb_cursor run_around_packet(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                               const fb_shape *shape, const uint8_t *record,
-                                               const fb_location *locations, fb_sampled *packet) {
+                                               const fb_compiled_template *compiled,
+                                               const uint8_t *record, const fb_location *locations,
+                                               fb_sampled *packet) {
     walk_packet(c, packet);
-    for (const fb_op *op = shape->ops, *end = op + shape->op_count; op < end; op++) {
-        if (op->code == FB_OP_PACKET)
-            at = put_walked(c, emitter, at, packet);
+    for (const fb_op *op = compiled->ops, *end = op + compiled->op_count; op < end; op++) {
+        if (op->code == FB_OP_PACKET) at = put_walked(c, emitter, at, packet);
         else if (!packet->found.tunnels ||
                  c->plan->columns[op->target.column].packet_rank == FB_NO_RANK)
-            at = run_operation(c, emitter, at, op, shape, record, locations);
+            at = run_operation(c, emitter, at, op, compiled, record, locations);
     }
     return at;
 }
 
 FB_INLINE fb_cursor run_record(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                               const fb_shape *shape, const uint8_t *record,
+                               const fb_compiled_template *compiled, const uint8_t *record,
                                const fb_location *locations) {
     fb_sampled packet;
-    bool around = FB_UNLIKELY(c->decapsulate) && find_packet(shape, record, locations, &packet);
-    if (around)
-        at = run_around_packet(c, emitter, at, shape, record, locations, &packet);
-    else
-        at = run_each(c, emitter, at, shape, 0, shape->op_count, record, locations);
-    if (FB_LIKELY(!shape->list_count)) return at;
-    return put_sub_templates(c, emitter, at, shape, record, locations,
+    bool around = FB_UNLIKELY(c->decapsulate) && find_packet(compiled, record, locations, &packet);
+    if (around) at = run_around_packet(c, emitter, at, compiled, record, locations, &packet);
+    else at = run_each(c, emitter, at, compiled, 0, compiled->op_count, record, locations);
+    if (FB_LIKELY(!compiled->list_count)) return at;
+    return put_sub_templates(c, emitter, at, compiled, record, locations,
                              around && packet.found.tunnels);
 }
 

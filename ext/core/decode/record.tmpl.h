@@ -8,28 +8,29 @@
 
 /* True if an IPFIX record states the start time of the exporter. The time is valid for that record
    only. */
-FB_INLINE bool states_system_init(const fb_shape *shape) {
-    return shape->version == 10 && fb_shape_has_role(shape, FB_ROLE_SYSTEM_INIT_TIME);
+FB_INLINE bool states_system_init(const fb_compiled_template *compiled) {
+    return compiled->version == 10 &&
+           fb_compiled_template_has_role(compiled, FB_ROLE_SYSTEM_INIT_TIME);
 }
 
 FB_NOINLINE static fb_cursor run_with_system_init(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                                  const fb_shape *shape, const uint8_t *record,
+                                                  const fb_compiled_template *compiled,
+                                                  const uint8_t *record,
                                                   const fb_location *locations) {
     fb_context own = *c;
-    uint64_t system_init = fb_system_init_read(shape, record, locations);
+    uint64_t system_init = fb_system_init_read(compiled, record, locations);
     if (system_init) fb_context_set_system_init(&own, system_init);
-    return run_record(&own, emitter, at, shape, record, locations);
+    return run_record(&own, emitter, at, compiled, record, locations);
 }
 
 /* Emit one flow from a record. NO_SPACE. */
-static fb_status put_flow(fb_context *c, fb_emitter *emitter, const fb_shape *shape, size_t worst,
-                          const uint8_t *record, const fb_location *locations) {
+static fb_status put_flow(fb_context *c, fb_emitter *emitter, const fb_compiled_template *compiled,
+                          size_t max_size, const uint8_t *record, const fb_location *locations) {
     fb_cursor at;
-    if (!FB_EMIT(begin)(emitter, worst, &at)) return FB_NO_SPACE;
-    if (FB_UNLIKELY(states_system_init(shape)))
-        at = run_with_system_init(c, emitter, at, shape, record, locations);
-    else
-        at = run_record(c, emitter, at, shape, record, locations);
+    if (!FB_EMIT(begin)(emitter, max_size, &at)) return FB_NO_SPACE;
+    if (FB_UNLIKELY(states_system_init(compiled)))
+        at = run_with_system_init(c, emitter, at, compiled, record, locations);
+    else at = run_record(c, emitter, at, compiled, record, locations);
     FB_EMIT(finish)(emitter, at);
     c->counters->flows++;
     return FB_OK;
@@ -37,10 +38,11 @@ static fb_status put_flow(fb_context *c, fb_emitter *emitter, const fb_shape *sh
 
 /* Return true if a counter of the reverse direction is not zero. A field with an invalid size is
    ignored. */
-static bool has_reverse_flow(const fb_shape *reverse, const uint8_t *record,
+static bool has_reverse_flow(const fb_compiled_template *reverse, const uint8_t *record,
                              const fb_location *locations) {
     for (size_t i = 0; i < reverse->counter_count; i++) {
-        fb_bytes field = fb_shape_field(reverse, reverse->counters[i], record, locations);
+        fb_bytes field =
+            fb_compiled_template_field(reverse, reverse->counters[i], record, locations);
         if (field.size >= 1 && field.size <= 8 && fb_load_uint(field.data, field.size)) return true;
     }
     return false;
@@ -48,60 +50,65 @@ static bool has_reverse_flow(const fb_shape *reverse, const uint8_t *record,
 
 /* Emit two flows (RFC 5103) or one. Room for both is reserved first, so decoding never resumes
    between them. NO_SPACE: none was emitted. */
-FB_NOINLINE static fb_status put_biflow(fb_context *c, fb_emitter *emitter, const fb_shape *shape,
-                                        size_t worst, const uint8_t *record,
-                                        const fb_location *locations) {
-    bool both = has_reverse_flow(shape->reverse, record, locations);
-    if (both && !FB_EMIT(reserve)(emitter, 2, worst)) return FB_NO_SPACE;
-    for (; shape; shape = both ? shape->reverse : NULL)
-        if (put_flow(c, emitter, shape, worst, record, locations) != FB_OK) return FB_NO_SPACE;
+FB_NOINLINE static fb_status put_biflow(fb_context *c, fb_emitter *emitter,
+                                        const fb_compiled_template *compiled, size_t max_size,
+                                        const uint8_t *record, const fb_location *locations) {
+    bool both = has_reverse_flow(compiled->reverse, record, locations);
+    if (both && !FB_EMIT(reserve)(emitter, 2, max_size)) return FB_NO_SPACE;
+    for (; compiled; compiled = both ? compiled->reverse : NULL)
+        if (put_flow(c, emitter, compiled, max_size, record, locations) != FB_OK)
+            return FB_NO_SPACE;
     if (both) fb_context_count(c, FB_BIFLOW, record);
     return FB_OK;
 }
 
 /* Emit the flows of a record. NO_SPACE: none was emitted. `locations` is NULL for a record of fixed
    size. */
-static fb_status put_record(fb_context *c, fb_emitter *emitter, const fb_shape *shape, size_t size,
+static fb_status put_record(fb_context *c, fb_emitter *emitter,
+                            const fb_compiled_template *compiled, size_t size,
                             const uint8_t *record, const fb_location *locations) {
-    size_t worst = worst_of(c, size);
-    if (FB_UNLIKELY(shape->reverse != NULL))
-        return put_biflow(c, emitter, shape, worst, record, locations);
-    return put_flow(c, emitter, shape, worst, record, locations);
+    size_t max_size = max_row_size(c, size);
+    if (FB_UNLIKELY(compiled->reverse != NULL))
+        return put_biflow(c, emitter, compiled, max_size, record, locations);
+    return put_flow(c, emitter, compiled, max_size, record, locations);
 }
 
-/* True if records of a shape can use the fast path. Each gives exactly one row, no value is
-   deferred to the end of the row, and no tunnel is opened. */
-static bool is_direct(const fb_context *c, const fb_emitter *emitter, const fb_shape *shape) {
-    return FB_EMIT(is_direct)(emitter) && !shape->reverse && !shape->list_count &&
-           !states_system_init(shape) && !c->decapsulate;
+/* True if records of a compiled template can use the fast path. Each gives exactly one row, no
+   value is deferred to the end of the row, and no tunnel is opened. */
+static bool has_fast_path(const fb_context *c, const fb_emitter *emitter,
+                          const fb_compiled_template *compiled) {
+    return FB_EMIT(has_fast_path)(emitter) && !compiled->reverse && !compiled->list_count &&
+           !states_system_init(compiled) && !c->decapsulate;
 }
 
-static uint64_t find_value_of_set(fb_context *c, const fb_shape *shape, const fb_op *op,
-                                  const uint8_t *record, const fb_location *locations) {
+static uint64_t find_value_of_set(fb_context *c, const fb_compiled_template *compiled,
+                                  const fb_op *op, const uint8_t *record,
+                                  const fb_location *locations) {
     switch (op->code) {
         case FB_OP_RATE_OF_SAMPLER:
             return find_rate(c, load_sampler(find_field(op, record, locations), op->size));
-        case FB_OP_DERIVED_SAMPLING_RATE: return fb_sampling_find(c, shape, record, locations);
-        default: return derive_etype(shape, record, locations);
+        case FB_OP_DERIVED_SAMPLING_RATE: return fb_sampling_find(c, compiled, record, locations);
+        default: return derive_etype(compiled, record, locations);
     }
 }
 
 /* Store the values that all records of a set share, from this record on, as constants of the set.
    The caller ends the set with end_set. */
-static void begin_direct_set(fb_context *c, fb_emitter *emitter, const fb_shape *shape,
-                             const uint8_t *record, const fb_location *locations) {
+static void begin_fast_set(fb_context *c, fb_emitter *emitter, const fb_compiled_template *compiled,
+                           const uint8_t *record, const fb_location *locations) {
     fb_cursor at;
     FB_EMIT(begin_set)(emitter, &at);
-    for (const fb_op *op = shape->ops + shape->move_end, *end = shape->ops + shape->set_end;
+    for (const fb_op *op = compiled->ops + compiled->move_end,
+                     *end = compiled->ops + compiled->set_end;
          op < end; op++)
-        FB_EMIT(append_uint)(emitter, &at, op->column,
-                             find_value_of_set(c, shape, op, record, locations), 8);
+        FB_EMIT(append_uint)
+    (emitter, &at, op->column, find_value_of_set(c, compiled, op, record, locations), 8);
     FB_EMIT(end_set_constants)(emitter, at);
 }
 
-static uint64_t sampler_of(const fb_shape *shape, const uint8_t *record,
+static uint64_t sampler_of(const fb_compiled_template *compiled, const uint8_t *record,
                            const fb_location *locations) {
-    return load_sampler(find_field(shape->sampler, record, locations), shape->sampler->size);
+    return load_sampler(find_field(compiled->sampler, record, locations), compiled->sampler->size);
 }
 
 /* Return the first record with another sampler. Each size of sampler has its own loop. */
@@ -115,9 +122,11 @@ FB_INLINE const uint8_t *find_other_sampler(const uint8_t *record, const uint8_t
 
 /* Return the end of the run of fixed-size records that share the constants of the set. REQUIRES: at
    least one record. */
-static const uint8_t *find_run(const fb_shape *shape, const uint8_t *record, const uint8_t *end) {
-    if (!shape->sampler) return end;
-    size_t step = shape->record_size, offset = shape->sampler->offset, size = shape->sampler->size;
+static const uint8_t *find_run(const fb_compiled_template *compiled, const uint8_t *record,
+                               const uint8_t *end) {
+    if (!compiled->sampler) return end;
+    size_t step = compiled->record_size, offset = compiled->sampler->offset,
+           size = compiled->sampler->size;
     switch (size) {
         case 1: return find_other_sampler(record, end, step, offset, 1);
         case 2: return find_other_sampler(record, end, step, offset, 2);
@@ -126,12 +135,12 @@ static const uint8_t *find_run(const fb_shape *shape, const uint8_t *record, con
     }
 }
 
-/* Emit one flow on the fast path. Returns false if there are less than `worst` bytes of room. */
-FB_INLINE bool put_direct(fb_context *c, fb_emitter *emitter, const fb_shape *shape, size_t worst,
-                          const uint8_t *record, const fb_location *locations) {
+/* Emit one flow on the fast path. Returns false if there are less than `max_size` bytes of room. */
+FB_INLINE bool put_fast(fb_context *c, fb_emitter *emitter, const fb_compiled_template *compiled,
+                        size_t max_size, const uint8_t *record, const fb_location *locations) {
     fb_cursor at;
-    if (!FB_EMIT(begin)(emitter, worst, &at)) return false;
-    at = run_direct(c, emitter, at, shape, record, locations);
+    if (!FB_EMIT(begin)(emitter, max_size, &at)) return false;
+    at = run_fast(c, emitter, at, compiled, record, locations);
     FB_EMIT(finish)(emitter, at);
     c->counters->flows++;
     return true;
@@ -141,29 +150,30 @@ FB_INLINE bool put_direct(fb_context *c, fb_emitter *emitter, const fb_shape *sh
 #include "core/decode/run.tmpl.h"
 #else
 /* Only columns have run.tmpl.h; messages are written record by record. */
-FB_INLINE size_t put_run(fb_context *c, fb_emitter *emitter, const fb_shape *shape,
+FB_INLINE size_t put_run(fb_context *c, fb_emitter *emitter, const fb_compiled_template *compiled,
                          const uint8_t *record, size_t count) {
-    (void)c, (void)emitter, (void)shape, (void)record, (void)count;
+    (void)c, (void)emitter, (void)compiled, (void)record, (void)count;
     return 0;
 }
 #endif
 
 /* Emit the fixed-size records that begin before `end`, and move *p past them. NO_SPACE: some
    remain. REQUIRES: the last record is complete. */
-static fb_status put_fixed_records(fb_context *c, fb_emitter *emitter, const fb_shape *shape,
-                                   const uint8_t **p, const uint8_t *end) {
-    size_t size = shape->record_size, worst = worst_of(c, size);
+static fb_status put_fixed_records(fb_context *c, fb_emitter *emitter,
+                                   const fb_compiled_template *compiled, const uint8_t **p,
+                                   const uint8_t *end) {
+    size_t size = compiled->record_size, max_size = max_row_size(c, size);
     bool room = true;
-    if (!is_direct(c, emitter, shape)) {
+    if (!has_fast_path(c, emitter, compiled)) {
         for (; *p < end; *p += size)
-            if (put_record(c, emitter, shape, size, *p, NULL) != FB_OK) return FB_NO_SPACE;
+            if (put_record(c, emitter, compiled, size, *p, NULL) != FB_OK) return FB_NO_SPACE;
         return FB_OK;
     }
     while (*p < end && room) {
-        const uint8_t *record = *p, *run = find_run(shape, record, end);
-        begin_direct_set(c, emitter, shape, record, NULL);
-        record += size * put_run(c, emitter, shape, record, (size_t)(run - record) / size);
-        for (; record < run && (room = put_direct(c, emitter, shape, worst, record, NULL));
+        const uint8_t *record = *p, *run = find_run(compiled, record, end);
+        begin_fast_set(c, emitter, compiled, record, NULL);
+        record += size * put_run(c, emitter, compiled, record, (size_t)(run - record) / size);
+        for (; record < run && (room = put_fast(c, emitter, compiled, max_size, record, NULL));
              record += size)
             continue;
         FB_EMIT(end_set)(emitter);

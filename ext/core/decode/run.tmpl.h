@@ -15,40 +15,43 @@
 #include "core/decode/value.tmpl.h"
 
 #define FILL(value) \
-    for (uint8_t *to = vector.values + (row << vector.shift), *end = to + (count << vector.shift); to < end; to += vector.width, p += step) \
-        fb_vector_store(&vector, to, value)
+    for (uint8_t *to = vector.values + (row << vector.shift), *end = to + (count << vector.shift); \
+         to < end; to += vector.width, p += step) \
+    fb_vector_store(&vector, to, value)
 
-static void fill_addresses(const fb_vector *vector, size_t row, const uint8_t *p, size_t size, size_t step, size_t count) {
+static void fill_addresses(const fb_vector *vector, size_t row, const uint8_t *p, size_t size,
+                           size_t step, size_t count) {
     for (size_t i = 0; i < count; i++, p += step)
         if (!fb_is_no_address(p, size)) fb_vector_set_address(vector, row + i, p, size);
 }
 
-static void fill_members(fb_context *c, fb_columns *columns, const fb_op *op, size_t row, const uint8_t *p, size_t step, size_t count) {
+static void fill_members(fb_context *c, fb_columns *columns, const fb_op *op, size_t row,
+                         const uint8_t *p, size_t step, size_t count) {
     const fb_vector vector = columns->vectors[op->target.column];
     for (size_t i = 0; i < count; i++, p += step) {
         uint64_t number;
         if (FB_LIKELY(find_member(op->column, *p, &number)))
             fb_vector_set(&vector, row + i, number);
-        else
-            convert_uint(c, columns, (fb_cursor){row + i, columns->open}, op->target, *p);
+        else convert_uint(c, columns, (fb_cursor){row + i, columns->open}, op->target, *p);
     }
 }
 
 /* Use the first address; if it is zero, use the rest of the record. */
-static void fill_etypes(const fb_columns *columns, const fb_shape *shape, const fb_op *op, size_t row, const uint8_t *record, size_t size,
+static void fill_etypes(const fb_columns *columns, const fb_compiled_template *compiled,
+                        const fb_op *op, size_t row, const uint8_t *record, size_t size,
                         size_t count) {
     const fb_vector vector = columns->vectors[op->target.column];
     const uint8_t *p = record;
-    const size_t step = shape->record_size;
-    FILL(find_etype(shape, p, NULL, p + op->offset, size));
+    const size_t step = compiled->record_size;
+    FILL(find_etype(compiled, p, NULL, p + op->offset, size));
 }
 
-static void fill_column(fb_context *c, fb_columns *columns, const fb_shape *shape, const fb_op *op, size_t row, const uint8_t *record,
-                        size_t count) {
+static void fill_column(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
+                        const fb_op *op, size_t row, const uint8_t *record, size_t count) {
     /* a copy, so that the compiler knows that stores do not change it */
     const fb_vector vector = columns->vectors[op->target.column];
     const uint8_t *p = record + op->offset;
-    const size_t step = shape->record_size;
+    const size_t step = compiled->record_size;
     switch (op->code) {
         case FB_OP_UINT8: FILL(*p); return;
         case FB_OP_UINT16: FILL(fb_load16(p)); return;
@@ -58,35 +61,40 @@ static void fill_column(fb_context *c, fb_columns *columns, const fb_shape *shap
         case FB_OP_IPV4: fill_addresses(&vector, row, p, 4, step, count); return;
         case FB_OP_IPV6: fill_addresses(&vector, row, p, 16, step, count); return;
         case FB_OP_ENUM: fill_members(c, columns, op, row, p, step, count); return;
-        case FB_OP_ETYPE_IPV4: fill_etypes(columns, shape, op, row, record, 4, count); return;
-        default: fill_etypes(columns, shape, op, row, record, 16, count); return;
+        case FB_OP_ETYPE_IPV4: fill_etypes(columns, compiled, op, row, record, 4, count); return;
+        default: fill_etypes(columns, compiled, op, row, record, 16, count); return;
     }
 }
 
 static void fill_constants(const fb_columns *columns, size_t row, size_t count) {
-    for (const fb_constant *constant = columns->constants, *end = constant + columns->constant_count; constant < end; constant++) {
+    for (const fb_constant *constant = columns->constants,
+                           *end = constant + columns->constant_count;
+         constant < end; constant++) {
         const fb_vector vector = columns->vectors[constant->column];
         const uint64_t number = constant->number;
         const uint8_t *p = NULL;
         const size_t step = 0;
         if (constant->size)
-            for (size_t i = 0; i < count; i++) memcpy(vector.values + 16 * (row + i), constant->octets, 16);
-        else
-            FILL(number);
+            for (size_t i = 0; i < count; i++)
+                memcpy(vector.values + 16 * (row + i), constant->bytes, 16);
+        else FILL(number);
     }
 }
 
 /* Decode up to `count` records, as far as there is room, and return their number. Returns 0 if rows
    contain more than numbers and addresses, or if there are fewer than two records. */
-static size_t put_run(fb_context *c, fb_columns *columns, const fb_shape *shape, const uint8_t *record, size_t count) {
+static size_t put_run(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
+                      const uint8_t *record, size_t count) {
     fb_batch *batch = columns->batch;
     const size_t row = batch->rows, room = batch->capacity - row;
     if (!columns->plain || count < 2) return 0;
     if (count > room) count = room;
     fill_constants(columns, row, count);
-    for (const fb_op *op = shape->ops, *end = op + shape->move_end; op < end; op++) fill_column(c, columns, shape, op, row, record, count);
-    for (size_t i = 0; shape->set_end < shape->op_count && i < count; i++)
-        run_each(c, columns, (fb_cursor){row + i, columns->open}, shape, shape->set_end, shape->op_count, record + i * shape->record_size, NULL);
+    for (const fb_op *op = compiled->ops, *end = op + compiled->move_end; op < end; op++)
+        fill_column(c, columns, compiled, op, row, record, count);
+    for (size_t i = 0; compiled->set_end < compiled->op_count && i < count; i++)
+        run_each(c, columns, (fb_cursor){row + i, columns->open}, compiled, compiled->set_end,
+                 compiled->op_count, record + i * compiled->record_size, NULL);
     batch->rows += count;
     columns->count += count;
     c->counters->flows += count;

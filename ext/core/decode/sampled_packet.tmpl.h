@@ -7,18 +7,18 @@
 
 /* A packet and the results of the walk over it. */
 typedef struct {
-    fb_bytes octets;
+    fb_bytes bytes;
     uint32_t type; /* of its first header */
     fb_packet found;
 } fb_sampled;
 
 FB_INLINE void walk_packet(fb_context *c, fb_sampled *packet) {
     fb_packet *found = &packet->found;
-    fb_packet_walk(found, packet->octets, packet->type, c->decapsulate);
+    fb_packet_walk(found, packet->bytes, packet->type, c->decapsulate);
     if (FB_UNLIKELY(!c->plan->has_packet)) return; /* no column uses the packet */
     if (found->problem != FB_OK) fb_context_count(c, found->problem, found->problem_at);
     if (FB_LIKELY(!c->decapsulate)) return;
-    if (!found->tunnels) fb_context_count(c, FB_NOT_ENCAPSULATED, packet->octets.data);
+    if (!found->tunnels) fb_context_count(c, FB_NOT_ENCAPSULATED, packet->bytes.data);
     if (found->too_deep) fb_context_count(c, FB_TUNNEL_DEPTH, found->ip);
 }
 
@@ -132,10 +132,10 @@ FB_NOINLINE static fb_cursor put_routing(fb_context *c, fb_emitter *emitter, fb_
 }
 
 FB_NOINLINE static fb_cursor put_layers(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                        fb_bytes octets, uint32_t type) {
+                                        fb_bytes bytes, uint32_t type) {
     fb_layers layers;
-    fb_packet_list_layers(&layers, octets, type);
-    if (layers.more) fb_context_count(c, FB_LAYER_LIMIT, octets.data);
+    fb_packet_list_layers(&layers, bytes, type);
+    if (layers.more) fb_context_count(c, FB_LAYER_LIMIT, bytes.data);
     for (size_t i = 0; i < layers.count; i++)
         set_member(c, emitter, &at, FB_SOURCE_PACKET_LAYERS, layers.kind[i]);
     close_list(c, emitter, &at, FB_SOURCE_PACKET_LAYERS);
@@ -160,10 +160,10 @@ FB_INLINE fb_cursor put_ip_packet(fb_context *c, fb_emitter *emitter, fb_cursor 
 
 /* Put the columns of a packet. A plain packet has no labels, no routing header and no opened
    tunnel. */
-FB_INLINE fb_cursor put_found(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes octets,
+FB_INLINE fb_cursor put_found(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes bytes,
                               uint32_t type, const fb_packet *found, bool plain) {
-    const uint64_t link = PACKET_BIT(SRC_MAC) | PACKET_BIT(DST_MAC) | PACKET_BIT(VLAN_ID) |
-                          PACKET_BIT(INNER_VLAN_ID);
+    const uint64_t link =
+        PACKET_BIT(SRC_MAC) | PACKET_BIT(DST_MAC) | PACKET_BIT(VLAN_ID) | PACKET_BIT(INNER_VLAN_ID);
     const uint64_t labels = PACKET_BIT(MPLS_LABELS) | PACKET_BIT(MPLS_TTLS);
     const uint64_t routing = PACKET_BIT(ROUTING_ADDRESSES) | PACKET_BIT(ROUTING_SEGMENTS_LEFT);
     set_uint(c, emitter, &at, FB_SOURCE_PACKET_PACKETS, 1);
@@ -176,39 +176,39 @@ FB_INLINE fb_cursor put_found(fb_context *c, fb_emitter *emitter, fb_cursor at, 
     if (!plain && found->routing.data && wants_packet(c, routing))
         at = put_routing(c, emitter, at, found->routing);
     if (wants_packet(c, PACKET_BIT(LAYERS) | PACKET_BIT(LAYER_SIZES)))
-        at = put_layers(c, emitter, at, octets, type);
+        at = put_layers(c, emitter, at, bytes, type);
     if (wants_packet(c, PACKET_BIT(SECTION_LENGTH)))
-        set_uint(c, emitter, &at, FB_SOURCE_PACKET_SECTION_LENGTH, octets.size);
+        set_uint(c, emitter, &at, FB_SOURCE_PACKET_SECTION_LENGTH, bytes.size);
     return at;
 }
 
 /* Put the columns of a packet that has been walked. */
 FB_NOINLINE static fb_cursor put_walked(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                         const fb_sampled *packet) {
-    return put_found(c, emitter, at, packet->octets, packet->type, &packet->found, false);
+    return put_found(c, emitter, at, packet->bytes, packet->type, &packet->found, false);
 }
 
 FB_NOINLINE static fb_cursor walk_and_put(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                          fb_bytes octets, uint32_t type) {
-    fb_sampled packet = {.octets = octets, .type = type};
+                                          fb_bytes bytes, uint32_t type) {
+    fb_sampled packet = {.bytes = bytes, .type = type};
     walk_packet(c, &packet);
     return put_walked(c, emitter, at, &packet);
 }
 
 /* Put the columns of a packet whose tunnels are not opened. The results for a plain packet stay in
    registers. */
-FB_INLINE fb_cursor put_sampled(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes octets,
+FB_INLINE fb_cursor put_sampled(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes bytes,
                                 uint32_t type) {
     fb_packet plain;
     if (FB_LIKELY(type == FB_PACKET_FRAME && !c->decapsulate &&
-                  fb_packet_walk_plain(&plain, octets)))
-        return put_found(c, emitter, at, octets, type, &plain, true);
-    return walk_and_put(c, emitter, at, octets, type);
+                  fb_packet_walk_plain(&plain, bytes)))
+        return put_found(c, emitter, at, bytes, type, &plain, true);
+    return walk_and_put(c, emitter, at, bytes, type);
 }
 
 /* Return the type of an IP packet from its version field. REQUIRES: the packet is not empty. */
-static uint32_t tell_ip_version(fb_bytes octets) {
-    unsigned version = octets.data[0] >> 4;
+static uint32_t tell_ip_version(fb_bytes bytes) {
+    unsigned version = bytes.data[0] >> 4;
     return version == 4 ? FB_ETHERTYPE_IPV4 : version == 6 ? FB_ETHERTYPE_IPV6 : FB_PACKET_UNKNOWN;
 }
 

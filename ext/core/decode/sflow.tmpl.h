@@ -56,22 +56,22 @@ FB_NOINLINE static fb_cursor run_steps(fb_context *c, fb_emitter *emitter, fb_cu
     for (const fb_pattern_value *value = pattern->values + pattern->address_end; value < end;
          value++) {
         const uint8_t *p = parts->part[value->part] + value->place;
-        fb_bytes octets = {p, value->size};
+        fb_bytes bytes = {p, value->size};
         switch (value->code) {
             case FB_PATTERN_NUMBER:
                 set_uint(c, emitter, &at, value->source, fb_pattern_number(value, parts));
                 break;
             case FB_PATTERN_ADDRESS: set_ip(c, emitter, &at, value->source, p, value->size); break;
             case FB_PATTERN_AS_PATH:
-                at = put_path(c, emitter, at, value->source, exact ? octets : parts->found.path);
+                at = put_path(c, emitter, at, value->source, exact ? bytes : parts->found.path);
                 break;
             case FB_PATTERN_COMMUNITIES:
                 at = put_words(c, emitter, at, value->source,
-                               exact ? octets : parts->found.communities);
+                               exact ? bytes : parts->found.communities);
                 close_list(c, emitter, &at, value->source);
                 break;
             case FB_PATTERN_LAYERS:
-                at = put_layers(c, emitter, at, exact ? octets : parts->header, FB_PACKET_FRAME);
+                at = put_layers(c, emitter, at, exact ? bytes : parts->header, FB_PACKET_FRAME);
                 break;
             default: fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, p); break;
         }
@@ -81,10 +81,10 @@ FB_NOINLINE static fb_cursor run_steps(fb_context *c, fb_emitter *emitter, fb_cu
 
 /* Emit a flow from a sample that matches a pattern. Returns false if there is no room. */
 FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern *pattern,
-                           const fb_sample_parts *parts, size_t worst, bool exact) {
+                           const fb_sample_parts *parts, size_t max_size, bool exact) {
     const fb_pattern_value *values = pattern->values;
     fb_cursor at;
-    if (!FB_EMIT(begin)(emitter, worst, &at)) return false;
+    if (!FB_EMIT(begin)(emitter, max_size, &at)) return false;
     for (const fb_pattern_group *group = pattern->groups, *end = group + pattern->group_count;
          group < end; group++) {
         const uint8_t *first = fb_sample_part(parts, group->part[0], exact) + group->place[0];
@@ -99,10 +99,8 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern 
                                 *end = values + pattern->address_end;
          value < end; value++) {
         const uint8_t *p = fb_sample_part(parts, value->part, exact) + value->place;
-        if (value->size == 4)
-            FB_EMIT(append_ip)(emitter, &at, value->column, p, 4);
-        else
-            FB_EMIT(append_ip)(emitter, &at, value->column, p, 16);
+        if (value->size == 4) FB_EMIT(append_ip)(emitter, &at, value->column, p, 4);
+        else FB_EMIT(append_ip)(emitter, &at, value->column, p, 16);
     }
     if (pattern->value_count > pattern->address_end) at = run_steps(c, emitter, at, pattern, parts);
     FB_EMIT(finish)(emitter, at);
@@ -116,7 +114,8 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern 
 static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitter,
                                     fb_decoder *decoder) {
     bool pay = decoder->patterns.wide || decoder->options.always_learn;
-    return pay && FB_EMIT(is_direct)(emitter) && !c->decapsulate && c->plan->rows == FB_ROWS_FLOWS
+    return pay && FB_EMIT(has_fast_path)(emitter) && !c->decapsulate &&
+                   c->plan->rows == FB_ROWS_FLOWS
                ? &decoder->patterns
                : NULL;
 }
@@ -130,14 +129,13 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter
     fb_sample_records records;
     uint64_t status;
     fb_cursor at;
-    if (!FB_EMIT(begin)(emitter, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    if (!FB_EMIT(begin)(emitter, max_row_size(c, sample.size), &at)) return FB_NO_SPACE;
     fb_xdr xdr = {sample.data + size, sample.data + sample.size};
     index_records(c, xdr, fb_load32(xdr.p - 4), &records);
     put_flow_sample(c, emitter, &at, sample.data, expanded, &status);
     if (FB_LIKELY(((records.there & rare) | c->decapsulate | status) == 0))
         at = put_records_of(c, emitter, at, &records, 0, true);
-    else
-        at = put_records(c, emitter, at, &records, status);
+    else at = put_records(c, emitter, at, &records, status);
     FB_EMIT(finish)(emitter, at);
     c->counters->flows++;
     if (patterns) fb_patterns_learn(patterns, sample, expanded);
@@ -150,7 +148,7 @@ FB_INLINE fb_status decode_by_pattern(fb_context *c, fb_emitter *emitter, fb_pat
     fb_sample_parts parts;
     const fb_pattern *pattern = fb_patterns_find(patterns, sample, expanded, &parts, exact);
     if (FB_UNLIKELY(!pattern)) return read_flow_sample(c, emitter, patterns, sample, expanded);
-    if (FB_UNLIKELY(!put_pattern(c, emitter, pattern, &parts, worst_of(c, sample.size), exact)))
+    if (FB_UNLIKELY(!put_pattern(c, emitter, pattern, &parts, max_row_size(c, sample.size), exact)))
         return FB_NO_SPACE;
     c->counters->flows++;
     return FB_OK;

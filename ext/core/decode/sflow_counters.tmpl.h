@@ -35,7 +35,7 @@ enum {
 #define FB_X(record, format, size) COUNTERS_##record,
     FB_COUNTER_RECORD_LIST(FB_X)
 #undef FB_X
-    COUNTERS_COUNT
+        COUNTERS_COUNT
 };
 
 typedef struct {
@@ -71,10 +71,10 @@ static fb_cursor put_sample_head(fb_context *c, fb_emitter *emitter, fb_cursor a
 }
 
 /* Put the bytes of a record, converted by the kind of the source. */
-static void set_octets(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
-                       fb_bytes octets) {
-    FB_FOR_TARGETS (c, source, target)
-        *at = put_field(c, emitter, *at, *target, octets.data, octets.size);
+static void set_bytes(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
+                      fb_bytes bytes) {
+    FB_FOR_TARGETS(c, source, target)
+    *at = put_field(c, emitter, *at, *target, bytes.data, bytes.size);
 }
 
 /* Read a string (RFC 4506 section 4.11). An empty string means unknown. */
@@ -85,7 +85,7 @@ static bool read_string(fb_xdr *xdr, fb_bytes *text) {
 
 static void set_string(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                        fb_bytes text) {
-    if (text.size) set_octets(c, emitter, at, source, text);
+    if (text.size) set_bytes(c, emitter, at, source, text);
 }
 
 static void count_bad_record(fb_context *c, fb_bytes record) {
@@ -111,10 +111,8 @@ static void index_records_of_counters(fb_context *c, fb_xdr xdr, uint32_t count,
         const uint8_t *at = xdr.p;
         if (!read_record(c, &xdr, &format, &body)) return;
         fb_bytes *record = find(records, format);
-        if (record && !record->data)
-            *record = body;
-        else
-            fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, at);
+        if (record && !record->data) *record = body;
+        else fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, at);
     }
 }
 
@@ -123,7 +121,8 @@ static void index_records_of_counters(fb_context *c, fb_xdr xdr, uint32_t count,
 static fb_bytes *find_counter_record(void *of_counters, uint32_t format) {
     fb_counter_records *records = of_counters;
     switch (format) {
-#define FB_X(record, number, size) case number: return &records->body[COUNTERS_##record];
+#define FB_X(record, number, size) \
+    case number: return &records->body[COUNTERS_##record];
         FB_COUNTER_RECORD_LIST(FB_X)
 #undef FB_X
         default: return NULL;
@@ -156,7 +155,7 @@ static fb_cursor put_counters(fb_context *c, fb_emitter *emitter, fb_cursor at,
     static const struct {
         uint8_t record, offset, size, kind;
     } fields[] = {
-#define FB_F(X, record, field, kind, offset, size)                                                 \
+#define FB_F(X, record, field, kind, offset, size) \
     {COUNTERS_##record, offset, size, FB_KIND_##kind},
         FB_COUNTER_LIST(FB_F, )
 #undef FB_F
@@ -167,8 +166,8 @@ static fb_cursor put_counters(fb_context *c, fb_emitter *emitter, fb_cursor at,
         if (record.size < end) continue; /* the record is missing or of an older edition */
         const uint8_t *p = record.data + fields[i].offset;
         if (is_unknown(fields[i].kind, p, fields[i].size)) continue;
-        set_octets(c, emitter, &at, (fb_source)(FB_SOURCE_FIRST_COUNTER + i),
-                   (fb_bytes){p, fields[i].size});
+        set_bytes(c, emitter, &at, (fb_source)(FB_SOURCE_FIRST_COUNTER + i),
+                  (fb_bytes){p, fields[i].size});
     }
     return at;
 }
@@ -195,10 +194,8 @@ static fb_cursor put_port_name(fb_context *c, fb_emitter *emitter, fb_cursor at,
     if (!record.data) return at;
     fb_xdr xdr = {record.data, record.data + record.size};
     fb_bytes name;
-    if (!read_string(&xdr, &name))
-        count_bad_record(c, record);
-    else
-        set_string(c, emitter, &at, FB_SOURCE_SFLOW_PORT_NAME, name);
+    if (!read_string(&xdr, &name)) count_bad_record(c, record);
+    else set_string(c, emitter, &at, FB_SOURCE_SFLOW_PORT_NAME, name);
     return at;
 }
 
@@ -218,7 +215,7 @@ static fb_cursor put_host(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_b
     }
     set_string(c, emitter, &at, FB_SOURCE_SFLOW_HOST_NAME, name);
     if (memcmp(uuid.data, zeros, 16) != 0)
-        set_octets(c, emitter, &at, FB_SOURCE_SFLOW_HOST_UUID, uuid);
+        set_bytes(c, emitter, &at, FB_SOURCE_SFLOW_HOST_UUID, uuid);
     set_uint(c, emitter, &at, FB_SOURCE_SFLOW_HOST_MACHINE_TYPE, machine);
     set_uint(c, emitter, &at, FB_SOURCE_SFLOW_HOST_OS_NAME, os);
     set_string(c, emitter, &at, FB_SOURCE_SFLOW_HOST_OS_RELEASE, release);
@@ -269,7 +266,7 @@ static fb_status decode_counters(fb_context *c, fb_emitter *emitter, fb_bytes sa
     fb_cursor at;
     if (!read_sample_head(&xdr, expanded, &head) || !fb_xdr_read_word(&xdr, &count))
         return FB_BAD_SAMPLE;
-    if (!FB_EMIT(begin)(emitter, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    if (!FB_EMIT(begin)(emitter, max_row_size(c, sample.size), &at)) return FB_NO_SPACE;
     index_records_of_counters(c, xdr, count, find_counter_record, &records);
     drop_short_records(c, &records);
     at = put_sample_head(c, emitter, at, &head);
@@ -353,7 +350,7 @@ static fb_status decode_drop(fb_context *c, fb_emitter *emitter, fb_bytes sample
         !fb_xdr_read_word(&xdr, &input) || !fb_xdr_read_word(&xdr, &output) ||
         !fb_xdr_read_word(&xdr, &reason) || !fb_xdr_read_word(&xdr, &count))
         return FB_BAD_SAMPLE;
-    if (!FB_EMIT(begin)(emitter, worst_of(c, sample.size), &at)) return FB_NO_SPACE;
+    if (!FB_EMIT(begin)(emitter, max_row_size(c, sample.size), &at)) return FB_NO_SPACE;
     index_records_of_counters(c, xdr, count, find_drop_record, &records);
     for (unsigned kind = 0; kind < FB_PLACES; kind++)
         records.packet.there |= (unsigned)(records.packet.of[kind].data != NULL) << kind;

@@ -14,9 +14,9 @@ typedef struct {
 
 /* Read opaque data of `length` bytes and its padding to the next word (RFC 4506 section 4.10).
    Returns false if it is cut short. */
-static bool read_opaque(fb_xdr *xdr, uint32_t length, fb_bytes *octets) {
+static bool read_opaque(fb_xdr *xdr, uint32_t length, fb_bytes *bytes) {
     if (length > (size_t)(xdr->end - xdr->p)) return false;
-    *octets = (fb_bytes){xdr->p, length};
+    *bytes = (fb_bytes){xdr->p, length};
     size_t padded = ((size_t)length + 3) & ~(size_t)3, left = (size_t)(xdr->end - xdr->p);
     xdr->p += padded < left ? padded : left;
     return true;
@@ -67,16 +67,25 @@ FB_INLINE bool holds_record(fb_context *c, const fb_sample_records *records, uns
 static uint64_t discard_status(uint32_t reason) {
     switch (reason) {
         /* unreachable, by the ICMP code */
-        case 0: case 1: case 2: case 3: case 5: case 6: case 7: case 263: return 131;
-        case 4: return 133;            /* fragmentation needed */
-        case 8: return 132;            /* source host isolated */
-        case 9: case 10: return 129;   /* administratively prohibited */
-        case 257: return 137;          /* time to live exceeded */
-        case 258: case 269: return 130; /* access list, unknown VLAN */
-        case 259: return 143;          /* no buffer space */
-        case 260: return 139;          /* random early discard */
-        case 261: return 138;          /* traffic shaping */
-        case 262: return 135;          /* packet too big */
+        case 0:
+        case 1:
+        case 2:
+        case 3:
+        case 5:
+        case 6:
+        case 7:
+        case 263: return 131;
+        case 4: return 133; /* fragmentation needed */
+        case 8: return 132; /* source host isolated */
+        case 9:
+        case 10: return 129;  /* administratively prohibited */
+        case 257: return 137; /* time to live exceeded */
+        case 258:
+        case 269: return 130; /* access list, unknown VLAN */
+        case 259: return 143; /* no buffer space */
+        case 260: return 139; /* random early discard */
+        case 261: return 138; /* traffic shaping */
+        case 262: return 135; /* packet too big */
         case 302: return 140;
         default: return 128;
     }
@@ -292,30 +301,26 @@ FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *emitter, fb_cursor
     bool ipv4 = !plain && holds_record(c, records, FB_PLACE_IPV4, 32),
          ipv6 = !plain && holds_record(c, records, FB_PLACE_IPV6, 56);
     bool walked = false;
-    fb_bytes octets = header ? read_sampled_header(c, of[FB_PLACE_HEADER]) : (fb_bytes){NULL, 0};
-    uint32_t type = octets.data ? find_header_type(fb_load32(of[FB_PLACE_HEADER].data))
-                                : FB_PACKET_UNKNOWN;
+    fb_bytes bytes = header ? read_sampled_header(c, of[FB_PLACE_HEADER]) : (fb_bytes){NULL, 0};
+    uint32_t type =
+        bytes.data ? find_header_type(fb_load32(of[FB_PLACE_HEADER].data)) : FB_PACKET_UNKNOWN;
     fb_sampled packet;
-    if (!plain && c->decapsulate && octets.data) {
-        packet = (fb_sampled){.octets = octets, .type = type};
+    if (!plain && c->decapsulate && bytes.data) {
+        packet = (fb_sampled){.bytes = bytes, .type = type};
         walk_packet(c, &packet);
         walked = true;
         if (packet.found.tunnels) ethernet = ipv4 = ipv6 = false;
     }
     put_extended(c, emitter, &at, records);
-    if (ipv4)
-        at = put_sampled_ip(c, emitter, at, of[FB_PLACE_IPV4].data, 4);
-    else if (ipv6)
-        at = put_sampled_ip(c, emitter, at, of[FB_PLACE_IPV6].data, 16);
+    if (ipv4) at = put_sampled_ip(c, emitter, at, of[FB_PLACE_IPV4].data, 4);
+    else if (ipv6) at = put_sampled_ip(c, emitter, at, of[FB_PLACE_IPV6].data, 16);
     if (ethernet) at = put_sampled_ethernet(c, emitter, at, of[FB_PLACE_ETHERNET].data);
     if (ipv4 || ipv6)
         set_uint(c, emitter, &at, FB_SOURCE_DERIVED_ETYPE,
                  ipv4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6);
     if (!plain && status) set_uint(c, emitter, &at, FB_SOURCE_DERIVED_FORWARDING_STATUS, status);
-    if (walked)
-        at = put_walked(c, emitter, at, &packet);
-    else if (octets.data && c->plan->has_packet)
-        at = put_sampled(c, emitter, at, octets, type);
+    if (walked) at = put_walked(c, emitter, at, &packet);
+    else if (bytes.data && c->plan->has_packet) at = put_sampled(c, emitter, at, bytes, type);
     if (ethernet)
         set_uint(c, emitter, &at, FB_SOURCE_SFLOW_ETHERNET_TYPE,
                  fb_load32(of[FB_PLACE_ETHERNET].data + 20));

@@ -32,34 +32,34 @@ typedef struct {
     bool tunnel; /* a tunnel was opened: columns that a packet can fill describe the inner packet */
 } fb_inner_records;
 
-static void read_inner_lists(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record,
-                             const fb_location *locations, unsigned depth);
+static void read_inner_lists(fb_inner_records *inner, const fb_compiled_template *compiled,
+                             const uint8_t *record, const fb_location *locations, unsigned depth);
 
 /* Put one inner record. A repeated column takes only the best of its sources from it. */
-static void put_inner_record(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record,
-                             const fb_location *locations) {
-    for (const fb_op *op = shape->ops, *end = op + shape->op_count; op < end; op++) {
-        if (op->field == FB_NO_FIELD || fb_field_is_sub_template(&shape->fields[op->field]))
+static void put_inner_record(fb_inner_records *inner, const fb_compiled_template *compiled,
+                             const uint8_t *record, const fb_location *locations) {
+    for (const fb_op *op = compiled->ops, *end = op + compiled->op_count; op < end; op++) {
+        if (op->field == FB_NO_FIELD || fb_field_is_sub_template(&compiled->fields[op->field]))
             continue;
         if (inner->tunnel && op->column->packet_rank != FB_NO_RANK) continue;
         fb_op last = *op;
         last.target.rank = FB_NO_RANK; /* all sources of the outer record have priority */
         if (op->column->flags & FB_COLUMN_REPEATED) {
             if (!op->again)
-                inner->at = put_each(inner->c, inner->emitter, inner->at, &last, shape, record,
+                inner->at = put_each(inner->c, inner->emitter, inner->at, &last, compiled, record,
                                      locations);
             continue;
         }
         if (op->code == FB_OP_AGAIN) {
-            inner->at = put_again(inner->c, inner->emitter, inner->at, &last, shape, record,
-                                  locations);
+            inner->at =
+                put_again(inner->c, inner->emitter, inner->at, &last, compiled, record, locations);
             continue;
         }
-        fb_bytes field = fb_shape_field(shape, op->field, record, locations);
-        inner->at = put_field(inner->c, inner->emitter, inner->at, last.target, field.data,
-                              field.size);
+        fb_bytes field = fb_compiled_template_field(compiled, op->field, record, locations);
+        inner->at =
+            put_field(inner->c, inner->emitter, inner->at, last.target, field.data, field.size);
     }
-    inner->c->counters->status[FB_LIST_ELEMENT_IGNORED] += shape->unused;
+    inner->c->counters->status[FB_LIST_ELEMENT_IGNORED] += compiled->unused;
 }
 
 /* Find a template of the domain, or a temporary one of this datagram. NULL: unknown. */
@@ -75,20 +75,22 @@ static void read_inner_records(fb_inner_records *inner, unsigned id, const uint8
     fb_context *c = inner->c;
     if (p == end) return;
     const fb_template *template = find_template(c, (uint16_t)id);
-    if (!template || template->shape->options) {
+    if (!template || template->compiled->options) {
         fb_context_count(c, FB_LIST_TEMPLATE_MISSING, p);
         return;
     }
-    const fb_shape *shape = template->shape;
-    const fb_shapes *shapes = c->exporters->shapes;
-    fb_location *locations = shape->variable_count
-                                 ? shapes->locations + (depth + 1) * shapes->location_capacity
-                                 : NULL;
-    for (const uint8_t *next; (size_t)(end - p) >= shape->record_size; p = next) {
-        next = locations ? fb_shape_locate(shape, p, end, locations) : p + shape->record_size;
+    const fb_compiled_template *compiled = template->compiled;
+    const fb_compiled_templates *compiled_templates = c->exporters->compiled_templates;
+    fb_location *locations =
+        compiled->variable_count
+            ? compiled_templates->locations + (depth + 1) * compiled_templates->location_capacity
+            : NULL;
+    for (const uint8_t *next; (size_t)(end - p) >= compiled->record_size; p = next) {
+        next = locations ? fb_compiled_template_locate(compiled, p, end, locations)
+                         : p + compiled->record_size;
         if (!next) break;
-        put_inner_record(inner, shape, p, locations);
-        if (shape->list_count) read_inner_lists(inner, shape, p, locations, depth + 1);
+        put_inner_record(inner, compiled, p, locations);
+        if (compiled->list_count) read_inner_lists(inner, compiled, p, locations, depth + 1);
     }
     if (p < end) fb_context_count(c, FB_BAD_LIST, p);
 }
@@ -110,34 +112,32 @@ static void read_inner_list(fb_inner_records *inner, fb_bytes field, bool multi,
     const uint8_t *p = field.data, *end = p + field.size;
     if (depth == FB_LIST_DEPTH || (!multi && field.size < SUB_LIST_HEAD))
         fb_context_count(inner->c, FB_BAD_LIST, p);
-    else if (*p == LIST_NONE_OF)
-        fb_context_count(inner->c, FB_OPAQUE_VALUE, p);
-    else if (multi)
-        read_multi_list(inner, p + MULTI_LIST_HEAD, end, depth);
-    else
-        read_inner_records(inner, fb_load16(p + 1), p + SUB_LIST_HEAD, end, depth);
+    else if (*p == LIST_NONE_OF) fb_context_count(inner->c, FB_OPAQUE_VALUE, p);
+    else if (multi) read_multi_list(inner, p + MULTI_LIST_HEAD, end, depth);
+    else read_inner_records(inner, fb_load16(p + 1), p + SUB_LIST_HEAD, end, depth);
 }
 
-static void read_inner_lists(fb_inner_records *inner, const fb_shape *shape, const uint8_t *record,
-                             const fb_location *locations, unsigned depth) {
-    for (size_t i = 0; i < shape->list_count; i++) {
-        uint16_t index = shape->lists[i];
-        fb_bytes field = fb_shape_field(shape, index, record, locations);
-        bool multi = shape->fields[index].id == FB_ID_SUB_TEMPLATE_MULTI_LIST;
+static void read_inner_lists(fb_inner_records *inner, const fb_compiled_template *compiled,
+                             const uint8_t *record, const fb_location *locations, unsigned depth) {
+    for (size_t i = 0; i < compiled->list_count; i++) {
+        uint16_t index = compiled->lists[i];
+        fb_bytes field = fb_compiled_template_field(compiled, index, record, locations);
+        bool multi = compiled->fields[index].id == FB_ID_SUB_TEMPLATE_MULTI_LIST;
         if (field.size) read_inner_list(inner, field, multi, depth);
     }
 }
 
 /* Put the lists of a record, after its other fields. */
 FB_NOINLINE static fb_cursor put_sub_templates(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                               const fb_shape *shape, const uint8_t *record,
-                                               const fb_location *locations, bool tunnel) {
+                                               const fb_compiled_template *compiled,
+                                               const uint8_t *record, const fb_location *locations,
+                                               bool tunnel) {
     const fb_plan *plan = c->plan;
     fb_inner_records inner = {c, emitter, at, tunnel};
     for (size_t i = 0; plan->collects && i < plan->column_count; i++)
         if (plan->columns[i].flags & FB_COLUMN_REPEATED)
             FB_EMIT(open)(emitter, &inner.at, (uint16_t)i);
-    read_inner_lists(&inner, shape, record, locations, 0);
+    read_inner_lists(&inner, compiled, record, locations, 0);
     for (size_t i = 0; plan->collects && i < plan->column_count; i++)
         if (plan->columns[i].flags & FB_COLUMN_REPEATED)
             FB_EMIT(close)(emitter, &inner.at, (uint16_t)i);

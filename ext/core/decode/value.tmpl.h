@@ -33,10 +33,8 @@ static bool map_enum(const fb_column *column, uint64_t value, uint64_t *number) 
     size_t low = 0, high = column->mappings_size;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (column->mappings[middle].from < value)
-            low = middle + 1;
-        else
-            high = middle;
+        if (column->mappings[middle].from < value) low = middle + 1;
+        else high = middle;
     }
     if (low == column->mappings_size || column->mappings[low].from != value) return false;
     *number = column->mappings[low].to;
@@ -50,8 +48,7 @@ static fb_cursor put_real(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_t
     bool narrow = c->plan->columns[target.column].type == FB_TYPE_FLOAT;
     if (narrow && isfinite(value) && !isfinite((float)value))
         note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
-    else
-        FB_EMIT(put_real)(emitter, &at, target, narrow ? (double)(float)value : value);
+    else FB_EMIT(put_real)(emitter, &at, target, narrow ? (double)(float)value : value);
     return at;
 }
 
@@ -85,13 +82,13 @@ FB_NOINLINE static fb_cursor convert_uint(fb_context *c, fb_emitter *emitter, fb
     return at;
 }
 
-FB_INLINE void put_uint(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_target target,
-                        uint64_t value) {
+FB_INLINE fb_cursor put_uint(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                             uint64_t value) {
     const fb_column *column = &c->plan->columns[target.column];
-    if (FB_LIKELY(column->type == FB_TYPE_UINT && value <= column->limit))
-        FB_EMIT(put_uint)(emitter, at, target, value);
-    else
-        *at = convert_uint(c, emitter, *at, target, value);
+    if (FB_UNLIKELY(column->type != FB_TYPE_UINT || value > column->limit))
+        return convert_uint(c, emitter, at, target, value);
+    FB_EMIT(put_uint)(emitter, &at, target, value);
+    return at;
 }
 
 static fb_cursor put_int(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
@@ -100,10 +97,8 @@ static fb_cursor put_int(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_ta
     uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
     if (column->type == FB_TYPE_FLOAT || column->type == FB_TYPE_DOUBLE)
         return put_real(c, emitter, at, target, (double)value);
-    if (magnitude > column->limit)
-        note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
-    else
-        FB_EMIT(put_int)(emitter, &at, target, value);
+    if (magnitude > column->limit) note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
+    else FB_EMIT(put_int)(emitter, &at, target, value);
     return at;
 }
 
@@ -121,13 +116,13 @@ static fb_cursor put_nanoseconds(fb_context *c, fb_emitter *emitter, fb_cursor a
     return convert_uint(c, emitter, at, target, timed ? in_units(value, column->unit) : value);
 }
 
-FB_INLINE void put_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_target target,
-                      const uint8_t *p, size_t size) {
-    if (fb_is_no_address(p, size)) return;
+FB_INLINE fb_cursor put_ip(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                           const uint8_t *p, size_t size) {
+    if (fb_is_no_address(p, size)) return at;
     if (FB_LIKELY(c->plan->columns[target.column].type == FB_TYPE_IP))
-        FB_EMIT(put_ip)(emitter, at, target, p, size);
-    else
-        FB_EMIT(put_octets)(emitter, at, target, p, size);
+        FB_EMIT(put_ip)(emitter, &at, target, p, size);
+    else FB_EMIT(put_bytes)(emitter, &at, target, p, size);
+    return at;
 }
 
 #define FB_FOR_TARGETS(c, source, target) \
@@ -137,17 +132,15 @@ FB_INLINE void put_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_targ
 
 FB_NOINLINE static fb_cursor set_uint_long(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                            fb_source source, uint64_t value) {
-    FB_FOR_TARGETS(c, source, target) put_uint(c, emitter, &at, *target, value);
+    FB_FOR_TARGETS(c, source, target) at = put_uint(c, emitter, at, *target, value);
     return at;
 }
 
 FB_INLINE void set_uint(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                         uint64_t value) {
     const fb_target_range *range = &c->plan->sources[source];
-    if (FB_LIKELY(value < range->bound))
-        FB_EMIT(put_direct)(emitter, at, range, value);
-    else if (range->count)
-        *at = set_uint_long(c, emitter, *at, source, value);
+    if (FB_LIKELY(value < range->bound)) FB_EMIT(put_fast)(emitter, at, range, value);
+    else if (range->count) *at = set_uint_long(c, emitter, *at, source, value);
 }
 
 /* Like set_uint, for a source that usually feeds an enum column. */
@@ -155,11 +148,10 @@ FB_INLINE void set_enum(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_so
                         uint64_t value) {
     const fb_target_range *range = &c->plan->sources[source];
     uint64_t number;
-    if (FB_LIKELY(range->way == FB_WAY_ENUM) &&
+    if (FB_LIKELY(range->path == FB_PATH_ENUM) &&
         find_member(&c->plan->columns[range->target.column], value, &number))
         FB_EMIT(put_uint)(emitter, at, range->target, number);
-    else
-        set_uint(c, emitter, at, source, value);
+    else set_uint(c, emitter, at, source, value);
 }
 
 /* Put a list member into one column. A column that is not repeated takes the first non-zero
@@ -204,9 +196,8 @@ static void set_member_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_
                           const uint8_t *p, size_t size) {
     FB_FOR_TARGETS(c, source, target) {
         if (c->plan->columns[target->column].flags & FB_COLUMN_REPEATED)
-            FB_EMIT(repeat_octets)(emitter, at, *target, p, size);
-        else
-            put_ip(c, emitter, at, *target, p, size);
+            FB_EMIT(repeat_bytes)(emitter, at, *target, p, size);
+        else *at = put_ip(c, emitter, *at, *target, p, size);
     }
 }
 
@@ -217,18 +208,17 @@ FB_INLINE void close_list(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_
 
 FB_NOINLINE static fb_cursor set_ip_long(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                          fb_source source, const uint8_t *p, size_t size) {
-    FB_FOR_TARGETS(c, source, target) put_ip(c, emitter, &at, *target, p, size);
+    FB_FOR_TARGETS(c, source, target) at = put_ip(c, emitter, at, *target, p, size);
     return at;
 }
 
 FB_INLINE void set_ip(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                       const uint8_t *p, size_t size) {
     const fb_target_range *range = &c->plan->sources[source];
-    if (range->way == FB_WAY_NONE || fb_is_no_address(p, size)) return;
-    if (FB_LIKELY(range->way == FB_WAY_DIRECT))
+    if (range->path == FB_PATH_NONE || fb_is_no_address(p, size)) return;
+    if (FB_LIKELY(range->path == FB_PATH_FAST))
         FB_EMIT(put_ip)(emitter, at, range->target, p, size);
-    else
-        *at = set_ip_long(c, emitter, *at, source, p, size);
+    else *at = set_ip_long(c, emitter, *at, source, p, size);
 }
 
 FB_NOINLINE static fb_cursor set_time_long(fb_context *c, fb_emitter *emitter, fb_cursor at,
@@ -241,13 +231,12 @@ FB_NOINLINE static fb_cursor set_time_long(fb_context *c, fb_emitter *emitter, f
 FB_INLINE void set_time(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                         uint64_t nanoseconds) {
     const fb_target_range *range = &c->plan->sources[source];
-    if (range->way == FB_WAY_NONE || !nanoseconds) return;
-    if (FB_LIKELY(range->way == FB_WAY_DIRECT)) /* the column holds every time up to FB_TIME_MAX */
-        FB_EMIT(put_uint)(emitter, at, range->target,
-                          in_units(nanoseconds, c->plan->columns[range->target.column].unit));
-    else
-        *at = set_time_long(c, emitter, *at, source, nanoseconds);
-}
+    if (range->path == FB_PATH_NONE || !nanoseconds) return;
+    if (FB_LIKELY(range->path == FB_PATH_FAST)) /* the column holds every time up to FB_TIME_MAX */
+        FB_EMIT(put_uint)
+    (emitter, at, range->target,
+     in_units(nanoseconds, c->plan->columns[range->target.column].unit));
+    else *at = set_time_long(c, emitter, *at, source, nanoseconds); }
 
 /* Fields of records -------------------------------------------------------------------------- */
 
@@ -276,11 +265,11 @@ static int read_ntp(const uint8_t *p, uint64_t resolution, uint64_t *time) {
 /* The low 11 bits of the fraction of a dateTimeMicroseconds are meaningless (RFC 7011 section
    6.1.9). */
 static int read_ntp_microseconds(const uint8_t *p, uint64_t *time) {
-    uint8_t octets[8];
-    memcpy(octets, p, 8);
-    octets[6] &= 0xf8;
-    octets[7] = 0;
-    return read_ntp(octets, 1000000, time);
+    uint8_t bytes[8];
+    memcpy(bytes, p, 8);
+    bytes[6] &= 0xf8;
+    bytes[7] = 0;
+    return read_ntp(bytes, 1000000, time);
 }
 
 /* Read a time field as nanoseconds since 1970. Zero is a valid relative time, but a missing
@@ -333,13 +322,13 @@ static int64_t sign_extend(uint64_t value, size_t size) {
     return (int64_t)(value << shift) >> shift;
 }
 
-static fb_cursor put_octets(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
-                            const uint8_t *p, size_t size) {
+static fb_cursor put_bytes(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                           const uint8_t *p, size_t size) {
     if (target.kind == FB_KIND_STRING) {
         while (size && !p[size - 1]) size--;
         if (!fb_utf8_valid((fb_bytes){p, size})) note(c, emitter, at, target, FB_INVALID_UTF8, p);
     }
-    FB_EMIT(put_octets)(emitter, &at, target, p, size);
+    FB_EMIT(put_bytes)(emitter, &at, target, p, size);
     return at;
 }
 
@@ -367,7 +356,7 @@ static fb_cursor put_integer(fb_context *c, fb_emitter *emitter, fb_cursor at, f
             note(c, emitter, at, target, FB_OUT_OF_RANGE, p);
             return at;
         case FB_KIND_TCP_BITS: value &= 0x0fff; /* fall through */
-        case FB_KIND_UINT: put_uint(c, emitter, &at, target, value); return at;
+        case FB_KIND_UINT: return put_uint(c, emitter, at, target, value);
         default: return put_time(c, emitter, at, target, p, size);
     }
 }

@@ -6,7 +6,8 @@
 
 unsigned fb_batch_width(const fb_column *column) {
     switch (column->type) {
-        case FB_TYPE_UINT: return column->limit >> 32 ? 8 : column->limit >> 16 ? 4 : column->limit >> 8 ? 2 : 1;
+        case FB_TYPE_UINT:
+            return column->limit >> 32 ? 8 : column->limit >> 16 ? 4 : column->limit >> 8 ? 2 : 1;
         case FB_TYPE_INT:
         case FB_TYPE_SINT: return column->limit >> 31 ? 8 : 4;
         case FB_TYPE_BOOL: return 1;
@@ -21,7 +22,8 @@ unsigned fb_batch_width(const fb_column *column) {
 }
 
 bool fb_batch_is_uneven(const fb_column *column) {
-    return column->flags & FB_COLUMN_ENABLED && (column->flags & FB_COLUMN_REPEATED || !fb_batch_width(column));
+    return column->flags & FB_COLUMN_ENABLED &&
+           (column->flags & FB_COLUMN_REPEATED || !fb_batch_width(column));
 }
 
 static void describe(fb_vector *vector, const fb_column *column) {
@@ -30,21 +32,27 @@ static void describe(fb_vector *vector, const fb_column *column) {
     while (vector->width > 1u << vector->shift) vector->shift++;
 }
 
-static bool is_fixed(const fb_vector *vector) { return vector->width && !vector->listed; }
+static bool is_fixed(const fb_vector *vector) {
+    return vector->width && !vector->listed;
+}
 
-static size_t round_up(size_t size) { return (size + FB_CACHE_LINE - 1) / FB_CACHE_LINE * FB_CACHE_LINE; }
+static size_t round_up(size_t size) {
+    return (size + FB_CACHE_LINE - 1) / FB_CACHE_LINE * FB_CACHE_LINE;
+}
 
 /* Room for one more row than the capacity: constants are written there between rows. */
 static size_t size_of_fixed(const fb_vector *vector, size_t capacity) {
     return round_up((capacity + 1) * vector->width + FB_BATCH_SLACK);
 }
 
-static bool allocate_vector(fb_batch *batch, fb_vector *vector, const fb_column *column, uint8_t **next) {
+static bool allocate_vector(fb_batch *batch, fb_vector *vector, const fb_column *column,
+                            uint8_t **next) {
     if (is_fixed(vector)) {
         vector->values = *next;
         *next += size_of_fixed(vector, batch->capacity);
     } else {
-        vector->offsets = fb_memory_allocate(&batch->memory, (batch->capacity + 1) * sizeof *vector->offsets);
+        vector->offsets =
+            fb_memory_allocate(&batch->memory, (batch->capacity + 1) * sizeof *vector->offsets);
         if (!vector->offsets) return false;
     }
     if (!(column->flags & FB_COLUMN_EXPLICIT) || vector->listed) return true;
@@ -56,7 +64,8 @@ fb_status fb_batch_new(fb_batch **out, const fb_plan *plan, size_t capacity, fb_
     fb_batch *batch = fb_memory_allocate(&memory, sizeof *batch);
     if (!batch) return FB_NO_MEMORY;
     *batch = (fb_batch){.memory = memory, .capacity = capacity, .vector_count = plan->column_count};
-    batch->vectors = fb_memory_allocate(&batch->memory, plan->column_count * sizeof *batch->vectors);
+    batch->vectors =
+        fb_memory_allocate(&batch->memory, plan->column_count * sizeof *batch->vectors);
     if (!batch->vectors) {
         fb_batch_free(batch);
         return FB_NO_MEMORY;
@@ -65,12 +74,14 @@ fb_status fb_batch_new(fb_batch **out, const fb_plan *plan, size_t capacity, fb_
     for (size_t i = 0; i < plan->column_count; i++) {
         if (!(plan->columns[i].flags & FB_COLUMN_ENABLED)) continue;
         describe(&batch->vectors[i], &plan->columns[i]);
-        if (is_fixed(&batch->vectors[i])) batch->fixed_size += size_of_fixed(&batch->vectors[i], capacity);
+        if (is_fixed(&batch->vectors[i]))
+            batch->fixed_size += size_of_fixed(&batch->vectors[i], capacity);
     }
     bool made = (batch->fixed = fb_memory_allocate(&batch->memory, batch->fixed_size));
     uint8_t *next = made ? fb_align_to_line(batch->fixed) : NULL;
     for (size_t i = 0; made && i < plan->column_count; i++)
-        if (plan->columns[i].flags & FB_COLUMN_ENABLED) made = allocate_vector(batch, &batch->vectors[i], &plan->columns[i], &next);
+        if (plan->columns[i].flags & FB_COLUMN_ENABLED)
+            made = allocate_vector(batch, &batch->vectors[i], &plan->columns[i], &next);
     if (!made) {
         fb_batch_free(batch);
         return FB_NO_MEMORY;
@@ -84,8 +95,10 @@ void fb_batch_free(fb_batch *batch) {
     fb_memory memory = batch->memory;
     for (size_t i = 0; batch->vectors && i < batch->vector_count; i++) {
         fb_vector *vector = &batch->vectors[i];
-        fb_memory_release(&memory, vector->offsets, (batch->capacity + 1) * sizeof *vector->offsets);
-        fb_memory_release(&memory, vector->members, (vector->capacity + 1) * sizeof *vector->members);
+        fb_memory_release(&memory, vector->offsets,
+                          (batch->capacity + 1) * sizeof *vector->offsets);
+        fb_memory_release(&memory, vector->members,
+                          (vector->capacity + 1) * sizeof *vector->members);
         fb_memory_release(&memory, vector->present, batch->capacity + 1);
         if (!is_fixed(vector)) fb_memory_release(&memory, vector->values, vector->size);
     }
@@ -103,7 +116,8 @@ static void move_vector(fb_batch *to, fb_batch *from, fb_vector *vector, fb_vect
         return;
     }
     uint32_t *offsets = vector->offsets;
-    size_t moved = (old->values ? old->size : 0) + (old->members ? (old->capacity + 1) * sizeof *old->members : 0);
+    size_t moved = (old->values ? old->size : 0) +
+                   (old->members ? (old->capacity + 1) * sizeof *old->members : 0);
     memcpy(offsets, old->offsets, (rows + 1) * sizeof *offsets);
     uint8_t *present = vector->present;
     *vector = *old;
@@ -122,7 +136,8 @@ fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity) 
     if (fb_batch_new(&larger, plan, capacity, memory) != FB_OK) return FB_NO_MEMORY;
     larger->rows = old->rows;
     for (size_t i = 0; i < old->vector_count; i++)
-        if (plan->columns[i].flags & FB_COLUMN_ENABLED) move_vector(larger, old, &larger->vectors[i], &old->vectors[i]);
+        if (plan->columns[i].flags & FB_COLUMN_ENABLED)
+            move_vector(larger, old, &larger->vectors[i], &old->vectors[i]);
     fb_batch_free(old);
     *batch = larger;
     return FB_OK;
@@ -144,7 +159,8 @@ static bool grow_values(fb_batch *batch, fb_vector *vector, size_t needed) {
 }
 
 static bool grow_members(fb_batch *batch, fb_vector *vector, size_t needed) {
-    size_t capacity = next_size(vector->capacity, needed), size = (capacity + 1) * sizeof *vector->members;
+    size_t capacity = next_size(vector->capacity, needed),
+           size = (capacity + 1) * sizeof *vector->members;
     if (!vector->width) {
         size_t old = vector->members ? (vector->capacity + 1) * sizeof *vector->members : 0;
         uint32_t *members = fb_memory_resize(&batch->memory, vector->members, old, size);
@@ -157,10 +173,10 @@ static bool grow_members(fb_batch *batch, fb_vector *vector, size_t needed) {
 
 /* One input byte becomes at most a number of 8 bytes or the three bytes of U+FFFD. The four bytes
    of an address become 16. A list may have one member from outside the record. */
-bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t octets) {
+bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t bytes) {
     const size_t most = INT32_MAX; /* Arrow's offsets are signed */
-    if (octets > most / 16) return false;
-    size_t size = vector->used + 8 * octets + 16 + FB_BATCH_SLACK, count = vector->count + octets + 1;
+    if (bytes > most / 16) return false;
+    size_t size = vector->used + 8 * bytes + 16 + FB_BATCH_SLACK, count = vector->count + bytes + 1;
     if (size > most) return false;
     if (size > vector->size && !grow_values(batch, vector, size)) return false;
     return !vector->listed || count <= vector->capacity || grow_members(batch, vector, count);
@@ -173,12 +189,14 @@ void fb_batch_undo(fb_batch *batch, size_t row) {
         if (is_fixed(vector)) memset(vector->values + (row << vector->shift), 0, vector->width);
         if (!vector->offsets) continue;
         size_t begin = vector->offsets[row];
-        vector->used = !vector->listed ? begin : vector->width ? begin * vector->width : vector->members[begin];
+        vector->used = !vector->listed ? begin
+                       : vector->width ? begin * vector->width
+                                       : vector->members[begin];
         if (vector->listed) vector->count = begin;
     }
 }
 
-void fb_vector_put_octets(fb_vector *vector, const uint8_t *data, size_t size) {
+void fb_vector_put_bytes(fb_vector *vector, const uint8_t *data, size_t size) {
     if (size) memcpy(vector->values + vector->used, data, size);
     vector->used += size;
 }
@@ -187,9 +205,9 @@ bool fb_vector_put_text(fb_vector *vector, const uint8_t *data, size_t size) {
     bool replaced = !fb_utf8_valid((fb_bytes){data, size});
     uint8_t *from = vector->values + vector->used;
     if (replaced)
-        vector->used += (size_t)(fb_utf8_put_replaced(from, (fb_bytes){data, size}, &replaced) - from);
-    else
-        fb_vector_put_octets(vector, data, size);
+        vector->used +=
+            (size_t)(fb_utf8_put_replaced(from, (fb_bytes){data, size}, &replaced) - from);
+    else fb_vector_put_bytes(vector, data, size);
     return replaced;
 }
 

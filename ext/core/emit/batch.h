@@ -11,21 +11,21 @@
    Numbers are in the byte order of the machine. An absent value is 0, 16 zeros (addresses) or
    empty. For an explicit column, `present` distinguishes absent values. An address has 16 bytes,
    with IPv4 as ::ffff:a.b.c.d, whatever the wire form of its column. */
-#ifndef FB_BATCH_H
-#define FB_BATCH_H
+#ifndef FB_EMIT_BATCH_H
+#define FB_EMIT_BATCH_H
 
 #include "core/plan/plan.h"
 
 typedef struct {
     uint8_t *values;
-    uint32_t *offsets; /* of strings, bytes and lists */
-    uint32_t *members; /* of lists of strings and bytes */
-    uint8_t *present;  /* of an explicit column, one byte per row */
-    size_t used;       /* bytes of `values` in use, if there are offsets */
-    size_t size;       /* bytes allocated for `values`, FB_BATCH_SLACK included */
+    uint32_t *offsets;      /* of strings, bytes and lists */
+    uint32_t *members;      /* of lists of strings and bytes */
+    uint8_t *present;       /* of an explicit column, one byte per row */
+    size_t used;            /* bytes of `values` in use, if there are offsets */
+    size_t size;            /* bytes allocated for `values`, FB_BATCH_SLACK included */
     size_t count, capacity; /* members of a list */
-    uint8_t width;     /* bytes per value; 0: variable */
-    uint8_t shift;     /* binary logarithm of `width` */
+    uint8_t width;          /* bytes per value; 0: variable */
+    uint8_t shift;          /* binary logarithm of `width` */
     bool listed;
 } fb_vector;
 
@@ -52,15 +52,15 @@ fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity);
 unsigned fb_batch_width(const fb_column *column);
 /* Return true for enabled columns of strings, bytes and lists: each row of them must be ended. */
 bool fb_batch_is_uneven(const fb_column *column);
-/* Reserve room in a vector of strings, bytes or lists for the values of `octets` input bytes.
+/* Reserve room in a vector of strings, bytes or lists for the values of `bytes` input bytes.
    Return false if memory is short or an offset would exceed INT32_MAX. */
-bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t octets);
+bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t bytes);
 /* Reset a row to zeros and drop its bytes and members. REQUIRES: it is the last row and is not
    ended; vectors of strings, bytes and lists have been reserved. */
 void fb_batch_undo(fb_batch *batch, size_t row);
 
 /* Append bytes or list members. REQUIRES: reserved; value < 2^(8 * width). */
-void fb_vector_put_octets(fb_vector *vector, const uint8_t *data, size_t size);
+void fb_vector_put_bytes(fb_vector *vector, const uint8_t *data, size_t size);
 /* Append text and replace its malformed parts by U+FFFD. Return true if any was malformed.
    REQUIRES: reserved. */
 bool fb_vector_put_text(fb_vector *vector, const uint8_t *data, size_t size);
@@ -87,7 +87,8 @@ FB_INLINE void fb_vector_set(const fb_vector *vector, size_t row, uint64_t value
 FB_INLINE uint64_t fb_vector_get(const fb_vector *vector, size_t row) {
     uint64_t value = 0;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    memcpy((uint8_t *)&value + 8 - vector->width, vector->values + (row << vector->shift), vector->width);
+    memcpy((uint8_t *)&value + 8 - vector->width, vector->values + (row << vector->shift),
+           vector->width);
     return value;
 #else
     /* FB_BATCH_SLACK bytes follow the last value */
@@ -96,7 +97,8 @@ FB_INLINE uint64_t fb_vector_get(const fb_vector *vector, size_t row) {
 #endif
 }
 
-FB_INLINE void fb_vector_set_address(const fb_vector *vector, size_t row, const uint8_t *data, size_t size) {
+FB_INLINE void fb_vector_set_address(const fb_vector *vector, size_t row, const uint8_t *data,
+                                     size_t size) {
     fb_store_address(vector->values + 16 * row, data, size);
 }
 

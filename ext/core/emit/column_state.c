@@ -3,57 +3,63 @@
 
 /* Return true if the cursor or a slot tracks the column, or if it is disabled. */
 static bool is_tracked(const fb_column *column) {
-    return column->bit || column->flags & FB_COLUMN_SLOTTED || !(column->flags & FB_COLUMN_ENABLED);
+    return column->bit || column->flags & FB_COLUMN_DEFERRED ||
+           !(column->flags & FB_COLUMN_ENABLED);
 }
 
-fb_status fb_filled_new(fb_filled *filled, const fb_plan *plan, fb_memory *memory) {
+fb_status fb_column_states_new(fb_column_states *states, const fb_plan *plan, fb_memory *memory) {
     bool all = true;
     for (size_t i = 0; i < plan->column_count; i++) all &= is_tracked(&plan->columns[i]);
-    *filled = (fb_filled){.count = plan->column_count};
+    *states = (fb_column_states){.count = plan->column_count};
     if (all) return FB_OK;
-    filled->state = fb_memory_allocate(memory, 2 * filled->count);
-    if (!filled->state) return FB_NO_MEMORY;
-    filled->constant = filled->state + filled->count;
+    states->state = fb_memory_allocate(memory, 2 * states->count);
+    if (!states->state) return FB_NO_MEMORY;
+    states->constant = states->state + states->count;
     return FB_OK;
 }
 
-void fb_filled_free(fb_filled *filled, fb_memory *memory) {
-    if (filled->state) fb_memory_release(memory, filled->state, 2 * filled->count);
-    *filled = (fb_filled){0};
+void fb_column_states_free(fb_column_states *states, fb_memory *memory) {
+    if (states->state) fb_memory_release(memory, states->state, 2 * states->count);
+    *states = (fb_column_states){0};
 }
 
-void fb_filled_forget(fb_filled *filled) {
-    if (filled->state) memset(filled->state, FB_FILLED_EMPTY, filled->count);
+void fb_column_states_forget(fb_column_states *states) {
+    if (states->state) memset(states->state, FB_STATE_EMPTY, states->count);
 }
 
-void fb_filled_keep_constants(fb_filled *filled) {
-    if (filled->state) memcpy(filled->constant, filled->state, filled->count);
+void fb_column_states_keep_constants(fb_column_states *states) {
+    if (states->state) memcpy(states->constant, states->state, states->count);
 }
 
-bool fb_filled_claim(fb_filled *filled, const fb_plan *plan, fb_target target, bool zero) {
-    if (plan->columns[target.column].bit || !filled->state) return false;
-    uint8_t *state = &filled->state[target.column];
-    bool member = *state == FB_FILLED_OPEN || *state == FB_FILLED_GROWING;
-    if (!member && *state != FB_FILLED_EMPTY) return false;
+bool fb_column_states_claim(fb_column_states *states, const fb_plan *plan, fb_target target,
+                            bool zero) {
+    if (plan->columns[target.column].bit || !states->state) return false;
+    uint8_t *state = &states->state[target.column];
+    bool member = *state == FB_STATE_OPEN || *state == FB_STATE_GROWING;
+    if (!member && *state != FB_STATE_EMPTY) return false;
     if (!member && zero) {
-        if (target.zero) *state = FB_FILLED_WHOLE;
+        if (target.zero) *state = FB_STATE_WHOLE;
         return false;
     }
-    *state = member ? FB_FILLED_GROWING : FB_FILLED_WHOLE;
+    *state = member ? FB_STATE_GROWING : FB_STATE_WHOLE;
     return true;
 }
 
-bool fb_filled_claim_member(fb_filled *filled, const fb_plan *plan, uint16_t column) {
-    if (!(plan->columns[column].flags & FB_COLUMN_ENABLED) || filled->state[column] > FB_FILLED_LISTING) return false;
-    filled->state[column] = FB_FILLED_LISTING;
+bool fb_column_states_claim_member(fb_column_states *states, const fb_plan *plan, uint16_t column) {
+    if (!(plan->columns[column].flags & FB_COLUMN_ENABLED) ||
+        states->state[column] > FB_STATE_LISTING)
+        return false;
+    states->state[column] = FB_STATE_LISTING;
     return true;
 }
 
-void fb_filled_open(fb_filled *filled, uint16_t column) {
-    if (filled->state && filled->state[column] == FB_FILLED_EMPTY) filled->state[column] = FB_FILLED_OPEN;
+void fb_column_states_open(fb_column_states *states, uint16_t column) {
+    if (states->state && states->state[column] == FB_STATE_EMPTY)
+        states->state[column] = FB_STATE_OPEN;
 }
 
-void fb_filled_close(fb_filled *filled, uint16_t column) {
-    if (!filled->state || filled->state[column] == FB_FILLED_EMPTY) return;
-    filled->state[column] = filled->state[column] == FB_FILLED_OPEN ? FB_FILLED_EMPTY : FB_FILLED_WHOLE;
+void fb_column_states_close(fb_column_states *states, uint16_t column) {
+    if (!states->state || states->state[column] == FB_STATE_EMPTY) return;
+    states->state[column] =
+        states->state[column] == FB_STATE_OPEN ? FB_STATE_EMPTY : FB_STATE_WHOLE;
 }

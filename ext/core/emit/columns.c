@@ -3,12 +3,14 @@
 
 fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory) {
     size_t count = plan->column_count;
-    *columns = (fb_columns){.plan = plan, .columns = plan->columns, .memory = memory, .open = plan->open};
+    *columns =
+        (fb_columns){.plan = plan, .columns = plan->columns, .memory = memory, .open = plan->open};
     columns->constants = fb_memory_allocate(memory, (count + 1) * sizeof *columns->constants);
     columns->untracked = fb_memory_allocate(memory, (count + 1) * sizeof *columns->untracked);
     columns->uneven = fb_memory_allocate(memory, (count + 1) * sizeof *columns->uneven);
-    if (!columns->constants || !columns->untracked || !columns->uneven || fb_filled_new(&columns->filled, plan, memory) != FB_OK ||
-        fb_slots_new(&columns->slots, plan, memory) != FB_OK) {
+    if (!columns->constants || !columns->untracked || !columns->uneven ||
+        fb_column_states_new(&columns->states, plan, memory) != FB_OK ||
+        fb_deferred_values_new(&columns->deferred, plan, memory) != FB_OK) {
         fb_columns_free(columns);
         return FB_NO_MEMORY;
     }
@@ -28,8 +30,8 @@ void fb_columns_free(fb_columns *columns) {
     fb_memory_release(columns->memory, columns->constants, count * sizeof *columns->constants);
     fb_memory_release(columns->memory, columns->untracked, count * sizeof *columns->untracked);
     fb_memory_release(columns->memory, columns->uneven, count * sizeof *columns->uneven);
-    fb_filled_free(&columns->filled, columns->memory);
-    fb_slots_free(&columns->slots, columns->memory);
+    fb_column_states_free(&columns->states, columns->memory);
+    fb_deferred_values_free(&columns->deferred, columns->memory);
     *columns = (fb_columns){0};
 }
 
@@ -52,83 +54,84 @@ static uint64_t narrow(const fb_column *column, uint64_t number) {
 static void put_number(fb_columns *columns, size_t row, uint16_t index, uint64_t number) {
     const fb_column *column = &columns->columns[index];
     fb_vector *vector = &columns->vectors[index];
-    if (vector->listed)
-        fb_vector_add_number(vector, narrow(column, number));
-    else
-        fb_vector_set(vector, row, narrow(column, number));
+    if (vector->listed) fb_vector_add_number(vector, narrow(column, number));
+    else fb_vector_set(vector, row, narrow(column, number));
     if (vector->present) vector->present[row] = 1;
 }
 
-static void put_octets(fb_columns *columns, size_t row, uint16_t index, const uint8_t *data, size_t size) {
+static void put_bytes(fb_columns *columns, size_t row, uint16_t index, const uint8_t *data,
+                      size_t size) {
     const fb_column *column = &columns->columns[index];
     fb_vector *vector = &columns->vectors[index];
     if (vector->present) vector->present[row] = 1;
     if (vector->width) {
-        if (vector->listed)
-            fb_vector_add_address(vector, data, size);
-        else
-            fb_vector_set_address(vector, row, data, size);
+        if (vector->listed) fb_vector_add_address(vector, data, size);
+        else fb_vector_set_address(vector, row, data, size);
         return;
     }
-    if (column->type == FB_TYPE_STRING)
-        fb_vector_put_text(vector, data, size);
-    else
-        fb_vector_put_octets(vector, data, size);
+    if (column->type == FB_TYPE_STRING) fb_vector_put_text(vector, data, size);
+    else fb_vector_put_bytes(vector, data, size);
     if (vector->listed) fb_vector_end_member(vector);
 }
 
-static void keep(fb_constant *constant, uint16_t column, uint64_t number, const uint8_t *data, size_t size) {
+static void keep(fb_constant *constant, uint16_t column, uint64_t number, const uint8_t *data,
+                 size_t size) {
     *constant = (fb_constant){.number = number, .column = column, .size = (uint8_t)size};
-    if (size) memcpy(constant->octets, data, size);
+    if (size) memcpy(constant->bytes, data, size);
 }
 
-FB_NOINLINE fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor at, fb_target target, fb_slot_state state,
+FB_NOINLINE fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor at,
+                                                      fb_target target, fb_deferred_state state,
                                                       uint64_t number) {
     const fb_column *column = &columns->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
-    if (fb_slots_collects(&columns->slots, column))
-        fb_slots_offer(&columns->slots, target, state, number, (fb_bytes){NULL, 0});
-    else if (!fb_filled_claim(&columns->filled, columns->plan, target, !number))
-        return at;
+    if (fb_deferred_values_collects(&columns->deferred, column))
+        fb_deferred_values_offer(&columns->deferred, target, state, number, (fb_bytes){NULL, 0});
+    else if (!fb_column_states_claim(&columns->states, columns->plan, target, !number)) return at;
     else if (columns->keeping)
         keep(&columns->untracked[columns->untracked_count++], target.column, number, NULL, 0);
-    else
-        put_number(columns, at.row, target.column, number);
+    else put_number(columns, at.row, target.column, number);
     return at;
 }
 
-FB_NOINLINE fb_columns_cursor fb_columns_offer_octets(fb_columns *columns, fb_columns_cursor at, fb_target target, const uint8_t *data,
-                                                      size_t size) {
+FB_NOINLINE fb_columns_cursor fb_columns_offer_bytes(fb_columns *columns, fb_columns_cursor at,
+                                                     fb_target target, const uint8_t *data,
+                                                     size_t size) {
     const fb_column *column = &columns->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
-    if (fb_slots_collects(&columns->slots, column)) {
+    if (fb_deferred_values_collects(&columns->deferred, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
-            fb_slots_offer(&columns->slots, target, FB_SLOT_OCTETS, 0, (fb_bytes){data, size});
-    } else if (!fb_filled_claim(&columns->filled, columns->plan, target, !size)) {
+            fb_deferred_values_offer(&columns->deferred, target, FB_DEFERRED_BYTES, 0,
+                                     (fb_bytes){data, size});
+    } else if (!fb_column_states_claim(&columns->states, columns->plan, target, !size)) {
         return at;
     } else if (columns->keeping) {
         keep(&columns->untracked[columns->untracked_count++], target.column, 0, data, size);
     } else {
-        put_octets(columns, at.row, target.column, data, size);
+        put_bytes(columns, at.row, target.column, data, size);
     }
     return at;
 }
 
-void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target, uint64_t value) {
-    if (fb_filled_claim_member(&columns->filled, columns->plan, target.column)) put_number(columns, at->row, target.column, value);
+void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                            uint64_t value) {
+    if (fb_column_states_claim_member(&columns->states, columns->plan, target.column))
+        put_number(columns, at->row, target.column, value);
 }
 
-void fb_columns_repeat_octets(fb_columns *columns, fb_columns_cursor *at, fb_target target, const uint8_t *data, size_t size) {
-    if (fb_filled_claim_member(&columns->filled, columns->plan, target.column))
-        put_octets(columns, at->row, target.column, data, size);
+void fb_columns_repeat_bytes(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                             const uint8_t *data, size_t size) {
+    if (fb_column_states_claim_member(&columns->states, columns->plan, target.column))
+        put_bytes(columns, at->row, target.column, data, size);
 }
 
 bool fb_columns_wants(const fb_columns *columns, fb_columns_cursor at, fb_target target) {
     const fb_column *column = &columns->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
-    if (fb_slots_collects(&columns->slots, column)) return fb_slots_wants(&columns->slots, target);
+    if (fb_deferred_values_collects(&columns->deferred, column))
+        return fb_deferred_values_wants(&columns->deferred, target);
     if (column->bit) return at.open & column->bit;
-    return fb_filled_wants(&columns->filled, target.column);
+    return fb_column_states_wants(&columns->states, target.column);
 }
 
 /* Constants -------------------------------------------------------------------------------- */
@@ -148,12 +151,12 @@ static uint64_t take_number(const fb_vector *vector, size_t row) {
 /* Save the values of that row as constants and clear the row. */
 static void end_keeping(fb_columns *columns, fb_columns_cursor at, uint64_t open) {
     fb_constant *constant = columns->constants + columns->constant_count;
-    for (uint64_t filled = open & ~at.open; filled; filled &= filled - 1, constant++) {
-        constant->column = columns->column_of_bit[__builtin_ctzll(filled)];
+    for (uint64_t states = open & ~at.open; states; states &= states - 1, constant++) {
+        constant->column = columns->column_of_bit[__builtin_ctzll(states)];
         const fb_vector *vector = &columns->vectors[constant->column];
         constant->size = vector->width == 16 ? 16 : 0;
         if (constant->size) {
-            memcpy(constant->octets, vector->values + 16 * at.row, 16);
+            memcpy(constant->bytes, vector->values + 16 * at.row, 16);
             memset(vector->values + 16 * at.row, 0, 16);
         } else {
             constant->number = take_number(vector, at.row);
@@ -165,21 +168,21 @@ static void end_keeping(fb_columns *columns, fb_columns_cursor at, uint64_t open
 }
 
 static uint64_t find_open(const fb_columns *columns) {
-    return columns->plan->open & ~(columns->slots.late ? columns->plan->late : 0);
+    return columns->plan->open & ~(columns->deferred.late ? columns->plan->late : 0);
 }
 
 void fb_columns_begin_constants(fb_columns *columns, fb_columns_cursor *at) {
     columns->constant_count = columns->untracked_count = 0;
-    fb_filled_forget(&columns->filled);
-    fb_slots_forget(&columns->slots);
+    fb_column_states_forget(&columns->states);
+    fb_deferred_values_forget(&columns->deferred);
     *at = begin_keeping(columns, find_open(columns));
 }
 
 void fb_columns_end_constants(fb_columns *columns, fb_columns_cursor at) {
     end_keeping(columns, at, find_open(columns));
-    fb_filled_keep_constants(&columns->filled);
-    if (columns->slots.active) fb_slots_keep_constants(&columns->slots);
-    columns->plain = !columns->slots.active && !columns->filled.state && !columns->uneven_count;
+    fb_column_states_keep_constants(&columns->states);
+    if (columns->deferred.active) fb_deferred_values_keep_constants(&columns->deferred);
+    columns->plain = !columns->deferred.active && !columns->states.state && !columns->uneven_count;
 }
 
 void fb_columns_begin_set(fb_columns *columns, fb_columns_cursor *at) {
@@ -199,38 +202,44 @@ void fb_columns_end_set(fb_columns *columns) {
 
 /* Beginning and end of a row ---------------------------------------------------------------- */
 
-/* `worst` is a size in messages; dividing it by plan->octet_worst gives the input bytes. */
-FB_NOINLINE bool fb_columns_reserve_uneven(fb_columns *columns, size_t worst) {
-    size_t octets = worst / columns->plan->octet_worst;
+/* `max_size` is a size in messages; dividing it by plan->max_size_per_byte gives the input bytes.
+   */
+FB_NOINLINE bool fb_columns_reserve_uneven(fb_columns *columns, size_t max_size) {
+    size_t bytes = max_size / columns->plan->max_size_per_byte;
     for (size_t i = 0; i < columns->uneven_count; i++)
-        if (!fb_batch_reserve(columns->batch, &columns->vectors[columns->uneven[i]], octets)) return false;
+        if (!fb_batch_reserve(columns->batch, &columns->vectors[columns->uneven[i]], bytes))
+            return false;
     return true;
 }
 
 FB_NOINLINE void fb_columns_begin_rest(fb_columns *columns, fb_columns_cursor *at) {
-    fb_slots_begin(&columns->slots);
-    fb_filled_begin(&columns->filled);
-    for (const fb_constant *constant = columns->untracked, *end = constant + columns->untracked_count; constant < end; constant++)
+    fb_deferred_values_begin(&columns->deferred);
+    fb_column_states_begin(&columns->states);
+    for (const fb_constant *constant = columns->untracked,
+                           *end = constant + columns->untracked_count;
+         constant < end; constant++)
         if (constant->size)
-            put_octets(columns, at->row, constant->column, constant->octets, constant->size);
-        else
-            put_number(columns, at->row, constant->column, constant->number);
+            put_bytes(columns, at->row, constant->column, constant->bytes, constant->size);
+        else put_number(columns, at->row, constant->column, constant->number);
 }
 
 static void put_slots(fb_columns *columns, size_t row) {
-    fb_slots_settle(&columns->slots);
+    fb_deferred_values_settle(&columns->deferred);
     for (size_t i = 0; i < columns->plan->slot_count; i++) {
-        const fb_slot *slot = &columns->slots.slot[i];
+        const fb_deferred_value *slot = &columns->deferred.slots[i];
         const fb_column *column = &columns->columns[slot->column];
-        if (slot->state == FB_SLOT_EMPTY || !fb_slots_collects(&columns->slots, column)) continue;
-        if (slot->state == FB_SLOT_OCTETS)
-            put_octets(columns, row, slot->column, slot->data ? slot->data : slot->octets, slot->size);
-        else
-            put_number(columns, row, slot->column, slot->number);
+        if (slot->state == FB_DEFERRED_EMPTY ||
+            !fb_deferred_values_collects(&columns->deferred, column))
+            continue;
+        if (slot->state == FB_DEFERRED_BYTES)
+            put_bytes(columns, row, slot->column, slot->data ? slot->data : slot->bytes,
+                      slot->size);
+        else put_number(columns, row, slot->column, slot->number);
     }
 }
 
 FB_NOINLINE void fb_columns_finish_rest(fb_columns *columns, fb_columns_cursor at) {
-    if (columns->slots.active) put_slots(columns, at.row);
-    for (size_t i = 0; i < columns->uneven_count; i++) fb_vector_end(&columns->vectors[columns->uneven[i]], at.row);
+    if (columns->deferred.active) put_slots(columns, at.row);
+    for (size_t i = 0; i < columns->uneven_count; i++)
+        fb_vector_end(&columns->vectors[columns->uneven[i]], at.row);
 }

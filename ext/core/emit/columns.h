@@ -4,8 +4,8 @@
    A number is stored at its final position at once. Finishing a row costs almost nothing, because
    absent values are already 0. Constants are written into the row after the last one, saved from
    there, and copied to the start of each row. */
-#ifndef FB_COLUMNS_H
-#define FB_COLUMNS_H
+#ifndef FB_EMIT_COLUMNS_H
+#define FB_EMIT_COLUMNS_H
 
 #include "core/emit/batch.h"
 #include "core/emit/column_state.h"
@@ -22,33 +22,33 @@ typedef struct {
     uint64_t number;
     uint16_t column;
     uint8_t size; /* of bytes, at most 16; 0: it is a number */
-    uint8_t octets[16];
+    uint8_t bytes[16];
 } fb_constant;
 
 typedef struct {
     const fb_plan *plan;
     const fb_column *columns; /* of the plan */
     fb_memory *memory;
-    fb_batch *batch; /* destination of the rows, owned by the caller; NULL: no room */
+    fb_batch *batch;    /* destination of the rows, owned by the caller; NULL: no room */
     fb_vector *vectors; /* of the batch */
-    uint16_t *uneven;  /* columns of strings, bytes and lists: each row of them must be ended */
+    uint16_t *uneven;   /* columns of strings, bytes and lists: each row of them must be ended */
     size_t uneven_count;
     uint16_t column_of_bit[64];
-    uint64_t count;  /* finished rows, of all batches */
-    uint64_t open;   /* initial `open` of the cursor of a row */
-    bool plain;      /* no value waits for the end of a row, and the cursor tracks all columns */
+    uint64_t count; /* finished rows, of all batches */
+    uint64_t open;  /* initial `open` of the cursor of a row */
+    bool plain;     /* no value waits for the end of a row, and the cursor tracks all columns */
     /* of columns that the cursor tracks: those of the datagram, followed by those of a set */
     fb_constant *constants;
     size_t constant_count, datagram_count;
     uint64_t datagram_open;
     fb_constant *untracked; /* constants of the other columns */
     size_t untracked_count;
-    fb_filled filled;
-    fb_slots slots;
+    fb_column_states states;
+    fb_deferred_values deferred;
     bool keeping; /* constants are being written */
     /* numbers from lanes, on the way to their columns; not on the stack, where gcc may assume
        alignment */
-    uint64_t numbers[FB_LANES];
+    uint64_t numbers[FB_SIMD_LANES];
 } fb_columns;
 
 /* Initialize the emitter. `plan` and `memory` must outlive it. OK, NO_MEMORY. */
@@ -63,9 +63,12 @@ FB_INLINE void fb_columns_set_batch(fb_columns *columns, fb_batch *batch) {
 }
 
 /* Slow paths. */
-fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor at, fb_target target, fb_slot_state state, uint64_t number);
-fb_columns_cursor fb_columns_offer_octets(fb_columns *columns, fb_columns_cursor at, fb_target target, const uint8_t *data, size_t size);
-bool fb_columns_reserve_uneven(fb_columns *columns, size_t worst);
+fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor at,
+                                          fb_target target, fb_deferred_state state,
+                                          uint64_t number);
+fb_columns_cursor fb_columns_offer_bytes(fb_columns *columns, fb_columns_cursor at,
+                                         fb_target target, const uint8_t *data, size_t size);
+bool fb_columns_reserve_uneven(fb_columns *columns, size_t max_size);
 void fb_columns_begin_rest(fb_columns *columns, fb_columns_cursor *at);
 void fb_columns_finish_rest(fb_columns *columns, fb_columns_cursor at);
 
@@ -76,47 +79,50 @@ void fb_columns_end_set_constants(fb_columns *columns, fb_columns_cursor at);
 void fb_columns_end_set(fb_columns *columns);
 
 /* REQUIRES: a batch is set and has capacity for `rows` rows. */
-FB_INLINE bool fb_columns_reserve(fb_columns *columns, size_t rows, size_t worst) {
+FB_INLINE bool fb_columns_reserve(fb_columns *columns, size_t rows, size_t max_size) {
     fb_batch *batch = columns->batch;
     if (FB_UNLIKELY(batch->capacity - batch->rows < rows)) return false;
-    return FB_LIKELY(!columns->uneven_count) || fb_columns_reserve_uneven(columns, rows * worst);
+    return FB_LIKELY(!columns->uneven_count) || fb_columns_reserve_uneven(columns, rows * max_size);
 }
 
-FB_INLINE bool fb_columns_begin(fb_columns *columns, size_t worst, fb_columns_cursor *at) {
-    if (FB_UNLIKELY(!fb_columns_reserve(columns, 1, worst))) return false;
+FB_INLINE bool fb_columns_begin(fb_columns *columns, size_t max_size, fb_columns_cursor *at) {
+    if (FB_UNLIKELY(!fb_columns_reserve(columns, 1, max_size))) return false;
     *at = (fb_columns_cursor){columns->batch->rows, columns->open};
-    for (const fb_constant *constant = columns->constants, *end = constant + columns->constant_count; constant < end; constant++) {
+    for (const fb_constant *constant = columns->constants,
+                           *end = constant + columns->constant_count;
+         constant < end; constant++) {
         const fb_vector *vector = &columns->vectors[constant->column];
-        if (constant->size)
-            fb_vector_set_address(vector, at->row, constant->octets, 16);
-        else
-            fb_vector_set(vector, at->row, constant->number);
+        if (constant->size) fb_vector_set_address(vector, at->row, constant->bytes, 16);
+        else fb_vector_set(vector, at->row, constant->number);
     }
     if (FB_UNLIKELY(!columns->plain)) fb_columns_begin_rest(columns, at);
     return true;
 }
 
 /* Return true if late columns are written at once, like all others. */
-FB_INLINE bool fb_columns_is_direct(const fb_columns *columns) {
-    return !columns->slots.late;
+FB_INLINE bool fb_columns_has_fast_path(const fb_columns *columns) {
+    return !columns->deferred.late;
 }
 
 /* Return true if a column that is not open has its value and takes no other. */
 FB_INLINE bool fb_columns_is_done(const fb_columns *columns, const fb_column *column) {
-    return fb_column_is_direct(column) && fb_columns_is_direct(columns);
+    return fb_column_has_fast_path(column) && fb_columns_has_fast_path(columns);
 }
 
-FB_INLINE void fb_columns_append_uint(fb_columns *columns, fb_columns_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+FB_INLINE void fb_columns_append_uint(fb_columns *columns, fb_columns_cursor *at,
+                                      const fb_column *column, uint64_t value, size_t width) {
     (void)width;
     assert(at->open & column->bit);
     fb_vector_set(&columns->vectors[column - columns->columns], at->row, value);
     at->open &= ~column->bit;
 }
 
-FB_INLINE void fb_columns_put_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target, uint64_t value) {
+FB_INLINE void fb_columns_put_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                                   uint64_t value) {
     const fb_column *column = &columns->columns[target.column];
     if (FB_UNLIKELY(!(at->open & column->bit))) {
-        if (!fb_columns_is_done(columns, column)) *at = fb_columns_offer_number(columns, *at, target, FB_SLOT_UINT, value);
+        if (!fb_columns_is_done(columns, column))
+            *at = fb_columns_offer_number(columns, *at, target, FB_DEFERRED_UINT, value);
         return;
     }
     if (!value) {
@@ -126,48 +132,56 @@ FB_INLINE void fb_columns_put_uint(fb_columns *columns, fb_columns_cursor *at, f
     fb_columns_append_uint(columns, at, column, value, 8);
 }
 
-FB_INLINE void fb_columns_put_direct(fb_columns *columns, fb_columns_cursor *at, const fb_target_range *source, uint64_t value) {
+FB_INLINE void fb_columns_put_fast(fb_columns *columns, fb_columns_cursor *at,
+                                   const fb_target_range *source, uint64_t value) {
     fb_columns_put_uint(columns, at, source->target, value);
 }
 
-FB_INLINE void fb_columns_put_int(fb_columns *columns, fb_columns_cursor *at, fb_target target, int64_t value) {
-    *at = fb_columns_offer_number(columns, *at, target, FB_SLOT_INT, (uint64_t)value);
+FB_INLINE void fb_columns_put_int(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                                  int64_t value) {
+    *at = fb_columns_offer_number(columns, *at, target, FB_DEFERRED_INT, (uint64_t)value);
 }
 
-FB_INLINE void fb_columns_put_real(fb_columns *columns, fb_columns_cursor *at, fb_target target, double value) {
+FB_INLINE void fb_columns_put_real(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                                   double value) {
     uint64_t bits;
     memcpy(&bits, &value, 8);
-    *at = fb_columns_offer_number(columns, *at, target, FB_SLOT_REAL, bits);
+    *at = fb_columns_offer_number(columns, *at, target, FB_DEFERRED_REAL, bits);
 }
 
-FB_INLINE void fb_columns_put_octets(fb_columns *columns, fb_columns_cursor *at, fb_target target, const uint8_t *data, size_t size) {
-    *at = fb_columns_offer_octets(columns, *at, target, data, size);
+FB_INLINE void fb_columns_put_bytes(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                                    const uint8_t *data, size_t size) {
+    *at = fb_columns_offer_bytes(columns, *at, target, data, size);
 }
 
-FB_INLINE void fb_columns_put_ip(fb_columns *columns, fb_columns_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+FB_INLINE void fb_columns_put_ip(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                                 const uint8_t *data, size_t size) {
     const fb_column *column = &columns->columns[target.column];
     if (FB_LIKELY(at->open & column->bit)) {
         fb_vector_set_address(&columns->vectors[target.column], at->row, data, size);
         at->open &= ~column->bit;
     } else if (!fb_columns_is_done(columns, column)) {
-        *at = fb_columns_offer_octets(columns, *at, target, data, size);
+        *at = fb_columns_offer_bytes(columns, *at, target, data, size);
     }
 }
 
 /* An all-zero address or ::ffff:0.0.0.0 counts as absent: 16 zeros. */
-FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at,
+                                    const fb_column *column, const uint8_t *data, size_t size) {
     assert(at->open & column->bit);
     if (FB_UNLIKELY(fb_is_no_address(data, size))) return;
     fb_vector_set_address(&columns->vectors[column - columns->columns], at->row, data, size);
     at->open &= ~column->bit;
 }
 
-FB_INLINE bool fb_columns_append_lanes(fb_columns *columns, fb_columns_cursor *at, const fb_lanes *lanes, const uint8_t *first,
+FB_INLINE bool fb_columns_append_lanes(fb_columns *columns, fb_columns_cursor *at,
+                                       const fb_varint_simd *lanes, const uint8_t *first,
                                        const uint8_t *second) {
 #ifdef __AVX512VBMI2__
-    if (!fb_lanes_read(lanes, first, second, columns->numbers)) return false;
+    if (!fb_varint_simd_read(lanes, first, second, columns->numbers)) return false;
     for (unsigned i = 0; i < lanes->count; i++)
-        fb_vector_set(&columns->vectors[lanes->column[i] - columns->columns], at->row, columns->numbers[i]);
+        fb_vector_set(&columns->vectors[lanes->column[i] - columns->columns], at->row,
+                      columns->numbers[i]);
     return true;
 #else
     (void)columns, (void)at, (void)lanes, (void)first, (void)second;
@@ -175,18 +189,20 @@ FB_INLINE bool fb_columns_append_lanes(fb_columns *columns, fb_columns_cursor *a
 #endif
 }
 
-void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target, uint64_t value);
-void fb_columns_repeat_octets(fb_columns *columns, fb_columns_cursor *at, fb_target target, const uint8_t *data, size_t size);
+void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                            uint64_t value);
+void fb_columns_repeat_bytes(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                             const uint8_t *data, size_t size);
 bool fb_columns_wants(const fb_columns *columns, fb_columns_cursor at, fb_target target);
 
 FB_INLINE void fb_columns_open(fb_columns *columns, fb_columns_cursor *at, uint16_t column) {
     (void)at;
-    fb_filled_open(&columns->filled, column);
+    fb_column_states_open(&columns->states, column);
 }
 
 FB_INLINE void fb_columns_close(fb_columns *columns, fb_columns_cursor *at, uint16_t column) {
     (void)at;
-    fb_filled_close(&columns->filled, column);
+    fb_column_states_close(&columns->states, column);
 }
 
 FB_INLINE void fb_columns_finish(fb_columns *columns, fb_columns_cursor at) {
@@ -196,7 +212,7 @@ FB_INLINE void fb_columns_finish(fb_columns *columns, fb_columns_cursor at) {
 }
 
 FB_INLINE uint64_t fb_columns_take_refused(fb_columns *columns) {
-    return fb_slots_take_refused(&columns->slots);
+    return fb_deferred_values_take_refused(&columns->deferred);
 }
 
 FB_INLINE void fb_columns_undo(fb_columns *columns, fb_columns_cursor at) {

@@ -1,4 +1,4 @@
-/* Values of a row that wait until the row is finished: those of slotted columns, and those of late
+/* Values of a row that wait until the row is finished: those of deferred columns, and those of late
    columns while a hook or an override may replace them.
 
    A slot keeps the best value so far. A better rank replaces a worse one, a non-zero value replaces
@@ -8,87 +8,103 @@
    Both emitters use slots (message_row.h, columns.h), and so does the hook. It sees the slots of
    the late columns after the last value of a row and before its end, and may replace any of them.
    Totals are scaled after that, by the rate that is written with them. */
-#ifndef FB_SLOTS_H
-#define FB_SLOTS_H
+#ifndef FB_EMIT_DEFERRED_VALUES_H
+#define FB_EMIT_DEFERRED_VALUES_H
 
 #include "core/plan/plan.h"
 
-typedef enum { FB_SLOT_EMPTY, FB_SLOT_UINT, FB_SLOT_INT, FB_SLOT_REAL, FB_SLOT_OCTETS } fb_slot_state;
+typedef enum {
+    FB_DEFERRED_EMPTY,
+    FB_DEFERRED_UINT,
+    FB_DEFERRED_INT,
+    FB_DEFERRED_REAL,
+    FB_DEFERRED_BYTES
+} fb_deferred_state;
 
 typedef struct {
     uint64_t number;     /* UINT: the number; INT: two's complement; REAL: bits of a binary64 */
-    const uint8_t *data; /* OCTETS: a view of the datagram; NULL if they are in `octets` */
+    const uint8_t *data; /* BYTES: a view of the datagram; NULL if they are in `bytes` */
     uint32_t size;
     uint16_t column;
-    uint8_t state; /* fb_slot_state */
+    uint8_t state; /* fb_deferred_state */
     uint8_t rank;
     bool zero; /* the value is zero and blocks worse ranks */
-    uint8_t octets[16];
-} fb_slot;
+    uint8_t bytes[16];
+} fb_deferred_value;
 
 typedef struct {
     const fb_plan *plan;
-    fb_slot *slot;     /* one per slot of the plan: the values of the row */
-    fb_slot *constant; /* initial values of a row: the constants of the datagram */
-    fb_slot *override; /* overrides by the caller; FB_SLOT_EMPTY: none */
-    bool late;         /* late columns wait here, for the hook or the overrides */
-    bool active;       /* some column waits */
-    uint64_t refused;  /* totals left out since the last fb_slots_take_refused */
-    /* called before the end of a row with this fb_slots */
-    void (*hook)(void *context, void *slots);
+    fb_deferred_value *slots;    /* one per slot of the plan: the values of the row */
+    fb_deferred_value *constant; /* initial values of a row: the constants of the datagram */
+    fb_deferred_value *override; /* overrides by the caller; FB_DEFERRED_EMPTY: none */
+    bool late;                   /* late columns wait here, for the hook or the overrides */
+    bool active;                 /* some column waits */
+    uint64_t refused; /* totals left out since the last fb_deferred_values_take_refused */
+    /* called before the end of a row with this fb_deferred_values */
+    void (*hook)(void *context, void *deferred);
     void *hook_context;
-} fb_slots;
+} fb_deferred_values;
 
 /* Initialize. `plan` must outlive it. OK, NO_MEMORY. `memory` must be the same in both calls. */
-fb_status fb_slots_new(fb_slots *slots, const fb_plan *plan, fb_memory *memory);
-void fb_slots_free(fb_slots *slots, fb_memory *memory);
-/* Set the hook; NULL removes it. The hook may change values only with fb_slots_replace. REQUIRES:
-   not called between NO_SPACE and the call that resumes. */
-void fb_slots_set_hook(fb_slots *slots, void (*hook)(void *context, void *slots), void *context);
+fb_status fb_deferred_values_new(fb_deferred_values *deferred, const fb_plan *plan,
+                                 fb_memory *memory);
+void fb_deferred_values_free(fb_deferred_values *deferred, fb_memory *memory);
+/* Set the hook; NULL removes it. The hook may change values only with fb_deferred_values_replace.
+   REQUIRES: not called between NO_SPACE and the call that resumes. */
+void fb_deferred_values_set_hook(fb_deferred_values *deferred,
+                                 void (*hook)(void *context, void *deferred), void *context);
 /* Override a late column in every row. Bytes are copied: 4 or 16 of them, an address. OK.
    BAD_ARGUMENT: the column is not late, or cannot hold the value. */
-fb_status fb_slots_override(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets);
-void fb_slots_clear_overrides(fb_slots *slots);
+fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t column,
+                                      fb_deferred_state state, uint64_t number, fb_bytes bytes);
+void fb_deferred_values_clear_overrides(fb_deferred_values *deferred);
 
 /* Offer a value to the slot of a column. The bytes must stay valid until the row is finished.
-   REQUIRES: fb_slots_collects. */
-void fb_slots_offer(fb_slots *slots, fb_target target, fb_slot_state state, uint64_t number, fb_bytes octets);
-/* Return true if a non-zero value of this rank would be kept. REQUIRES: fb_slots_collects. */
-bool fb_slots_wants(const fb_slots *slots, fb_target target);
+   REQUIRES: fb_deferred_values_collects. */
+void fb_deferred_values_offer(fb_deferred_values *deferred, fb_target target,
+                              fb_deferred_state state, uint64_t number, fb_bytes bytes);
+/* Return true if a non-zero value of this rank would be kept. REQUIRES:
+   fb_deferred_values_collects. */
+bool fb_deferred_values_wants(const fb_deferred_values *deferred, fb_target target);
 /* For the hook: replace the value of a late column. OK. BAD_ARGUMENT: the column is not collected,
    or as above. */
-fb_status fb_slots_replace(fb_slots *slots, uint16_t column, fb_slot_state state, uint64_t number, fb_bytes octets);
+fb_status fb_deferred_values_replace(fb_deferred_values *deferred, uint16_t column,
+                                     fb_deferred_state state, uint64_t number, fb_bytes bytes);
 /* For the hook, read-only: return the slot of a column, or NULL if the column is not collected
    now. */
-fb_slot *fb_slots_find(fb_slots *slots, uint16_t column);
+fb_deferred_value *fb_deferred_values_find(fb_deferred_values *deferred, uint16_t column);
 
 /* Return true if the values of a column wait in its slot now. */
-FB_INLINE bool fb_slots_collects(const fb_slots *slots, const fb_column *column) {
-    bool late = slots->late && column->flags & FB_COLUMN_LATE && column->slot != FB_NO_SLOT;
-    return late || column->flags & FB_COLUMN_SLOTTED;
+FB_INLINE bool fb_deferred_values_collects(const fb_deferred_values *deferred,
+                                           const fb_column *column) {
+    bool late = deferred->late && column->flags & FB_COLUMN_LATE && column->slot != FB_NO_SLOT;
+    return late || column->flags & FB_COLUMN_DEFERRED;
 }
 
-FB_INLINE void fb_slots_forget(fb_slots *slots) {
-    for (size_t i = 0; slots->active && i < slots->plan->slot_count; i++) slots->slot[i].state = FB_SLOT_EMPTY;
+FB_INLINE void fb_deferred_values_forget(fb_deferred_values *deferred) {
+    for (size_t i = 0; deferred->active && i < deferred->plan->slot_count; i++)
+        deferred->slots[i].state = FB_DEFERRED_EMPTY;
 }
 
-FB_INLINE void fb_slots_begin(fb_slots *slots) {
-    if (FB_UNLIKELY(slots->active)) memcpy(slots->slot, slots->constant, slots->plan->slot_count * sizeof *slots->slot);
+FB_INLINE void fb_deferred_values_begin(fb_deferred_values *deferred) {
+    if (FB_UNLIKELY(deferred->active))
+        memcpy(deferred->slots, deferred->constant,
+               deferred->plan->slot_count * sizeof *deferred->slots);
 }
 
 /* Make the current slots the initial values of the rows that follow. Bytes are addresses and are
    copied, because their memory may be gone when decoding resumes. */
-void fb_slots_keep_constants(fb_slots *slots);
+void fb_deferred_values_keep_constants(fb_deferred_values *deferred);
 
 /* Run the hook, apply the overrides, then multiply totals by the rate of the row. Without a rate,
    totals are unchanged. A total that exceeds its column is left out and counted in `refused`. After
    the call, the slots hold the values to write. */
-void fb_slots_settle(fb_slots *slots);
+void fb_deferred_values_settle(fb_deferred_values *deferred);
 
 /* Return the number of totals left out since the last call. */
-FB_INLINE uint64_t fb_slots_take_refused(fb_slots *slots) {
-    uint64_t refused = slots->refused;
-    slots->refused = 0;
+FB_INLINE uint64_t fb_deferred_values_take_refused(fb_deferred_values *deferred) {
+    uint64_t refused = deferred->refused;
+    deferred->refused = 0;
     return refused;
 }
 

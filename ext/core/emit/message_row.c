@@ -2,30 +2,35 @@
    track. */
 #include "core/emit/message_row.h"
 
-static size_t octets_of_lanes(const fb_row *row) {
-    return FB_CACHE_LINE + row->lane_groups * (FB_LANES * sizeof *row->waiting + sizeof *row->lanes);
+static size_t bytes_of_lanes(const fb_row *row) {
+    return FB_CACHE_LINE +
+           row->lane_groups * (FB_SIMD_LANES * sizeof *row->waiting + sizeof *row->lanes);
 }
 
 /* Lanes begin at a cache line, because they are read with aligned 64-byte loads. */
 static bool make_lanes(fb_row *row) {
-    row->lane_groups = (row->plan->lane_count + FB_LANES - 1) / FB_LANES;
+    row->lane_groups = (row->plan->lane_count + FB_SIMD_LANES - 1) / FB_SIMD_LANES;
     if (!row->lane_groups) return true;
-    row->lane_memory = fb_memory_allocate(row->memory, octets_of_lanes(row));
+    row->lane_memory = fb_memory_allocate(row->memory, bytes_of_lanes(row));
     if (!row->lane_memory) return false;
     row->waiting = fb_align_to_line(row->lane_memory);
-    row->lanes = (fb_lanes *)(row->waiting + FB_LANES * row->lane_groups);
+    row->lanes = (fb_varint_simd *)(row->waiting + FB_SIMD_LANES * row->lane_groups);
     for (size_t i = 0; i < row->plan->column_count; i++) {
         const fb_column *column = &row->columns[i];
         if (column->lane != FB_NO_LANE)
-            fb_lanes_set(&row->lanes[column->lane / FB_LANES], column->lane % FB_LANES, column, 0, 8, column->limit, 0);
+            fb_varint_simd_set(&row->lanes[column->lane / FB_SIMD_LANES],
+                               column->lane % FB_SIMD_LANES, column, 0, 8, column->limit, 0);
     }
     return true;
 }
 
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
-    *row = (fb_row){.plan = plan, .columns = plan->columns, .memory = memory, .prefix = 1, .open = plan->open};
-    if (!(row->constants = fb_memory_allocate(memory, plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE)) ||
-        fb_filled_new(&row->filled, plan, memory) != FB_OK || !make_lanes(row) || fb_slots_new(&row->slots, plan, memory) != FB_OK) {
+    *row = (fb_row){
+        .plan = plan, .columns = plan->columns, .memory = memory, .prefix = 1, .open = plan->open};
+    if (!(row->constants =
+              fb_memory_allocate(memory, plan->max_fixed_size + FB_ROW_CONSTANTS_STRIDE)) ||
+        fb_column_states_new(&row->states, plan, memory) != FB_OK || !make_lanes(row) ||
+        fb_deferred_values_new(&row->deferred, plan, memory) != FB_OK) {
         fb_row_free(row);
         return FB_NO_MEMORY;
     }
@@ -34,10 +39,12 @@ fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
 
 void fb_row_free(fb_row *row) {
     if (!row->plan) return;
-    if (row->constants) fb_memory_release(row->memory, row->constants, row->plan->fixed_worst + FB_ROW_CONSTANTS_STRIDE);
-    if (row->lane_memory) fb_memory_release(row->memory, row->lane_memory, octets_of_lanes(row));
-    fb_filled_free(&row->filled, row->memory);
-    fb_slots_free(&row->slots, row->memory);
+    if (row->constants)
+        fb_memory_release(row->memory, row->constants,
+                          row->plan->max_fixed_size + FB_ROW_CONSTANTS_STRIDE);
+    if (row->lane_memory) fb_memory_release(row->memory, row->lane_memory, bytes_of_lanes(row));
+    fb_column_states_free(&row->states, row->memory);
+    fb_deferred_values_free(&row->deferred, row->memory);
     *row = (fb_row){0};
 }
 
@@ -48,20 +55,21 @@ void fb_row_set_output(fb_row *row, uint8_t *data, size_t capacity, size_t used)
 }
 
 void fb_row_forget_constants(fb_row *row) {
-    fb_filled_forget(&row->filled);
-    fb_slots_forget(&row->slots);
+    fb_column_states_forget(&row->states);
+    fb_deferred_values_forget(&row->deferred);
 }
 
 void fb_row_keep_constants(fb_row *row) {
-    fb_filled_keep_constants(&row->filled);
-    if (row->slots.active) fb_slots_keep_constants(&row->slots);
+    fb_column_states_keep_constants(&row->states);
+    if (row->deferred.active) fb_deferred_values_keep_constants(&row->deferred);
 }
 
 /* Begin the parts of a row that are not a short run of constants. */
 FB_NOINLINE void fb_row_begin_rest(fb_row *row) {
-    if (row->constants_size > FB_ROW_CONSTANTS_STRIDE) memcpy(row->message, row->constants, row->constants_size);
-    fb_slots_begin(&row->slots);
-    fb_filled_begin(&row->filled);
+    if (row->constants_size > FB_ROW_CONSTANTS_STRIDE)
+        memcpy(row->message, row->constants, row->constants_size);
+    fb_deferred_values_begin(&row->deferred);
+    fb_column_states_begin(&row->states);
 }
 
 static uint8_t *put_real(uint8_t *p, const fb_column *column, uint64_t bits) {
@@ -97,47 +105,50 @@ static uint8_t *put_malformed_text(uint8_t *p, fb_bytes text) {
     return p + size;
 }
 
-static uint8_t *put_octets(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size) {
+static uint8_t *put_bytes(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size) {
     p = fb_row_put_tag(p, column);
     if (column->type == FB_TYPE_IP && size == 4 && !(column->flags & FB_COLUMN_NATIVE_IP))
         return fb_row_put_mapped(p, data);
     if (column->type == FB_TYPE_STRING && !fb_utf8_valid((fb_bytes){data, size}))
         return put_malformed_text(p, (fb_bytes){data, size});
-    return fb_wire_put_octets(fb_wire_put_varint(p, size), data, size);
+    return fb_wire_put_bytes(fb_wire_put_varint(p, size), data, size);
 }
 
-FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_slot_state state,
-                                              uint64_t number) {
+FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target,
+                                              fb_deferred_state state, uint64_t number) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
-    if (fb_slots_collects(&row->slots, column))
-        fb_slots_offer(&row->slots, target, state, number, (fb_bytes){NULL, 0});
-    else if (fb_filled_claim(&row->filled, row->plan, target, !number))
+    if (fb_deferred_values_collects(&row->deferred, column))
+        fb_deferred_values_offer(&row->deferred, target, state, number, (fb_bytes){NULL, 0});
+    else if (fb_column_states_claim(&row->states, row->plan, target, !number))
         at.next = fb_row_put_number(at.next, column, number);
     return at;
 }
 
-FB_NOINLINE fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data,
-                                              size_t size) {
+FB_NOINLINE fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_target target,
+                                             const uint8_t *data, size_t size) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return at;
-    if (fb_slots_collects(&row->slots, column)) {
+    if (fb_deferred_values_collects(&row->deferred, column)) {
         if (size || column->flags & FB_COLUMN_EXPLICIT)
-            fb_slots_offer(&row->slots, target, FB_SLOT_OCTETS, 0, (fb_bytes){data, size});
-    } else if (fb_filled_claim(&row->filled, row->plan, target, !size)) {
-        at.next = put_octets(at.next, column, data, size);
+            fb_deferred_values_offer(&row->deferred, target, FB_DEFERRED_BYTES, 0,
+                                     (fb_bytes){data, size});
+    } else if (fb_column_states_claim(&row->states, row->plan, target, !size)) {
+        at.next = put_bytes(at.next, column, data, size);
     }
     return at;
 }
 
-FB_NOINLINE fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at) {
-    fb_slots_settle(&row->slots);
+FB_NOINLINE fb_row_cursor fb_row_finish_deferred(fb_row *row, fb_row_cursor at) {
+    fb_deferred_values_settle(&row->deferred);
     for (size_t i = 0; i < row->plan->slot_count; i++) {
-        const fb_slot *slot = &row->slots.slot[i];
+        const fb_deferred_value *slot = &row->deferred.slots[i];
         const fb_column *column = &row->columns[slot->column];
-        if (slot->state == FB_SLOT_EMPTY || !fb_slots_collects(&row->slots, column)) continue;
-        if (slot->state == FB_SLOT_OCTETS)
-            at.next = put_octets(at.next, column, slot->data ? slot->data : slot->octets, slot->size);
+        if (slot->state == FB_DEFERRED_EMPTY ||
+            !fb_deferred_values_collects(&row->deferred, column))
+            continue;
+        if (slot->state == FB_DEFERRED_BYTES)
+            at.next = put_bytes(at.next, column, slot->data ? slot->data : slot->bytes, slot->size);
         else if (slot->number || column->flags & FB_COLUMN_EXPLICIT)
             at.next = fb_row_put_number(at.next, column, slot->number);
     }
@@ -148,8 +159,10 @@ FB_NOINLINE fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at) {
 FB_NOINLINE fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group) {
     for (size_t i = 0; i < row->plan->column_count; i++) {
         const fb_column *column = &row->columns[i];
-        if (column->lane != FB_NO_LANE && column->lane / FB_LANES == group && row->waiting[column->lane])
-            at.next = fb_wire_put_varint(fb_row_put_tag(at.next, column), row->waiting[column->lane]);
+        if (column->lane != FB_NO_LANE && column->lane / FB_SIMD_LANES == group &&
+            row->waiting[column->lane])
+            at.next =
+                fb_wire_put_varint(fb_row_put_tag(at.next, column), row->waiting[column->lane]);
     }
     return at;
 }
@@ -157,19 +170,24 @@ FB_NOINLINE fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, s
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
-    if (fb_slots_collects(&row->slots, column)) return fb_slots_wants(&row->slots, target);
-    if (column->bit) return at.open & column->bit && (column->lane == FB_NO_LANE || !row->waiting[column->lane]);
-    return fb_filled_wants(&row->filled, target.column);
+    if (fb_deferred_values_collects(&row->deferred, column))
+        return fb_deferred_values_wants(&row->deferred, target);
+    if (column->bit)
+        return at.open & column->bit && (column->lane == FB_NO_LANE || !row->waiting[column->lane]);
+    return fb_column_states_wants(&row->states, target.column);
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
     const fb_column *column = &row->columns[target.column];
-    if (fb_filled_claim_member(&row->filled, row->plan, target.column)) at->next = fb_row_put_number(at->next, column, value);
+    if (fb_column_states_claim_member(&row->states, row->plan, target.column))
+        at->next = fb_row_put_number(at->next, column, value);
 }
 
-void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+void fb_row_repeat_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data,
+                         size_t size) {
     const fb_column *column = &row->columns[target.column];
-    if (fb_filled_claim_member(&row->filled, row->plan, target.column)) at->next = put_octets(at->next, column, data, size);
+    if (fb_column_states_claim_member(&row->states, row->plan, target.column))
+        at->next = put_bytes(at->next, column, data, size);
 }
 
 FB_NOINLINE void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size) {

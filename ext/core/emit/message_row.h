@@ -4,27 +4,27 @@
    these verbs and compiled for each emitter (emitter.h). `cursor` is the state that an emitter
    keeps in registers while a row grows.
 
-     bool begin(row, worst, cursor)        Begin a row of at most `worst` bytes. False: the output
-                                           is full.
-     bool reserve(row, rows, worst)        Make room for `rows` consecutive rows, so that their
+     bool begin(row, max_size, cursor)     Begin a row of at most `max_size` bytes. False: the
+                                           output is full.
+     bool reserve(row, rows, max_size)     Make room for `rows` consecutive rows, so that their
                                            begins succeed. False: the output is full.
      void put_uint(row, cursor, target,    Give a column a value. A zero is skipped, and a column
                    value)                  that has its value keeps it. A repeated column takes the
-     void put_int, put_real, put_octets,   value as a list of one. With target.zero, a zero counts
+     void put_int, put_real, put_bytes,    value as a list of one. With target.zero, a zero counts
           put_ip                           as the value, although nothing is written.
-     void put_direct(row, cursor, source,  The same for a fixed source of FB_WAY_DIRECT.
+     void put_fast(row, cursor, source,    The same for a fixed source of FB_PATH_FAST.
                      value)                REQUIRES: value < source->bound.
      void append_uint(row, cursor,         Give a column a value of at most `width` bytes, without
                       column, value,       any lookup. A zero or an all-zero address is skipped.
-                      width)               REQUIRES: is_direct; fb_column_is_direct(column); the
-     void append_ip(row, cursor, column,   column gets no other value in this row, not even from
-                    data, size)            a constant.
+                      width)               REQUIRES: has_fast_path;
+     void append_ip(row, cursor, column,   fb_column_has_fast_path(column); the column gets no other
+                    data, size)            value in this row, not even from a constant.
      bool append_lanes(row, cursor, lanes, Append the numbers of several such columns at once, from
                        first, second)      two places. False: nothing was done, and the caller must
                                            put them one by one.
      void repeat_uint(row, cursor, target, Add a member to the list of a repeated column, zeros
                       value)               included. Numbers of a signed column are two's
-     void repeat_octets(…, data, size)     complement, those of a float or double the bits of a
+     void repeat_bytes(…, data, size)      complement, those of a float or double the bits of a
                                            binary64.
      void open(row, cursor, column)        Let the put verbs add members to the repeated column from
                                            now on, zeros included.
@@ -38,9 +38,9 @@
      void undo(row, cursor)                Discard the row.
      void begin_constants, end_constants   Values put between them are in every row that follows.
      void begin_set, end_set_constants     Values put between them are also in every row, until
-     void end_set(row)                     end_set. REQUIRES: is_direct; columns of
-                                           fb_column_is_direct.
-     bool is_direct(row)                   Return true if only slotted columns wait for the end of
+     void end_set(row)                     end_set. REQUIRES: has_fast_path; columns of
+                                           fb_column_has_fast_path.
+     bool has_fast_path(row)               Return true if only deferred columns wait for the end of
                                            a row, not the late ones.
 
    A row in memory:
@@ -50,8 +50,8 @@
 
    The prefix is as long as that of the last message. A message that needs another length is moved
    by the difference. */
-#ifndef FB_ROW_H
-#define FB_ROW_H
+#ifndef FB_EMIT_MESSAGE_ROW_H
+#define FB_EMIT_MESSAGE_ROW_H
 
 #include "core/emit/column_state.h"
 #include "core/emit/varint_simd.h"
@@ -91,13 +91,13 @@ typedef struct {
        end of the row appends them together. A lane keeps the first non-zero number. On other
        processors all lanes are always zero. Each group has eight columns. */
     uint64_t *waiting;
-    fb_lanes *lanes;
+    fb_varint_simd *lanes;
     size_t lane_groups;
     void *lane_memory;
-    fb_filled filled;
-    fb_slots slots;
+    fb_column_states states;
+    fb_deferred_values deferred;
 #ifndef NDEBUG
-    uint8_t *limit; /* of the row under construction: the `worst` that was passed to begin */
+    uint8_t *limit; /* of the row under construction: the `max_size` that was passed to begin */
 #endif
 } fb_row;
 
@@ -111,9 +111,11 @@ FB_INLINE size_t fb_row_size(const fb_row *row) {
 }
 
 /* Slow paths: slots, columns that the cursor does not track, fixed-size wire types. */
-fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target, fb_slot_state state, uint64_t number);
-fb_row_cursor fb_row_offer_octets(fb_row *row, fb_row_cursor at, fb_target target, const uint8_t *data, size_t size);
-fb_row_cursor fb_row_finish_slots(fb_row *row, fb_row_cursor at);
+fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target,
+                                  fb_deferred_state state, uint64_t number);
+fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_target target,
+                                 const uint8_t *data, size_t size);
+fb_row_cursor fb_row_finish_deferred(fb_row *row, fb_row_cursor at);
 fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group);
 void fb_row_forget_constants(fb_row *row);
 void fb_row_keep_constants(fb_row *row);
@@ -122,28 +124,28 @@ void fb_row_move_prefix(fb_row *row, fb_row_cursor *at, size_t size);
 
 FB_INLINE void fb_row_begin_constants(fb_row *row, fb_row_cursor *at) {
     *at = (fb_row_cursor){row->constants, row->plan->open};
-    if (FB_UNLIKELY(row->filled.state || row->slots.active)) fb_row_forget_constants(row);
-    if (FB_UNLIKELY(row->slots.late)) at->open &= ~row->plan->late;
+    if (FB_UNLIKELY(row->states.state || row->deferred.active)) fb_row_forget_constants(row);
+    if (FB_UNLIKELY(row->deferred.late)) at->open &= ~row->plan->late;
 }
 
-FB_INLINE bool fb_row_reserve(fb_row *row, size_t rows, size_t worst) {
-    if (FB_LIKELY((size_t)(row->end - row->next) >= rows * worst)) return true;
-    row->needed = rows * worst;
+FB_INLINE bool fb_row_reserve(fb_row *row, size_t rows, size_t max_size) {
+    if (FB_LIKELY((size_t)(row->end - row->next) >= rows * max_size)) return true;
+    row->needed = rows * max_size;
     return false;
 }
 
-/* Begin a row without its constants. REQUIRES: worst >= plan->fixed_worst. */
-FB_INLINE bool fb_row_begin_empty(fb_row *row, size_t worst, fb_row_cursor *at) {
-    if (FB_UNLIKELY(!fb_row_reserve(row, 1, worst))) return false;
+/* Begin a row without its constants. REQUIRES: max_size >= plan->max_fixed_size. */
+FB_INLINE bool fb_row_begin_empty(fb_row *row, size_t max_size, fb_row_cursor *at) {
+    if (FB_UNLIKELY(!fb_row_reserve(row, 1, max_size))) return false;
     *at = (fb_row_cursor){row->message = row->next + row->prefix, row->open};
 #ifndef NDEBUG
-    row->limit = row->next + worst;
+    row->limit = row->next + max_size;
 #endif
     return true;
 }
 
-FB_INLINE bool fb_row_begin(fb_row *row, size_t worst, fb_row_cursor *at) {
-    if (FB_UNLIKELY(!fb_row_begin_empty(row, worst, at))) return false;
+FB_INLINE bool fb_row_begin(fb_row *row, size_t max_size, fb_row_cursor *at) {
+    if (FB_UNLIKELY(!fb_row_begin_empty(row, max_size, at))) return false;
     memcpy(at->next, row->constants, FB_ROW_CONSTANTS_STRIDE);
     if (FB_UNLIKELY(!row->plain)) fb_row_begin_rest(row);
     at->next += row->constants_size;
@@ -160,29 +162,30 @@ FB_INLINE uint8_t *fb_row_put_tag(uint8_t *p, const fb_column *column) {
 uint8_t *fb_row_put_number(uint8_t *p, const fb_column *column, uint64_t number);
 
 FB_INLINE void fb_row_put_int(fb_row *row, fb_row_cursor *at, fb_target target, int64_t value) {
-    *at = fb_row_offer_number(row, *at, target, FB_SLOT_INT, (uint64_t)value);
+    *at = fb_row_offer_number(row, *at, target, FB_DEFERRED_INT, (uint64_t)value);
 }
 
 FB_INLINE void fb_row_put_real(fb_row *row, fb_row_cursor *at, fb_target target, double value) {
     uint64_t bits;
     memcpy(&bits, &value, 8);
-    *at = fb_row_offer_number(row, *at, target, FB_SLOT_REAL, bits);
+    *at = fb_row_offer_number(row, *at, target, FB_DEFERRED_REAL, bits);
 }
 
 /* Put the bytes of a string or bytes column; malformed UTF-8 is replaced. An empty value is
    absent. */
-FB_INLINE void fb_row_put_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
-    *at = fb_row_offer_octets(row, *at, target, data, size);
+FB_INLINE void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target,
+                                const uint8_t *data, size_t size) {
+    *at = fb_row_offer_bytes(row, *at, target, data, size);
 }
 
 /* Return true if late columns are written at once, like all others. */
-FB_INLINE bool fb_row_is_direct(const fb_row *row) {
-    return !row->slots.late;
+FB_INLINE bool fb_row_has_fast_path(const fb_row *row) {
+    return !row->deferred.late;
 }
 
 /* Return true if a column that is not open has its value and takes no other. */
 FB_INLINE bool fb_row_is_done(const fb_row *row, const fb_column *column) {
-    return fb_column_is_direct(column) && fb_row_is_direct(row);
+    return fb_column_has_fast_path(column) && fb_row_has_fast_path(row);
 }
 
 FB_INLINE void fb_row_begin_set(fb_row *row, fb_row_cursor *at) {
@@ -192,7 +195,8 @@ FB_INLINE void fb_row_begin_set(fb_row *row, fb_row_cursor *at) {
 FB_INLINE void fb_row_set_constants(fb_row *row, fb_row_cursor at) {
     row->constants_size = (size_t)(at.next - row->constants);
     row->open = at.open;
-    row->plain = row->constants_size <= FB_ROW_CONSTANTS_STRIDE && !row->slots.active && !row->filled.state;
+    row->plain = row->constants_size <= FB_ROW_CONSTANTS_STRIDE && !row->deferred.active &&
+                 !row->states.state;
 }
 
 FB_INLINE void fb_row_end_set(fb_row *row) {
@@ -201,7 +205,8 @@ FB_INLINE void fb_row_end_set(fb_row *row) {
 
 /* Tag and value are always stored. After a zero the position does not advance, so the next column
    overwrites them. REQUIRES: value < 2^(8 * width). */
-FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_column *column,
+                                  uint64_t value, size_t width) {
     (void)row;
     assert(at->open & column->bit);
     unsigned last;
@@ -211,7 +216,8 @@ FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_colum
         at->next = fb_wire_put_varint(fb_row_put_tag(p, column), value);
         return;
     }
-    uint64_t varint = width == 1 ? fb_wire_octet_varint(value, &last) : fb_wire_short_varint(value, &last);
+    uint64_t varint =
+        width == 1 ? fb_wire_byte_varint(value, &last) : fb_wire_short_varint(value, &last);
     if (width < 4) { /* they fit one store, even with the longest tag */
         fb_store64(p, column->tag | varint << column->tag_bits);
     } else {
@@ -224,7 +230,8 @@ FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_colum
 FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
     const fb_column *column = &row->columns[target.column];
     if (FB_UNLIKELY(!(at->open & column->bit))) {
-        if (!fb_row_is_done(row, column)) *at = fb_row_offer_number(row, *at, target, FB_SLOT_UINT, value);
+        if (!fb_row_is_done(row, column))
+            *at = fb_row_offer_number(row, *at, target, FB_DEFERRED_UINT, value);
         return;
     }
 #ifdef __AVX512VBMI2__
@@ -239,9 +246,11 @@ FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target,
     at->open &= ~(column->bit & -(uint64_t)((value != 0) | target.zero));
 }
 
-FB_INLINE void fb_row_put_direct(fb_row *row, fb_row_cursor *at, const fb_target_range *source, uint64_t value) {
+FB_INLINE void fb_row_put_fast(fb_row *row, fb_row_cursor *at, const fb_target_range *source,
+                               uint64_t value) {
     if (FB_UNLIKELY(!(at->open & source->bit))) {
-        if (FB_UNLIKELY(!fb_row_is_direct(row))) *at = fb_row_offer_number(row, *at, source->target, FB_SLOT_UINT, value);
+        if (FB_UNLIKELY(!fb_row_has_fast_path(row)))
+            *at = fb_row_offer_number(row, *at, source->target, FB_DEFERRED_UINT, value);
         return;
     }
 #ifdef __AVX512VBMI2__
@@ -265,12 +274,10 @@ FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
 #ifdef __AVX512VBMI2__
     for (size_t i = 0; i < row->lane_groups; i++) {
         uint64_t *waiting = row->waiting + 8 * i;
-        at->open &= ~((uint64_t)fb_lanes_filled(waiting) << 8 * i);
-        uint8_t *next = fb_lanes_append(at->next, &row->lanes[i], _mm512_load_si512(waiting));
-        if (FB_LIKELY(next != NULL))
-            at->next = next;
-        else
-            *at = fb_row_append_waiting(row, *at, i);
+        at->open &= ~((uint64_t)fb_varint_simd_filled(waiting) << 8 * i);
+        uint8_t *next = fb_varint_simd_append(at->next, &row->lanes[i], _mm512_load_si512(waiting));
+        if (FB_LIKELY(next != NULL)) at->next = next;
+        else *at = fb_row_append_waiting(row, *at, i);
         _mm512_store_si512(waiting, _mm512_setzero_si512());
     }
 #else
@@ -282,7 +289,7 @@ FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
 FB_INLINE void fb_row_end_constants(fb_row *row, fb_row_cursor at) {
     if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
     fb_row_set_constants(row, at);
-    if (FB_UNLIKELY(row->filled.state || row->slots.active)) fb_row_keep_constants(row);
+    if (FB_UNLIKELY(row->states.state || row->deferred.active)) fb_row_keep_constants(row);
 }
 
 FB_INLINE void fb_row_end_set_constants(fb_row *row, fb_row_cursor at) {
@@ -290,11 +297,11 @@ FB_INLINE void fb_row_end_set_constants(fb_row *row, fb_row_cursor at) {
     fb_row_set_constants(row, at);
 }
 
-FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_lanes *lanes, const uint8_t *first,
-                                   const uint8_t *second) {
+FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_varint_simd *lanes,
+                                   const uint8_t *first, const uint8_t *second) {
     (void)row;
 #ifdef __AVX512VBMI2__
-    uint8_t *next = fb_lanes_append_window(at->next, lanes, first, second);
+    uint8_t *next = fb_varint_simd_append_window(at->next, lanes, first, second);
     if (FB_LIKELY(next != NULL)) at->next = next;
     return FB_LIKELY(next != NULL);
 #else
@@ -319,17 +326,19 @@ FB_INLINE uint8_t *fb_row_put_address(uint8_t *p, const uint8_t *data, size_t si
 }
 
 /* REQUIRES: the address is not all zeros; size is 4 or 16. */
-FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+FB_INLINE void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data,
+                             size_t size) {
     const fb_column *column = &row->columns[target.column];
     if (FB_LIKELY(at->open & column->bit)) {
         at->next = fb_row_put_address(fb_row_put_tag(at->next, column), data, size);
         at->open &= ~column->bit;
     } else if (!fb_row_is_done(row, column)) {
-        *at = fb_row_offer_octets(row, *at, target, data, size);
+        *at = fb_row_offer_bytes(row, *at, target, data, size);
     }
 }
 
-FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column *column,
+                                const uint8_t *data, size_t size) {
     (void)row;
     assert(at->open & column->bit);
     const uint8_t *end = fb_row_put_address(fb_row_put_tag(at->next, column), data, size);
@@ -337,40 +346,40 @@ FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column 
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);
-void fb_row_repeat_octets(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size);
+void fb_row_repeat_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data,
+                         size_t size);
 bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target);
 
 FB_INLINE void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column) {
     (void)at;
-    fb_filled_open(&row->filled, column);
+    fb_column_states_open(&row->states, column);
 }
 
 FB_INLINE void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column) {
     (void)at;
-    fb_filled_close(&row->filled, column);
+    fb_column_states_close(&row->states, column);
 }
 
 FB_INLINE void fb_row_finish(fb_row *row, fb_row_cursor at) {
     if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
-    if (FB_UNLIKELY(!row->plain) && row->slots.active) at = fb_row_finish_slots(row, at);
+    if (FB_UNLIKELY(!row->plain) && row->deferred.active) at = fb_row_finish_deferred(row, at);
 #ifndef NDEBUG
     assert(at.next <= row->limit);
 #endif
     size_t size = (size_t)(at.next - row->message);
-    if (FB_LIKELY(row->prefix == 1 && size < 0x80))
-        row->message[-1] = (uint8_t)size;
-    else
-        fb_row_move_prefix(row, &at, size);
+    if (FB_LIKELY(row->prefix == 1 && size < 0x80)) row->message[-1] = (uint8_t)size;
+    else fb_row_move_prefix(row, &at, size);
     row->next = at.next;
     row->count++;
 }
 
 FB_INLINE uint64_t fb_row_take_refused(fb_row *row) {
-    return fb_slots_take_refused(&row->slots);
+    return fb_deferred_values_take_refused(&row->deferred);
 }
 
 FB_INLINE void fb_row_undo(fb_row *row, fb_row_cursor at) {
-    if (at.open & FB_ROW_WAITING) memset(row->waiting, 0, row->lane_groups * 8 * sizeof *row->waiting);
+    if (at.open & FB_ROW_WAITING)
+        memset(row->waiting, 0, row->lane_groups * 8 * sizeof *row->waiting);
 }
 
 #endif

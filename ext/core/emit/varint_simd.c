@@ -1,23 +1,26 @@
 /* The layout of lanes, computed once, so that appending only executes vector instructions. */
 #include "core/emit/varint_simd.h"
 
-#define EIGHT_TIMES(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
+#define EIGHT_TIMES(...) \
+    __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, \
+        __VA_ARGS__
 
-const _Alignas(FB_CACHE_LINE) fb_lane_constants fb_lane_constant = {
+const _Alignas(FB_CACHE_LINE) fb_varint_simd_constants fb_varint_simd_constant = {
     .groups = {EIGHT_TIMES(0, 7, 14, 21, 28, 35, 42, 49)},
     .left = {EIGHT_TIMES(3, 3, 3, 3, 3, 3, 3, 3)},
     .seven = {EIGHT_TIMES(0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f)},
     .eighth = {EIGHT_TIMES(0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80)},
 };
 
-void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask, uint64_t add) {
+void fb_varint_simd_set(fb_varint_simd *lanes, unsigned lane, const fb_column *column,
+                        size_t offset, size_t size, uint64_t mask, uint64_t add) {
     unsigned tag = column->tag_size, room = 7 * (8 - tag); /* bits of a varint beside the tag */
     mask &= UINT64_MAX >> (64 - 8 * size);
-    for (unsigned octet = 0; octet < 8; octet++) {
-        unsigned place = 8 * lane + octet;
-        lanes->index[place] = (uint8_t)(octet < size ? offset + size - 1 - octet : 0);
-        lanes->needed[place] = (uint8_t)(octet < tag ? 7 : 7 + tag - octet);
-        lanes->more[place] = (uint8_t)(octet < tag ? 0 : 7 + tag - octet);
+    for (unsigned byte = 0; byte < 8; byte++) {
+        unsigned place = 8 * lane + byte;
+        lanes->index[place] = (uint8_t)(byte < size ? offset + size - 1 - byte : 0);
+        lanes->needed[place] = (uint8_t)(byte < tag ? 7 : 7 + tag - byte);
+        lanes->more[place] = (uint8_t)(byte < tag ? 0 : 7 + tag - byte);
     }
     lanes->mask[lane] = mask;
     lanes->add[lane] = add;
@@ -29,16 +32,16 @@ void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_
     if (lane >= lanes->count) lanes->count = (uint8_t)(lane + 1);
 }
 
-void fb_lanes_bound(fb_lanes *lanes, unsigned lane, uint64_t bound) {
+void fb_varint_simd_bound(fb_varint_simd *lanes, unsigned lane, uint64_t bound) {
     lanes->beyond[lane] |= ~(bound - 1);
     lanes->may_be_beyond = true;
 }
 
-static uint64_t mask_of(size_t octets) {
-    return octets >= FB_LANES_REACH ? UINT64_MAX : ((uint64_t)1 << octets) - 1;
+static uint64_t mask_of(size_t bytes) {
+    return bytes >= FB_SIMD_REACH ? UINT64_MAX : ((uint64_t)1 << bytes) - 1;
 }
 
-void fb_lanes_set_window(fb_lanes *lanes, size_t first, size_t second) {
+void fb_varint_simd_set_window(fb_varint_simd *lanes, size_t first, size_t second) {
     lanes->window[0] = mask_of(first);
     lanes->window[1] = mask_of(second);
 }

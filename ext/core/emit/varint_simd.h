@@ -11,21 +11,21 @@
                              squeeze      08 b9 0a 48 06 …                       lowest byte first
 
    No step depends on the values, so no branch can be mispredicted. A zero has no bytes at all. */
-#ifndef FB_LANES_H
-#define FB_LANES_H
+#ifndef FB_EMIT_VARINT_SIMD_H
+#define FB_EMIT_VARINT_SIMD_H
 
 #include "core/plan/plan.h"
 
-#define FB_LANES 8 /* number of lanes, and bytes per lane */
-#define FB_LANES_REACH 64   /* bytes that a permutation takes from each of two places */
-#define FB_LANES_WINDOW (2 * FB_LANES_REACH) /* bytes of a record, if the two places are adjacent */
+#define FB_SIMD_LANES  8  /* number of lanes, and bytes per lane */
+#define FB_SIMD_REACH  64 /* bytes that a permutation takes from each of two places */
+#define FB_SIMD_WINDOW (2 * FB_SIMD_REACH) /* bytes of a record, if the two places are adjacent */
 
 typedef struct {
     /* source of each byte of each lane, the lowest first: below 64 from the first place, else from
        the second */
     uint8_t index[64];
-    uint64_t mask[8];     /* bits that belong to the number */
-    uint64_t add[8];      /* constant that is added to the number */
+    uint64_t mask[8]; /* bits that belong to the number */
+    uint64_t add[8];  /* constant that is added to the number */
     uint64_t tag[8];
     uint64_t tag_bits[8];
     /* Bounds on the leading zero bytes of a lane. A byte is written if the lane has at most
@@ -33,26 +33,27 @@ typedef struct {
     uint8_t needed[64], more[64];
     /* bits that a number must not have: no room beside the tag, or at or above the bound */
     uint64_t beyond[8];
-    uint64_t window[2];   /* bytes that may be read at each place, one bit per byte */
-    bool may_be_beyond;   /* some number may have such bits */
-    uint8_t count;        /* lanes in use, from the first one on */
+    uint64_t window[2]; /* bytes that may be read at each place, one bit per byte */
+    bool may_be_beyond; /* some number may have such bits */
+    uint8_t count;      /* lanes in use, from the first one on */
     const fb_column *column[8];
-} fb_lanes;
+} fb_varint_simd;
 
 /* Return true if a number fits a lane beside the tag of a column. */
-FB_INLINE bool fb_lanes_fit(const fb_column *column, uint64_t number) {
-    return number >> 7 * (FB_LANES - column->tag_size) == 0;
+FB_INLINE bool fb_varint_simd_fit(const fb_column *column, uint64_t number) {
+    return number >> 7 * (FB_SIMD_LANES - column->tag_size) == 0;
 }
 
 /* Fill a lane from a big-endian number of `size` bytes at an offset in the window. Only the bits in
-   `mask` count, and `add` is added to the result. REQUIRES: lane < FB_LANES; 1 <= size <= 8; offset
-   + size <= FB_LANES_WINDOW; add is 0, or every sum fits (fb_lanes_fit). */
-void fb_lanes_set(fb_lanes *lanes, unsigned lane, const fb_column *column, size_t offset, size_t size, uint64_t mask, uint64_t add);
+   `mask` count, and `add` is added to the result. REQUIRES: lane < FB_SIMD_LANES; 1 <= size <= 8;
+   offset + size <= FB_SIMD_WINDOW; add is 0, or every sum fits (fb_varint_simd_fit). */
+void fb_varint_simd_set(fb_varint_simd *lanes, unsigned lane, const fb_column *column,
+                        size_t offset, size_t size, uint64_t mask, uint64_t add);
 /* Require the number in a lane, before `add`, to be below a bound. REQUIRES: bound is a power of 2;
-   fb_lanes_set was called for the lane. */
-void fb_lanes_bound(fb_lanes *lanes, unsigned lane, uint64_t bound);
+   fb_varint_simd_set was called for the lane. */
+void fb_varint_simd_bound(fb_varint_simd *lanes, unsigned lane, uint64_t bound);
 /* Set how many bytes may be read at each of the two places. */
-void fb_lanes_set_window(fb_lanes *lanes, size_t first, size_t second);
+void fb_varint_simd_set_window(fb_varint_simd *lanes, size_t first, size_t second);
 
 /* Constants of all lanes. They are in memory, so that instructions can use them as operands. */
 typedef struct {
@@ -60,33 +61,36 @@ typedef struct {
     uint8_t left[64];   /* bit of a leading-zero count at which the count of zero bytes begins */
     uint8_t seven[64];  /* bits of a group */
     uint8_t eighth[64]; /* bit that marks a byte with a successor */
-} fb_lane_constants;
-extern const fb_lane_constants fb_lane_constant;
+} fb_varint_simd_constants;
+extern const fb_varint_simd_constants fb_varint_simd_constant;
 
 #ifdef __AVX512VBMI2__
 #include <immintrin.h>
 
 /* Return a bit for each of eight numbers that is not zero. REQUIRES: they begin at a cache line. */
-FB_INLINE unsigned fb_lanes_filled(const uint64_t *numbers) {
+FB_INLINE unsigned fb_varint_simd_filled(const uint64_t *numbers) {
     __m512i value = _mm512_load_si512(numbers);
     return _mm512_test_epi64_mask(value, value);
 }
 
 /* Return true if some number exceeds its lane. */
-FB_INLINE bool fb_lanes_are_beyond(const fb_lanes *lanes, __m512i value) {
-    return lanes->may_be_beyond && FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)));
+FB_INLINE bool fb_varint_simd_are_beyond(const fb_varint_simd *lanes, __m512i value) {
+    return lanes->may_be_beyond &&
+           FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)));
 }
 
 /* Append numbers of 64 bits with their tags. Return the end of the output, or NULL if a number does
    not fit its lane. REQUIRES: room for 64 bytes. */
-FB_INLINE uint8_t *fb_lanes_append(uint8_t *p, const fb_lanes *lanes, __m512i value) {
-    const fb_lane_constants *constant = &fb_lane_constant;
-    if (fb_lanes_are_beyond(lanes, value)) return NULL;
+FB_INLINE uint8_t *fb_varint_simd_append(uint8_t *p, const fb_varint_simd *lanes, __m512i value) {
+    const fb_varint_simd_constants *constant = &fb_varint_simd_constant;
+    if (fb_varint_simd_are_beyond(lanes, value)) return NULL;
     value = _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add));
     __m512i field = _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->groups), value);
     field = _mm512_and_si512(field, _mm512_loadu_si512(constant->seven));
-    __m512i left = _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->left), _mm512_lzcnt_epi64(field));
-    field = _mm512_or_si512(_mm512_sllv_epi64(field, _mm512_loadu_si512(lanes->tag_bits)), _mm512_loadu_si512(lanes->tag));
+    __m512i left =
+        _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->left), _mm512_lzcnt_epi64(field));
+    field = _mm512_or_si512(_mm512_sllv_epi64(field, _mm512_loadu_si512(lanes->tag_bits)),
+                            _mm512_loadu_si512(lanes->tag));
     __mmask64 more = _mm512_cmplt_epi8_mask(left, _mm512_loadu_si512(lanes->more));
     __mmask64 needed = _mm512_cmple_epi8_mask(left, _mm512_loadu_si512(lanes->needed));
     field = _mm512_mask_add_epi8(field, more, field, _mm512_loadu_si512(constant->eighth));
@@ -95,7 +99,8 @@ FB_INLINE uint8_t *fb_lanes_append(uint8_t *p, const fb_lanes *lanes, __m512i va
 }
 
 /* Load the numbers of a record from two places in it. */
-FB_INLINE __m512i fb_lanes_deal(const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
+FB_INLINE __m512i fb_varint_simd_deal(const fb_varint_simd *lanes, const uint8_t *first,
+                                      const uint8_t *second) {
     __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], first), high = _mm512_setzero_si512();
     if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], second);
     __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
@@ -103,15 +108,17 @@ FB_INLINE __m512i fb_lanes_deal(const fb_lanes *lanes, const uint8_t *first, con
 }
 
 /* Load the same numbers as column values, by lane. Return false if one does not fit its lane. */
-FB_INLINE bool fb_lanes_read(const fb_lanes *lanes, const uint8_t *first, const uint8_t *second, uint64_t numbers[FB_LANES]) {
-    __m512i value = fb_lanes_deal(lanes, first, second);
-    if (fb_lanes_are_beyond(lanes, value)) return false;
+FB_INLINE bool fb_varint_simd_read(const fb_varint_simd *lanes, const uint8_t *first,
+                                   const uint8_t *second, uint64_t numbers[FB_SIMD_LANES]) {
+    __m512i value = fb_varint_simd_deal(lanes, first, second);
+    if (fb_varint_simd_are_beyond(lanes, value)) return false;
     _mm512_storeu_si512(numbers, _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add)));
     return true;
 }
 
-FB_INLINE uint8_t *fb_lanes_append_window(uint8_t *p, const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
-    return fb_lanes_append(p, lanes, fb_lanes_deal(lanes, first, second));
+FB_INLINE uint8_t *fb_varint_simd_append_window(uint8_t *p, const fb_varint_simd *lanes,
+                                                const uint8_t *first, const uint8_t *second) {
+    return fb_varint_simd_append(p, lanes, fb_varint_simd_deal(lanes, first, second));
 }
 #endif
 

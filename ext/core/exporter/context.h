@@ -1,13 +1,13 @@
 /* State that the decoders of one datagram share: its exporter and domain, its times, and the
    counters of its faults. It owns nothing; all pointers must outlive the call that decodes. */
-#ifndef FB_CONTEXT_H
-#define FB_CONTEXT_H
+#ifndef FB_EXPORTER_CONTEXT_H
+#define FB_EXPORTER_CONTEXT_H
 
 #include "core/base/datagram.h"
 #include "core/exporter/exporter.h"
 
 #define FB_MILLISECOND 1000000ull
-#define FB_SECOND 1000000000ull
+#define FB_SECOND      1000000000ull
 
 /* The first fault or loss of a call, for `strict`. */
 typedef struct {
@@ -30,12 +30,12 @@ typedef struct {
     fb_sequence_content *content;
     const fb_datagram *datagram;
     fb_fault *fault;
-    size_t index;                   /* of the datagram in the batch */
+    size_t index; /* of the datagram in the batch */
     /* position in the datagram that is reported for all faults; NULL: the position of the fault */
     const uint8_t *place;
-    uint64_t export_time;           /* of the header, ns since 1970 */
-    uint64_t uptime_time;           /* the time of `uptime`, ns since 1970; usually export_time */
-    uint32_t uptime;                /* of the exporter at uptime_time, ms modulo 2^32 */
+    uint64_t export_time; /* of the header, ns since 1970 */
+    uint64_t uptime_time; /* the time of `uptime`, ns since 1970; usually export_time */
+    uint32_t uptime;      /* of the exporter at uptime_time, ms modulo 2^32 */
     bool has_uptime;
     uint64_t sampler;               /* the last sampler that a record of the set named */
     uint64_t default_sampling_rate; /* 0: none */
@@ -43,7 +43,8 @@ typedef struct {
 } fb_context;
 
 /* Store a fault if it is the first one. */
-void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t offset, const uint8_t exporter[16]);
+void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t offset,
+                   const uint8_t exporter[16]);
 
 /* Count a status, and store it if it is the first fault or loss. `at` points into the datagram, or
    is NULL for its start. */
@@ -93,11 +94,13 @@ void fb_context_resume_temporary(fb_context *context, uint16_t version, uint32_t
 
 /* Slow path of fb_context_check_sequence, for numbers that may not be the next one. `domain` is the
    common one. */
-void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit, fb_sequence_mark mark);
+void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit,
+                               fb_sequence_mark mark);
 
 /* Check the sequence number of the datagram in its domain, and count any problem. `sent` is that of
    fb_sequence_mark. REQUIRES: called once per datagram. */
-FB_INLINE void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit, uint32_t number, uint32_t sent,
+FB_INLINE void fb_context_check_sequence(fb_context *context, fb_sequence_unit unit,
+                                         uint32_t number, uint32_t sent,
                                          fb_sequence_content content) {
     fb_domain *domain = context->domain;
     if (FB_UNLIKELY(!domain)) return;
@@ -127,7 +130,7 @@ FB_INLINE void fb_context_lose_count(fb_context *context) {
    than this was observed before a wrap. If it is ahead by less, the clocks of the exporter
    disagree, and the flow is later than the header. */
 #define FB_UPTIME_TOLERANCE 3600000u /* ms */
-#define FB_UPTIME_WRAP (1ll << 32)
+#define FB_UPTIME_WRAP      (1ll << 32)
 
 /* Set the uptime of the header and its time in ns since 1970, usually export_time. */
 FB_INLINE void fb_context_set_uptime(fb_context *context, uint32_t uptime, uint64_t time) {
@@ -141,7 +144,8 @@ FB_INLINE void fb_context_set_uptime(fb_context *context, uint32_t uptime, uint6
    false if it is before 1970. REQUIRES: has_uptime. */
 FB_INLINE bool fb_context_time(const fb_context *context, uint32_t uptime, uint64_t *time) {
     uint32_t ahead = uptime - context->uptime - FB_UPTIME_TOLERANCE - 1;
-    int64_t since = (ahead + (int64_t)FB_UPTIME_TOLERANCE + 1 - FB_UPTIME_WRAP) * (int64_t)FB_MILLISECOND;
+    int64_t since =
+        (ahead + (int64_t)FB_UPTIME_TOLERANCE + 1 - FB_UPTIME_WRAP) * (int64_t)FB_MILLISECOND;
     *time = context->uptime_time + (uint64_t)since;
     return since >= 0 || context->uptime_time >= (uint64_t)-since;
 }

@@ -45,7 +45,8 @@ void fb_eviction_classify(fb_exporters *exporters, fb_exporter *exporter) {
 
 /* Return the oldest member of a list that was not used since it was passed over or added. If all
    were used, return the one whose last use is the oldest. */
-static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in place, const fb_exporter *except) {
+static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in place,
+                           const fb_exporter *except) {
     fb_exporter *stalest = NULL;
     for (size_t left = list->count; left; left--) {
         fb_exporter *exporter = list->oldest;
@@ -61,13 +62,14 @@ static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in pla
 /* Move exporters that sent more datagrams since they were seen once to the class "in use". */
 static void sort_seen_once(fb_exporters *exporters) {
     fb_exporter *oldest;
-    while ((oldest = exporters->classes[FB_EVICTION_SEEN_ONCE].oldest) && class_of(oldest) != FB_EVICTION_SEEN_ONCE)
+    while ((oldest = exporters->classes[FB_EVICTION_SEEN_ONCE].oldest) &&
+           class_of(oldest) != FB_EVICTION_SEEN_ONCE)
         fb_eviction_classify(exporters, oldest);
 }
 
 /* Spare a class with few members. Otherwise, if all other exporters are in use, a new exporter
    would be evicted before its second datagram. */
-static bool is_spared(size_t class, size_t count, size_t all) {
+static bool is_cached(size_t class, size_t count, size_t all) {
     return class != FB_EVICTION_IN_USE && count <= all / 16;
 }
 
@@ -77,7 +79,7 @@ fb_exporter *fb_eviction_choose(fb_exporters *exporters, const fb_exporter *exce
     sort_seen_once(exporters);
     for (int spare = 1; spare >= 0; spare--)
         for (size_t class = 0; !exporter && class < FB_EVICTION_CLASSES; class++)
-            if (!spare || !is_spared(class, exporters->classes[class].count, exporters->count))
+            if (!spare || !is_cached(class, exporters->classes[class].count, exporters->count))
                 exporter = choose(&exporters->classes[class], FB_EXPORTER_OF_CLASS, except);
     return exporter;
 }
@@ -125,7 +127,8 @@ static fb_sender *get_sender(fb_exporters *exporters, const uint8_t *source) {
     return sender;
 }
 
-void fb_eviction_set_sender(fb_exporters *exporters, fb_exporter *exporter, const uint8_t source[16]) {
+void fb_eviction_set_sender(fb_exporters *exporters, fb_exporter *exporter,
+                            const uint8_t source[16]) {
     fb_sender *sender = get_sender(exporters, source);
     if (!sender) return;
     exporter->sender = sender;
@@ -218,8 +221,8 @@ fb_domain *fb_eviction_choose_domain(fb_exporter *exporter) {
         fb_eviction_classify_domain(exporter, oldest);
     for (int spare = 1; !domain && spare >= 0; spare--)
         for (size_t class = 0; !domain && class < FB_EVICTION_CLASSES; class++) {
-            bool spared = is_spared(class, exporter->domain_counts[class], exporter->domains.count);
-            if (!spare || !spared) domain = choose_domain(exporter, class);
+            bool cached = is_cached(class, exporter->domain_counts[class], exporter->domains.count);
+            if (!spare || !cached) domain = choose_domain(exporter, class);
         }
     return domain;
 }
@@ -233,6 +236,7 @@ void fb_eviction_leave(fb_exporters *exporters, fb_exporter *exporter) {
 
 void fb_eviction_free(fb_exporters *exporters) {
     fb_senders *senders = &exporters->senders;
-    fb_memory_release(exporters->memory, senders->buckets, senders->bucket_count * sizeof *senders->buckets);
+    fb_memory_release(exporters->memory, senders->buckets,
+                      senders->bucket_count * sizeof *senders->buckets);
     *senders = (fb_senders){0};
 }

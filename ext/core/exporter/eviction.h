@@ -14,8 +14,8 @@
 
    The domains of an exporter have the same classes and the same second chance. A common domain is
    not evicted while domains of its ports depend on it; those are evicted first. */
-#ifndef FB_EVICTION_H
-#define FB_EVICTION_H
+#ifndef FB_EXPORTER_EVICTION_H
+#define FB_EXPORTER_EVICTION_H
 
 #include "core/exporter/exporter.h"
 
@@ -31,7 +31,8 @@ void fb_eviction_classify(fb_exporters *exporters, fb_exporter *exporter);
 /* Make the exporter an agent of a UDP source and let it share the budget of that source. If memory
    for the source is short, the exporter keeps its own budget. REQUIRES: the exporter holds no
    memory. */
-void fb_eviction_set_sender(fb_exporters *exporters, fb_exporter *exporter, const uint8_t source[16]);
+void fb_eviction_set_sender(fb_exporters *exporters, fb_exporter *exporter,
+                            const uint8_t source[16]);
 
 /* Return the exporter to evict, but not `except`, which may be NULL. NULL: there is none. */
 fb_exporter *fb_eviction_choose(fb_exporters *exporters, const fb_exporter *except);

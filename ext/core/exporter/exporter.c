@@ -6,10 +6,13 @@
 
 /* --- exporters ------------------------------------------------------------------------------ */
 
-fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory *memory, size_t limit,
-                           size_t exporter_memory, uint64_t seed) {
-    *exporters = (fb_exporters){
-        .memory = memory, .shapes = shapes, .limit = limit, .exporter_memory = exporter_memory, .seed = seed};
+fb_status fb_exporters_new(fb_exporters *exporters, fb_compiled_templates *compiled_templates,
+                           fb_memory *memory, size_t limit, size_t exporter_memory, uint64_t seed) {
+    *exporters = (fb_exporters){.memory = memory,
+                                .compiled_templates = compiled_templates,
+                                .limit = limit,
+                                .exporter_memory = exporter_memory,
+                                .seed = seed};
     exporters->overflow.stateless = true;
     exporters->overflow.memory = fb_memory_within(memory, exporter_memory);
     exporters->table = fb_memory_allocate(memory, FIRST_CAPACITY * sizeof *exporters->table);
@@ -18,27 +21,30 @@ fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory
     return FB_OK;
 }
 
-void fb_template_drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, fb_template *template) {
-    fb_shape *shape = template->shape;
-    if (!shape) return;
-    template->shape = NULL;
+void fb_template_drop_compiled(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                               fb_template *template) {
+    fb_compiled_template *compiled = template->compiled;
+    if (!compiled) return;
+    template->compiled = NULL;
     domain->known--;
     exporter->known--;
-    fb_memory_charge(&exporter->memory, -(ptrdiff_t)shape->octets);
-    fb_shapes_release(exporters->shapes, shape);
+    fb_memory_charge(&exporter->memory, -(ptrdiff_t)compiled->bytes);
+    fb_compiled_templates_release(exporters->compiled_templates, compiled);
 }
 
 static void free_lists(fb_exporter *exporter, fb_id_list *lists) {
     for (size_t i = 0; lists && i < 2; i++)
-        fb_memory_release(&exporter->memory, lists[i].ids, lists[i].capacity * sizeof *lists[i].ids);
+        fb_memory_release(&exporter->memory, lists[i].ids,
+                          lists[i].capacity * sizeof *lists[i].ids);
     fb_memory_release(&exporter->memory, lists, 2 * sizeof *lists);
 }
 
 static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
     for (uint32_t i = 0; i < domain->template_count; i++) {
         fb_template *template = &domain->templates[i];
-        fb_template_drop_shape(exporters, exporter, domain, template);
-        fb_memory_release(&exporter->memory, template->replaced, FB_MAX_REPLACED * sizeof *template->replaced);
+        fb_template_drop_compiled(exporters, exporter, domain, template);
+        fb_memory_release(&exporter->memory, template->replaced,
+                          FB_MAX_REPLACED * sizeof *template->replaced);
     }
     fb_memory_release(&exporter->memory, domain->templates,
                       fb_order_size(domain->template_capacity, sizeof *domain->templates));
@@ -66,12 +72,14 @@ void fb_exporters_free(fb_exporters *exporters) {
         if (exporter) remove_exporter(exporters, exporter);
     }
     fb_eviction_free(exporters);
-    fb_memory_release(exporters->memory, exporters->table, exporters->capacity * sizeof *exporters->table);
+    fb_memory_release(exporters->memory, exporters->table,
+                      exporters->capacity * sizeof *exporters->table);
     *exporters = (fb_exporters){0};
 }
 
 /* The hash omits the protocol, because few addresses send both sFlow and NetFlow or IPFIX. */
-static uint64_t hash_key(const fb_exporters *exporters, const uint8_t *address, uint32_t sub_agent) {
+static uint64_t hash_key(const fb_exporters *exporters, const uint8_t *address,
+                         uint32_t sub_agent) {
     uint64_t hash = fb_hash(exporters->seed, fb_load64(address));
     return fb_hash(fb_hash(hash, fb_load64(address + 8)), sub_agent);
 }
@@ -83,7 +91,8 @@ static size_t seek(const fb_exporter_place *table, size_t capacity, size_t i, ui
     return i;
 }
 
-static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent) {
+static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash,
+                                  const uint8_t *address, uint64_t agent) {
     const fb_exporter_place *table = exporters->table;
     size_t capacity = exporters->capacity, i = seek(table, capacity, (size_t)hash, hash);
     for (; table[i].exporter; i = seek(table, capacity, i + 1, hash))
@@ -92,7 +101,8 @@ static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash, 
 }
 
 /* REQUIRES: the exporter is not in the table, and an entry is empty. */
-static void put_exporter(fb_exporter_place *table, size_t capacity, uint64_t hash, fb_exporter *exporter) {
+static void put_exporter(fb_exporter_place *table, size_t capacity, uint64_t hash,
+                         fb_exporter *exporter) {
     size_t i = (size_t)hash & (capacity - 1);
     while (table[i].exporter) i = (i + 1) & (capacity - 1);
     table[i] = (fb_exporter_place){hash, exporter};
@@ -129,7 +139,7 @@ static void clear_place(fb_exporters *exporters, const fb_exporter *exporter) {
 
 static void add_counters(fb_counters *total, const fb_counters *more) {
     total->datagrams += more->datagrams;
-    total->octets += more->octets;
+    total->bytes += more->bytes;
     total->flows += more->flows;
     total->options_records += more->options_records;
     total->templates += more->templates;
@@ -143,17 +153,19 @@ static void add_lost(fb_lost *lost, fb_sequence_unit unit, const fb_sequence_tot
 
 static void add_lost_of_domain(fb_lost *lost, const fb_domain *domain) {
     if (domain->sequences.unit) add_lost(lost, domain->sequences.unit, &domain->sequences.totals);
-    if (domain->version == FB_DOMAIN_SFLOW) add_lost(lost, FB_SEQUENCE_SAMPLES, &domain->samples.totals);
+    if (domain->version == FB_DOMAIN_SFLOW)
+        add_lost(lost, FB_SEQUENCE_SAMPLES, &domain->samples.totals);
 }
 
 void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost) {
-    for (uint32_t i = 0; i < exporter->domains.count; i++) add_lost_of_domain(lost, exporter->domains.entries[i].pointer);
+    for (uint32_t i = 0; i < exporter->domains.count; i++)
+        add_lost_of_domain(lost, exporter->domains.entries[i].pointer);
 }
 
 /* Return false if there is no exporter to evict. */
 static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reason) {
     if (!exporter) return false;
-    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, NULL);
+    if (exporters->forget_pending) exporters->forget_pending(exporters->pending, exporter, NULL);
     add_counters(&exporters->overflow.counters, &exporter->counters);
     fb_exporter_sum_lost(exporter, &exporters->lost);
     exporters->overflow.counters.status[reason]++;
@@ -166,7 +178,8 @@ static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reas
 
 /* Return true if a budget is nearly exhausted. */
 static bool is_short(const fb_memory *memory) {
-    return memory->limit && (memory->used > memory->limit || memory->limit - memory->used < memory->limit / 16);
+    return memory->limit &&
+           (memory->used > memory->limit || memory->limit - memory->used < memory->limit / 16);
 }
 
 /* Nothing is evicted for `overflow`: the current datagram may belong to any other exporter. */
@@ -183,7 +196,8 @@ void *fb_exporters_allocate(fb_exporters *exporters, const fb_exporter *exporter
     return p;
 }
 
-static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent) {
+static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address,
+                                 uint64_t agent) {
     if (exporters->count * 2 >= exporters->capacity && !grow(exporters)) return NULL;
     fb_exporter *exporter = fb_memory_allocate(exporters->memory, sizeof *exporter);
     if (!exporter) return NULL;
@@ -197,8 +211,8 @@ static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const u
 }
 
 /* The same, but evict others if there is no room. */
-static fb_exporter *replace_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address, uint64_t agent,
-                                     const uint8_t *source) {
+static fb_exporter *replace_exporter(fb_exporters *exporters, uint64_t hash, const uint8_t *address,
+                                     uint64_t agent, const uint8_t *source) {
     fb_exporter *exporter;
     bool is_agent = (uint32_t)agent || memcmp(address, source, 16) != 0;
     if (is_agent) evict(exporters, fb_eviction_choose_agent(exporters, source), FB_AGENT_EVICTED);
@@ -211,8 +225,8 @@ static fb_exporter *replace_exporter(fb_exporters *exporters, uint64_t hash, con
     return exporter;
 }
 
-FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint64_t agent,
-                                             const uint8_t source[16]) {
+FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16],
+                                             uint64_t agent, const uint8_t source[16]) {
     uint64_t hash = hash_key(exporters, address, (uint32_t)agent);
     fb_exporter *exporter = find_exporter(exporters, hash, address, agent);
     if (!exporter) exporter = replace_exporter(exporters, hash, address, agent, source);
@@ -222,14 +236,17 @@ FB_NOINLINE fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint
 }
 
 fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint64_t agent) {
-    fb_exporter *exporter = find_exporter(exporters, hash_key(exporters, address, (uint32_t)agent), address, agent);
+    fb_exporter *exporter =
+        find_exporter(exporters, hash_key(exporters, address, (uint32_t)agent), address, agent);
     return exporter ? exporter : &exporters->overflow;
 }
 
-fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint64_t agent) {
+fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16],
+                                  uint64_t agent) {
     uint64_t hash = hash_key(exporters, address, (uint32_t)agent);
     fb_exporter *exporter = find_exporter(exporters, hash, address, agent);
-    if (!exporter && exporters->count < exporters->limit) exporter = add_exporter(exporters, hash, address, agent);
+    if (!exporter && exporters->count < exporters->limit)
+        exporter = add_exporter(exporters, hash, address, agent);
     if (!exporter) return &exporters->overflow;
     exporter->restored = true;
     return exporter;
@@ -252,24 +269,28 @@ static void prefetch(const void *p, size_t size) {
 }
 
 void fb_domain_prefetch(const fb_domain *domain) {
-    uint32_t templates = domain->template_count < FETCHED_TEMPLATES ? domain->template_count : FETCHED_TEMPLATES;
+    uint32_t templates =
+        domain->template_count < FETCHED_TEMPLATES ? domain->template_count : FETCHED_TEMPLATES;
     if (templates) prefetch(domain->templates, templates * sizeof *domain->templates);
     if (templates > 1) FB_PREFETCH(domain->template_order);
     if (domain->sequences.streams) prefetch(domain->sequences.streams, offsetof(fb_sequence, gaps));
 }
 
 /* Hash the source addresses that differ from that of the datagram before. */
-static size_t hash_sources(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count, uint64_t *hashes) {
+static size_t hash_sources(const fb_exporters *exporters, const fb_datagram *datagrams,
+                           size_t count, uint64_t *hashes) {
     const uint8_t *latest = exporters->last ? exporters->last->address : NULL;
     size_t hashed = 0;
     for (size_t i = 0; i < count; latest = datagrams[i++].source)
-        if (!latest || memcmp(datagrams[i].source, latest, 16)) hashes[hashed++] = hash_key(exporters, datagrams[i].source, 0);
+        if (!latest || memcmp(datagrams[i].source, latest, 16))
+            hashes[hashed++] = hash_key(exporters, datagrams[i].source, 0);
     return hashed;
 }
 
 /* Each step reads the data that the step before it prefetched, for all datagrams, so that their
    memory latencies overlap. */
-void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count) {
+void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams,
+                           size_t count) {
     const fb_exporter_place *table = exporters->table;
     const fb_exporter *found[FB_LOOK_AHEAD];
     uint64_t hashes[FB_LOOK_AHEAD];
@@ -295,7 +316,8 @@ static uint64_t domain_key(uint16_t version, int32_t port, uint32_t id) {
     return (uint64_t)version << 49 | of_port << 32 | id;
 }
 
-static fb_domain *find_domain(const fb_exporter *exporter, uint16_t version, int32_t port, uint32_t id) {
+static fb_domain *find_domain(const fb_exporter *exporter, uint16_t version, int32_t port,
+                              uint32_t id) {
     fb_map_entry *entry = fb_map_find(&exporter->domains, domain_key(version, port, id));
     return entry ? entry->pointer : NULL;
 }
@@ -303,7 +325,7 @@ static fb_domain *find_domain(const fb_exporter *exporter, uint16_t version, int
 /* Evict a domain in favor of another one of the exporter. Its lost units stay in the sums. */
 static void evict_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
     int32_t port = domain->common ? domain->port : NO_PORT;
-    if (exporters->forget_early) exporters->forget_early(exporters->early, exporter, domain);
+    if (exporters->forget_pending) exporters->forget_pending(exporters->pending, exporter, domain);
     add_lost_of_domain(&exporters->lost, domain);
     exporter->counters.status[FB_DOMAIN_EVICTED]++;
     if (exporter->latest == domain) exporter->latest = NULL;
@@ -314,12 +336,13 @@ static void evict_domain(fb_exporters *exporters, fb_exporter *exporter, fb_doma
 }
 
 /* `common` is set for a port's domain; else NULL. */
-static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, int32_t port, uint32_t id,
-                             fb_domain *common) {
+static fb_domain *add_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version,
+                             int32_t port, uint32_t id, fb_domain *common) {
     if (exporter->domains.count >= FB_MAX_DOMAINS) return NULL;
     fb_domain *domain = fb_memory_allocate(&exporter->memory, sizeof *domain);
     if (!domain) return NULL;
-    fb_map_entry *entry = fb_map_insert(&exporter->domains, &exporter->memory, domain_key(version, port, id));
+    fb_map_entry *entry =
+        fb_map_insert(&exporter->domains, &exporter->memory, domain_key(version, port, id));
     if (!entry) {
         free_domain(exporters, exporter, domain);
         return NULL;
@@ -344,22 +367,25 @@ fb_domain *fb_exporter_find_domain(fb_exporter *exporter, uint16_t version, uint
     return domain;
 }
 
-fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
-                                 fb_domain **domain) {
+fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version,
+                                 uint32_t id, fb_domain **domain) {
     if ((*domain = fb_exporter_find_domain(exporter, version, id))) return FB_OK;
     if (exporter->stateless) return FB_EXPORTER_LIMIT;
-    if (exporter->domains.count >= FB_MAX_DOMAINS) evict_domain(exporters, exporter, fb_eviction_choose_domain(exporter));
+    if (exporter->domains.count >= FB_MAX_DOMAINS)
+        evict_domain(exporters, exporter, fb_eviction_choose_domain(exporter));
     do *domain = add_domain(exporters, exporter, version, NO_PORT, id, NULL);
     while (!*domain && fb_exporters_make_room(exporters, exporter));
     return *domain ? FB_OK : FB_TEMPLATE_LIMIT;
 }
 
 fb_domain *fb_domain_find_of_port(const fb_exporter *exporter, fb_domain *common, uint16_t port) {
-    fb_domain *domain = common->split ? find_domain(exporter, common->version, port, common->id) : NULL;
+    fb_domain *domain =
+        common->split ? find_domain(exporter, common->version, port, common->id) : NULL;
     return domain ? domain : common;
 }
 
-fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port) {
+fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common,
+                             uint16_t port) {
     fb_domain *domain = fb_domain_find_of_port(exporter, common, port);
     if (!common->split || domain != common) return domain;
     domain = add_domain(exporters, exporter, common->version, port, common->id, common);

@@ -26,8 +26,8 @@
    numbers; its templates; its sequence. With 100,000 exporters, none of it is in the cache when the
    datagram comes. It is prefetched for several datagrams at once, before the first of them is
    decoded (fb_exporters_prefetch). */
-#ifndef FB_EXPORTER_H
-#define FB_EXPORTER_H
+#ifndef FB_EXPORTER_EXPORTER_H
+#define FB_EXPORTER_EXPORTER_H
 
 #include "core/base/datagram.h"
 #include "core/base/map.h"
@@ -35,15 +35,15 @@
 #include "core/exporter/template.h"
 
 /* Maps are sorted when a key is inserted, so these limits also bound the time per datagram. */
-#define FB_MAX_DOMAINS 1024   /* per exporter, those of single ports included */
+#define FB_MAX_DOMAINS   1024 /* per exporter, those of single ports included */
 #define FB_MAX_TEMPLATES 4096 /* per domain */
-#define FB_MAX_SAMPLERS 4096  /* per domain */
+#define FB_MAX_SAMPLERS  4096 /* per domain */
 
 #define FB_LOOK_AHEAD 16 /* datagrams whose exporters are prefetched together */
 
 typedef struct {
     uint64_t datagrams;
-    uint64_t octets;
+    uint64_t bytes;
     uint64_t flows;
     uint64_t options_records;
     uint64_t templates; /* received, refreshes included */
@@ -60,14 +60,14 @@ typedef struct {
 
 /* A definition that another port replaced. */
 typedef struct {
-    uint32_t shape_hash;
+    uint32_t compiled_hash;
     uint16_t port;
 } fb_replaced;
 
 /* A template and the port that defined it. It keeps its index after it is forgotten. */
 typedef struct {
-    fb_shape *shape;       /* NULL: forgotten */
-    uint64_t time;         /* of the last definition, ns since 1970; 0: unknown */
+    fb_compiled_template *compiled; /* NULL: forgotten */
+    uint64_t time;                  /* of the last definition, ns since 1970; 0: unknown */
     fb_replaced *replaced; /* FB_MAX_REPLACED entries, the latest first; NULL before the first */
     uint16_t id;
     uint16_t port;  /* of the last definition */
@@ -105,8 +105,8 @@ struct fb_domain {
     /* for a port's domain: the port has withdrawn the common templates of flows, of options */
     bool withdrawn[2];
     uint32_t id;
-    uint32_t used; /* counters.datagrams of the exporter at the last datagram, modulo 2^32 */
-    fb_domain *common;      /* for a port's domain: the domain that was split; else NULL */
+    uint32_t used;     /* counters.datagrams of the exporter at the last datagram, modulo 2^32 */
+    fb_domain *common; /* for a port's domain: the domain that was split; else NULL */
     fb_template *templates;   /* in the order in which their ids came */
     uint16_t *template_order; /* indexes of templates, sorted by id */
     uint32_t template_count, template_capacity;
@@ -117,9 +117,9 @@ struct fb_domain {
     fb_map samplers;        /* sampler or selector id -> sampling rate */
     fb_sequences sequences; /* of all ports; only the common domain uses it */
     fb_samples samples;     /* of sFlow */
-    uint32_t known;         /* templates that have a shape */
+    uint32_t known;         /* templates that have a compiled template */
     /* newest set that waits for a template of this domain (pending_sets.h) */
-    struct fb_early_set *early;
+    struct fb_pending_set *pending;
     /* Two lists, of flow and options templates that were defined since all of their kind were
        withdrawn. The cost of withdrawing all is thus that of the definitions before it. NULL if
        withdrawals are ignored. */
@@ -127,15 +127,15 @@ struct fb_domain {
     /* in the ring of its class (fb_exporter); NULL while domains of ports depend on it */
     fb_domain *older, *newer;
     uint32_t made, checked; /* `used` when it was created, and when eviction last passed over it */
-    uint16_t ports;           /* number of port domains that depend on it */
-    uint8_t class;            /* fb_eviction_class */
+    uint16_t ports;         /* number of port domains that depend on it */
+    uint8_t class;          /* fb_eviction_class */
 };
 
 /* Data sets that wait for their templates (pending_sets.h), from the oldest to the newest. */
 typedef struct {
-    struct fb_early_set *oldest, *newest;
-    size_t sets, octets;
-} fb_early_list;
+    struct fb_pending_set *oldest, *newest;
+    size_t sets, bytes;
+} fb_pending_list;
 
 typedef struct fb_exporter fb_exporter;
 
@@ -172,20 +172,20 @@ typedef struct {
 
 struct fb_exporter {
     uint8_t address[16];
-    uint64_t agent; /* 0: NetFlow and IPFIX; sFlow: FB_AGENT_SFLOW | sub-agent */
+    uint64_t agent;    /* 0: NetFlow and IPFIX; sFlow: FB_AGENT_SFLOW | sub-agent */
     bool stateless;    /* represents all exporters without state, and those that were evicted */
     fb_domain *latest; /* the last common domain looked up; NULL: none */
     uint64_t used;     /* fb_exporters.clock at the last datagram */
     fb_counters counters;
     fb_memory memory;
     fb_map domains; /* (version, port if any, id) -> fb_domain */
-    fb_early_list early;
+    fb_pending_list pending;
     struct {
         fb_exporter *older, *newer;
     } in[FB_EXPORTER_LISTS];
     fb_sender *sender; /* of an sFlow agent that another UDP source sends for; else NULL */
     uint64_t checked;  /* `used` when eviction last passed over it */
-    uint32_t known;    /* templates that have a shape, of all domains */
+    uint32_t known;    /* templates that have a compiled template, of all domains */
     uint8_t class;     /* fb_eviction_class */
     bool restored;     /* loaded from saved state: it counts as seen before */
     uint16_t domain_counts[FB_EVICTION_CLASSES];
@@ -201,7 +201,7 @@ typedef struct {
 
 typedef struct {
     fb_memory *memory;
-    fb_shapes *shapes;
+    fb_compiled_templates *compiled_templates;
     fb_exporter_place *table; /* open addressing; capacity is a power of two */
     size_t capacity;
     size_t count;
@@ -210,29 +210,32 @@ typedef struct {
     /* ns after which a template that was not refreshed expires; 0: never */
     uint64_t template_expiry;
     bool obey_withdrawals;
-    struct fb_early *early; /* sets that wait for templates; NULL: sets never wait */
-    uint64_t seed;          /* of the hash: addresses come from the network and may be hostile */
-    fb_exporter *last;      /* the last exporter looked up: most datagrams come in runs */
+    struct fb_pending_sets *pending; /* sets that wait for templates; NULL: sets never wait */
+    uint64_t seed;        /* of the hash: addresses come from the network and may be hostile */
+    fb_exporter *last;    /* the last exporter looked up: most datagrams come in runs */
     fb_domain *temporary; /* templates of the current datagram that could not be kept; NULL: none */
-    uint64_t clock;         /* advances when an exporter is added or evicted */
+    uint64_t clock;       /* advances when an exporter is added or evicted */
     fb_exporter_list classes[FB_EVICTION_CLASSES];
     fb_senders senders;
     /* Gives up the sets that wait for templates of an exporter or of one of its domains
        (pending_sets.h). NULL: sets never wait. */
-    void (*forget_early)(struct fb_early *early, fb_exporter *exporter, fb_domain *domain);
+    void (*forget_pending)(struct fb_pending_sets *pending, fb_exporter *exporter,
+                           fb_domain *domain);
     fb_lost lost; /* of exporters and domains that were evicted */
     fb_exporter overflow;
 } fb_exporters;
 
-/* Initialize. `shapes` and `memory` must outlive it. `limit` is the number of exporters that may be
-   known, and exporter_memory the budget of each, in bytes. `seed` keys the hash. OK, NO_MEMORY. */
-fb_status fb_exporters_new(fb_exporters *exporters, fb_shapes *shapes, fb_memory *memory, size_t limit,
-                           size_t exporter_memory, uint64_t seed);
+/* Initialize. `compiled_templates` and `memory` must outlive it. `limit` is the number of exporters
+   that may be known, and exporter_memory the budget of each, in bytes. `seed` keys the hash. OK,
+   NO_MEMORY. */
+fb_status fb_exporters_new(fb_exporters *exporters, fb_compiled_templates *compiled_templates,
+                           fb_memory *memory, size_t limit, size_t exporter_memory, uint64_t seed);
 void fb_exporters_free(fb_exporters *exporters);
 /* Add the lost units of all domains of an exporter to *lost. */
 void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost);
 
-FB_INLINE bool fb_exporter_has_key(const fb_exporter *exporter, const uint8_t address[16], uint64_t agent) {
+FB_INLINE bool fb_exporter_has_key(const fb_exporter *exporter, const uint8_t address[16],
+                                   uint64_t agent) {
     return exporter->agent == agent && memcmp(exporter->address, address, 16) == 0;
 }
 
@@ -242,8 +245,8 @@ FB_INLINE bool fb_exporter_has_key(const fb_exporter *exporter, const uint8_t ad
    one, so that one is checked before the search. */
 fb_exporter *fb_exporters_search(fb_exporters *exporters, const uint8_t address[16], uint64_t agent,
                                  const uint8_t source[16]);
-FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16], uint64_t agent,
-                                        const uint8_t source[16]) {
+FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t address[16],
+                                        uint64_t agent, const uint8_t source[16]) {
     fb_exporter *exporter = exporters->last;
     bool again = exporter && fb_exporter_has_key(exporter, address, agent);
     return FB_LIKELY(again) ? exporter : fb_exporters_search(exporters, address, agent, source);
@@ -253,15 +256,16 @@ FB_INLINE fb_exporter *fb_exporters_get(fb_exporters *exporters, const uint8_t a
 fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16], uint64_t agent);
 /* Return the exporter of saved state; create it if it is new. Evict nothing; return `overflow` if
    the table or the memory is full. */
-fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16], uint64_t agent);
+fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16],
+                                  uint64_t agent);
 
 /* Evict another exporter if `exporter` could not get memory from the shared budget. Return false if
    that would not help. `exporter` may be NULL. */
 bool fb_exporters_make_room(fb_exporters *exporters, const fb_exporter *exporter);
 
 /* Release the operations of a template, if it has them. Its place in the domain stays. */
-void fb_template_drop_shape(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
-                            fb_template *template);
+void fb_template_drop_compiled(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                               fb_template *template);
 
 /* Allocate memory that is released with the current datagram of an exporter. Evict other exporters
    if memory is short. NULL: no memory. The caller releases it to exporters->memory. */
@@ -275,7 +279,8 @@ void fb_exporters_drop_temporary(fb_exporters *exporters);
 /* Prefetch the data that decoding will need of the exporters of the next datagrams. It changes
    nothing. The exporter is guessed from the source address, and its domain is the last one used. A
    wrong guess only costs time. REQUIRES: count <= FB_LOOK_AHEAD. */
-void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams, size_t count);
+void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams,
+                           size_t count);
 /* Prefetch the data that a domain points to: its templates and its sequence. */
 void fb_domain_prefetch(const fb_domain *domain);
 /* For listing: return the i-th entry of the table; NULL: empty. */
@@ -286,11 +291,12 @@ fb_domain *fb_exporter_find_domain(fb_exporter *exporter, uint16_t version, uint
 /* The same, but create it if it is unknown. At FB_MAX_DOMAINS another domain is evicted, so
    pointers to domains of the exporter are invalid after this call. OK. EXPORTER_LIMIT,
    TEMPLATE_LIMIT: there is no room for its state, and *domain is NULL. */
-fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
-                                 fb_domain **domain);
+fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version,
+                                 uint32_t id, fb_domain **domain);
 /* Return the domain of a port if the domain is split (create it if it is new), else the common one.
    If there is no room for a new domain, return the common one, too. */
-fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port);
+fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common,
+                             uint16_t port);
 /* The same, but create nothing. */
 fb_domain *fb_domain_find_of_port(const fb_exporter *exporter, fb_domain *common, uint16_t port);
 
@@ -307,10 +313,12 @@ fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter,
                                  const fb_definition *definition);
 /* Forget the template of an id. For a port's domain, also forget that of the common domain if it is
    visible to the port. */
-void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, uint16_t id);
+void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                               uint16_t id);
 /* Forget all templates of flows, or all of options. A port's domain no longer sees those of the
    common domain; other ports still do. */
-void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, bool options);
+void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                          bool options);
 /* Return the template of an id; NULL: unknown. It is valid until a template is set. A port's domain
    also finds a template of the common domain that was not contested, or that the port itself
    defined. Usually it is the last one looked up, so that one is checked before the search. */
@@ -318,12 +326,13 @@ fb_template *fb_domain_search_template(fb_domain *domain, uint16_t id);
 FB_INLINE fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id) {
     uint32_t i = domain->latest_template;
     fb_template *template = FB_LIKELY(i < domain->template_count) ? &domain->templates[i] : NULL;
-    bool again = template && template->id == id && template->shape;
+    bool again = template && template->id == id && template->compiled;
     return FB_LIKELY(again) ? template : fb_domain_search_template(domain, id);
 }
 
 /* Store a rate from options. OK. TEMPLATE_LIMIT: there is no room. */
-fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate);
+fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler,
+                                uint64_t rate);
 /* Return the rate of a sampler. If `named` is false or the sampler is unknown, return the rate of
    the only known one. 0: unknown. Here and below, the common domain is searched after that of the
    port. */
@@ -336,7 +345,8 @@ FB_INLINE uint64_t fb_domain_rate_of(fb_domain *domain, uint64_t sampler) {
 }
 /* Return the start time of the exporter in ns since 1970; 0 while unknown. */
 FB_INLINE uint64_t fb_domain_find_system_init(const fb_domain *domain) {
-    return domain->system_init || !domain->common ? domain->system_init : domain->common->system_init;
+    return domain->system_init || !domain->common ? domain->system_init
+                                                  : domain->common->system_init;
 }
 
 #endif

@@ -4,46 +4,52 @@
 
 #include <stdlib.h>
 
-static bool has_packet(const fb_shape *shape) {
-    return fb_shape_has_role(shape, FB_ROLE_DATA_LINK_FRAME) || fb_shape_has_role(shape, FB_ROLE_IP_PACKET);
+static bool has_packet(const fb_compiled_template *compiled) {
+    return fb_compiled_template_has_role(compiled, FB_ROLE_DATA_LINK_FRAME) ||
+           fb_compiled_template_has_role(compiled, FB_ROLE_IP_PACKET);
 }
 
 /* --- candidates ----------------------------------------------------------------------------- */
 
 /* State of the compilation of one template. */
 typedef struct {
-    fb_shapes *shapes;
-    const fb_shape *shape;
+    fb_compiled_templates *compiled_templates;
+    const fb_compiled_template *compiled;
     size_t count; /* of candidates */
 } compiler;
 
-static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_code code, bool own) {
-    const fb_column *column = &c->shapes->plan->columns[target.column];
+static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_code code,
+                          bool own) {
+    const fb_column *column = &c->compiled_templates->plan->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return;
-    if (c->shape->reversed && !own && column->flags & FB_COLUMN_ONE_WAY) return;
-    c->shapes->spoken[target.column] |= own;
+    if (c->compiled->reversed && !own && column->flags & FB_COLUMN_ONE_DIRECTION) return;
+    c->compiled_templates->has_reverse[target.column] |= own;
     /* their zero means unknown */
     bool unknown = code == FB_OP_DERIVED_ETYPE || code == FB_OP_DERIVED_SAMPLING_RATE;
     target.zero = column->flags & FB_COLUMN_ZERO && !unknown;
-    bool after = has_packet(c->shape) && target.rank > column->packet_rank;
-    c->shapes->candidates[c->count++] = (struct fb_candidate){target, field, (uint8_t)code, after, false, 0, own};
+    bool after = has_packet(c->compiled) && target.rank > column->packet_rank;
+    c->compiled_templates->candidates[c->count++] =
+        (struct fb_candidate){target, field, (uint8_t)code, after, false, 0, own};
 }
 
 static void add_element(compiler *c, fb_target target, size_t field, bool several) {
-    const fb_column *columns = c->shapes->plan->columns;
+    const fb_column *columns = c->compiled_templates->plan->columns;
     uint16_t mirror = columns[target.column].mirror;
-    if (fb_shape_is_shared(c->shape, field) && mirror != FB_NO_MIRROR) target.column = mirror;
+    if (fb_compiled_template_is_shared(c->compiled, field) && mirror != FB_NO_MIRROR)
+        target.column = mirror;
     bool collects = several && columns[target.column].flags & FB_COLUMN_REPEATED;
-    add_candidate(c, target, (uint16_t)field, collects ? FB_OP_COLLECT : FB_OP_VALUE, fb_shape_is_own(c->shape, field));
+    add_candidate(c, target, (uint16_t)field, collects ? FB_OP_COLLECT : FB_OP_VALUE,
+                  fb_compiled_template_is_own(c->compiled, field));
 }
 
 /* The chain omits fields of zero bytes. Otherwise a short record could have thousands of links. */
-static void count_occurrence(const fb_shape *shape, struct fb_occurrences *seen, uint16_t field) {
+static void count_occurrence(const fb_compiled_template *compiled, struct fb_occurrences *seen,
+                             uint16_t field) {
     seen->last = field;
     if (!seen->count++) {
         seen->first = seen->link = field;
-    } else if (shape->chain_count && shape->fields[field].size) {
-        shape->chain[seen->link] = field;
+    } else if (compiled->chain_count && compiled->fields[field].size) {
+        compiled->chain[seen->link] = field;
         seen->link = field;
     }
 }
@@ -53,14 +59,15 @@ static void count_occurrence(const fb_shape *shape, struct fb_occurrences *seen,
 static bool add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
     size_t found;
     bool taken = false;
-    const fb_plan *plan = c->shapes->plan;
+    const fb_plan *plan = c->compiled_templates->plan;
     const fb_plan_element *elements = fb_plan_find_elements(plan, pen, id, &found);
     if (!found) return false;
-    size_t direction = fb_shape_is_own(c->shape, field) ? plan->element_count : 0;
+    size_t direction = fb_compiled_template_is_own(c->compiled, field) ? plan->element_count : 0;
     size_t place = (size_t)(elements - plan->elements) + direction;
-    struct fb_occurrences *seen = &c->shapes->seen[place];
-    if (!seen->count) c->shapes->met[c->shapes->met_count++] = (uint32_t)place;
-    count_occurrence(c->shape, seen, (uint16_t)field);
+    struct fb_occurrences *seen = &c->compiled_templates->seen[place];
+    if (!seen->count)
+        c->compiled_templates->met[c->compiled_templates->met_count++] = (uint32_t)place;
+    count_occurrence(c->compiled, seen, (uint16_t)field);
     for (size_t i = 0; i < found; i++) {
         taken |= plan->columns[elements[i].target.column].flags & FB_COLUMN_ENABLED;
         if (elements[i].occurrence == seen->count) add_element(c, elements[i].target, field, false);
@@ -71,54 +78,65 @@ static bool add_elements(compiler *c, uint64_t pen, uint32_t id, size_t field) {
 /* Add the other sources, after all occurrences in a direction are counted. If an element occurs
    twice, the first occurrence is that of the outer header (RFC 7011 section 8). */
 static void add_occurrences(compiler *c) {
-    const fb_plan *plan = c->shapes->plan;
-    for (size_t i = 0; i < c->shapes->met_count; i++) {
-        struct fb_occurrences *seen = &c->shapes->seen[c->shapes->met[i]];
-        size_t first = c->shapes->met[i] % plan->element_count, end = plan->element_count;
+    const fb_plan *plan = c->compiled_templates->plan;
+    for (size_t i = 0; i < c->compiled_templates->met_count; i++) {
+        struct fb_occurrences *seen = &c->compiled_templates->seen[c->compiled_templates->met[i]];
+        size_t first = c->compiled_templates->met[i] % plan->element_count,
+               end = plan->element_count;
         const fb_plan_element *run = &plan->elements[first];
-        for (const fb_plan_element *e = run; e < plan->elements + end && e->pen == run->pen && e->id == run->id; e++) {
-            if (e->occurrence == FB_ANY_OCCURRENCE) add_element(c, e->target, seen->first, seen->count > 1);
+        for (const fb_plan_element *e = run;
+             e < plan->elements + end && e->pen == run->pen && e->id == run->id; e++) {
+            if (e->occurrence == FB_ANY_OCCURRENCE)
+                add_element(c, e->target, seen->first, seen->count > 1);
             if (e->occurrence == FB_LAST_OCCURRENCE) add_element(c, e->target, seen->last, false);
         }
         seen->count = 0;
     }
-    c->shapes->met_count = 0;
+    c->compiled_templates->met_count = 0;
 }
 
 static void add_derived(compiler *c, fb_source source, fb_op_code code) {
-    fb_target_range range = c->shapes->plan->sources[source];
-    bool own = c->shape->reversed && code != FB_OP_DERIVED_SAMPLING_RATE && code != FB_OP_DERIVED_ETYPE;
+    fb_target_range range = c->compiled_templates->plan->sources[source];
+    bool own =
+        c->compiled->reversed && code != FB_OP_DERIVED_SAMPLING_RATE && code != FB_OP_DERIVED_ETYPE;
     for (size_t i = 0; i < range.count; i++)
-        add_candidate(c, c->shapes->plan->targets[range.first + i], FB_NO_FIELD, code, own);
+        add_candidate(c, c->compiled_templates->plan->targets[range.first + i], FB_NO_FIELD, code,
+                      own);
 }
 
-static bool has_mpls(const fb_shape *shape) {
+static bool has_mpls(const fb_compiled_template *compiled) {
     for (unsigned role = FB_ROLE_MPLS_1; role <= FB_ROLE_MPLS_10; role++)
-        if (fb_shape_has_role(shape, role)) return true;
+        if (fb_compiled_template_has_role(compiled, role)) return true;
     return false;
 }
 
 static void add_all_derived(compiler *c) {
-    const fb_shape *shape = c->shape;
-    if (shape->version != 5) add_derived(c, FB_SOURCE_DERIVED_SAMPLING_RATE, FB_OP_DERIVED_SAMPLING_RATE);
+    const fb_compiled_template *compiled = c->compiled;
+    if (compiled->version != 5)
+        add_derived(c, FB_SOURCE_DERIVED_SAMPLING_RATE, FB_OP_DERIVED_SAMPLING_RATE);
     add_derived(c, FB_SOURCE_DERIVED_ETYPE, FB_OP_DERIVED_ETYPE);
-    if (fb_shape_has_role(shape, FB_ROLE_ICMP_IPV4) || fb_shape_has_role(shape, FB_ROLE_ICMP_IPV6) ||
-        (fb_shape_has_role(shape, FB_ROLE_PROTO) && fb_shape_has_role(shape, FB_ROLE_DST_PORT))) {
+    if (fb_compiled_template_has_role(compiled, FB_ROLE_ICMP_IPV4) ||
+        fb_compiled_template_has_role(compiled, FB_ROLE_ICMP_IPV6) ||
+        (fb_compiled_template_has_role(compiled, FB_ROLE_PROTO) &&
+         fb_compiled_template_has_role(compiled, FB_ROLE_DST_PORT))) {
         add_derived(c, FB_SOURCE_DERIVED_ICMP_TYPE, FB_OP_DERIVED_ICMP_TYPE);
         add_derived(c, FB_SOURCE_DERIVED_ICMP_CODE, FB_OP_DERIVED_ICMP_CODE);
     }
-    if (fb_shape_has_role(shape, FB_ROLE_COMMON_PROPERTIES))
+    if (fb_compiled_template_has_role(compiled, FB_ROLE_COMMON_PROPERTIES))
         add_derived(c, FB_SOURCE_DERIVED_FORWARDING_STATUS, FB_OP_DERIVED_FORWARDING_STATUS);
-    if (fb_shape_has_role(shape, FB_ROLE_FRAGMENT_FLAGS)) add_derived(c, FB_SOURCE_DERIVED_IP_FLAGS, FB_OP_DERIVED_IP_FLAGS);
-    if (has_mpls(shape)) add_derived(c, FB_SOURCE_DERIVED_MPLS_LABELS, FB_OP_DERIVED_MPLS_LABELS);
+    if (fb_compiled_template_has_role(compiled, FB_ROLE_FRAGMENT_FLAGS))
+        add_derived(c, FB_SOURCE_DERIVED_IP_FLAGS, FB_OP_DERIVED_IP_FLAGS);
+    if (has_mpls(compiled))
+        add_derived(c, FB_SOURCE_DERIVED_MPLS_LABELS, FB_OP_DERIVED_MPLS_LABELS);
 }
 
 /* If a reverse element feeds a column, drop the shared values of that column. */
 static size_t drop_shared(compiler *c) {
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++) {
-        struct fb_candidate candidate = c->shapes->candidates[i];
-        if (candidate.own || !c->shapes->spoken[candidate.target.column]) c->shapes->candidates[kept++] = candidate;
+        struct fb_candidate candidate = c->compiled_templates->candidates[i];
+        if (candidate.own || !c->compiled_templates->has_reverse[candidate.target.column])
+            c->compiled_templates->candidates[kept++] = candidate;
     }
     return kept;
 }
@@ -135,53 +153,58 @@ static int compare_candidates(const void *a, const void *b) {
 
 /* Mark all candidates of each column except the best. They are sorted by column and rank, first
    those before a packet and then those after it. */
-static void mark_again(fb_shapes *shapes, size_t count) {
-    bool *taken = shapes->spoken;
-    memset(taken, 0, shapes->plan->column_count);
+static void mark_again(fb_compiled_templates *compiled_templates, size_t count) {
+    bool *taken = compiled_templates->has_reverse;
+    memset(taken, 0, compiled_templates->plan->column_count);
     for (size_t i = 0; i < count; i++) {
-        struct fb_candidate *candidate = &shapes->candidates[i];
+        struct fb_candidate *candidate = &compiled_templates->candidates[i];
         candidate->again = taken[candidate->target.column];
         taken[candidate->target.column] = true;
     }
 }
 
-/* Add the element of a field. In a reversed shape, a reverse element is added as its forward
-   element. Returns the same as add_elements. */
+/* Add the element of a field. In a reversed compiled template, a reverse element is added as its
+   forward element. Returns the same as add_elements. */
 static bool add_forward_element(compiler *c, size_t i) {
-    const fb_field *field = &c->shape->fields[i];
-    if (!fb_shape_is_own(c->shape, i)) return add_elements(c, field->pen, field->id, i);
+    const fb_field *field = &c->compiled->fields[i];
+    if (!fb_compiled_template_is_own(c->compiled, i))
+        return add_elements(c, field->pen, field->id, i);
     if (field->pen == FB_PEN_REVERSE) return add_elements(c, 0, field->id, i);
     return add_elements(c, field->pen, field->id & ~(uint32_t)fb_field_reverse_bit(field), i);
 }
 
-static size_t collect_candidates(fb_shapes *shapes, fb_shape *shape) {
-    compiler c = {.shapes = shapes, .shape = shape};
-    memset(shapes->spoken, 0, shapes->plan->column_count);
-    for (size_t i = 0; i < shape->field_count; i++) {
-        const fb_field *field = &shape->fields[i];
-        if (shape->version == 5) {
+static size_t collect_candidates(fb_compiled_templates *compiled_templates,
+                                 fb_compiled_template *compiled) {
+    compiler c = {.compiled_templates = compiled_templates, .compiled = compiled};
+    memset(compiled_templates->has_reverse, 0, compiled_templates->plan->column_count);
+    for (size_t i = 0; i < compiled->field_count; i++) {
+        const fb_field *field = &compiled->fields[i];
+        if (compiled->version == 5) {
             add_elements(&c, FB_PEN_NETFLOW5, field->id, i);
             continue;
         }
         bool taken = add_forward_element(&c, i);
         bool padding = !field->pen && field->id == FB_ID_PADDING;
-        if (!taken && !padding && !fb_field_is_sub_template(field)) shape->unused++;
-        if (shape->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);
+        if (!taken && !padding && !fb_field_is_sub_template(field)) compiled->unused++;
+        if (compiled->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);
     }
     add_occurrences(&c);
     add_all_derived(&c);
-    if (shape->reversed) c.count = drop_shared(&c);
-    qsort(shapes->candidates, c.count, sizeof *shapes->candidates, compare_candidates);
-    mark_again(shapes, c.count);
+    if (compiled->reversed) c.count = drop_shared(&c);
+    qsort(compiled_templates->candidates, c.count, sizeof *compiled_templates->candidates,
+          compare_candidates);
+    mark_again(compiled_templates, c.count);
     return c.count;
 }
 
 /* --- operations ----------------------------------------------------------------------------- */
 
 static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t size) {
-    if (!fb_column_is_direct(column)) return FB_OP_VALUE;
+    if (!fb_column_has_fast_path(column)) return FB_OP_VALUE;
     if (kind == FB_KIND_TCP_BITS && size == 1) kind = FB_KIND_UINT; /* no bits to mask */
-    if (kind == FB_KIND_TCP_BITS && size == 2 && column->type == FB_TYPE_UINT && column->limit >= 0x0fff) return FB_OP_TCP_BITS;
+    if (kind == FB_KIND_TCP_BITS && size == 2 && column->type == FB_TYPE_UINT &&
+        column->limit >= 0x0fff)
+        return FB_OP_TCP_BITS;
     if (kind == FB_KIND_IP && column->type == FB_TYPE_IP)
         return size == 4 ? FB_OP_IPV4 : size == 16 ? FB_OP_IPV6 : FB_OP_VALUE;
     if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM && size == 1) return FB_OP_ENUM;
@@ -200,11 +223,12 @@ static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t si
 /* --- zeros ---------------------------------------------------------------------------------- */
 
 /* Return true if a candidate gives its column a number in every record. */
-static bool is_certain(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *candidate) {
-    const fb_column *column = &shapes->plan->columns[candidate->target.column];
+static bool is_certain(const fb_compiled_templates *compiled_templates,
+                       const fb_compiled_template *compiled, const struct fb_candidate *candidate) {
+    const fb_column *column = &compiled_templates->plan->columns[candidate->target.column];
     if (candidate->field == FB_NO_FIELD) return false;
     uint8_t kind = (uint8_t)fb_column_kind(column, candidate->target.kind);
-    return choose_code(column, kind, shape->fields[candidate->field].size) <= FB_OP_TCP_BITS;
+    return choose_code(column, kind, compiled->fields[candidate->field].size) <= FB_OP_TCP_BITS;
 }
 
 static bool is_same_rank(const struct fb_candidate *a, const struct fb_candidate *b) {
@@ -215,9 +239,11 @@ static bool is_same_rank(const struct fb_candidate *a, const struct fb_candidate
    search within its rank, only after it, so only the last candidate keeps target.zero. If the last
    one may have no value, the others are checked again after it. *settled becomes true if one of
    them has a value in every record. */
-static struct fb_candidate *end_rank(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *rank, size_t count,
+static struct fb_candidate *end_rank(const fb_compiled_templates *compiled_templates,
+                                     const fb_compiled_template *compiled,
+                                     const struct fb_candidate *rank, size_t count,
                                      struct fb_candidate *out, bool *settled) {
-    bool last_is_certain = is_certain(shapes, shape, &rank[count - 1]);
+    bool last_is_certain = is_certain(compiled_templates, compiled, &rank[count - 1]);
     *settled = last_is_certain;
     for (size_t i = 0; i < count; i++, out++) {
         *out = rank[i];
@@ -226,24 +252,26 @@ static struct fb_candidate *end_rank(const fb_shapes *shapes, const fb_shape *sh
     for (size_t i = 0; !last_is_certain && i < count - 1; i++, out++) {
         *out = rank[i];
         out->code = FB_OP_AGAIN;
-        *settled |= is_certain(shapes, shape, &rank[i]);
+        *settled |= is_certain(compiled_templates, compiled, &rank[i]);
     }
     return out;
 }
 
 /* If a zero is a value of the column, drop the candidates after one that always has a value. A
-   slotted column keeps all of them: the slot compares ranks, and a better rank may come later. */
-static size_t end_ranks(fb_shapes *shapes, const fb_shape *shape, size_t count) {
-    struct fb_candidate *all = shapes->candidates, *begin = all + shapes->candidate_capacity, *out = begin;
-    bool *settled = shapes->spoken;
-    memset(settled, 0, shapes->plan->column_count);
+   deferred column keeps all of them: the slot compares ranks, and a better rank may come later. */
+static size_t end_ranks(fb_compiled_templates *compiled_templates,
+                        const fb_compiled_template *compiled, size_t count) {
+    struct fb_candidate *all = compiled_templates->candidates,
+                        *begin = all + compiled_templates->candidate_capacity, *out = begin;
+    bool *settled = compiled_templates->has_reverse;
+    memset(settled, 0, compiled_templates->plan->column_count);
     for (size_t i = 0, end; i < count; i = end) {
         uint16_t column = all[i].target.column;
-        unsigned flags = shapes->plan->columns[column].flags;
+        unsigned flags = compiled_templates->plan->columns[column].flags;
         for (end = i + 1; end < count && is_same_rank(&all[end], &all[i]);) end++;
-        if (settled[column] && !(flags & FB_COLUMN_SLOTTED)) continue;
+        if (settled[column] && !(flags & FB_COLUMN_DEFERRED)) continue;
         if (flags & FB_COLUMN_ZERO) {
-            out = end_rank(shapes, shape, &all[i], end - i, out, &settled[column]);
+            out = end_rank(compiled_templates, compiled, &all[i], end - i, out, &settled[column]);
         } else {
             memcpy(out, &all[i], (end - i) * sizeof *all);
             out += end - i;
@@ -254,52 +282,60 @@ static size_t end_ranks(fb_shapes *shapes, const fb_shape *shape, size_t count) 
     return count;
 }
 
-static void place(fb_op *op, const fb_shape *shape, uint16_t field) {
-    op->size = shape->fields[field].size;
-    op->base = shape->bases[field];
-    op->offset = shape->offsets[field];
+static void place(fb_op *op, const fb_compiled_template *compiled, uint16_t field) {
+    op->size = compiled->fields[field].size;
+    op->base = compiled->bases[field];
+    op->offset = compiled->offsets[field];
 }
 
 static bool takes_uint(const fb_column *column, uint64_t greatest) {
-    return fb_column_is_direct(column) && column->type == FB_TYPE_UINT && column->limit >= greatest;
+    return fb_column_has_fast_path(column) && column->type == FB_TYPE_UINT &&
+           column->limit >= greatest;
 }
 
 /* Use the family of the first address, unless the address is zero. */
-static void specialize_etype(const fb_shape *shape, fb_op *op) {
-    uint16_t field = shape->address_field[0];
-    if (shape->version == 5 || field == FB_NO_FIELD || fb_shape_has_role(shape, FB_ROLE_ETHERNET_TYPE) || !takes_uint(op->column, 0xffff))
+static void specialize_etype(const fb_compiled_template *compiled, fb_op *op) {
+    uint16_t field = compiled->address_field[0];
+    if (compiled->version == 5 || field == FB_NO_FIELD ||
+        fb_compiled_template_has_role(compiled, FB_ROLE_ETHERNET_TYPE) ||
+        !takes_uint(op->column, 0xffff))
         return;
-    bool ipv4 = shape->fields[field].id < 27;
-    if (shape->fields[field].size != (ipv4 ? 4 : 16)) return;
-    place(op, shape, field);
+    bool ipv4 = compiled->fields[field].id < 27;
+    if (compiled->fields[field].size != (ipv4 ? 4 : 16)) return;
+    place(op, compiled, field);
     op->code = ipv4 ? FB_OP_ETYPE_IPV4 : FB_OP_ETYPE_IPV6;
 }
 
-static void specialize_rate(const fb_shape *shape, fb_op *op) {
-    uint16_t sampler = shape->role[FB_ROLE_SAMPLER_ID], selector = shape->role[FB_ROLE_SELECTOR_ID];
+static void specialize_rate(const fb_compiled_template *compiled, fb_op *op) {
+    uint16_t sampler = compiled->role[FB_ROLE_SAMPLER_ID],
+             selector = compiled->role[FB_ROLE_SELECTOR_ID];
     uint16_t field = sampler == FB_NO_FIELD ? selector : sampler;
     bool both = sampler != FB_NO_FIELD && selector != FB_NO_FIELD;
-    if (shape->rated || !shape->named || both || !takes_uint(op->column, UINT64_MAX)) return;
-    if (shape->fields[field].size < 1 || shape->fields[field].size > 8) return;
-    place(op, shape, field);
+    if (compiled->rated || !compiled->named || both || !takes_uint(op->column, UINT64_MAX)) return;
+    if (compiled->fields[field].size < 1 || compiled->fields[field].size > 8) return;
+    place(op, compiled, field);
     op->code = FB_OP_RATE_OF_SAMPLER;
 }
 
 /* For most records, a derived value depends on one field. */
-static void specialize_derived(const fb_shape *shape, fb_op *op) {
-    if (op->code == FB_OP_DERIVED_ETYPE) specialize_etype(shape, op);
-    if (op->code == FB_OP_DERIVED_SAMPLING_RATE) specialize_rate(shape, op);
+static void specialize_derived(const fb_compiled_template *compiled, fb_op *op) {
+    if (op->code == FB_OP_DERIVED_ETYPE) specialize_etype(compiled, op);
+    if (op->code == FB_OP_DERIVED_SAMPLING_RATE) specialize_rate(compiled, op);
 }
 
-static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struct fb_candidate *candidate) {
-    const fb_column *column = &shapes->plan->columns[candidate->target.column];
-    fb_op op = {.column = column, .code = candidate->code, .field = candidate->field, .target = candidate->target,
+static fb_op make_op(const fb_compiled_templates *compiled_templates,
+                     const fb_compiled_template *compiled, const struct fb_candidate *candidate) {
+    const fb_column *column = &compiled_templates->plan->columns[candidate->target.column];
+    fb_op op = {.column = column,
+                .code = candidate->code,
+                .field = candidate->field,
+                .target = candidate->target,
                 .again = candidate->again};
     if (candidate->field == FB_NO_FIELD) {
-        specialize_derived(shape, &op);
+        specialize_derived(compiled, &op);
         return op;
     }
-    place(&op, shape, candidate->field);
+    place(&op, compiled, candidate->field);
     op.field = candidate->field;
     op.target.kind = fb_column_kind(column, candidate->target.kind) & 63;
     if (op.code == FB_OP_VALUE) op.code = (uint8_t)choose_code(column, op.target.kind, op.size);
@@ -308,22 +344,26 @@ static fb_op make_op(const fb_shapes *shapes, const fb_shape *shape, const struc
 
 /* Return true if nothing else in a record may fill the column of a candidate. Candidates are sorted
    by column. */
-static bool is_alone(const fb_shapes *shapes, const fb_shape *shape, size_t count, size_t i) {
-    const struct fb_candidate *all = shapes->candidates, *candidate = &all[i];
-    const fb_column *column = &shapes->plan->columns[candidate->target.column];
-    unsigned constants = FB_COLUMN_CONSTANT | (shape->version == 5 ? FB_COLUMN_CONSTANT_NETFLOW5 : 0);
-    if (!fb_column_is_direct(column) || column->flags & constants) return false;
-    if (has_packet(shape) && column->packet_rank != FB_NO_RANK) return false;
+static bool is_alone(const fb_compiled_templates *compiled_templates,
+                     const fb_compiled_template *compiled, size_t count, size_t i) {
+    const struct fb_candidate *all = compiled_templates->candidates, *candidate = &all[i];
+    const fb_column *column = &compiled_templates->plan->columns[candidate->target.column];
+    unsigned constants =
+        FB_COLUMN_CONSTANT | (compiled->version == 5 ? FB_COLUMN_CONSTANT_NETFLOW5 : 0);
+    if (!fb_column_has_fast_path(column) || column->flags & constants) return false;
+    if (has_packet(compiled) && column->packet_rank != FB_NO_RANK) return false;
     bool before = i > 0 && all[i - 1].target.column == candidate->target.column;
     return !before && (i + 1 == count || all[i + 1].target.column != candidate->target.column);
 }
 
 /* Return true if a derived value is the same for all records of a set, and the column accepts every
    value. A value that a column cannot hold must be counted once per record. */
-static bool is_of_set(const fb_shape *shape, const fb_op *op) {
+static bool is_of_set(const fb_compiled_template *compiled, const fb_op *op) {
     if (op->code == FB_OP_RATE_OF_SAMPLER) return true;
-    if (op->code == FB_OP_DERIVED_SAMPLING_RATE) return !shape->rated && !shape->named && takes_uint(op->column, UINT64_MAX);
-    return op->code == FB_OP_DERIVED_ETYPE && shape->version == 5 && takes_uint(op->column, 0xffff);
+    if (op->code == FB_OP_DERIVED_SAMPLING_RATE)
+        return !compiled->rated && !compiled->named && takes_uint(op->column, UINT64_MAX);
+    return op->code == FB_OP_DERIVED_ETYPE && compiled->version == 5 &&
+           takes_uint(op->column, 0xffff);
 }
 
 /* Return true if an enum only adds a constant: the values 0, 1, … up to the greatest number of some
@@ -331,7 +371,8 @@ static bool is_of_set(const fb_shape *shape, const fb_op *op) {
 static bool is_addition(const fb_column *column, uint64_t *first) {
     size_t size = column->mappings_size;
     for (size_t i = 0; i < size; i++)
-        if (column->mappings[i].from != i || column->mappings[i].to != column->mappings[0].to + i) return false;
+        if (column->mappings[i].from != i || column->mappings[i].to != column->mappings[0].to + i)
+            return false;
     *first = size ? column->mappings[0].to : 0;
     return size > 1 && !(size & (size - 1)) && size <= 256;
 }
@@ -339,30 +380,37 @@ static bool is_addition(const fb_column *column, uint64_t *first) {
 static bool fits_lane(const fb_op *op) {
     uint64_t first;
     if (op->code <= FB_OP_TCP_BITS) return true;
-    return op->code == FB_OP_ENUM && is_addition(op->column, &first) && fb_lanes_fit(op->column, first + op->column->mappings_size);
+    return op->code == FB_OP_ENUM && is_addition(op->column, &first) &&
+           fb_varint_simd_fit(op->column, first + op->column->mappings_size);
 }
 
 enum { GROUP_SET = FB_MOVE_CODES, GROUP_OTHER, GROUP_LANES };
 
-static unsigned choose_group(const fb_shapes *shapes, const fb_shape *shape, size_t count, size_t i, const fb_op *op) {
-    if (!is_alone(shapes, shape, count, i)) return GROUP_OTHER;
-    if (shapes->wide && fits_lane(op)) return GROUP_LANES;
+static unsigned choose_group(const fb_compiled_templates *compiled_templates,
+                             const fb_compiled_template *compiled, size_t count, size_t i,
+                             const fb_op *op) {
+    if (!is_alone(compiled_templates, compiled, count, i)) return GROUP_OTHER;
+    if (compiled_templates->wide && fits_lane(op)) return GROUP_LANES;
     if (op->code < FB_MOVE_CODES) return op->code;
-    return is_of_set(shape, op) ? GROUP_SET : GROUP_OTHER;
+    return is_of_set(compiled, op) ? GROUP_SET : GROUP_OTHER;
 }
 
-static void choose_groups(fb_shapes *shapes, const fb_shape *shape, size_t count) {
+static void choose_groups(fb_compiled_templates *compiled_templates,
+                          const fb_compiled_template *compiled, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        fb_op op = make_op(shapes, shape, &shapes->candidates[i]);
-        shapes->candidates[i].group = (uint8_t)choose_group(shapes, shape, count, i, &op);
+        fb_op op = make_op(compiled_templates, compiled, &compiled_templates->candidates[i]);
+        compiled_templates->candidates[i].group =
+            (uint8_t)choose_group(compiled_templates, compiled, count, i, &op);
     }
 }
 
 /* Append the operations of one group of [from, to). */
-static void write_group(const fb_shapes *shapes, fb_shape *shape, unsigned group, size_t from, size_t to) {
+static void write_group(const fb_compiled_templates *compiled_templates,
+                        fb_compiled_template *compiled, unsigned group, size_t from, size_t to) {
     for (size_t i = from; i < to; i++) {
-        const struct fb_candidate *candidate = &shapes->candidates[i];
-        if (candidate->group == group) shape->ops[shape->op_count++] = make_op(shapes, shape, candidate);
+        const struct fb_candidate *candidate = &compiled_templates->candidates[i];
+        if (candidate->group == group)
+            compiled->ops[compiled->op_count++] = make_op(compiled_templates, compiled, candidate);
     }
 }
 
@@ -374,74 +422,91 @@ static int compare_places(const void *a, const void *b) {
 
 /* Return the end of the lane group that begins with an operation. Operations are sorted by
    offset. */
-static uint16_t end_lane_group(const fb_shape *shape, uint16_t first) {
-    const fb_op *begin = &shape->ops[first];
+static uint16_t end_lane_group(const fb_compiled_template *compiled, uint16_t first) {
+    const fb_op *begin = &compiled->ops[first];
     uint16_t end = first;
-    for (const fb_op *op = begin; end < shape->lane_end && end - first < FB_LANES; end++, op++)
-        if (op->base != begin->base || op->offset + op->size - begin->offset > FB_LANES_WINDOW) break;
+    for (const fb_op *op = begin; end < compiled->lane_end && end - first < FB_SIMD_LANES;
+         end++, op++)
+        if (op->base != begin->base || op->offset + op->size - begin->offset > FB_SIMD_WINDOW)
+            break;
     return end;
 }
 
-void fb_operations_write(fb_shapes *shapes, fb_shape *shape) {
-    size_t count = end_ranks(shapes, shape, collect_candidates(shapes, shape));
+void fb_operations_write(fb_compiled_templates *compiled_templates,
+                         fb_compiled_template *compiled) {
+    size_t count =
+        end_ranks(compiled_templates, compiled, collect_candidates(compiled_templates, compiled));
     size_t first_after = 0;
-    bool packet = shapes->plan->has_packet && has_packet(shape);
-    while (first_after < count && !shapes->candidates[first_after].after_packet) first_after++;
-    choose_groups(shapes, shape, count);
-    write_group(shapes, shape, GROUP_LANES, 0, count);
-    shape->lane_end = shape->op_count;
-    if (shape->lane_end) qsort(shape->ops, shape->lane_end, sizeof *shape->ops, compare_places);
-    for (unsigned code = 0; code < FB_MOVE_CODES; code++) write_group(shapes, shape, code, 0, count);
-    shape->move_end = shape->op_count;
-    write_group(shapes, shape, GROUP_SET, 0, count);
-    shape->set_end = shape->op_count;
-    write_group(shapes, shape, GROUP_OTHER, 0, first_after);
-    if (packet) shape->ops[shape->op_count++] = (fb_op){.code = FB_OP_PACKET, .field = FB_NO_FIELD};
-    write_group(shapes, shape, GROUP_OTHER, first_after, count);
-    for (uint16_t i = 0; i < shape->lane_end; i = end_lane_group(shape, i)) shape->lane_group_count++;
+    bool packet = compiled_templates->plan->has_packet && has_packet(compiled);
+    while (first_after < count && !compiled_templates->candidates[first_after].after_packet)
+        first_after++;
+    choose_groups(compiled_templates, compiled, count);
+    write_group(compiled_templates, compiled, GROUP_LANES, 0, count);
+    compiled->lane_end = compiled->op_count;
+    if (compiled->lane_end)
+        qsort(compiled->ops, compiled->lane_end, sizeof *compiled->ops, compare_places);
+    for (unsigned code = 0; code < FB_MOVE_CODES; code++)
+        write_group(compiled_templates, compiled, code, 0, count);
+    compiled->move_end = compiled->op_count;
+    write_group(compiled_templates, compiled, GROUP_SET, 0, count);
+    compiled->set_end = compiled->op_count;
+    write_group(compiled_templates, compiled, GROUP_OTHER, 0, first_after);
+    if (packet)
+        compiled->ops[compiled->op_count++] = (fb_op){.code = FB_OP_PACKET, .field = FB_NO_FIELD};
+    write_group(compiled_templates, compiled, GROUP_OTHER, first_after, count);
+    for (uint16_t i = 0; i < compiled->lane_end; i = end_lane_group(compiled, i))
+        compiled->lane_group_count++;
 }
 
 /* --- pointers into the operations ----------------------------------------------------------- */
 
-static void find_moves(fb_shape *shape) {
-    const fb_op *op = shape->ops + shape->lane_end, *end = shape->ops + shape->move_end;
+static void find_moves(fb_compiled_template *compiled) {
+    const fb_op *op = compiled->ops + compiled->lane_end, *end = compiled->ops + compiled->move_end;
     for (unsigned code = 0; code <= FB_MOVE_CODES; code++) {
         while (op < end && op->code < code) op++;
-        shape->moves[code] = op;
+        compiled->moves[code] = op;
     }
 }
 
 static void write_lane(fb_lane_group *group, unsigned lane, const fb_op *op) {
     uint64_t mask = op->code == FB_OP_TCP_BITS ? 0x0fff : UINT64_MAX, add = 0;
     if (op->code == FB_OP_ENUM) is_addition(op->column, &add);
-    fb_lanes_set(&group->lanes, lane, op->column, (size_t)(op->offset - group->offset), op->size, mask, add);
-    if (op->code == FB_OP_ENUM) fb_lanes_bound(&group->lanes, lane, op->column->mappings_size);
+    fb_varint_simd_set(&group->lanes, lane, op->column, (size_t)(op->offset - group->offset),
+                       op->size, mask, add);
+    if (op->code == FB_OP_ENUM)
+        fb_varint_simd_bound(&group->lanes, lane, op->column->mappings_size);
 }
 
-static void write_lane_groups(fb_shape *shape) {
-    fb_lane_group *group = shape->lane_groups;
-    for (uint16_t i = 0; i < shape->lane_end; i = group++->end) {
-        const fb_op *begin = &shape->ops[i];
+static void write_lane_groups(fb_compiled_template *compiled) {
+    fb_lane_group *group = compiled->lane_groups;
+    for (uint16_t i = 0; i < compiled->lane_end; i = group++->end) {
+        const fb_op *begin = &compiled->ops[i];
         size_t window = 0;
-        *group = (fb_lane_group){.base = begin->base, .offset = begin->offset, .first = i, .end = end_lane_group(shape, i)};
+        *group = (fb_lane_group){.base = begin->base,
+                                 .offset = begin->offset,
+                                 .first = i,
+                                 .end = end_lane_group(compiled, i)};
         for (unsigned lane = 0; i + lane < group->end; lane++) {
             const fb_op *op = &begin[lane];
             size_t end = (size_t)(op->offset - begin->offset) + op->size;
             write_lane(group, lane, op);
             if (end > window) window = end;
         }
-        fb_lanes_set_window(&group->lanes, window, window > FB_LANES_REACH ? window - FB_LANES_REACH : 0);
+        fb_varint_simd_set_window(&group->lanes, window,
+                                  window > FB_SIMD_REACH ? window - FB_SIMD_REACH : 0);
     }
 }
 
-static void find_sampler(fb_shape *shape) {
-    shape->sampler = NULL;
-    for (const fb_op *op = shape->ops + shape->move_end, *end = shape->ops + shape->set_end; op < end; op++)
-        if (op->code == FB_OP_RATE_OF_SAMPLER) shape->sampler = op;
+static void find_sampler(fb_compiled_template *compiled) {
+    compiled->sampler = NULL;
+    for (const fb_op *op = compiled->ops + compiled->move_end,
+                     *end = compiled->ops + compiled->set_end;
+         op < end; op++)
+        if (op->code == FB_OP_RATE_OF_SAMPLER) compiled->sampler = op;
 }
 
-void fb_operations_place(fb_shape *shape) {
-    find_moves(shape);
-    write_lane_groups(shape);
-    find_sampler(shape);
+void fb_operations_place(fb_compiled_template *compiled) {
+    find_moves(compiled);
+    write_lane_groups(compiled);
+    find_sampler(compiled);
 }

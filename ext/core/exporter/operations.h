@@ -1,6 +1,6 @@
-/* Compile a template and a plan into the operations of a shape. */
-#ifndef FB_OPERATIONS_H
-#define FB_OPERATIONS_H
+/* Compile a template and a plan into the operations of a compiled template. */
+#ifndef FB_EXPORTER_OPERATIONS_H
+#define FB_EXPORTER_OPERATIONS_H
 
 #include "core/exporter/template.h"
 
@@ -10,22 +10,23 @@ struct fb_candidate {
     uint16_t field;
     uint8_t code; /* fb_op_code */
     bool after_packet;
-    bool again; /* see fb_op.again */
+    bool again;    /* see fb_op.again */
     uint8_t group; /* of operations */
-    /* in a reversed shape: from a reverse element, or from a derived value of that direction */
+    /* in a reversed compiled template: from a reverse element, or from a derived value of that
+       direction */
     bool own;
 };
 
 /* An element of the plan within a template: its number of occurrences, and their fields. `link` is
-   the end of its chain (fb_shape). */
+   the end of its chain (fb_compiled_template). */
 struct fb_occurrences {
     uint16_t count, first, last, link;
 };
 
-/* Append the operations to shape->ops and count them. REQUIRES: fields, offsets and roles are set;
-   room for as many operations as the plan can need. */
-void fb_operations_write(fb_shapes *shapes, fb_shape *shape);
-/* Set the pointers into the operations. REQUIRES: the shape has its final address. */
-void fb_operations_place(fb_shape *shape);
+/* Append the operations to compiled->ops and count them. REQUIRES: fields, offsets and roles are
+   set; room for as many operations as the plan can need. */
+void fb_operations_write(fb_compiled_templates *compiled_templates, fb_compiled_template *compiled);
+/* Set the pointers into the operations. REQUIRES: the compiled template has its final address. */
+void fb_operations_place(fb_compiled_template *compiled);
 
 #endif

@@ -5,65 +5,73 @@ static bool is_uint(fb_bytes field) {
     return field.size >= 1 && field.size <= 8;
 }
 
-uint64_t fb_role_uint(const fb_shape *shape, fb_role role, const uint8_t *record, const fb_location *locations) {
-    fb_bytes field = fb_shape_role(shape, role, record, locations);
+uint64_t fb_role_uint(const fb_compiled_template *compiled, fb_role role, const uint8_t *record,
+                      const fb_location *locations) {
+    fb_bytes field = fb_compiled_template_role(compiled, role, record, locations);
     return is_uint(field) ? fb_load_uint(field.data, field.size) : 0;
 }
 
-static uint64_t read_probability(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
-    fb_bytes field = fb_shape_role(shape, FB_ROLE_SAMPLING_PROBABILITY, record, locations);
+static uint64_t read_probability(const fb_compiled_template *compiled, const uint8_t *record,
+                                 const fb_location *locations) {
+    fb_bytes field =
+        fb_compiled_template_role(compiled, FB_ROLE_SAMPLING_PROBABILITY, record, locations);
     double p;
     if (!fb_load_real(field.data, field.size, &p) || !(p > 0 && p <= 1) || 1 / p >= 9e18) return 0;
     return (uint64_t)(1 / p + 0.5);
 }
 
-uint64_t fb_sampling_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
-    uint64_t size = fb_role_uint(shape, FB_ROLE_SAMPLING_SIZE, record, locations);
-    uint64_t population = fb_role_uint(shape, FB_ROLE_SAMPLING_POPULATION, record, locations);
+uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *record,
+                          const fb_location *locations) {
+    uint64_t size = fb_role_uint(compiled, FB_ROLE_SAMPLING_SIZE, record, locations);
+    uint64_t population = fb_role_uint(compiled, FB_ROLE_SAMPLING_POPULATION, record, locations);
     if (size && population >= size) return population / size;
-    uint64_t interval = fb_role_uint(shape, FB_ROLE_PACKET_INTERVAL, record, locations);
-    uint64_t space = fb_role_uint(shape, FB_ROLE_PACKET_SPACE, record, locations);
+    uint64_t interval = fb_role_uint(compiled, FB_ROLE_PACKET_INTERVAL, record, locations);
+    uint64_t space = fb_role_uint(compiled, FB_ROLE_PACKET_SPACE, record, locations);
     if (interval && space <= UINT64_MAX - interval) return (interval + space) / interval;
-    uint64_t rate = read_probability(shape, record, locations);
-    if (!rate) rate = fb_role_uint(shape, FB_ROLE_SAMPLING_INTERVAL, record, locations);
-    if (!rate) rate = fb_role_uint(shape, FB_ROLE_RANDOM_INTERVAL, record, locations);
+    uint64_t rate = read_probability(compiled, record, locations);
+    if (!rate) rate = fb_role_uint(compiled, FB_ROLE_SAMPLING_INTERVAL, record, locations);
+    if (!rate) rate = fb_role_uint(compiled, FB_ROLE_RANDOM_INTERVAL, record, locations);
     return rate;
 }
 
 /* Return true if the record names its sampler. The id is the first of samplerId and selectorId that
    is not 0. */
-static bool read_sampler(const fb_shape *shape, const uint8_t *record, const fb_location *locations, uint64_t *sampler) {
-    bool sampler_first = shape->role[FB_ROLE_SAMPLER_ID] < shape->role[FB_ROLE_SELECTOR_ID];
+static bool read_sampler(const fb_compiled_template *compiled, const uint8_t *record,
+                         const fb_location *locations, uint64_t *sampler) {
+    bool sampler_first = compiled->role[FB_ROLE_SAMPLER_ID] < compiled->role[FB_ROLE_SELECTOR_ID];
     fb_role first = sampler_first ? FB_ROLE_SAMPLER_ID : FB_ROLE_SELECTOR_ID;
     fb_role second = sampler_first ? FB_ROLE_SELECTOR_ID : FB_ROLE_SAMPLER_ID;
-    *sampler = fb_role_uint(shape, first, record, locations);
-    if (!*sampler) *sampler = fb_role_uint(shape, second, record, locations);
-    return is_uint(fb_shape_role(shape, first, record, locations)) ||
-           is_uint(fb_shape_role(shape, second, record, locations));
+    *sampler = fb_role_uint(compiled, first, record, locations);
+    if (!*sampler) *sampler = fb_role_uint(compiled, second, record, locations);
+    return is_uint(fb_compiled_template_role(compiled, first, record, locations)) ||
+           is_uint(fb_compiled_template_role(compiled, second, record, locations));
 }
 
-uint64_t fb_sampling_find(const fb_context *context, const fb_shape *shape, const uint8_t *record,
-                          const fb_location *locations) {
-    uint64_t sampler = 0, rate = shape->rated ? fb_sampling_read(shape, record, locations) : 0;
+uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template *compiled,
+                          const uint8_t *record, const fb_location *locations) {
+    uint64_t sampler = 0,
+             rate = compiled->rated ? fb_sampling_read(compiled, record, locations) : 0;
     if (rate || !context->domain) return rate;
-    bool named = shape->named && read_sampler(shape, record, locations, &sampler);
+    bool named = compiled->named && read_sampler(compiled, record, locations, &sampler);
     return fb_domain_find_rate(context->domain, named, sampler);
 }
 
-uint64_t fb_system_init_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
-    uint64_t milliseconds = fb_role_uint(shape, FB_ROLE_SYSTEM_INIT_TIME, record, locations);
+uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t *record,
+                             const fb_location *locations) {
+    uint64_t milliseconds = fb_role_uint(compiled, FB_ROLE_SYSTEM_INIT_TIME, record, locations);
     return milliseconds <= FB_SYSTEM_INIT_MAX / FB_MILLISECOND ? milliseconds * FB_MILLISECOND : 0;
 }
 
-void fb_options_read(fb_context *context, const fb_shape *shape, const uint8_t *record, const fb_location *locations) {
-    uint64_t sampler, rate = fb_sampling_read(shape, record, locations);
-    uint64_t system_init = fb_system_init_read(shape, record, locations);
-    read_sampler(shape, record, locations, &sampler);
+void fb_options_read(fb_context *context, const fb_compiled_template *compiled,
+                     const uint8_t *record, const fb_location *locations) {
+    uint64_t sampler, rate = fb_sampling_read(compiled, record, locations);
+    uint64_t system_init = fb_system_init_read(compiled, record, locations);
+    read_sampler(compiled, record, locations, &sampler);
     if (rate && fb_domain_set_sampler(context->exporter, context->domain, sampler, rate) != FB_OK)
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
     if (system_init) {
         context->domain->system_init = system_init;
-        if (shape->version == 10) fb_context_set_system_init(context, system_init);
+        if (compiled->version == 10) fb_context_set_system_init(context, system_init);
     }
     if (!rate && !system_init) fb_context_count(context, FB_OPTIONS_IGNORED, record);
 }

@@ -1,7 +1,7 @@
 /* Sampling rates and start times, from data records and options records (elements 34, 48, 50, 302,
    305, 306, 309, 310, 311; 160). */
-#ifndef FB_OPTIONS_H
-#define FB_OPTIONS_H
+#ifndef FB_EXPORTER_SAMPLING_H
+#define FB_EXPORTER_SAMPLING_H
 
 #include "core/exporter/context.h"
 
@@ -13,22 +13,26 @@
      1 / samplingProbability
      samplingInterval
      samplerRandomInterval */
-uint64_t fb_sampling_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations);
+uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *record,
+                          const fb_location *locations);
 
 /* Return the sampling rate of a data record: its own, or that of the sampler it names, or that of
    the only known sampler. 0: unknown. */
-uint64_t fb_sampling_find(const fb_context *context, const fb_shape *shape, const uint8_t *record,
-                          const fb_location *locations);
+uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template *compiled,
+                          const uint8_t *record, const fb_location *locations);
 
 /* Return the field of a role as an integer; 0: the field is missing or has an unusable size. */
-uint64_t fb_role_uint(const fb_shape *shape, fb_role role, const uint8_t *record, const fb_location *locations);
+uint64_t fb_role_uint(const fb_compiled_template *compiled, fb_role role, const uint8_t *record,
+                      const fb_location *locations);
 
 /* Return systemInitTimeMilliseconds (160) in ns since 1970; 0: missing or impossible. */
-uint64_t fb_system_init_read(const fb_shape *shape, const uint8_t *record, const fb_location *locations);
+uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t *record,
+                             const fb_location *locations);
 
 /* Store the sampling rate and the start time of an options record. Count OPTIONS_IGNORED if it has
    neither, and TEMPLATE_LIMIT if there is no room for the rate. REQUIRES: context->domain is
    set. */
-void fb_options_read(fb_context *context, const fb_shape *shape, const uint8_t *record, const fb_location *locations);
+void fb_options_read(fb_context *context, const fb_compiled_template *compiled,
+                     const uint8_t *record, const fb_location *locations);
 
 #endif

@@ -9,8 +9,9 @@ static const struct {
     uint32_t window;
     unsigned rate_bits;
 } limits[] = {
-    [FB_SEQUENCE_FLOWS] = {8192, 20},   [FB_SEQUENCE_PACKETS] = {128, 16},  [FB_SEQUENCE_RECORDS] = {8192, 20},
-    [FB_SEQUENCE_DATAGRAMS] = {128, 16}, [FB_SEQUENCE_SAMPLES] = {1024, 20},
+    [FB_SEQUENCE_FLOWS] = {8192, 20},   [FB_SEQUENCE_PACKETS] = {128, 16},
+    [FB_SEQUENCE_RECORDS] = {8192, 20}, [FB_SEQUENCE_DATAGRAMS] = {128, 16},
+    [FB_SEQUENCE_SAMPLES] = {1024, 20},
 };
 
 enum { WITHOUT_OPTIONS = 1, ITSELF_INCLUDED = 2 };
@@ -21,12 +22,15 @@ static uint32_t count_units(const fb_sequence_content *content, unsigned convent
     return convention & WITHOUT_OPTIONS ? content->units - content->options : content->units;
 }
 
-static uint32_t expected_step(const fb_sequence *sequence, const fb_sequence_mark *mark, unsigned convention) {
-    return count_units(convention & ITSELF_INCLUDED ? &mark->content : &sequence->newest.content, convention);
+static uint32_t expected_step(const fb_sequence *sequence, const fb_sequence_mark *mark,
+                              unsigned convention) {
+    return count_units(convention & ITSELF_INCLUDED ? &mark->content : &sequence->newest.content,
+                       convention);
 }
 
 /* Return the convention that explained most numbers. On a tie, prefer 0, that of RFC 7011. */
-static unsigned choose_convention(fb_sequence *sequence, fb_sequence_unit unit, const fb_sequence_mark *mark) {
+static unsigned choose_convention(fb_sequence *sequence, fb_sequence_unit unit,
+                                  const fb_sequence_mark *mark) {
     if (unit != FB_SEQUENCE_RECORDS) return 0;
     uint8_t *hits = sequence->hits;
     uint32_t step = mark->number - sequence->newest.number;
@@ -37,16 +41,19 @@ static unsigned choose_convention(fb_sequence *sequence, fb_sequence_unit unit, 
         if (hits[i] > hits[best]) best = i;
         if (hits[i] > most) most = hits[i];
     }
-    for (unsigned i = 0; most == UINT8_MAX && i < FB_SEQUENCE_CONVENTIONS; i++) hits[i] = hits[i] / 2;
+    for (unsigned i = 0; most == UINT8_MAX && i < FB_SEQUENCE_CONVENTIONS; i++)
+        hits[i] = hits[i] / 2;
     return best;
 }
 
 static uint32_t end_of(const fb_sequence_mark *newest, unsigned convention) {
-    return newest->number + (convention & ITSELF_INCLUDED ? 0 : count_units(&newest->content, convention));
+    return newest->number +
+           (convention & ITSELF_INCLUDED ? 0 : count_units(&newest->content, convention));
 }
 
 static uint32_t begin_of(const fb_sequence_mark *mark, unsigned convention) {
-    return mark->number - (convention & ITSELF_INCLUDED ? count_units(&mark->content, convention) : 0);
+    return mark->number -
+           (convention & ITSELF_INCLUDED ? count_units(&mark->content, convention) : 0);
 }
 
 /* --- gaps ----------------------------------------------------------------------------------- */
@@ -66,7 +73,8 @@ static bool is_in_gap(const fb_sequence *sequence, uint32_t begin) {
 }
 
 /* Return start and end of a span, relative to the start of a gap. */
-FB_INLINE void place_span(const fb_sequence_gap *gap, uint32_t begin, uint32_t units, int64_t *from, int64_t *to) {
+FB_INLINE void place_span(const fb_sequence_gap *gap, uint32_t begin, uint32_t units, int64_t *from,
+                          int64_t *to) {
     *from = (int32_t)(begin - gap->begin);
     *to = *from + units;
 }
@@ -91,9 +99,15 @@ static uint32_t fill_gaps(fb_sequence *sequence, uint32_t begin, uint32_t units)
     for (size_t i = 0; i < count; i++) {
         int64_t offset, end, size = old[i].size;
         place_span(&old[i], begin, units, &offset, &end);
-        int64_t from = offset < 0 ? 0 : offset > size ? size : offset, to = end < from ? from : end > size ? size : end;
+        int64_t from = offset < 0      ? 0
+                       : offset > size ? size
+                                       : offset,
+                to = end < from   ? from
+                     : end > size ? size
+                                  : end;
         if (from) remember_gap(sequence, old[i].begin, (uint32_t)(from == to ? size : from));
-        if (to < size && (!from || from < to)) remember_gap(sequence, old[i].begin + (uint32_t)to, (uint32_t)(size - to));
+        if (to < size && (!from || from < to))
+            remember_gap(sequence, old[i].begin + (uint32_t)to, (uint32_t)(size - to));
         found += (uint32_t)(to - from);
     }
     return found;
@@ -103,8 +117,8 @@ static uint32_t fill_gaps(fb_sequence *sequence, uint32_t begin, uint32_t units)
 
 /* Return true if the clock shows that the exporter restarted. `distance` is that of the numbers,
    and not 0. */
-static bool is_new_run(const fb_sequence *sequence, fb_sequence_unit unit, const fb_sequence_mark *mark, uint32_t begin,
-                       int32_t distance) {
+static bool is_new_run(const fb_sequence *sequence, fb_sequence_unit unit,
+                       const fb_sequence_mark *mark, uint32_t begin, int32_t distance) {
     int32_t later = (int32_t)(mark->sent - sequence->newest.sent);
     if (unit == FB_SEQUENCE_RECORDS) {
         if (begin == 0 && later >= 0) return true;
@@ -120,21 +134,22 @@ static bool is_plausible(fb_sequence_unit unit, uint32_t missing, int32_t later)
 }
 
 /* Classify a span by its start and the end of the newest one. */
-static fb_status judge(const fb_sequence *sequence, fb_sequence_unit unit, const fb_sequence_mark *mark, uint32_t begin,
-                       uint32_t end) {
+static fb_status judge(const fb_sequence *sequence, fb_sequence_unit unit,
+                       const fb_sequence_mark *mark, uint32_t begin, uint32_t end) {
     int32_t distance = (int32_t)(begin - end);
     if (distance == 0) return FB_OK;
     if (is_new_run(sequence, unit, mark, begin, distance)) return FB_EXPORTER_RESTART;
     if (distance > 0) {
-        bool plausible = is_plausible(unit, begin - end, (int32_t)(mark->sent - sequence->newest.sent));
+        bool plausible =
+            is_plausible(unit, begin - end, (int32_t)(mark->sent - sequence->newest.sent));
         return plausible ? FB_SEQUENCE_GAP : FB_EXPORTER_RESTART;
     }
     bool late = end - begin <= limits[unit].window || is_in_gap(sequence, begin);
     return late ? FB_OUT_OF_SEQUENCE : FB_EXPORTER_RESTART;
 }
 
-fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit, const fb_sequence_mark *mark,
-                            fb_sequence_totals *totals) {
+fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit,
+                            const fb_sequence_mark *mark, fb_sequence_totals *totals) {
     const fb_sequence_mark *newest = &sequence->newest;
     bool numbered = sequence->known && (mark->number || newest->number);
     unsigned convention = numbered ? choose_convention(sequence, unit, mark) : 0;
@@ -174,8 +189,10 @@ static fb_sequence *find_stream(const fb_sequences *sequences, const fb_sequence
         if (sequences->streams[i].newest.port == mark->port) return &sequences->streams[i];
     for (size_t i = 0; i < sequences->count; i++) {
         fb_sequence *stream = &sequences->streams[i];
-        bool fits = mark->number && mark->number == end_of(&stream->newest, 0) && !stream->newest.content.incomplete;
-        if (fits && (!found || sequences->clock - stream->used < sequences->clock - found->used)) found = stream;
+        bool fits = mark->number && mark->number == end_of(&stream->newest, 0) &&
+                    !stream->newest.content.incomplete;
+        if (fits && (!found || sequences->clock - stream->used < sequences->clock - found->used))
+            found = stream;
     }
     return found;
 }
@@ -184,7 +201,8 @@ static fb_sequence *add_stream(fb_sequences *sequences, fb_memory *memory) {
     fb_sequence *streams = sequences->streams, *unused = streams;
     if (sequences->count == FB_MAX_STREAMS) {
         for (size_t i = 1; i < FB_MAX_STREAMS; i++)
-            if (sequences->clock - streams[i].used > sequences->clock - unused->used) unused = &streams[i];
+            if (sequences->clock - streams[i].used > sequences->clock - unused->used)
+                unused = &streams[i];
         *unused = (fb_sequence){0};
         return unused;
     }
@@ -222,7 +240,8 @@ FB_NOINLINE static bool make_room(fb_samples *samples, fb_memory *memory, uint64
     fb_sample_source *table = fb_memory_allocate(memory, capacity * sizeof *table);
     if (!table) return false;
     for (uint32_t i = 0; i < samples->capacity; i++)
-        if (samples->table[i].key) *fb_samples_find(table, capacity, seed, samples->table[i].key) = samples->table[i];
+        if (samples->table[i].key)
+            *fb_samples_find(table, capacity, seed, samples->table[i].key) = samples->table[i];
     fb_memory_release(memory, samples->table, samples->capacity * sizeof *table);
     samples->table = table;
     samples->capacity = capacity;
@@ -230,7 +249,8 @@ FB_NOINLINE static bool make_room(fb_samples *samples, fb_memory *memory, uint64
 }
 
 /* Start or restart a source. A source restarts with each run of its agent. */
-static fb_status begin_source(fb_samples *samples, fb_sample_source *source, uint32_t number, uint32_t run) {
+static fb_status begin_source(fb_samples *samples, fb_sample_source *source, uint32_t number,
+                              uint32_t run) {
     if (source->sequence) source->sequence->gap_count = 0;
     source->number = number;
     source->run = run;
@@ -238,8 +258,8 @@ static fb_status begin_source(fb_samples *samples, fb_sample_source *source, uin
     return FB_OK;
 }
 
-static fb_status add_source(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
-                            uint32_t run) {
+static fb_status add_source(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key,
+                            uint32_t number, uint32_t run) {
     if (!make_room(samples, memory, seed)) return FB_OK;
     fb_sample_source *source = fb_samples_find(samples->table, samples->capacity, seed, key);
     source->key = key;
@@ -251,11 +271,13 @@ static fb_status add_source(fb_samples *samples, fb_memory *memory, uint64_t see
    could fill. */
 static bool is_plainly_late(const fb_sample_source *source, uint32_t number) {
     bool fills = source->sequence && source->sequence->gap_count;
-    return source->number + 1 - number <= limits[FB_SEQUENCE_SAMPLES].window && !fills && (number || source->number);
+    return source->number + 1 - number <= limits[FB_SEQUENCE_SAMPLES].window && !fills &&
+           (number || source->number);
 }
 
 /* Check the number with the gaps of the source. The source has a full sequence from now on. */
-FB_NOINLINE static fb_status judge_sample(fb_samples *samples, fb_memory *memory, fb_sample_source *source, uint32_t number) {
+FB_NOINLINE static fb_status judge_sample(fb_samples *samples, fb_memory *memory,
+                                          fb_sample_source *source, uint32_t number) {
     fb_sequence *sequence = source->sequence;
     if (!sequence && !(sequence = source->sequence = fb_memory_allocate(memory, sizeof *sequence)))
         return begin_source(samples, source, number, source->run);
@@ -267,16 +289,19 @@ FB_NOINLINE static fb_status judge_sample(fb_samples *samples, fb_memory *memory
     return status;
 }
 
-fb_status fb_samples_judge(fb_samples *samples, fb_memory *memory, fb_sample_source *source, uint32_t number) {
+fb_status fb_samples_judge(fb_samples *samples, fb_memory *memory, fb_sample_source *source,
+                           uint32_t number) {
     if (!is_plainly_late(source, number)) return judge_sample(samples, memory, source, number);
     samples->totals.late++;
     return FB_OUT_OF_SEQUENCE;
 }
 
-FB_NOINLINE fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
-                                       uint32_t run) {
-    fb_sample_source *source = samples->capacity ? fb_samples_find(samples->table, samples->capacity, seed, key) : NULL;
-    return source && source->key ? begin_source(samples, source, number, run) : add_source(samples, memory, seed, key, number, run);
+FB_NOINLINE fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed,
+                                       uint64_t key, uint32_t number, uint32_t run) {
+    fb_sample_source *source =
+        samples->capacity ? fb_samples_find(samples->table, samples->capacity, seed, key) : NULL;
+    return source && source->key ? begin_source(samples, source, number, run)
+                                 : add_source(samples, memory, seed, key, number, run);
 }
 
 void fb_samples_free(fb_samples *samples, fb_memory *memory) {

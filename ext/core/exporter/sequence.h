@@ -24,14 +24,14 @@
    One address may send several sequences for one domain: RFC 7011 counts per transport session, and
    two processes with the same source id are common. Sequences are separated by UDP port, unless one
    continues where another ends. */
-#ifndef FB_SEQUENCE_H
-#define FB_SEQUENCE_H
+#ifndef FB_EXPORTER_SEQUENCE_H
+#define FB_EXPORTER_SEQUENCE_H
 
 #include "core/base/base.h"
 
-#define FB_MAX_GAPS 8                   /* stored per sequence; older ones stay lost */
-#define FB_MAX_STREAMS 4 /* sequences per domain; the least recently used one is replaced */
-#define FB_MAX_SAMPLE_SOURCES 4096      /* kinds and sources of the samples of an sFlow agent */
+#define FB_MAX_GAPS           8 /* stored per sequence; older ones stay lost */
+#define FB_MAX_STREAMS        4 /* sequences per domain; the least recently used one is replaced */
+#define FB_MAX_SAMPLE_SOURCES 4096 /* kinds and sources of the samples of an sFlow agent */
 /* ms that the clocks of datagrams may differ without a restart */
 #define FB_SEQUENCE_TOLERANCE 10000
 
@@ -62,7 +62,7 @@ typedef struct {
 /* The units in a datagram. */
 typedef struct {
     uint32_t units;
-    uint32_t options;    /* options records among `units`; only IPFIX */
+    uint32_t options; /* options records among `units`; only IPFIX */
     /* it holds an unknown number of further units: a template is missing, or it is cut short */
     bool incomplete;
 } fb_sequence_content;
@@ -97,8 +97,8 @@ typedef struct {
 
 /* Check the number of a datagram. OK. SEQUENCE_GAP: units before it are lost. OUT_OF_SEQUENCE: it
    came late or twice. EXPORTER_RESTART: the numbers start again. */
-fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit, const fb_sequence_mark *mark,
-                            fb_sequence_totals *totals);
+fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit,
+                            const fb_sequence_mark *mark, fb_sequence_totals *totals);
 
 /* The sequences of one domain. All zeros: none. */
 typedef struct {
@@ -124,7 +124,8 @@ FB_INLINE bool fb_sequence_hit(fb_sequence *sequence, const fb_sequence_mark *ma
     uint8_t *hits = sequence->hits;
     uint32_t step = before->units;
     bool numbered = mark->number || sequence->newest.number;
-    bool best = hits[0] >= hits[1] && hits[0] >= hits[2] && hits[0] >= hits[3] && hits[0] < UINT8_MAX - 1;
+    bool best =
+        hits[0] >= hits[1] && hits[0] >= hits[2] && hits[0] >= hits[3] && hits[0] < UINT8_MAX - 1;
     if (before->incomplete || content->incomplete || !numbered || !best) return false;
     hits[0]++;
     hits[1] = (uint8_t)(hits[1] + (before->options == 0));
@@ -136,10 +137,12 @@ FB_INLINE bool fb_sequence_hit(fb_sequence *sequence, const fb_sequence_mark *ma
 /* Fast path of fb_sequences_check, with the same result: the sequence of the port is the first one,
    and the number is the next one. Clock and gaps do not matter then. False: it is another case, and
    nothing was done. */
-FB_INLINE bool fb_sequences_go_on(fb_sequences *sequences, fb_sequence_unit unit, const fb_sequence_mark *mark) {
+FB_INLINE bool fb_sequences_go_on(fb_sequences *sequences, fb_sequence_unit unit,
+                                  const fb_sequence_mark *mark) {
     fb_sequence *stream = sequences->streams;
     if (FB_UNLIKELY(!stream || stream->newest.port != mark->port)) return false;
-    if (FB_UNLIKELY(mark->number != stream->newest.number + stream->newest.content.units)) return false;
+    if (FB_UNLIKELY(mark->number != stream->newest.number + stream->newest.content.units))
+        return false;
     if (unit == FB_SEQUENCE_RECORDS && FB_UNLIKELY(!fb_sequence_hit(stream, mark))) return false;
     sequences->unit = unit;
     sequences->totals.expected += mark->content.units;
@@ -155,7 +158,7 @@ FB_INLINE bool fb_sequences_go_on(fb_sequences *sequences, fb_sequence_unit unit
 /* The samples of one kind and source. It is small, because most samples are in order and need no
    more. */
 typedef struct {
-    uint64_t key;          /* 0: empty */
+    uint64_t key; /* 0: empty */
     /* created when a number is not the next one; its newest number is `number` */
     fb_sequence *sequence;
     uint32_t number;
@@ -181,7 +184,8 @@ FB_INLINE uint64_t fb_samples_key(uint32_t kind, uint32_t type, uint32_t index) 
    multiplications with a secret number, so an attacker who invents sources cannot predict their
    place. After a single multiplication, blocks that differ only in their highest bits would
    collide. REQUIRES: an entry is empty. */
-FB_INLINE fb_sample_source *fb_samples_find(fb_sample_source *table, uint32_t capacity, uint64_t seed, uint64_t key) {
+FB_INLINE fb_sample_source *fb_samples_find(fb_sample_source *table, uint32_t capacity,
+                                            uint64_t seed, uint64_t key) {
     uint64_t secret = (seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1, block = (key >> 6) * secret;
     block = (block ^ block >> 32) * secret;
     size_t i = (size_t)((block >> 40) + key) & (capacity - 1);
@@ -190,18 +194,22 @@ FB_INLINE fb_sample_source *fb_samples_find(fb_sample_source *table, uint32_t ca
 }
 
 /* Slow paths: a number that is not the next one; a source that is new or restarts. */
-fb_status fb_samples_judge(fb_samples *samples, fb_memory *memory, fb_sample_source *source, uint32_t number);
-fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number, uint32_t run);
+fb_status fb_samples_judge(fb_samples *samples, fb_memory *memory, fb_sample_source *source,
+                           uint32_t number);
+fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key,
+                           uint32_t number, uint32_t run);
 
 /* Like fb_sequence_check, for one sample. `run` changes with each restart of the agent, and then
    all its sources restart. `seed` keys the hash. Also OK for a source without room. REQUIRES: key
    is not 0. */
-FB_INLINE fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key, uint32_t number,
-                                     uint32_t run) {
-    fb_sample_source *source = samples->capacity ? fb_samples_find(samples->table, samples->capacity, seed, key) : NULL;
+FB_INLINE fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uint64_t seed,
+                                     uint64_t key, uint32_t number, uint32_t run) {
+    fb_sample_source *source =
+        samples->capacity ? fb_samples_find(samples->table, samples->capacity, seed, key) : NULL;
     if (FB_UNLIKELY(!source || source->key != key || source->run != run))
         return fb_samples_begin(samples, memory, seed, key, number, run);
-    if (FB_UNLIKELY(source->number + 1 != number)) return fb_samples_judge(samples, memory, source, number);
+    if (FB_UNLIKELY(source->number + 1 != number))
+        return fb_samples_judge(samples, memory, source, number);
     source->number = number;
     samples->totals.expected++;
     return FB_OK;

@@ -1,8 +1,9 @@
 /* Templates are compiled with the plan into a flat list of operations. Identical templates share
    one list.
 
-   A *shape* is a template without its id: the fields of a record, their offsets, and the operations
-   for the fields that the plan uses. All exporters that send the same template share its shape.
+   A *compiled template* is a template without its id: the fields of a record, their offsets, and
+   the operations for the fields that the plan uses. All exporters that send the same template share
+   its compiled template.
 
      A record of fixed size:            one with variable-length fields (RFC 7011 section 7):
      ┌────────┬────┬──────────┐         ┌────────┬───┬──────────┬───┐
@@ -19,14 +20,15 @@
    the first non-zero value wins. In columns with FB_COLUMN_ZERO, a zero from the last operation of
    a rank ends the search, and operations after one that always has a value are omitted.
 
-   A record that describes both directions of a biflow (RFC 5103) has a second shape,
-   shape->reverse, which reads the same bytes as the flow of the other direction. In it, a reverse
-   element (29305/X) counts as X. So do 232 and 299 of firewalls, which are 231 and 298 of the other
-   direction, and the reverse elements of enterprises (FB_REVERSING_ENTERPRISE_LIST). All other
-   fields are shared, with source and destination exchanged. Columns of one direction
-   (FB_COLUMN_ONE_WAY), and columns that a reverse element fills, do not take shared values. */
-#ifndef FB_TEMPLATE_H
-#define FB_TEMPLATE_H
+   A record that describes both directions of a biflow (RFC 5103) has a second compiled template,
+   compiled->reverse, which reads the same bytes as the flow of the other direction. In it, a
+   reverse element (29305/X) counts as X. So do 232 and 299 of firewalls, which are 231 and 298 of
+   the other direction, and the reverse elements of enterprises (FB_REVERSING_ENTERPRISE_LIST). All
+   other fields are shared, with source and destination exchanged. Columns of one direction
+   (FB_COLUMN_ONE_DIRECTION), and columns that a reverse element fills, do not take shared
+   values. */
+#ifndef FB_EXPORTER_TEMPLATE_H
+#define FB_EXPORTER_TEMPLATE_H
 
 #include "core/emit/varint_simd.h"
 
@@ -34,15 +36,15 @@
    such fields, but H3C NetStream sends them in NetFlow v9, and a field of 65,535 bytes fits in no
    datagram. */
 #define FB_VARIABLE_SIZE 65535
-#define FB_NO_FIELD 0xffff
-#define FB_PEN_REVERSE 29305 /* reverse information elements (RFC 5103 section 6.1) */
+#define FB_NO_FIELD      0xffff
+#define FB_PEN_REVERSE   29305 /* reverse information elements (RFC 5103 section 6.1) */
 /* X(enterprise, bit). These enterprises number the reverse of an element by setting a bit in its
    id. The exporter of CERT (6871) is YAF. */
 #define FB_REVERSING_ENTERPRISE_LIST(X) X(6871, 0x4000)
-#define FB_PEN_JUNIPER 2636
-#define FB_ID_COMMON_PROPERTIES 137
-#define FB_ID_PADDING 210
-#define FB_LIST_DEPTH 4 /* nesting of lists of records (RFC 6313) */
+#define FB_PEN_JUNIPER                  2636
+#define FB_ID_COMMON_PROPERTIES         137
+#define FB_ID_PADDING                   210
+#define FB_LIST_DEPTH                   4 /* nesting of lists of records (RFC 6313) */
 
 /* A field specifier. */
 typedef struct {
@@ -65,15 +67,15 @@ typedef enum {
     FB_OP_TCP_BITS, /* the low 12 bits of two bytes */
     FB_OP_IPV4,
     FB_OP_IPV6,
-    FB_OP_ENUM,            /* one byte into an enum */
+    FB_OP_ENUM, /* one byte into an enum */
     /* derived:etype from the first address, the field of the operation, unless it is zero */
     FB_OP_ETYPE_IPV4,
     FB_OP_ETYPE_IPV6,
-    FB_OP_VALUE,  /* any other field, according to its kind */
+    FB_OP_VALUE, /* any other field, according to its kind */
     /* a field that was zero, after the others of its rank: its zero ends the search now */
     FB_OP_AGAIN,
     FB_OP_COLLECT, /* every occurrence of an element, along its chain, into a repeated column */
-    FB_OP_PACKET, /* the sections 313 and 315 */
+    FB_OP_PACKET,  /* the sections 313 and 315 */
     /* derived:sampling_rate of a record with one field, that of the operation, that names its
        sampler */
     FB_OP_RATE_OF_SAMPLER,
@@ -99,45 +101,48 @@ typedef struct {
     fb_target target;
 } fb_op;
 
-/* Moves of numbers that are done at once: ops[first … end) of a shape. */
+/* Moves of numbers that are done at once: ops[first … end) of a compiled template. */
 typedef struct {
-    fb_lanes lanes;
+    fb_varint_simd lanes;
     uint16_t base, offset; /* of the window, like those of an operation */
     uint16_t first, end;
     /* padding up to a cache line */
-    uint8_t unused[FB_CACHE_LINE - (sizeof(fb_lanes) + 8) % FB_CACHE_LINE];
+    uint8_t unused[FB_CACHE_LINE - (sizeof(fb_varint_simd) + 8) % FB_CACHE_LINE];
 } fb_lane_group;
 _Static_assert(sizeof(fb_lane_group) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
 
 /* Fields that derived values, sampling and times use. X(constant, element id). Those of the second
    group describe one direction only. */
 #define FB_ROLE_LIST(X) \
-    X(PROTO, 4) X(IP_VERSION, 60) X(ETHERNET_TYPE, 256) X(SAMPLING_INTERVAL, 34) X(SAMPLER_ID, 48) \
-    X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) X(PACKET_INTERVAL, 305) X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) \
-    X(SAMPLING_POPULATION, 310) X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) \
-    \
-    X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) X(FRAGMENT_FLAGS, 197) X(IP_PACKET, 313) \
-    X(DATA_LINK_FRAME, 315) \
-    X(MPLS_1, 70) X(MPLS_2, 71) X(MPLS_3, 72) X(MPLS_4, 73) X(MPLS_5, 74) X(MPLS_6, 75) X(MPLS_7, 76) X(MPLS_8, 77) \
-    X(MPLS_9, 78) X(MPLS_10, 79)
+    X(PROTO, 4) \
+    X(IP_VERSION, 60) \
+    X(ETHERNET_TYPE, 256) \
+    X(SAMPLING_INTERVAL, 34) X(SAMPLER_ID, 48) X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) \
+        X(PACKET_INTERVAL, 305) X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) \
+            X(SAMPLING_POPULATION, 310) X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) \
+\
+                X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) \
+                    X(FRAGMENT_FLAGS, 197) X(IP_PACKET, 313) X(DATA_LINK_FRAME, 315) X(MPLS_1, 70) \
+                        X(MPLS_2, 71) X(MPLS_3, 72) X(MPLS_4, 73) X(MPLS_5, 74) X(MPLS_6, 75) \
+                            X(MPLS_7, 76) X(MPLS_8, 77) X(MPLS_9, 78) X(MPLS_10, 79)
 
 typedef enum {
 #define FB_X(constant, id) FB_ROLE_##constant,
     FB_ROLE_LIST(FB_X)
 #undef FB_X
-    FB_ROLE_COMMON_PROPERTIES, /* Juniper 2636/137 */
+        FB_ROLE_COMMON_PROPERTIES, /* Juniper 2636/137 */
     FB_ROLE_COUNT
 } fb_role;
 
-#define FB_FIRST_ONE_WAY_ROLE FB_ROLE_SRC_PORT
+#define FB_FIRST_ONE_DIRECTION_ROLE FB_ROLE_SRC_PORT
 
 #define FB_MAX_ADDRESS_FIELDS 4 /* elements 8, 12, 27, 28 */
 
-typedef struct fb_shape fb_shape;
-struct fb_shape {
-    fb_shape *next; /* in its bucket */
+typedef struct fb_compiled_template fb_compiled_template;
+struct fb_compiled_template {
+    fb_compiled_template *next; /* in its bucket */
     uint64_t hash;
-    size_t octets; /* bytes of memory */
+    size_t bytes; /* bytes of memory */
     uint32_t references;
     uint32_t tail;        /* bytes after the last variable-length field */
     uint32_t record_size; /* bytes of a record; the minimum if it has variable-length fields */
@@ -145,18 +150,18 @@ struct fb_shape {
     uint16_t field_count;
     uint16_t scope_count; /* leading scope fields of an options template */
     uint16_t op_count;
-    uint16_t lane_end;                /* end of the moves in lanes */
+    uint16_t lane_end; /* end of the moves in lanes */
     uint16_t lane_group_count;
-    uint16_t move_end;                /* end of all moves */
-    uint16_t set_end;                 /* end of the set operations, which follow the moves */
-    uint16_t variable_count;          /* number of variable-length fields */
-    bool options;  /* of an options template: its records are not flows */
-    bool rated;    /* has fields with its sampling rate */
-    bool named;    /* has a field that names its sampler */
-    /* it is the `reverse` of another shape: reverse elements are its own fields, and all others are
-       shared */
+    uint16_t move_end;       /* end of all moves */
+    uint16_t set_end;        /* end of the set operations, which follow the moves */
+    uint16_t variable_count; /* number of variable-length fields */
+    bool options;            /* of an options template: its records are not flows */
+    bool rated;              /* has fields with its sampling rate */
+    bool named;              /* has a field that names its sampler */
+    /* it is the `reverse` of another compiled template: reverse elements are its own fields, and
+       all others are shared */
     bool reversed;
-    uint16_t role[FB_ROLE_COUNT];                  /* field index, or FB_NO_FIELD */
+    uint16_t role[FB_ROLE_COUNT]; /* field index, or FB_NO_FIELD */
     /* elements 8, 12, 27, 28 in record order, then FB_NO_FIELD */
     uint16_t address_field[FB_MAX_ADDRESS_FIELDS];
     uint16_t *offsets;   /* of the fields, each from its base */
@@ -169,8 +174,9 @@ struct fb_shape {
     /* start of each code's moves outside lanes; the next code begins at their end */
     const fb_op *moves[FB_MOVE_CODES + 1];
     fb_lane_group *lane_groups;
-    fb_shape *reverse;  /* of a biflow, else NULL; owned, and counted in `octets` */
-    /* of a reversed shape: fields of which at least one is not zero if there was a reverse flow */
+    fb_compiled_template *reverse; /* of a biflow, else NULL; owned, and counted in `bytes` */
+    /* of a reversed compiled template: fields of which at least one is not zero if there was a
+       reverse flow */
     uint16_t *counters;
     uint16_t counter_count;
     uint16_t list_count;
@@ -191,13 +197,13 @@ typedef struct {
     fb_bytes field;
 } fb_location;
 
-/* The shapes of one decoder. */
+/* The compiled templates of one decoder. */
 typedef struct {
     const fb_plan *plan;
     fb_memory *memory;
     uint64_t seed; /* of the hash: templates come from the network and may be hostile */
     bool wide;     /* moves are put into lanes */
-    fb_shape **buckets;
+    fb_compiled_template **buckets;
     size_t bucket_count;
     size_t count;
     /* scratch of the compiler, twice the number that the plan can need */
@@ -205,70 +211,80 @@ typedef struct {
     size_t candidate_capacity;
     /* of the plan's elements in a template, followed by those of reverse elements */
     struct fb_occurrences *seen;
-    uint32_t *met;  /* indexes of the entries of `seen` that are not zero */
+    uint32_t *met; /* indexes of the entries of `seen` that are not zero */
     size_t met_count;
     /* columns that reverse elements fill; later, columns that have a value in every record */
-    bool *spoken;
-    fb_shape *draft; /* the shape that is being compiled, with room for all operations */
-    size_t draft_octets;
-    /* scratch for records with variable-length fields, large enough for every shape */
+    bool *has_reverse;
+    fb_compiled_template
+        *draft; /* the compiled template that is being compiled, with room for all operations */
+    size_t draft_bytes;
+    /* scratch for records with variable-length fields, large enough for every compiled template */
     fb_location *locations;
     size_t location_capacity;
     size_t location_levels; /* copies of `locations`: 1, or one for each depth of nested records */
-} fb_shapes;
+} fb_compiled_templates;
 
 /* Initialize. `wide`: the decoders that run the operations fill lanes (varint_simd.h). `plan` and
    `memory` must outlive it. OK, NO_MEMORY. */
-fb_status fb_shapes_new(fb_shapes *shapes, const fb_plan *plan, fb_memory *memory, uint64_t seed, bool wide);
-void fb_shapes_free(fb_shapes *shapes); /* frees all shapes, too, whatever their references */
+fb_status fb_compiled_templates_new(fb_compiled_templates *compiled_templates, const fb_plan *plan,
+                                    fb_memory *memory, uint64_t seed, bool wide);
+void fb_compiled_templates_free(
+    fb_compiled_templates
+        *compiled_templates); /* frees all compiled templates, too, whatever their references */
 
-/* Return the shape of these fields and add a reference. OK, NO_MEMORY. EMPTY_TEMPLATE: its records
-   have no bytes. */
-fb_status fb_shapes_acquire(fb_shapes *shapes, uint16_t version, const fb_field *fields, uint16_t field_count,
-                            uint16_t scope_count, bool options, fb_shape **shape);
-/* Remove a reference. The last one frees the shape. */
-void fb_shapes_release(fb_shapes *shapes, fb_shape *shape);
+/* Return the compiled template of these fields and add a reference. OK, NO_MEMORY. EMPTY_TEMPLATE:
+   its records have no bytes. */
+fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_templates, uint16_t version,
+                                        const fb_field *fields, uint16_t field_count,
+                                        uint16_t scope_count, bool options,
+                                        fb_compiled_template **compiled);
+/* Remove a reference. The last one frees the compiled template. */
+void fb_compiled_templates_release(fb_compiled_templates *compiled_templates,
+                                   fb_compiled_template *compiled);
 
 /* Locate the fields of the record at p. Return its end, or NULL if it does not fit into [p, end).
    REQUIRES: `locations` has variable_count + 1 entries. */
-const uint8_t *fb_shape_locate(const fb_shape *shape, const uint8_t *p, const uint8_t *end, fb_location *locations);
+const uint8_t *fb_compiled_template_locate(const fb_compiled_template *compiled, const uint8_t *p,
+                                           const uint8_t *end, fb_location *locations);
 
 /* Return the bit that makes a field a reverse element of its enterprise; 0: it is not one. */
 FB_INLINE uint16_t fb_field_reverse_bit(const fb_field *field) {
-#define FB_X(enterprise, bit) if (field->pen == (enterprise) && field->id & (bit)) return bit;
+#define FB_X(enterprise, bit) \
+    if (field->pen == (enterprise) && field->id & (bit)) return bit;
     FB_REVERSING_ENTERPRISE_LIST(FB_X)
 #undef FB_X
     return 0;
 }
 
-/* Return true if a field describes the direction of a reversed shape. */
-FB_INLINE bool fb_shape_is_own(const fb_shape *shape, size_t field) {
-    const fb_field *f = &shape->fields[field];
-    return shape->reversed && (f->pen == FB_PEN_REVERSE || fb_field_reverse_bit(f));
+/* Return true if a field describes the direction of a reversed compiled template. */
+FB_INLINE bool fb_compiled_template_is_own(const fb_compiled_template *compiled, size_t field) {
+    const fb_field *f = &compiled->fields[field];
+    return compiled->reversed && (f->pen == FB_PEN_REVERSE || fb_field_reverse_bit(f));
 }
 
-FB_INLINE bool fb_shape_is_shared(const fb_shape *shape, size_t field) {
-    return shape->reversed && !fb_shape_is_own(shape, field);
+FB_INLINE bool fb_compiled_template_is_shared(const fb_compiled_template *compiled, size_t field) {
+    return compiled->reversed && !fb_compiled_template_is_own(compiled, field);
 }
 
-FB_INLINE bool fb_shape_has_role(const fb_shape *shape, fb_role role) {
-    return shape->role[role] != FB_NO_FIELD;
+FB_INLINE bool fb_compiled_template_has_role(const fb_compiled_template *compiled, fb_role role) {
+    return compiled->role[role] != FB_NO_FIELD;
 }
 
-/* Return the bytes of a field, or of a role, in a record; empty if the shape has no such field.
-   `locations` is NULL for a record of fixed size. */
-FB_INLINE fb_bytes fb_shape_field(const fb_shape *shape, uint16_t field, const uint8_t *record,
-                                  const fb_location *locations) {
+/* Return the bytes of a field, or of a role, in a record; empty if the compiled template has no
+   such field. `locations` is NULL for a record of fixed size. */
+FB_INLINE fb_bytes fb_compiled_template_field(const fb_compiled_template *compiled, uint16_t field,
+                                              const uint8_t *record, const fb_location *locations) {
     if (field == FB_NO_FIELD) return (fb_bytes){NULL, 0};
-    if (!locations) return (fb_bytes){record + shape->offsets[field], shape->fields[field].size};
-    const fb_location *location = &locations[shape->bases[field]];
-    if (shape->fields[field].size == FB_VARIABLE_SIZE) return location->field;
-    return (fb_bytes){location->base + shape->offsets[field], shape->fields[field].size};
+    if (!locations)
+        return (fb_bytes){record + compiled->offsets[field], compiled->fields[field].size};
+    const fb_location *location = &locations[compiled->bases[field]];
+    if (compiled->fields[field].size == FB_VARIABLE_SIZE) return location->field;
+    return (fb_bytes){location->base + compiled->offsets[field], compiled->fields[field].size};
 }
 
-FB_INLINE fb_bytes fb_shape_role(const fb_shape *shape, fb_role role, const uint8_t *record,
-                                 const fb_location *locations) {
-    return fb_shape_field(shape, shape->role[role], record, locations);
+FB_INLINE fb_bytes fb_compiled_template_role(const fb_compiled_template *compiled, fb_role role,
+                                             const uint8_t *record, const fb_location *locations) {
+    return fb_compiled_template_field(compiled, compiled->role[role], record, locations);
 }
 
 #endif

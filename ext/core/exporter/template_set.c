@@ -9,7 +9,8 @@ typedef struct {
 
 /* Read the header of a template. Return the start of its fields, or NULL if it is cut short or
    inconsistent. */
-static const uint8_t *read_header(uint16_t version, bool options, const uint8_t *p, const uint8_t *end, header *h) {
+static const uint8_t *read_header(uint16_t version, bool options, const uint8_t *p,
+                                  const uint8_t *end, header *h) {
     size_t size = options ? 6 : 4;
     if ((size_t)(end - p) < size) return NULL;
     *h = (header){.id = fb_load16(p), .field_count = fb_load16(p + 2)};
@@ -18,17 +19,17 @@ static const uint8_t *read_header(uint16_t version, bool options, const uint8_t 
         h->scope_count = fb_load16(p + 4);
         return h->scope_count <= h->field_count ? p + size : NULL;
     }
-    unsigned scope_octets = fb_load16(p + 2), option_octets = fb_load16(p + 4);
-    if (scope_octets % 4 || option_octets % 4) return NULL;
-    h->scope_count = (uint16_t)(scope_octets / 4);
-    h->field_count = (uint16_t)(scope_octets / 4 + option_octets / 4);
+    unsigned scope_bytes = fb_load16(p + 2), option_bytes = fb_load16(p + 4);
+    if (scope_bytes % 4 || option_bytes % 4) return NULL;
+    h->scope_count = (uint16_t)(scope_bytes / 4);
+    h->field_count = (uint16_t)(scope_bytes / 4 + option_bytes / 4);
     return p + size;
 }
 
 /* Read the field specifiers into `fields`, which has room for (end - p) / 4 of them. Return their
    end, or NULL if they are cut short. */
-static const uint8_t *read_fields(uint16_t version, const header *h, const uint8_t *p, const uint8_t *end,
-                                  fb_field *fields) {
+static const uint8_t *read_fields(uint16_t version, const header *h, const uint8_t *p,
+                                  const uint8_t *end, fb_field *fields) {
     for (size_t i = 0; i < h->field_count; i++) {
         if (end - p < 4) return NULL;
         fields[i] = (fb_field){.id = fb_load16(p), .size = fb_load16(p + 2)};
@@ -52,18 +53,23 @@ static void split_domain(fb_context *context) {
     fb_domain *common = context->domain;
     fb_context_count(context, FB_PORT_IN_KEY, NULL);
     common->split = true;
-    context->domain = fb_domain_of_port(context->exporters, context->exporter, common, context->datagram->source_port);
-    fb_early_split(context->exporters->early, context->exporters, context->exporter, common);
+    context->domain = fb_domain_of_port(context->exporters, context->exporter, common,
+                                        context->datagram->source_port);
+    fb_pending_split(context->exporters->pending, context->exporters, context->exporter, common);
 }
 
 static fb_status set_template(fb_context *context, const fb_definition *definition) {
-    return fb_domain_set_template(context->exporters, context->exporter, context->domain, definition);
+    return fb_domain_set_template(context->exporters, context->exporter, context->domain,
+                                  definition);
 }
 
 /* EXPORTER_LIMIT, TEMPLATE_LIMIT: the template cannot be kept after the datagram. */
-static fb_status keep_template(fb_context *context, uint16_t version, uint32_t domain_id, const fb_definition *definition) {
+static fb_status keep_template(fb_context *context, uint16_t version, uint32_t domain_id,
+                               const fb_definition *definition) {
     bool refused = context->domain && context->domain == context->exporters->temporary;
-    if (refused) return context->counters == &context->exporter->counters ? FB_EXPORTER_LIMIT : FB_TEMPLATE_LIMIT;
+    if (refused)
+        return context->counters == &context->exporter->counters ? FB_EXPORTER_LIMIT
+                                                                 : FB_TEMPLATE_LIMIT;
     fb_status status = fb_context_need_domain(context, version, domain_id);
     if (status == FB_OK) status = set_template(context, definition);
     if (status != FB_PORT_IN_KEY) return status;
@@ -71,10 +77,15 @@ static fb_status keep_template(fb_context *context, uint16_t version, uint32_t d
     return set_template(context, definition);
 }
 
-static void store(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const header *h,
-                  const fb_field *fields, const uint8_t *at) {
-    fb_definition definition = {
-        fields, h->field_count, h->scope_count, h->id, options, context->datagram->source_port, context->datagram->time};
+static void store(fb_context *context, uint16_t version, uint32_t domain_id, bool options,
+                  const header *h, const fb_field *fields, const uint8_t *at) {
+    fb_definition definition = {fields,
+                                h->field_count,
+                                h->scope_count,
+                                h->id,
+                                options,
+                                context->datagram->source_port,
+                                context->datagram->time};
     context->counters->templates++;
     fb_status status = keep_template(context, version, domain_id, &definition);
     if (status != FB_OK) fb_context_count(context, status, at);
@@ -82,7 +93,9 @@ static void store(fb_context *context, uint16_t version, uint32_t domain_id, boo
     if (!context->domain) fb_context_use_temporary(context, version, domain_id);
     if (!context->domain) return; /* no memory: records of this template would have no domain */
     fb_domain *temporary = fb_exporters_get_temporary(context->exporters, version, domain_id);
-    if (temporary) fb_domain_set_template(context->exporters, &context->exporters->overflow, temporary, &definition);
+    if (temporary)
+        fb_domain_set_template(context->exporters, &context->exporters->overflow, temporary,
+                               &definition);
 }
 
 static void withdraw(fb_context *context, bool options, uint16_t id) {
@@ -90,26 +103,28 @@ static void withdraw(fb_context *context, bool options, uint16_t id) {
     fb_template *template = fb_domain_find_template(context->domain, id);
     if (id < 256)
         fb_domain_forget_all(context->exporters, context->exporter, context->domain, options);
-    else if (template && template->shape->options == options)
+    else if (template && template->compiled->options == options)
         fb_domain_forget_template(context->exporters, context->exporter, context->domain, id);
 }
 
 /* Only the final state of the set counts: an id that is defined and then forgotten releases
    nothing. */
 static void free_waiting(fb_context *context, const uint16_t *ids, size_t count) {
-    for (size_t i = 0; i < count && context->exporter->early.sets && context->domain; i++)
+    for (size_t i = 0; i < count && context->exporter->pending.sets && context->domain; i++)
         if (fb_domain_find_template(context->domain, ids[i]))
-            fb_early_take(context->exporters->early, context->domain, ids[i]);
+            fb_pending_take(context->exporters->pending, context->domain, ids[i]);
 }
 
 /* Read and store the template at p. Return its end, or NULL if it cannot be read. */
-static const uint8_t *read_template(fb_context *context, uint16_t version, uint32_t domain_id, bool options,
-                                    const uint8_t *p, const uint8_t *end, fb_field *fields, uint16_t *id) {
+static const uint8_t *read_template(fb_context *context, uint16_t version, uint32_t domain_id,
+                                    bool options, const uint8_t *p, const uint8_t *end,
+                                    fb_field *fields, uint16_t *id) {
     header h;
     const uint8_t *at = p;
     size_t room = (size_t)(end - p) / 4;
     p = read_header(version, options, p, end, &h);
-    if (!p || h.id < 256 || h.field_count > room || !(p = read_fields(version, &h, p, end, fields))) {
+    if (!p || h.id < 256 || h.field_count > room ||
+        !(p = read_fields(version, &h, p, end, fields))) {
         fb_context_count(context, FB_BAD_TEMPLATE, at);
         return NULL;
     }
@@ -118,11 +133,13 @@ static const uint8_t *read_template(fb_context *context, uint16_t version, uint3
     return p;
 }
 
-void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const uint8_t *p,
-                          const uint8_t *end) {
+void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain_id, bool options,
+                          const uint8_t *p, const uint8_t *end) {
     fb_memory *memory = context->exporters->memory;
-    size_t room = (size_t)(end - p) / 4, octets = room * (sizeof(fb_field) + sizeof(uint16_t)), count = 0;
-    fb_field *fields = room ? fb_exporters_allocate(context->exporters, context->exporter, octets) : NULL;
+    size_t room = (size_t)(end - p) / 4, bytes = room * (sizeof(fb_field) + sizeof(uint16_t)),
+           count = 0;
+    fb_field *fields =
+        room ? fb_exporters_allocate(context->exporters, context->exporter, bytes) : NULL;
     /* of the templates that were read */
     uint16_t *ids = fields ? (uint16_t *)(fields + room) : NULL;
     if (room && !fields) fb_context_count(context, FB_TEMPLATE_LIMIT, p);
@@ -137,5 +154,5 @@ void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain
         }
     }
     if (fields) free_waiting(context, ids, count);
-    fb_memory_release(memory, fields, octets);
+    fb_memory_release(memory, fields, bytes);
 }

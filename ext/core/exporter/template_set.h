@@ -9,15 +9,15 @@
      │ PEN, if the id's top bit  │      │ element id  │ size       │  │ id          │ size         │
      │ is set (IPFIX only)       │      …                             …
      └───────────────────────────┘ … */
-#ifndef FB_TEMPLATE_SET_H
-#define FB_TEMPLATE_SET_H
+#ifndef FB_EXPORTER_TEMPLATE_SET_H
+#define FB_EXPORTER_TEMPLATE_SET_H
 
 #include "core/exporter/pending_sets.h"
 
 /* Read the templates in [p, end), the body of a set, into context->domain. The domain is created
    with the first template, and may change when the domain is split by port. Sets that waited for
    the templates become due (pending_sets.h). All faults are counted. */
-void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain_id, bool options, const uint8_t *p,
-                          const uint8_t *end);
+void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain_id, bool options,
+                          const uint8_t *p, const uint8_t *end);
 
 #endif

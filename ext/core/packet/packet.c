@@ -70,7 +70,8 @@ static bool step_tag(fb_packet *packet, walker *w, uint32_t *type) {
    ethertype follows). */
 static bool step_snap(fb_packet *packet, walker *w, uint32_t *type) {
     static const uint8_t snap[] = {0xaa, 0xaa, 3, 0, 0, 0};
-    if (left(w) < 8 || memcmp(w->p, snap, sizeof snap) != 0) return end_walk(packet, FB_UNKNOWN_HEADER, w->p);
+    if (left(w) < 8 || memcmp(w->p, snap, sizeof snap) != 0)
+        return end_walk(packet, FB_UNKNOWN_HEADER, w->p);
     *type = fb_load16(w->p + 6);
     if (*type < LOWEST_ETHERTYPE) *type = FB_PACKET_UNKNOWN;
     take_layer(w, FB_LAYER_UNKNOWN, 8);
@@ -183,7 +184,8 @@ static bool step_unnamed(fb_packet *packet, walker *w, uint32_t *type) {
    An explicit null label at the bottom names its payload. */
 static bool step_labels(fb_packet *packet, walker *w, uint32_t *type) {
     const uint8_t *stack = w->p;
-    if (packet->label_stacks == FB_MAX_LABEL_STACKS) return end_walk(packet, FB_UNKNOWN_HEADER, stack);
+    if (packet->label_stacks == FB_MAX_LABEL_STACKS)
+        return end_walk(packet, FB_UNKNOWN_HEADER, stack);
     const uint8_t *p = stack;
     bool bottom = false;
     while (!bottom && w->end - p >= 4) {
@@ -272,7 +274,8 @@ static void walk_ipv4(fb_packet *packet, walker *w) {
 }
 
 static bool is_extension(unsigned next) {
-    const uint64_t below_64 = 1ull << HOP_BY_HOP | 1ull << ROUTING | 1ull << FRAGMENT | 1ull << AUTHENTICATION | 1ull << DESTINATION;
+    const uint64_t below_64 = 1ull << HOP_BY_HOP | 1ull << ROUTING | 1ull << FRAGMENT |
+                              1ull << AUTHENTICATION | 1ull << DESTINATION;
     if (next < 64) return below_64 >> next & 1;
     return next == 135 || next == 139 || next == 140; /* mobility, HIP, shim6 */
 }
@@ -304,7 +307,9 @@ static void walk_extensions(fb_packet *packet, walker *w) {
         const uint8_t *p = w->p;
         unsigned kind = packet->proto;
         if (left(w) < 8) return;
-        size_t size = kind == FRAGMENT ? 8 : kind == AUTHENTICATION ? ((size_t)p[1] + 2) * 4 : ((size_t)p[1] + 1) * 8;
+        size_t size = kind == FRAGMENT         ? 8
+                      : kind == AUTHENTICATION ? ((size_t)p[1] + 2) * 4
+                                               : ((size_t)p[1] + 1) * 8;
         packet->proto = p[0];
         if (kind == FRAGMENT && !packet->fragment) packet->fragment = p;
         if (kind == ROUTING) keep_routing(packet, w, size);
@@ -339,7 +344,8 @@ static void walk_ipv6(fb_packet *packet, walker *w) {
 /* Whole packets ------------------------------------------------------------------------------ */
 
 static void begin(fb_packet *packet) {
-    packet->frame = packet->ip = packet->fragment = packet->transport = packet->end = packet->outer = packet->problem_at = NULL;
+    packet->frame = packet->ip = packet->fragment = packet->transport = packet->end =
+        packet->outer = packet->problem_at = NULL;
     packet->routing = (fb_bytes){NULL, 0};
     packet->ip_length = 0;
     packet->etype = packet->vlan_id = packet->inner_vlan_id = 0;
@@ -354,10 +360,8 @@ static void begin(fb_packet *packet) {
 static void walk_one(fb_packet *packet, walker w, uint32_t type) {
     begin(packet);
     if (!walk_link(packet, &w, type)) return;
-    if (packet->etype == FB_ETHERTYPE_IPV4)
-        walk_ipv4(packet, &w);
-    else
-        walk_ipv6(packet, &w);
+    if (packet->etype == FB_ETHERTYPE_IPV4) walk_ipv4(packet, &w);
+    else walk_ipv6(packet, &w);
 }
 
 /* Return true if any header of the packet was readable. */
@@ -385,8 +389,8 @@ static void open_tunnels(fb_packet *packet, unsigned tunnels) {
     }
 }
 
-void fb_packet_walk(fb_packet *packet, fb_bytes octets, uint32_t type, unsigned tunnels) {
-    walk_one(packet, (walker){octets.data, octets.data + octets.size, NULL}, type);
+void fb_packet_walk(fb_packet *packet, fb_bytes bytes, uint32_t type, unsigned tunnels) {
+    walk_one(packet, (walker){bytes.data, bytes.data + bytes.size, NULL}, type);
     if (FB_UNLIKELY(tunnels)) open_tunnels(packet, tunnels);
 }
 
@@ -423,8 +427,8 @@ static void list_transport(fb_layers *layers, const fb_packet *packet) {
     }
 }
 
-void fb_packet_list_layers(fb_layers *layers, fb_bytes octets, uint32_t type) {
-    walker w = {octets.data, octets.data + octets.size, layers};
+void fb_packet_list_layers(fb_layers *layers, fb_bytes bytes, uint32_t type) {
+    walker w = {bytes.data, bytes.data + bytes.size, layers};
     layers->count = 0;
     layers->more = false;
     for (;;) { /* ends: each iteration that finds a tunnel has listed an IP header */

@@ -1,6 +1,6 @@
 /* The layout of sFlow v5 samples. They are XDR: big-endian words of 4 bytes. */
-#ifndef FB_SFLOW_H
-#define FB_SFLOW_H
+#ifndef FB_PACKET_SFLOW_LAYOUT_H
+#define FB_PACKET_SFLOW_LAYOUT_H
 
 #include "core/base/base.h"
 
@@ -41,8 +41,10 @@ enum {
 
 /* Return the index of a record; FB_PLACES: it is not read. */
 FB_INLINE uint32_t fb_record_place(uint32_t format) {
-    if (format - FB_RECORD_HEADER <= FB_RECORD_IPV6 - FB_RECORD_HEADER) return FB_PLACE_HEADER + (format - FB_RECORD_HEADER);
-    if (format - FB_RECORD_SWITCH <= FB_RECORD_GATEWAY - FB_RECORD_SWITCH) return FB_PLACE_SWITCH + (format - FB_RECORD_SWITCH);
+    if (format - FB_RECORD_HEADER <= FB_RECORD_IPV6 - FB_RECORD_HEADER)
+        return FB_PLACE_HEADER + (format - FB_RECORD_HEADER);
+    if (format - FB_RECORD_SWITCH <= FB_RECORD_GATEWAY - FB_RECORD_SWITCH)
+        return FB_PLACE_SWITCH + (format - FB_RECORD_SWITCH);
     return FB_PLACES;
 }
 
@@ -100,9 +102,13 @@ typedef struct {
    source: type (8 bits) and index, or one word each. Return false if the sample is of another
    format or cut short. */
 FB_INLINE bool fb_sample_find_origin(uint32_t format, fb_bytes sample, fb_sample_origin *origin) {
-    static const uint8_t kinds[] = {[FB_SAMPLE_FLOW] = 1, [FB_SAMPLE_COUNTERS] = 2, [FB_SAMPLE_FLOW_EXPANDED] = 1,
-                                    [FB_SAMPLE_COUNTERS_EXPANDED] = 2, [FB_SAMPLE_DROP] = 3};
-    if (FB_UNLIKELY(sample.size < 12 || format < FB_SAMPLE_FLOW || format > FB_SAMPLE_DROP)) return false;
+    static const uint8_t kinds[] = {[FB_SAMPLE_FLOW] = 1,
+                                    [FB_SAMPLE_COUNTERS] = 2,
+                                    [FB_SAMPLE_FLOW_EXPANDED] = 1,
+                                    [FB_SAMPLE_COUNTERS_EXPANDED] = 2,
+                                    [FB_SAMPLE_DROP] = 3};
+    if (FB_UNLIKELY(sample.size < 12 || format < FB_SAMPLE_FLOW || format > FB_SAMPLE_DROP))
+        return false;
     uint32_t type = fb_load32(sample.data + 4);
     bool expanded = format > FB_SAMPLE_COUNTERS;
     origin->kind = kinds[format];

@@ -22,7 +22,8 @@ static bool is_asked(unsigned tunnels, fb_tunnel tunnel) {
    carry the ethertype. */
 static bool read_payload_type(uint32_t ethertype, fb_inner *inner) {
     inner->type = ethertype == FB_ETHERTYPE_BRIDGED ? (uint32_t)FB_PACKET_FRAME : ethertype;
-    return ethertype == FB_ETHERTYPE_BRIDGED || ethertype == FB_ETHERTYPE_IPV4 || ethertype == FB_ETHERTYPE_IPV6;
+    return ethertype == FB_ETHERTYPE_BRIDGED || ethertype == FB_ETHERTYPE_IPV4 ||
+           ethertype == FB_ETHERTYPE_IPV6;
 }
 
 /* RFC 7348 section 5. Flag I marks a valid VNI. All other flags are ignored.
@@ -34,7 +35,8 @@ static bool read_payload_type(uint32_t ethertype, fb_inner *inner) {
    +---------------------------+-----------+ */
 static bool read_vxlan(fb_bytes header, fb_inner *inner) {
     if (header.size < 8 || !(header.data[0] & 0x08)) return false;
-    *inner = (fb_inner){header.data + 8, FB_PACKET_FRAME, fb_load24(header.data + 4), FB_LAYER_VXLAN, 8};
+    *inner =
+        (fb_inner){header.data + 8, FB_PACKET_FRAME, fb_load24(header.data + 4), FB_LAYER_VXLAN, 8};
     return true;
 }
 
@@ -88,8 +90,8 @@ static bool read_gtp(fb_bytes header, fb_inner *inner) {
     if (header.size == size) return false;
     unsigned version = p[size] >> 4;
     if (version != 4 && version != 6) return false;
-    *inner = (fb_inner){p + size, version == 4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6, fb_load32(p + 4), FB_LAYER_GTP,
-                        (uint32_t)size};
+    *inner = (fb_inner){p + size, version == 4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6,
+                        fb_load32(p + 4), FB_LAYER_GTP, (uint32_t)size};
     return true;
 }
 
@@ -107,7 +109,8 @@ static bool find_in_udp(fb_bytes segment, unsigned tunnels, fb_inner *inner) {
 }
 
 uint32_t fb_gre_size(const uint8_t *p) {
-    unsigned flags = fb_load16(p), checksum = flags >> 15, key = flags >> 13 & 1, sequence = flags >> 12 & 1;
+    unsigned flags = fb_load16(p), checksum = flags >> 15, key = flags >> 13 & 1,
+             sequence = flags >> 12 & 1;
     /* RFC 2637: always a key, and optionally an acknowledgement */
     if ((flags & 7) == 1) return 8 + 4 * (sequence + (flags >> 7 & 1));
     return 4 * (1 + checksum + key + sequence);

@@ -1,6 +1,6 @@
 /* Find the start of the packet inside a tunnel, after the packet around it was walked. */
-#ifndef FB_TUNNEL_H
-#define FB_TUNNEL_H
+#ifndef FB_PACKET_TUNNEL_H
+#define FB_PACKET_TUNNEL_H
 
 #include "core/packet/packet.h"
 

@@ -1,5 +1,5 @@
 /* Compile a schema into a plan: tags, worst-case sizes, the sources of each column, and the columns
-   that can be written at once. */
+   that can be written at once. kind.c has the rules of kinds. */
 #include "core/plan/plan.h"
 
 #include <stdlib.h>
@@ -19,54 +19,6 @@ struct fb_plan_entry {
     bool is_element;
 };
 
-static const struct {
-    const char *name;
-    fb_kind kind;
-} sources[FB_SOURCE_COUNT] = {
-#define FB_X(constant, name, kind) {name, FB_KIND_##kind},
-    FB_SOURCE_LIST(FB_X)
-#undef FB_X
-};
-
-static const char *const kinds[FB_KIND_COUNT] = {
-#define FB_X(constant, name) name,
-    FB_KIND_LIST(FB_X)
-#undef FB_X
-};
-
-static const struct {
-    const char *name;
-    fb_kind kind;
-} netflow5_fields[] = {
-#define FB_X(constant, name, kind, offset, size) {name, FB_KIND_##kind},
-    FB_NETFLOW7_FIELD_LIST(FB_X)
-#undef FB_X
-};
-
-const char *fb_source_name(fb_source source) {
-    return (unsigned)source < FB_SOURCE_COUNT ? sources[source].name : NULL;
-}
-
-fb_kind fb_source_kind(fb_source source) {
-    return sources[source].kind;
-}
-
-const char *fb_kind_name(fb_kind kind) {
-    return (unsigned)kind < FB_KIND_COUNT ? kinds[kind] : NULL;
-}
-
-size_t fb_netflow5_field_count(void) {
-    return sizeof netflow5_fields / sizeof *netflow5_fields;
-}
-
-const char *fb_netflow5_field_name(size_t index) {
-    return index < fb_netflow5_field_count() ? netflow5_fields[index].name : NULL;
-}
-
-fb_kind fb_netflow5_field_kind(size_t index) {
-    return netflow5_fields[index].kind;
-}
-
 fb_status fb_plan_new(fb_plan **out, fb_memory *memory) {
     fb_plan *plan = fb_memory_allocate(memory, sizeof *plan);
     if (!plan) return FB_NO_MEMORY;
@@ -83,11 +35,11 @@ fb_status fb_plan_set_rows(fb_plan *plan, fb_rows rows) {
 }
 
 /* One more than used: an empty range still needs an array to point into. */
-static size_t octets_of_targets(const fb_plan *plan) {
+static size_t bytes_of_targets(const fb_plan *plan) {
     return (plan->target_count + 1) * sizeof *plan->targets;
 }
 
-static size_t octets_of_elements(const fb_plan *plan) {
+static size_t bytes_of_elements(const fb_plan *plan) {
     return (plan->element_count + 1) * sizeof *plan->elements;
 }
 
@@ -95,10 +47,11 @@ void fb_plan_free(fb_plan *plan) {
     if (!plan) return;
     fb_memory *memory = plan->memory;
     for (size_t i = 0; i < plan->column_count; i++)
-        fb_memory_release(memory, plan->columns[i].mappings, plan->columns[i].mappings_size * sizeof(fb_mapping));
+        fb_memory_release(memory, plan->columns[i].mappings,
+                          plan->columns[i].mappings_size * sizeof(fb_mapping));
     fb_memory_release(memory, plan->columns, plan->column_count * sizeof *plan->columns);
-    fb_memory_release(memory, plan->targets, octets_of_targets(plan));
-    fb_memory_release(memory, plan->elements, octets_of_elements(plan));
+    fb_memory_release(memory, plan->targets, bytes_of_targets(plan));
+    fb_memory_release(memory, plan->elements, bytes_of_elements(plan));
     fb_memory_release(memory, plan->registry, plan->registry_size);
     fb_memory_release(memory, plan->entries, plan->entry_count * sizeof *plan->entries);
     fb_memory_release(memory, plan, sizeof *plan);
@@ -126,43 +79,48 @@ static int compare_mappings(const void *a, const void *b) {
    and only one enabled column is the rate. */
 static bool may_scale(const fb_plan *plan, const fb_column_spec *spec) {
     unsigned part = spec->flags & (FB_COLUMN_SCALED | FB_COLUMN_RATE);
-    bool is_unsigned = spec->type == FB_TYPE_UINT || spec->type == FB_TYPE_FIXED32 || spec->type == FB_TYPE_FIXED64;
+    bool is_unsigned = spec->type == FB_TYPE_UINT || spec->type == FB_TYPE_FIXED32 ||
+                       spec->type == FB_TYPE_FIXED64;
     if (!part) return true;
-    if (!is_unsigned || spec->flags & FB_COLUMN_REPEATED || part == (FB_COLUMN_SCALED | FB_COLUMN_RATE)) return false;
-    return part == FB_COLUMN_SCALED || !(spec->flags & FB_COLUMN_ENABLED) || plan->rate_column == FB_NO_COLUMN;
+    if (!is_unsigned || spec->flags & FB_COLUMN_REPEATED ||
+        part == (FB_COLUMN_SCALED | FB_COLUMN_RATE))
+        return false;
+    return part == FB_COLUMN_SCALED || !(spec->flags & FB_COLUMN_ENABLED) ||
+           plan->rate_column == FB_NO_COLUMN;
 }
 
 /* Return true if a zero may be a value of a column. Addresses, times, bytes and lists have no such
    zero. */
 static bool takes_zero(const fb_column_spec *spec) {
     fb_type type = spec->type;
-    bool octets = type == FB_TYPE_STRING || type == FB_TYPE_BYTES || type == FB_TYPE_IP;
-    return !octets && type != FB_TYPE_TIMESTAMP && !(spec->flags & FB_COLUMN_REPEATED);
+    bool bytes = type == FB_TYPE_STRING || type == FB_TYPE_BYTES || type == FB_TYPE_IP;
+    return !bytes && type != FB_TYPE_TIMESTAMP && !(spec->flags & FB_COLUMN_REPEATED);
 }
 
 fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
     bool timed = spec->type == FB_TYPE_TIMESTAMP || spec->type == FB_TYPE_DURATION;
-    if (plan->sealed || plan->column_count == FB_MAX_COLUMNS || spec->number == 0 || spec->number > FB_NUMBER_MAX ||
-        (unsigned)spec->type >= FB_TYPE_COUNT || spec->mappings_size > UINT16_MAX || (timed && !spec->unit) ||
-        !may_scale(plan, spec))
+    if (plan->sealed || plan->column_count == FB_MAX_COLUMNS || spec->number == 0 ||
+        spec->number > FB_NUMBER_MAX || (unsigned)spec->type >= FB_TYPE_COUNT ||
+        spec->mappings_size > UINT16_MAX || (timed && !spec->unit) || !may_scale(plan, spec))
         return FB_BAD_ARGUMENT;
 
     fb_mapping *mappings = NULL;
-    size_t mappings_octets = spec->mappings_size * sizeof *mappings;
-    if (mappings_octets) {
-        mappings = fb_memory_allocate(plan->memory, mappings_octets);
+    size_t mappings_bytes = spec->mappings_size * sizeof *mappings;
+    if (mappings_bytes) {
+        mappings = fb_memory_allocate(plan->memory, mappings_bytes);
         if (!mappings) return FB_NO_MEMORY;
-        memcpy(mappings, spec->mappings, mappings_octets);
+        memcpy(mappings, spec->mappings, mappings_bytes);
         qsort(mappings, spec->mappings_size, sizeof *mappings, compare_mappings);
     }
     size_t old = plan->column_count * sizeof *plan->columns;
     fb_column *columns = fb_memory_resize(plan->memory, plan->columns, old, old + sizeof *columns);
     if (!columns) {
-        fb_memory_release(plan->memory, mappings, mappings_octets);
+        fb_memory_release(plan->memory, mappings, mappings_bytes);
         return FB_NO_MEMORY;
     }
     plan->columns = columns;
-    if ((spec->flags & (FB_COLUMN_RATE | FB_COLUMN_ENABLED)) == (FB_COLUMN_RATE | FB_COLUMN_ENABLED))
+    if ((spec->flags & (FB_COLUMN_RATE | FB_COLUMN_ENABLED)) ==
+        (FB_COLUMN_RATE | FB_COLUMN_ENABLED))
         plan->rate_column = (uint16_t)plan->column_count;
     fb_column *column = &columns[plan->column_count++];
     uint64_t latest = spec->type == FB_TYPE_TIMESTAMP ? FB_TIME_MAX / spec->unit : UINT64_MAX;
@@ -172,7 +130,8 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         .number = spec->number,
         .type = (uint8_t)spec->type,
         .wire = (uint8_t)choose_wire(spec->type),
-        .flags = (uint16_t)(takes_zero(spec) ? spec->flags : spec->flags & ~(unsigned)FB_COLUMN_ZERO),
+        .flags =
+            (uint16_t)(takes_zero(spec) ? spec->flags : spec->flags & ~(unsigned)FB_COLUMN_ZERO),
         .slot = FB_NO_SLOT,
         .lane = FB_NO_LANE,
         .packet_rank = FB_NO_RANK,
@@ -188,56 +147,23 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
     return FB_OK;
 }
 
-static bool is_integer(fb_type type) {
-    return type == FB_TYPE_UINT || type == FB_TYPE_INT || type == FB_TYPE_SINT || type == FB_TYPE_FIXED32 ||
-           type == FB_TYPE_FIXED64;
-}
-
-bool fb_kind_fits(fb_kind kind, fb_type type) {
-    switch (kind) {
-        case FB_KIND_UINT:
-        case FB_KIND_TCP_BITS:
-            return type != FB_TYPE_STRING && type != FB_TYPE_BYTES && type != FB_TYPE_IP;
-        case FB_KIND_MAC:
-            return fb_kind_fits(FB_KIND_UINT, type) && type != FB_TYPE_TIMESTAMP && type != FB_TYPE_DURATION;
-        case FB_KIND_BYTES: return is_integer(type) || type == FB_TYPE_BYTES || type == FB_TYPE_STRING;
-        case FB_KIND_IP: return type == FB_TYPE_IP || type == FB_TYPE_BYTES;
-        case FB_KIND_STRING: return type == FB_TYPE_STRING || type == FB_TYPE_BYTES;
-        case FB_KIND_SINT:
-            return type == FB_TYPE_INT || type == FB_TYPE_SINT || type == FB_TYPE_FLOAT || type == FB_TYPE_DOUBLE;
-        case FB_KIND_BOOL: return type == FB_TYPE_BOOL || type == FB_TYPE_UINT || type == FB_TYPE_ENUM;
-        case FB_KIND_FLOAT: return type == FB_TYPE_FLOAT || type == FB_TYPE_DOUBLE;
-        case FB_KIND_TIME:
-        case FB_KIND_TIME_UPTIME:
-        case FB_KIND_TIME_DELTA:
-        case FB_KIND_TIME_S:
-        case FB_KIND_TIME_MS:
-        case FB_KIND_TIME_NTP_US:
-        case FB_KIND_TIME_NTP_NS: return is_integer(type) || type == FB_TYPE_TIMESTAMP;
-        case FB_KIND_SPAN_S:
-        case FB_KIND_SPAN_MS:
-        case FB_KIND_SPAN_US:
-        case FB_KIND_SPAN_NS: return is_integer(type) || type == FB_TYPE_DURATION;
-        case FB_KIND_LIST: return true; /* its members may still not fit */
-        case FB_KIND_OPAQUE: return type == FB_TYPE_BYTES;
-        default: return false;
-    }
-}
-
 /* Return true if both entries are the same source of the same column. */
 static bool is_same_source(const struct fb_plan_entry *a, const struct fb_plan_entry *b) {
-    return a->target.column == b->target.column && a->is_element == b->is_element && a->pen == b->pen && a->id == b->id &&
-           a->occurrence == b->occurrence;
+    return a->target.column == b->target.column && a->is_element == b->is_element &&
+           a->pen == b->pen && a->id == b->id && a->occurrence == b->occurrence;
 }
 
 static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned rank) {
-    if (plan->sealed || entry.target.column >= plan->column_count || rank > FB_MAX_RANK) return FB_BAD_ARGUMENT;
-    if (!fb_kind_fits(entry.target.kind, plan->columns[entry.target.column].type)) return FB_BAD_SOURCE;
+    if (plan->sealed || entry.target.column >= plan->column_count || rank > FB_MAX_RANK)
+        return FB_BAD_ARGUMENT;
+    if (!fb_kind_fits(entry.target.kind, plan->columns[entry.target.column].type))
+        return FB_BAD_SOURCE;
     for (size_t i = 0; i < plan->entry_count; i++)
         if (is_same_source(&plan->entries[i], &entry)) return FB_BAD_ARGUMENT;
     entry.target.rank = (uint8_t)rank;
     size_t old = plan->entry_count * sizeof *plan->entries;
-    struct fb_plan_entry *entries = fb_memory_resize(plan->memory, plan->entries, old, old + sizeof entry);
+    struct fb_plan_entry *entries =
+        fb_memory_resize(plan->memory, plan->entries, old, old + sizeof entry);
     if (!entries) return FB_NO_MEMORY;
     plan->entries = entries;
     entries[plan->entry_count++] = entry;
@@ -246,29 +172,31 @@ static fb_status add_entry(fb_plan *plan, struct fb_plan_entry entry, unsigned r
 
 fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source) {
     if ((unsigned)source >= FB_SOURCE_COUNT) return FB_BAD_ARGUMENT;
-    struct fb_plan_entry entry = {.id = source, .target = {.column = column, .kind = sources[source].kind & 63}};
-    bool octets = column < plan->column_count && plan->columns[column].type == FB_TYPE_BYTES;
+    struct fb_plan_entry entry = {
+        .id = source, .target = {.column = column, .kind = fb_source_kind(source) & 63}};
+    bool bytes = column < plan->column_count && plan->columns[column].type == FB_TYPE_BYTES;
     /* keep invalid UTF-8 as it is */
-    if (entry.target.kind == FB_KIND_STRING && octets) entry.target.kind = FB_KIND_BYTES;
+    if (entry.target.kind == FB_KIND_STRING && bytes) entry.target.kind = FB_KIND_BYTES;
     return add_entry(plan, entry, rank);
 }
 
-fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
-                              fb_kind kind) {
+fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen,
+                              uint32_t id, uint16_t occurrence, fb_kind kind) {
     if ((unsigned)kind >= FB_KIND_COUNT) return FB_BAD_ARGUMENT;
     struct fb_plan_entry entry = {pen, id, occurrence, {.column = column, .kind = kind & 63}, true};
     return add_entry(plan, entry, rank);
 }
 
 fb_status fb_plan_set_replacement(fb_plan *plan) {
-    if (plan->sealed || !plan->entry_count || !plan->entries[plan->entry_count - 1].is_element) return FB_BAD_ARGUMENT;
+    if (plan->sealed || !plan->entry_count || !plan->entries[plan->entry_count - 1].is_element)
+        return FB_BAD_ARGUMENT;
     plan->entries[plan->entry_count - 1].target.last = true;
     return FB_OK;
 }
 
 fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror) {
-    if (plan->sealed || column >= plan->column_count || mirror >= plan->column_count || column == mirror ||
-        plan->columns[column].type != plan->columns[mirror].type)
+    if (plan->sealed || column >= plan->column_count || mirror >= plan->column_count ||
+        column == mirror || plan->columns[column].type != plan->columns[mirror].type)
         return FB_BAD_ARGUMENT;
     plan->columns[column].mirror = mirror;
     plan->columns[mirror].mirror = column;
@@ -277,56 +205,11 @@ fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror) {
 
 fb_status fb_plan_set_registry(fb_plan *plan, const uint8_t *kinds, size_t count) {
     if (plan->sealed || plan->registry) return FB_BAD_ARGUMENT;
-    if (!(plan->registry = fb_memory_allocate(plan->memory, count))) return count ? FB_NO_MEMORY : FB_OK;
+    if (!(plan->registry = fb_memory_allocate(plan->memory, count)))
+        return count ? FB_NO_MEMORY : FB_OK;
     memcpy(plan->registry, kinds, count);
     plan->registry_size = count;
     return FB_OK;
-}
-
-/* Return the kind that a column expects of an element whose kind is unknown. */
-static fb_kind wanted_kind(fb_type type) {
-    switch (type) {
-        case FB_TYPE_INT:
-        case FB_TYPE_SINT: return FB_KIND_SINT;
-        case FB_TYPE_BOOL: return FB_KIND_BOOL;
-        case FB_TYPE_FLOAT:
-        case FB_TYPE_DOUBLE: return FB_KIND_FLOAT;
-        case FB_TYPE_STRING: return FB_KIND_STRING;
-        case FB_TYPE_BYTES: return FB_KIND_BYTES;
-        case FB_TYPE_IP: return FB_KIND_IP;
-        default: return FB_KIND_UINT;
-    }
-}
-
-static bool is_time(fb_kind kind) {
-    return kind == FB_KIND_TIME || (kind >= FB_KIND_TIME_S && kind <= FB_KIND_SPAN_NS);
-}
-
-fb_kind fb_column_kind(const fb_column *column, fb_kind kind) {
-    bool octets = column->type == FB_TYPE_BYTES || column->type == FB_TYPE_STRING;
-    bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
-    if (kind == FB_KIND_LIST || kind == FB_KIND_OPAQUE) return kind;
-    /* a list cannot mark a time as absent */
-    bool plain = column->type == FB_TYPE_TIMESTAMP && !(column->flags & FB_COLUMN_REPEATED);
-    if (plain && kind == FB_KIND_TIME_MS && column->unit == 1000000) return FB_KIND_UINT;
-    if (plain && kind == FB_KIND_TIME_S && column->unit == 1000000000) return FB_KIND_UINT;
-    if ((is_time(kind) && !timed) || (kind == FB_KIND_BYTES && !octets)) return FB_KIND_UINT;
-    return octets ? wanted_kind(column->type) : kind;
-}
-
-fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32_t pen, uint32_t id) {
-    fb_kind wanted = wanted_kind(column->type);
-    if (wanted == FB_KIND_BYTES) return wanted;
-    if (pen || id >= plan->registry_size || plan->registry[id] >= FB_KIND_COUNT) return wanted;
-    fb_kind kind = plan->registry[id];
-    if (kind == FB_KIND_BYTES && (wanted == FB_KIND_IP || wanted == FB_KIND_STRING)) return wanted;
-    /* A plain number is not a time. */
-    bool timed = column->type == FB_TYPE_TIMESTAMP || column->type == FB_TYPE_DURATION;
-    if (!timed && kind >= FB_KIND_TIME_UPTIME && kind <= FB_KIND_SPAN_NS) kind = FB_KIND_UINT;
-    if (column->type == FB_TYPE_DURATION && kind == FB_KIND_TIME_UPTIME) return FB_KIND_SPAN_MS;
-    if (column->type == FB_TYPE_DURATION && kind == FB_KIND_TIME_DELTA) return FB_KIND_SPAN_US;
-    if (kind == FB_KIND_LIST || (timed && kind == FB_KIND_UINT) || !fb_kind_fits(kind, column->type)) return FB_KIND_COUNT;
-    return timed ? kind : fb_column_kind(column, kind);
 }
 
 static int compare_entries(const void *a, const void *b) {
@@ -342,7 +225,8 @@ static int compare_entries(const void *a, const void *b) {
    come first, then the operations of a template before its packet, then the other fixed sources in
    their order. Operations after the packet come between the packet's sources and those after it. */
 static unsigned arrival(const struct fb_plan_entry *entry, bool after_packet) {
-    if (entry->is_element) return after_packet ? FB_SOURCE_LAST_PACKET + 2 : FB_SOURCE_LAST_CONSTANT + 1;
+    if (entry->is_element)
+        return after_packet ? FB_SOURCE_LAST_PACKET + 2 : FB_SOURCE_LAST_CONSTANT + 1;
     return entry->id + (entry->id > FB_SOURCE_LAST_CONSTANT) + (entry->id > FB_SOURCE_LAST_PACKET);
 }
 
@@ -390,14 +274,16 @@ static bool has_fixed_equals(const fb_plan *plan, uint16_t column) {
     return found;
 }
 
-_Static_assert(FB_SOURCE_LAST_PACKET - FB_SOURCE_FIRST_PACKET < 64, "packet_sources has a bit for each of them");
+_Static_assert(FB_SOURCE_LAST_PACKET - FB_SOURCE_FIRST_PACKET < 64,
+               "packet_sources has a bit for each of them");
 
 static void mark_constants(fb_plan *plan) {
     for (size_t i = 0; i < plan->entry_count; i++) {
         const struct fb_plan_entry *entry = &plan->entries[i];
         if (entry->is_element || entry->id > FB_SOURCE_LAST_CONSTANT) continue;
         bool netflow5 = entry->id >= FB_SOURCE_NETFLOW5_SAMPLING_INTERVAL;
-        plan->columns[entry->target.column].flags |= netflow5 ? FB_COLUMN_CONSTANT_NETFLOW5 : FB_COLUMN_CONSTANT;
+        plan->columns[entry->target.column].flags |=
+            netflow5 ? FB_COLUMN_CONSTANT_NETFLOW5 : FB_COLUMN_CONSTANT;
     }
 }
 
@@ -415,9 +301,12 @@ static void mark_packet_ranks(fb_plan *plan) {
 /* Return true if the fast path of a row may append the column: it is a single plain varint or a
    single 16-byte address. */
 static bool is_plain(const fb_column *column) {
-    if (column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_REPEATED) || !(column->flags & FB_COLUMN_ENABLED)) return false;
-    return column->type == FB_TYPE_UINT || column->type == FB_TYPE_ENUM || column->type == FB_TYPE_BOOL ||
-           column->type == FB_TYPE_TIMESTAMP || (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP));
+    if (column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_REPEATED) ||
+        !(column->flags & FB_COLUMN_ENABLED))
+        return false;
+    return column->type == FB_TYPE_UINT || column->type == FB_TYPE_ENUM ||
+           column->type == FB_TYPE_BOOL || column->type == FB_TYPE_TIMESTAMP ||
+           (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP));
 }
 
 /* Columns of numbers come first, so that the lane of a number is the index of its bit. */
@@ -426,7 +315,8 @@ static void number_bits(fb_plan *plan) {
     for (int numbers = 1; numbers >= 0; numbers--)
         for (size_t i = 0; i < plan->column_count; i++) {
             fb_column *column = &plan->columns[i];
-            if (!fb_column_is_direct(column) || (column->type == FB_TYPE_UINT) != numbers) continue;
+            if (!fb_column_has_fast_path(column) || (column->type == FB_TYPE_UINT) != numbers)
+                continue;
             if (numbers) column->lane = (uint8_t)plan->lane_count++;
             column->bit = 1ull << bits++;
             plan->open |= column->bit;
@@ -439,13 +329,16 @@ static void open_columns(fb_plan *plan) {
     for (size_t i = 0; i < plan->column_count; i++) {
         fb_column *column = &plan->columns[i];
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
-        bool single = !(column->flags & FB_COLUMN_REPEATED), ordered = arrives_in_order(plan, (uint16_t)i);
-        bool waits = !ordered || column->flags & (FB_COLUMN_EXPLICIT | FB_COLUMN_SCALED | FB_COLUMN_RATE);
+        bool single = !(column->flags & FB_COLUMN_REPEATED),
+             ordered = arrives_in_order(plan, (uint16_t)i);
+        bool waits =
+            !ordered || column->flags & (FB_COLUMN_EXPLICIT | FB_COLUMN_SCALED | FB_COLUMN_RATE);
         if (column->flags & FB_COLUMN_ZERO) waits |= has_fixed_equals(plan, (uint16_t)i);
-        if (single && waits) column->flags |= FB_COLUMN_SLOTTED;
+        if (single && waits) column->flags |= FB_COLUMN_DEFERRED;
         if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
         plan->collects |= !single;
-        if (single && column->flags & (FB_COLUMN_SLOTTED | FB_COLUMN_LATE)) column->slot = (uint16_t)plan->slot_count++;
+        if (single && column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_LATE))
+            column->slot = (uint16_t)plan->slot_count++;
         if (direct == MOST_DIRECT || !is_plain(column)) continue;
         column->bit = 1;
         direct++;
@@ -453,36 +346,41 @@ static void open_columns(fb_plan *plan) {
     number_bits(plan);
 }
 
-static fb_way choose_way(fb_kind kind, const fb_column *column) {
-    if (!fb_column_is_direct(column)) return FB_WAY_LONG;
-    if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_WAY_ENUM;
-    fb_type wanted = kind == FB_KIND_IP ? FB_TYPE_IP : kind == FB_KIND_TIME ? FB_TYPE_TIMESTAMP : FB_TYPE_UINT;
+static fb_path choose_way(fb_kind kind, const fb_column *column) {
+    if (!fb_column_has_fast_path(column)) return FB_PATH_SLOW;
+    if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_PATH_ENUM;
+    fb_type wanted = kind == FB_KIND_IP     ? FB_TYPE_IP
+                     : kind == FB_KIND_TIME ? FB_TYPE_TIMESTAMP
+                                            : FB_TYPE_UINT;
     /* any time fits */
     bool fits = kind != FB_KIND_TIME || column->limit >= FB_TIME_MAX / column->unit;
-    return column->type == wanted && fits ? FB_WAY_DIRECT : FB_WAY_LONG;
+    return column->type == wanted && fits ? FB_PATH_FAST : FB_PATH_SLOW;
 }
 
-_Static_assert(FB_SOURCE_SFLOW_UPTIME < 32, "constants has a bit for each of them, whatever the protocol");
+_Static_assert(FB_SOURCE_SFLOW_UPTIME < 32,
+               "constants has a bit for each of them, whatever the protocol");
 
 static void choose_ways(fb_plan *plan) {
     for (unsigned source = 0; source < FB_SOURCE_COUNT; source++) {
         fb_target_range *range = &plan->sources[source];
-        range->way = range->count ? FB_WAY_LONG : FB_WAY_NONE;
-        plan->wanted_before[source + 1] = (uint16_t)(plan->wanted_before[source] + (range->count > 0));
+        range->path = range->count ? FB_PATH_SLOW : FB_PATH_NONE;
+        plan->wanted_before[source + 1] =
+            (uint16_t)(plan->wanted_before[source] + (range->count > 0));
         if (range->count && source <= FB_SOURCE_SFLOW_UPTIME) plan->constants |= 1u << source;
         if (range->count != 1) continue;
         range->target = plan->targets[range->first];
         const fb_column *column = &plan->columns[range->target.column];
         range->column = column;
-        range->way = choose_way(sources[source].kind, column);
+        range->path = choose_way(fb_source_kind(source), column);
         range->bit = column->bit;
         range->zero = range->target.zero ? column->bit : 0;
         range->lane = column->lane;
-        if (range->way == FB_WAY_DIRECT) range->bound = column->limit < UINT64_MAX ? column->limit + 1 : UINT64_MAX;
+        if (range->path == FB_PATH_FAST)
+            range->bound = column->limit < UINT64_MAX ? column->limit + 1 : UINT64_MAX;
     }
 }
 
-static size_t value_worst(const fb_column *column) {
+static size_t max_value_size(const fb_column *column) {
     switch (column->wire) {
         case FB_WIRE_FIXED32: return 4;
         case FB_WIRE_FIXED64: return 8;
@@ -493,24 +391,24 @@ static size_t value_worst(const fb_column *column) {
 }
 
 /* Return the output bytes per input byte, for columns whose size depends on the input. */
-static size_t octet_worst(const fb_column *column) {
+static size_t max_size_per_byte(const fb_column *column) {
     /* one malformed byte becomes the three bytes of U+FFFD */
     bool text = column->type == FB_TYPE_STRING;
     if (!(column->flags & FB_COLUMN_REPEATED)) {
         if (text) return 3;
         return column->type == FB_TYPE_BYTES ? 1 : 0;
     }
-    return column->tag_size + value_worst(column) + (text ? 3 : 1);
+    return column->tag_size + max_value_size(column) + (text ? 3 : 1);
 }
 
 static void measure(fb_plan *plan) {
-    plan->fixed_worst = FIXED_SLACK;
+    plan->max_fixed_size = FIXED_SLACK;
     for (size_t i = 0; i < plan->column_count; i++) {
         const fb_column *column = &plan->columns[i];
         if (!(column->flags & FB_COLUMN_ENABLED)) continue;
-        plan->octet_worst += octet_worst(column);
+        plan->max_size_per_byte += max_size_per_byte(column);
         /* for a repeated column, a list of one */
-        plan->fixed_worst += column->tag_size + value_worst(column);
+        plan->max_fixed_size += column->tag_size + max_value_size(column);
     }
 }
 
@@ -521,28 +419,32 @@ static bool is_value(const struct fb_plan_entry *entry) {
 
 static fb_status index_sources(fb_plan *plan) {
     size_t elements = 0;
-    if (plan->entry_count) qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
+    if (plan->entry_count)
+        qsort(plan->entries, plan->entry_count, sizeof *plan->entries, compare_entries);
     for (size_t i = 0; i < plan->entry_count; i++) elements += plan->entries[i].is_element;
     size_t targets = plan->entry_count - elements;
     /* a reverse flow may need each source twice, and each of these again (FB_OP_AGAIN) */
     if (plan->entry_count >= UINT16_MAX / 4) return FB_BAD_ARGUMENT;
     plan->target_count = targets;
     plan->element_count = elements;
-    if (!(plan->targets = fb_memory_allocate(plan->memory, octets_of_targets(plan))) ||
-        !(plan->elements = fb_memory_allocate(plan->memory, octets_of_elements(plan))))
+    if (!(plan->targets = fb_memory_allocate(plan->memory, bytes_of_targets(plan))) ||
+        !(plan->elements = fb_memory_allocate(plan->memory, bytes_of_elements(plan))))
         return FB_NO_MEMORY;
 
     size_t element = 0, target = 0;
     for (size_t i = 0; i < plan->entry_count; i++) {
         const struct fb_plan_entry *entry = &plan->entries[i];
         if (entry->is_element) {
-            plan->elements[element++] = (fb_plan_element){entry->pen, entry->id, entry->occurrence, entry->target};
-            plan->has_elements |= is_value(entry) && plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED;
+            plan->elements[element++] =
+                (fb_plan_element){entry->pen, entry->id, entry->occurrence, entry->target};
+            plan->has_elements |=
+                is_value(entry) && plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED;
         } else if (plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED) {
             fb_target_range *range = &plan->sources[entry->id];
             if (!range->count++) range->first = (uint16_t)target;
             plan->targets[target] = entry->target;
-            plan->targets[target++].zero = (plan->columns[entry->target.column].flags & FB_COLUMN_ZERO) != 0;
+            plan->targets[target++].zero =
+                (plan->columns[entry->target.column].flags & FB_COLUMN_ZERO) != 0;
         }
     }
     return FB_OK;
@@ -561,18 +463,19 @@ fb_status fb_plan_seal(fb_plan *plan) {
     return FB_OK;
 }
 
-const fb_plan_element *fb_plan_find_elements(const fb_plan *plan, uint64_t pen, uint32_t id, size_t *count) {
+const fb_plan_element *fb_plan_find_elements(const fb_plan *plan, uint64_t pen, uint32_t id,
+                                             size_t *count) {
     size_t low = 0, high = plan->element_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const fb_plan_element *element = &plan->elements[middle];
-        if (element->pen < pen || (element->pen == pen && element->id < id))
-            low = middle + 1;
-        else
-            high = middle;
+        if (element->pen < pen || (element->pen == pen && element->id < id)) low = middle + 1;
+        else high = middle;
     }
     size_t end = low;
-    while (end < plan->element_count && plan->elements[end].pen == pen && plan->elements[end].id == id) end++;
+    while (end < plan->element_count && plan->elements[end].pen == pen &&
+           plan->elements[end].id == id)
+        end++;
     *count = end - low;
     return plan->elements + low;
 }

@@ -6,8 +6,8 @@
    Ranks. A column lists its sources by rank, and the best rank that gives a value wins. Operations
    of a template are sorted by rank, and fixed sources arrive in the order of source.h. In most
    columns the first value that arrives is therefore the best, and it is encoded at once. A column
-   whose sources do not arrive in the order of their ranks is *slotted*: the best value so far waits
-   in a slot (deferred_values.h) until the row is finished. Two more kinds of columns wait:
+   whose sources do not arrive in the order of their ranks is *deferred*: the best value so far
+   waits in a slot (deferred_values.h) until the row is finished. Two more kinds of columns wait:
    `explicit` ones, whose zero is written only if no better value came, and `late` ones while a hook
    or an override may replace them.
 
@@ -18,28 +18,28 @@
 
    Scaling. Columns with FB_COLUMN_SCALED are totals. They are multiplied by the column with
    FB_COLUMN_RATE, the sampling rate of the row. The rate is known only at the end of a row, so all
-   of these columns are slotted. Plans without such columns have no overhead. */
-#ifndef FB_PLAN_H
-#define FB_PLAN_H
+   of these columns are deferred. Plans without such columns have no overhead. */
+#ifndef FB_PLAN_PLAN_H
+#define FB_PLAN_PLAN_H
 
 #include "core/base/base.h"
 #include "core/plan/source.h"
 #include "core/wire/wire.h"
 
-#define FB_MAX_COLUMNS 1024
-#define FB_MAX_RANK 254
-#define FB_NO_RANK 255
-#define FB_NO_SLOT 0xffff
-#define FB_NO_COLUMN 0xffff
-#define FB_NO_MIRROR 0xffff
-#define FB_NO_LANE 0xff
+#define FB_MAX_COLUMNS   1024
+#define FB_MAX_RANK      254
+#define FB_NO_RANK       255
+#define FB_NO_SLOT       0xffff
+#define FB_NO_COLUMN     0xffff
+#define FB_NO_MIRROR     0xffff
+#define FB_NO_LANE       0xff
 #define FB_NO_COLUMN_BIT (1ull << 63) /* never the `bit` of a column */
 /* Element spaces in addition to the private enterprise numbers. */
-#define FB_PEN_NETFLOW9 0x100000000u  /* netflow9:ID, elements that only NetFlow v9 has */
-#define FB_PEN_NETFLOW5 0x100000001u  /* netflow5:FIELD, by its index in FB_NETFLOW7_FIELD_LIST */
+#define FB_PEN_NETFLOW9 0x100000000u /* netflow9:ID, elements that only NetFlow v9 has */
+#define FB_PEN_NETFLOW5 0x100000001u /* netflow5:FIELD, by its index in FB_NETFLOW7_FIELD_LIST */
 
 /* Elements that hold records of other templates (RFC 6313). */
-#define FB_ID_SUB_TEMPLATE_LIST 292
+#define FB_ID_SUB_TEMPLATE_LIST       292
 #define FB_ID_SUB_TEMPLATE_MULTI_LIST 293
 
 FB_INLINE bool fb_element_is_sub_template(uint64_t pen, uint32_t id) {
@@ -77,18 +77,18 @@ enum {
     FB_COLUMN_LATE = 8,
     FB_COLUMN_NATIVE_IP = 16, /* an address keeps its width of 4 or 16 bytes on the wire */
     /* set by fb_plan_seal: explicit, scaled, or its sources do not arrive in rank order */
-    FB_COLUMN_SLOTTED = 32,
+    FB_COLUMN_DEFERRED = 32,
     /* set by fb_plan_seal: repeated, and its sources do not arrive in rank order. Lists do not
        wait, so the first list wins. */
     FB_COLUMN_UNORDERED = 64,
-    FB_COLUMN_SCALED = 128,   /* a total: multiplied by the sampling rate of its row */
-    FB_COLUMN_RATE = 256,     /* the sampling rate; unsigned and not repeated, like totals */
+    FB_COLUMN_SCALED = 128,    /* a total: multiplied by the sampling rate of its row */
+    FB_COLUMN_RATE = 256,      /* the sampling rate; unsigned and not repeated, like totals */
     FB_COLUMN_CONSTANT = 1024, /* set by fb_plan_seal: a constant of any datagram may fill it */
     /* set by fb_plan_seal: a constant of NetFlow v5 may fill it */
     FB_COLUMN_CONSTANT_NETFLOW5 = 2048,
     FB_COLUMN_ZERO = 4096, /* a zero is a value and blocks worse ranks; only for single numbers */
     /* describes one direction: the reverse flow of a biflow does not share it */
-    FB_COLUMN_ONE_WAY = 512
+    FB_COLUMN_ONE_DIRECTION = 512
 };
 
 /* One member of an enum: the value in the input and the number that is written. */
@@ -97,32 +97,33 @@ typedef struct {
 } fb_mapping;
 
 typedef struct {
-    uint64_t tag;      /* bytes of the tag, the first one lowest: one store appends it */
+    uint64_t tag; /* bytes of the tag, the first one lowest: one store appends it */
     /* bit in the set of open columns of a row (message_row.h); 0 if the fast path ignores the
        column */
     uint64_t bit;
-    uint64_t limit;    /* greatest value of an integer; a timestamp is at most FB_TIME_MAX ns */
-    uint64_t unit;     /* nanoseconds per unit of a timestamp or duration */
-    uint32_t number;   /* Protocol Buffers field number */
+    uint64_t limit;  /* greatest value of an integer; a timestamp is at most FB_TIME_MAX ns */
+    uint64_t unit;   /* nanoseconds per unit of a timestamp or duration */
+    uint32_t number; /* Protocol Buffers field number */
     uint8_t tag_size;
-    uint8_t tag_bits;  /* 8 * tag_size */
-    uint8_t type;      /* fb_type */
-    uint8_t wire;      /* fb_wire_type */
+    uint8_t tag_bits; /* 8 * tag_size */
+    uint8_t type;     /* fb_type */
+    uint8_t wire;     /* fb_wire_type */
     /* for a direct column of unsigned numbers: the lane in which its number may wait
        (message_row.h), and the index of `bit` */
     uint8_t lane;
     uint16_t flags;
-    uint16_t slot;     /* index of the slot; FB_NO_SLOT if the column never needs one */
+    uint16_t slot;        /* index of the slot; FB_NO_SLOT if the column never needs one */
     uint16_t packet_rank; /* best rank of a sampled packet in this column; FB_NO_RANK without one */
     uint16_t mappings_size;
     uint16_t mirror; /* column of the other direction (src_ and dst_), for biflows; FB_NO_MIRROR */
     fb_mapping *mappings; /* members of an enum, sorted by `from`; owned by the plan */
 } fb_column;
-_Static_assert(sizeof(void *) != 8 || sizeof(fb_column) == 64, "columns are looked up by their number, often");
+_Static_assert(sizeof(void *) != 8 || sizeof(fb_column) == 64,
+               "columns are looked up by their number, often");
 
 /* Return true if emitters write a value of the column at once: it is a single plain number or
    address. */
-FB_INLINE bool fb_column_is_direct(const fb_column *column) {
+FB_INLINE bool fb_column_has_fast_path(const fb_column *column) {
     return column->bit != 0;
 }
 
@@ -137,36 +138,36 @@ typedef struct {
 _Static_assert(FB_KIND_COUNT < 64, "a target has 6 bits for a kind");
 _Static_assert(sizeof(fb_target) == 4, "targets are passed in registers");
 
-/* The way of a value from a fixed source to its targets. All but FB_WAY_LONG require a single
-   target of fb_column_is_direct: no loop, no lookup. */
+/* The way of a value from a fixed source to its targets. All but FB_PATH_SLOW require a single
+   target of fb_column_has_fast_path: no loop, no lookup. */
 typedef enum {
-    FB_WAY_NONE,   /* no column uses the source */
+    FB_PATH_NONE, /* no column uses the source */
     /* a time or an address into a column of its type, or an unsigned number into one of unsigned
        numbers */
-    FB_WAY_DIRECT,
-    FB_WAY_ENUM,   /* an unsigned number into an enum */
-    FB_WAY_LONG
-} fb_way;
+    FB_PATH_FAST,
+    FB_PATH_ENUM, /* an unsigned number into an enum */
+    FB_PATH_SLOW
+} fb_path;
 
 /* The targets of one fixed source: plan->targets[first … first + count). */
 typedef struct {
     uint16_t first, count;
-    uint8_t way;      /* fb_way */
+    uint8_t path; /* fb_path */
     /* Set if there is one target. The members below it are copies from its column, for fast
        access. */
     fb_target target;
     uint8_t lane;
     const fb_column *column;
     uint64_t bit;
-    uint64_t zero;    /* `bit` if a zero is a value; else 0 */
-    /* if `way` is FB_WAY_DIRECT: numbers below it go the direct way, others the long way; else 0 */
+    uint64_t zero; /* `bit` if a zero is a value; else 0 */
+    /* if `way` is FB_PATH_FAST: numbers below it go the direct way, others the long way; else 0 */
     uint64_t bound;
 } fb_target_range;
 
 /* Occurrence of an element within a record: FB_ANY_OCCURRENCE, a number from 1 on, or the last
    one. */
 /* a repeated column takes every occurrence, any other column the first */
-#define FB_ANY_OCCURRENCE 0
+#define FB_ANY_OCCURRENCE  0
 #define FB_LAST_OCCURRENCE 0xffff
 
 /* An information element that feeds a column. */
@@ -183,8 +184,8 @@ struct fb_plan {
     fb_rows rows;
     fb_column *columns;
     size_t column_count;
-    size_t lane_count; /* at most 64 */
-    size_t slot_count; /* number of columns that are late, explicit, scaled or out of order */
+    size_t lane_count;    /* at most 64 */
+    size_t slot_count;    /* number of columns that are late, explicit, scaled or out of order */
     uint16_t rate_column; /* the enabled FB_COLUMN_RATE; FB_NO_COLUMN: totals are not scaled */
     fb_target_range sources[FB_SOURCE_COUNT];
     /* bit (1 << source) for each source that is constant within a datagram and feeds a column */
@@ -198,16 +199,16 @@ struct fb_plan {
     /* kind (fb_kind) of each registered element, by id; FB_KIND_COUNT: not registered */
     uint8_t *registry;
     size_t registry_size;
-    uint64_t open;       /* `bit` of every column that the fast path of a row may fill */
-    uint64_t late;       /* those of `open` that are late */
+    uint64_t open; /* `bit` of every column that the fast path of a row may fill */
+    uint64_t late; /* those of `open` that are late */
     /* bytes of a row with every fixed-size column at its widest, tags and length prefix included */
-    size_t fixed_worst;
+    size_t max_fixed_size;
     /* bytes that one input byte may add in strings, bytes and repeated columns */
-    size_t octet_worst;
+    size_t max_size_per_byte;
     /* bit for each source of a sampled packet, from the first one on, that feeds an enabled
        column */
     uint64_t packet_sources;
-    bool has_packet;     /* a sampled packet feeds some enabled column */
+    bool has_packet; /* a sampled packet feeds some enabled column */
     /* an IPFIX element that is a value, not a list of records, feeds some enabled column */
     bool has_elements;
     bool collects; /* some enabled column is repeated: it takes every occurrence of an element */
@@ -243,8 +244,8 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec);
    BAD_SOURCE: values of this kind cannot fill the column. BAD_ARGUMENT: the plan is sealed, an
    argument is out of range, or the column already has the source. */
 fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source);
-fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
-                              fb_kind kind);
+fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen,
+                              uint32_t id, uint16_t occurrence, fb_kind kind);
 /* Make the source that was added last a replacement: it replaces a zero of the other sources of its
    rank, and comes after them wherever it is in a record. OK. BAD_ARGUMENT: that source is not an
    element, or the plan is sealed. */
@@ -262,7 +263,8 @@ fb_status fb_plan_seal(fb_plan *plan);
 
 /* Find the entries of an element in plan->elements. Return the first one; *count becomes their
    number. REQUIRES: sealed. */
-const fb_plan_element *fb_plan_find_elements(const fb_plan *plan, uint64_t pen, uint32_t id, size_t *count);
+const fb_plan_element *fb_plan_find_elements(const fb_plan *plan, uint64_t pen, uint32_t id,
+                                             size_t *count);
 
 /* Return true if values of a kind may fill a column of a type. */
 bool fb_kind_fits(fb_kind kind, fb_type type);
@@ -272,7 +274,8 @@ bool fb_kind_fits(fb_kind kind, fb_type type);
 fb_kind fb_column_kind(const fb_column *column, fb_kind kind);
 /* Return the kind of list members in a column: that of their element where it is known. An element
    with a pen other than 0 is private. FB_KIND_COUNT: the column cannot hold them. */
-fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32_t pen, uint32_t id);
+fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32_t pen,
+                            uint32_t id);
 
 /* Return true if any fixed source from `first` to `last` feeds a column. */
 FB_INLINE bool fb_plan_wants(const fb_plan *plan, fb_source first, fb_source last) {

@@ -5,14 +5,15 @@
    order of the list is the order in which a decoder produces values within one flow. A column whose
    ranks follow this order is written at once. Any other column waits in a slot until the row is
    finished (plan.h). */
-#ifndef FB_SOURCE_H
-#define FB_SOURCE_H
+#ifndef FB_PLAN_SOURCE_H
+#define FB_PLAN_SOURCE_H
 
 #include "core/plan/sflow_counter_fields.h"
 
 /* The meaning of the bytes of a value (data types of RFC 7011 section 6.1; units of the IANA
    registry). Fixed sources have the kinds UINT, IP, BYTES and TIME. Those of counter and drop
    samples may also be STRING, SINT or FLOAT. */
+/* clang-format off */
 #define FB_KIND_LIST(X) \
     X(UINT, "uint")               /* an unsigned integer; a MAC address has 48 bits */ \
     X(IP, "ip")                   /* 4 or 16 bytes */ \
@@ -36,14 +37,16 @@
     /* basicList: members have their own kind (RFC 6313 section 4.5.1) */ \
     X(LIST, "list") \
     X(OPAQUE, "opaque") /* subTemplateList, subTemplateMultiList, unsigned256: raw bytes */
+/* clang-format on */
 
 typedef enum {
 #define FB_X(constant, name) FB_KIND_##constant,
     FB_KIND_LIST(FB_X)
 #undef FB_X
-    FB_KIND_COUNT
+        FB_KIND_COUNT
 } fb_kind;
 
+/* clang-format off */
 #define FB_SOURCE_LIST(X) \
     /* The same for every flow of a datagram. */ \
     X(META_TIME_RECEIVED, "meta:time_received", TIME) \
@@ -194,20 +197,21 @@ typedef enum {
     X(SFLOW_ETHERNET_TYPE, "sflow:sampled_ethernet.type", UINT) \
     X(SFLOW_FRAME_LENGTH, "sflow:sampled_header.frame_length", UINT) \
     X(SFLOW_ETHERNET_LENGTH, "sflow:sampled_ethernet.length", UINT)
+/* clang-format on */
 
 typedef enum {
 #define FB_X(constant, name, kind) FB_SOURCE_##constant,
     FB_SOURCE_LIST(FB_X)
 #undef FB_X
-    FB_SOURCE_COUNT
+        FB_SOURCE_COUNT
 } fb_source;
 
-#define FB_SOURCE_FIRST_PACKET FB_SOURCE_PACKET_PACKETS
-#define FB_SOURCE_LAST_PACKET FB_SOURCE_PACKET_SECTION_LENGTH
-#define FB_SOURCE_LAST_CONSTANT FB_SOURCE_NETFLOW5_ENGINE_ID
+#define FB_SOURCE_FIRST_PACKET      FB_SOURCE_PACKET_PACKETS
+#define FB_SOURCE_LAST_PACKET       FB_SOURCE_PACKET_SECTION_LENGTH
+#define FB_SOURCE_LAST_CONSTANT     FB_SOURCE_NETFLOW5_ENGINE_ID
 #define FB_SOURCE_FIRST_OF_COUNTERS FB_SOURCE_SFLOW_SAMPLE_KIND
 /* of FB_COUNTER_LIST, which are contiguous */
-#define FB_SOURCE_FIRST_COUNTER (FB_SOURCE_SFLOW_SOURCE_INDEX + 1)
+#define FB_SOURCE_FIRST_COUNTER    (FB_SOURCE_SFLOW_SOURCE_INDEX + 1)
 #define FB_SOURCE_LAST_OF_COUNTERS FB_SOURCE_SFLOW_DROP_LINUX_REASON
 
 /* The fields of a NetFlow v5 record of 48 bytes (constant, name, kind, offset, size). They are
@@ -221,7 +225,7 @@ typedef enum {
     X(INPUT, "input", UINT, 12, 2) \
     X(OUTPUT, "output", UINT, 14, 2) \
     X(PACKETS, "dPkts", UINT, 16, 4) \
-    X(OCTETS, "dOctets", UINT, 20, 4) \
+    X(BYTES, "dOctets", UINT, 20, 4) \
     X(FIRST, "First", TIME_UPTIME, 24, 4) \
     X(LAST, "Last", TIME_UPTIME, 28, 4) \
     X(SRCPORT, "srcport", UINT, 32, 2) \
@@ -243,7 +247,7 @@ typedef enum {
 #define FB_X(constant, name, kind, offset, size) FB_NETFLOW5_##constant,
     FB_NETFLOW7_FIELD_LIST(FB_X)
 #undef FB_X
-    FB_NETFLOW5_FIELD_COUNT /* of all versions; a field with this number is padding */
+        FB_NETFLOW5_FIELD_COUNT /* of all versions; a field with this number is padding */
 } fb_netflow5_field;
 
 #endif

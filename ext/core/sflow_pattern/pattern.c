@@ -1,23 +1,23 @@
-/* Compile a lesson into a pattern, and store patterns in a table of fixed size. */
+/* Compile a learned sample into a pattern, and store patterns in a table of fixed size. */
 #include "core/sflow_pattern/pattern_learn.h"
 
-/* Maximum number of samples of one size that are skipped between two lessons. */
+/* Maximum number of samples of one size that are skipped between two learned samples. */
 enum { LONGEST_WAIT = 4095 };
 
 /* Compiling ----------------------------------------------------------------------------------- */
 
-/* State of the compilation of one lesson. */
+/* State of the compilation of one learned sample. */
 typedef struct {
     const fb_plan *plan;
-    const fb_lesson *lesson;
+    const fb_pattern_learner *learner;
     bool wide;
-    bool dropped[FB_LESSON_VALUES]; /* a better source always has a value */
+    bool dropped[FB_LEARNED_VALUES]; /* a better source always has a value */
     /* put instead of appended: a column of the source may already have a value, or converts it */
-    bool step[FB_LESSON_VALUES];
+    bool step[FB_LEARNED_VALUES];
 } compiler;
 
 static const fb_target_range *targets_of(const compiler *c, size_t value) {
-    return &c->plan->sources[c->lesson->values[value].value.source];
+    return &c->plan->sources[c->learner->values[value].value.source];
 }
 
 /* Return true if a fixed source feeds a column. */
@@ -30,15 +30,16 @@ static bool feeds(const fb_plan *plan, unsigned source, uint16_t column) {
 
 /* Return true if a value may fill a column. FB_PATTERN_LAYERS has the values of two sources. */
 static bool may_fill(const compiler *c, size_t value, uint16_t column) {
-    const fb_pattern_value *of = &c->lesson->values[value].value;
+    const fb_pattern_value *of = &c->learner->values[value].value;
     if (of->code == FB_PATTERN_UNKNOWN) return false;
-    if (of->code == FB_PATTERN_LAYERS && feeds(c->plan, FB_SOURCE_PACKET_LAYER_SIZES, column)) return true;
+    if (of->code == FB_PATTERN_LAYERS && feeds(c->plan, FB_SOURCE_PACKET_LAYER_SIZES, column))
+        return true;
     return feeds(c->plan, of->source, column);
 }
 
 /* Return true if every possible value can be appended to a column without conversion. */
 static bool takes_any(const fb_column *column, const fb_pattern_value *value) {
-    if (!fb_column_is_direct(column)) return false;
+    if (!fb_column_has_fast_path(column)) return false;
     if (value->code == FB_PATTERN_ADDRESS) return column->type == FB_TYPE_IP;
     return column->type == FB_TYPE_UINT && value->mask + value->add <= column->limit;
 }
@@ -52,8 +53,9 @@ static bool takes_zero(const compiler *c, uint16_t column) {
 /* Return true if an earlier value fills the column in every sample: the first value wins. */
 static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
     for (size_t i = 0; i < value; i++) {
-        const fb_lesson_value *before = &c->lesson->values[i];
-        bool fills = (before->least || takes_zero(c, column)) && takes_any(&c->plan->columns[column], &before->value);
+        const fb_learned_value *before = &c->learner->values[i];
+        bool fills = (before->least || takes_zero(c, column)) &&
+                     takes_any(&c->plan->columns[column], &before->value);
         if (fills && may_fill(c, i, column)) return true;
     }
     return false;
@@ -61,7 +63,7 @@ static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
 
 /* Return true if a later value may fill the column. */
 static bool is_offered_after(const compiler *c, size_t value, uint16_t column) {
-    for (size_t i = value + 1; i < c->lesson->value_count; i++)
+    for (size_t i = value + 1; i < c->learner->value_count; i++)
         if (may_fill(c, i, column)) return true;
     return false;
 }
@@ -72,52 +74,56 @@ static bool is_zero(const fb_pattern_value *value) {
     return value->code == FB_PATTERN_NUMBER && value->mask == 0 && value->add == 0;
 }
 
-/* Return true if no column needs a value. Only columns of fb_column_is_direct get their sources in
-   order. */
+/* Return true if no column needs a value. Only columns of fb_column_has_fast_path get their sources
+   in order. */
 static bool is_dropped(const compiler *c, size_t value) {
-    const fb_pattern_value *of = &c->lesson->values[value].value;
+    const fb_pattern_value *of = &c->learner->values[value].value;
     const fb_target_range *range = targets_of(c, value);
     for (size_t i = 0; i < range->count; i++) {
         uint16_t column = c->plan->targets[range->first + i].column;
         bool keeps_away = takes_zero(c, column) && is_offered_after(c, value, column);
         if (is_zero(of) && takes_any(&c->plan->columns[column], of) && !keeps_away) continue;
-        if (!fb_column_is_direct(&c->plan->columns[column]) || !is_filled_before(c, value, column)) return false;
+        if (!fb_column_has_fast_path(&c->plan->columns[column]) ||
+            !is_filled_before(c, value, column))
+            return false;
     }
     return true;
 }
 
 /* Return true if a constant of some datagram may fill a column. */
 static bool may_be_constant(const fb_plan *plan, uint16_t column) {
-    return plan->columns[column].flags & FB_COLUMN_CONSTANT || feeds(plan, FB_SOURCE_SFLOW_SUB_AGENT_ID, column) ||
+    return plan->columns[column].flags & FB_COLUMN_CONSTANT ||
+           feeds(plan, FB_SOURCE_SFLOW_SUB_AGENT_ID, column) ||
            feeds(plan, FB_SOURCE_SFLOW_UPTIME, column);
 }
 
 /* Return true if another value of the same sample may fill the column. */
 static bool is_shared(const compiler *c, size_t value, uint16_t column) {
-    for (size_t i = 0; i < c->lesson->value_count; i++)
+    for (size_t i = 0; i < c->learner->value_count; i++)
         if (i != value && !c->dropped[i] && may_fill(c, i, column)) return true;
     return false;
 }
 
 static bool is_step(const compiler *c, size_t value) {
-    const fb_pattern_value *of = &c->lesson->values[value].value;
+    const fb_pattern_value *of = &c->learner->values[value].value;
     const fb_target_range *range = targets_of(c, value);
     for (size_t i = 0; i < range->count; i++) {
         uint16_t column = c->plan->targets[range->first + i].column;
-        if (!takes_any(&c->plan->columns[column], of) || may_be_constant(c->plan, column)) return true;
+        if (!takes_any(&c->plan->columns[column], of) || may_be_constant(c->plan, column))
+            return true;
         if (is_shared(c, value, column)) return true;
     }
     return false;
 }
 
 static void sort_out(compiler *c) {
-    for (size_t i = 0; i < c->lesson->value_count; i++) {
-        unsigned code = c->lesson->values[i].value.code;
+    for (size_t i = 0; i < c->learner->value_count; i++) {
+        unsigned code = c->learner->values[i].value.code;
         bool plain = code == FB_PATTERN_NUMBER || code == FB_PATTERN_ADDRESS;
         c->step[i] = !plain;
         c->dropped[i] = plain && is_dropped(c, i);
     }
-    for (size_t i = 0; i < c->lesson->value_count; i++)
+    for (size_t i = 0; i < c->learner->value_count; i++)
         if (!c->dropped[i] && !c->step[i]) c->step[i] = is_step(c, i);
 }
 
@@ -126,42 +132,47 @@ enum { IN_LANES, OTHER_NUMBERS, ADDRESSES };
 /* Lanes take whole bytes. */
 static unsigned group_of(const compiler *c, const fb_pattern_value *value) {
     if (value->code == FB_PATTERN_ADDRESS) return ADDRESSES;
-    bool fits = fb_lanes_fit(value->column, value->mask + value->add), whole = value->shift % 8 == 0;
+    bool fits = fb_varint_simd_fit(value->column, value->mask + value->add),
+         whole = value->shift % 8 == 0;
     return c->wide && fits && whole ? IN_LANES : OTHER_NUMBERS;
 }
 
 /* Choose 8 bytes that contain the number and lie before the end of its part. */
-static void set_window(const fb_lesson *lesson, fb_pattern_value *value) {
-    int last = (int)(lesson->end[value->part] - lesson->begin[value->part]) - 8;
+static void set_window(const fb_pattern_learner *learner, fb_pattern_value *value) {
+    int last = (int)(learner->end[value->part] - learner->begin[value->part]) - 8;
     value->window = (int16_t)(value->place < last ? value->place : last);
     value->shift = (uint8_t)(8 * (value->window + 8 - value->place - value->size) + value->shift);
 }
 
 /* Return false if there are too many values. */
-static bool put_value(const fb_lesson *lesson, fb_pattern *pattern, fb_pattern_value value) {
+static bool put_value(const fb_pattern_learner *learner, fb_pattern *pattern,
+                      fb_pattern_value value) {
     if (pattern->value_count == FB_PATTERN_VALUES) return false;
-    if (value.code == FB_PATTERN_NUMBER) set_window(lesson, &value);
+    if (value.code == FB_PATTERN_NUMBER) set_window(learner, &value);
     pattern->values[pattern->value_count++] = value;
     return true;
 }
 
 /* Add the values that are appended, one per column. */
 static bool put_appended(const compiler *c, unsigned group, fb_pattern *pattern) {
-    for (size_t i = 0; i < c->lesson->value_count; i++) {
+    for (size_t i = 0; i < c->learner->value_count; i++) {
         if (c->dropped[i] || c->step[i]) continue;
         const fb_target_range *range = targets_of(c, i);
         for (size_t j = 0; j < range->count; j++) {
-            fb_pattern_value value = c->lesson->values[i].value;
+            fb_pattern_value value = c->learner->values[i].value;
             value.column = &c->plan->columns[c->plan->targets[range->first + j].column];
-            if (group_of(c, &value) == group && !put_value(c->lesson, pattern, value)) return false;
+            if (group_of(c, &value) == group && !put_value(c->learner, pattern, value))
+                return false;
         }
     }
     return true;
 }
 
 static bool put_steps(const compiler *c, fb_pattern *pattern) {
-    for (size_t i = 0; i < c->lesson->value_count; i++)
-        if (!c->dropped[i] && c->step[i] && !put_value(c->lesson, pattern, c->lesson->values[i].value)) return false;
+    for (size_t i = 0; i < c->learner->value_count; i++)
+        if (!c->dropped[i] && c->step[i] &&
+            !put_value(c->learner, pattern, c->learner->values[i].value))
+            return false;
     return true;
 }
 
@@ -199,10 +210,12 @@ static bool put_values(const compiler *c, fb_pattern *pattern) {
 
 /* Return true if a number is within reach of a place of the group. If necessary, and if fewer than
    two are taken, take another place. */
-static bool is_in_reach(fb_pattern_group *group, unsigned *places, const fb_pattern_value *value, unsigned *place) {
+static bool is_in_reach(fb_pattern_group *group, unsigned *places, const fb_pattern_value *value,
+                        unsigned *place) {
     for (*place = 0; *place < *places; ++*place) {
         int offset = value->place - group->place[*place];
-        if (value->part == group->part[*place] && offset + value->size <= FB_LANES_REACH) return true;
+        if (value->part == group->part[*place] && offset + value->size <= FB_SIMD_REACH)
+            return true;
     }
     if (*places == 2) return false;
     group->part[*places] = value->part;
@@ -215,7 +228,7 @@ static void write_group(const fb_pattern *pattern, fb_pattern_group *group, uint
     size_t reach[2] = {0, 0};
     unsigned places = 0, place = 0;
     *group = (fb_pattern_group){.first = first, .end = first};
-    for (; group->end < pattern->lane_end && group->end - first < FB_LANES; group->end++) {
+    for (; group->end < pattern->lane_end && group->end - first < FB_SIMD_LANES; group->end++) {
         const fb_pattern_value *value = &pattern->values[group->end];
         size_t offset = 0;
         if (!is_constant(value)) {
@@ -223,9 +236,10 @@ static void write_group(const fb_pattern *pattern, fb_pattern_group *group, uint
             offset = (size_t)(value->place - group->place[place]);
             if (offset + value->size > reach[place]) reach[place] = offset + value->size;
         }
-        fb_lanes_set(&group->lanes, group->end - first, value->column, FB_LANES_REACH * place + offset, value->size, value->mask, value->add);
+        fb_varint_simd_set(&group->lanes, group->end - first, value->column,
+                           FB_SIMD_REACH * place + offset, value->size, value->mask, value->add);
     }
-    fb_lanes_set_window(&group->lanes, reach[0], reach[1]);
+    fb_varint_simd_set_window(&group->lanes, reach[0], reach[1]);
 }
 
 static bool put_groups(fb_pattern *pattern) {
@@ -238,41 +252,42 @@ static bool put_groups(fb_pattern *pattern) {
 
 /* Cover the fixed bytes of a part with windows. A window may begin before its part; no bytes are
    fixed there. */
-static bool put_windows(const fb_lesson *lesson, size_t part, fb_pattern *pattern) {
-    size_t begin = lesson->begin[part], end = lesson->end[part];
+static bool put_windows(const fb_pattern_learner *learner, size_t part, fb_pattern *pattern) {
+    size_t begin = learner->begin[part], end = learner->end[part];
     for (size_t place = begin; place < end; place++) {
-        if (!lesson->mask[place]) continue;
+        if (!learner->mask[place]) continue;
         if (pattern->window_count == FB_PATTERN_WINDOWS) return false;
         fb_pattern_window *window = &pattern->windows[pattern->window_count++];
         size_t first = place < end - FB_PATTERN_WINDOW ? place : end - FB_PATTERN_WINDOW;
         window->part = (uint16_t)part;
         window->place = (int16_t)((int)first - (int)begin);
         for (size_t i = 0; i < FB_PATTERN_WINDOW; i++) {
-            window->mask[i] = first + i < begin ? 0 : lesson->mask[first + i];
-            window->same[i] = lesson->sample[first + i] & window->mask[i];
+            window->mask[i] = first + i < begin ? 0 : learner->mask[first + i];
+            window->same[i] = learner->sample[first + i] & window->mask[i];
         }
         place = first + FB_PATTERN_WINDOW - 1;
     }
     return true;
 }
 
-static bool put_all_windows(const fb_lesson *lesson, fb_pattern *pattern) {
+static bool put_all_windows(const fb_pattern_learner *learner, fb_pattern *pattern) {
     for (size_t part = 0; part < FB_SAMPLE_PARTS; part++)
-        if (lesson->begin[part] != SIZE_MAX && !put_windows(lesson, part, pattern)) return false;
+        if (learner->begin[part] != SIZE_MAX && !put_windows(learner, part, pattern)) return false;
     return true;
 }
 
-/* Return false if the lesson exceeds the limits of a pattern. */
+/* Return false if the sample exceeds the limits of a pattern. */
 static bool write_pattern(const compiler *c, fb_pattern *pattern) {
-    const fb_lesson *lesson = c->lesson;
+    const fb_pattern_learner *learner = c->learner;
     *pattern = (fb_pattern){
-        .header_needed = (uint16_t)(lesson->exact ? 0 : lesson->header_needed),
-        .gateway_needed = (uint16_t)lesson->gateway_needed,
-        .has_path = lesson->gateway_needed && lesson->parts.found.next_hop,
+        .header_needed = (uint16_t)(learner->exact ? 0 : learner->header_needed),
+        .gateway_needed = (uint16_t)learner->gateway_needed,
+        .has_path = learner->gateway_needed && learner->parts.found.next_hop,
     };
-    if (!put_values(c, pattern) || !put_groups(pattern) || !put_all_windows(lesson, pattern)) return false;
-    pattern->bound_count = (uint16_t)lesson->bound_count;
-    memcpy(pattern->bounds, lesson->bounds, lesson->bound_count * sizeof *lesson->bounds);
+    if (!put_values(c, pattern) || !put_groups(pattern) || !put_all_windows(learner, pattern))
+        return false;
+    pattern->bound_count = (uint16_t)learner->bound_count;
+    memcpy(pattern->bounds, learner->bounds, learner->bound_count * sizeof *learner->bounds);
     return true;
 }
 
@@ -282,10 +297,10 @@ fb_patterns fb_patterns_new(const fb_plan *plan, fb_memory *memory, bool wide) {
     return (fb_patterns){.plan = plan, .memory = memory, .wide = wide};
 }
 
-static const size_t octets_of_table = sizeof(fb_pattern_table) + FB_CACHE_LINE;
+static const size_t bytes_of_table = sizeof(fb_pattern_table) + FB_CACHE_LINE;
 
 void fb_patterns_free(fb_patterns *patterns) {
-    if (patterns->block) fb_memory_release(patterns->memory, patterns->block, octets_of_table);
+    if (patterns->block) fb_memory_release(patterns->memory, patterns->block, bytes_of_table);
     patterns->block = patterns->table = NULL;
     patterns->exact_count = 0;
 }
@@ -293,20 +308,22 @@ void fb_patterns_free(fb_patterns *patterns) {
 /* Allocate the memory of all patterns at once. Learning allocates nothing else. */
 static bool make_table(fb_patterns *patterns) {
     if (patterns->table) return true;
-    patterns->block = fb_memory_allocate(patterns->memory, octets_of_table);
+    patterns->block = fb_memory_allocate(patterns->memory, bytes_of_table);
     if (patterns->block) patterns->table = fb_align_to_line(patterns->block);
     return patterns->table;
 }
 
 /* Return an empty entry; NULL: all are taken. */
 static fb_pattern *find_empty_place(const fb_patterns *patterns, size_t place) {
-    for (size_t way = 0; way < FB_PATTERN_WAYS; way++)
-        if (!patterns->table->patterns[place ^ way].key) return &patterns->table->patterns[place ^ way];
+    for (size_t way = 0; way < FB_PATTERN_PROBES; way++)
+        if (!patterns->table->patterns[place ^ way].key)
+            return &patterns->table->patterns[place ^ way];
     return NULL;
 }
 
-static bool write_lesson(const fb_patterns *patterns, const fb_lesson *lesson, uint32_t key, fb_pattern *pattern) {
-    compiler c = {.plan = patterns->plan, .lesson = lesson, .wide = patterns->wide};
+static bool write_learned(const fb_patterns *patterns, const fb_pattern_learner *learner,
+                          uint32_t key, fb_pattern *pattern) {
+    compiler c = {.plan = patterns->plan, .learner = learner, .wide = patterns->wide};
     sort_out(&c);
     pattern->key = 0;
     if (!write_pattern(&c, pattern)) return false;
@@ -315,14 +332,17 @@ static bool write_lesson(const fb_patterns *patterns, const fb_lesson *lesson, u
 }
 
 /* Return false if there is no room for another exact pattern. */
-static bool learn_exact(fb_patterns *patterns, const fb_lesson *lesson, fb_bytes sample, bool expanded) {
+static bool learn_exact(fb_patterns *patterns, const fb_pattern_learner *learner, fb_bytes sample,
+                        bool expanded) {
     uint32_t key = fb_sample_size_key(sample, expanded);
-    size_t header = (size_t)(lesson->parts.header.data - lesson->sample);
-    fb_pattern *pattern = find_empty_place(patterns, fb_pattern_place(key, lesson->parts.header.data));
+    size_t header = (size_t)(learner->parts.header.data - learner->sample);
+    fb_pattern *pattern =
+        find_empty_place(patterns, fb_pattern_place(key, learner->parts.header.data));
     if (!pattern || patterns->exact_count == FB_PATTERN_EXACT) return false;
-    if (!write_lesson(patterns, lesson, key, pattern)) return true;
+    if (!write_learned(patterns, learner, key, pattern)) return true;
     patterns->exact_count++;
-    patterns->table->sizes[fb_sample_size_place(sample, expanded)] = (fb_sample_size){key, (uint32_t)header};
+    patterns->table->sizes[fb_sample_size_place(sample, expanded)] =
+        (fb_sample_size){key, (uint32_t)header};
     return true;
 }
 
@@ -333,28 +353,34 @@ static void become_general(fb_patterns *patterns) {
 }
 
 /* Return true if there is one more pattern. If no entry is empty, one is replaced. */
-static bool learn_general(fb_patterns *patterns, const fb_lesson *lesson) {
-    size_t place = fb_pattern_place(lesson->parts.key, lesson->parts.header.data);
+static bool learn_general(fb_patterns *patterns, const fb_pattern_learner *learner) {
+    size_t place = fb_pattern_place(learner->parts.key, learner->parts.header.data);
     fb_pattern *empty = find_empty_place(patterns, place);
-    fb_pattern *pattern = empty ? empty : &patterns->table->patterns[place ^ patterns->replaced++ % FB_PATTERN_WAYS];
-    return write_lesson(patterns, lesson, lesson->parts.key, pattern) && empty;
+    fb_pattern *pattern =
+        empty ? empty
+              : &patterns->table->patterns[place ^ patterns->replaced++ % FB_PATTERN_PROBES];
+    return write_learned(patterns, learner, learner->parts.key, pattern) && empty;
 }
 
 FB_NOINLINE static bool learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
-    fb_lesson lesson;
+    fb_pattern_learner learner;
     uint32_t before = patterns->exact_count;
-    if (!fb_lesson_read(&lesson, patterns->plan, sample, expanded, !patterns->general) || !make_table(patterns)) return false;
-    if (patterns->general) return learn_general(patterns, &lesson);
-    if (learn_exact(patterns, &lesson, sample, expanded)) return patterns->exact_count > before;
+    if (!fb_pattern_learner_read(&learner, patterns->plan, sample, expanded, !patterns->general) ||
+        !make_table(patterns))
+        return false;
+    if (patterns->general) return learn_general(patterns, &learner);
+    if (learn_exact(patterns, &learner, sample, expanded)) return patterns->exact_count > before;
     become_general(patterns);
     return true;
 }
 
 void fb_patterns_learn(fb_patterns *patterns, fb_bytes sample, bool expanded) {
-    if (sample.size > FB_PATTERN_OCTETS) return;
+    if (sample.size > FB_PATTERN_BYTES) return;
     fb_pattern_turn *turn = &patterns->turns[fb_sample_size_place(sample, expanded)];
     if (turn->missed++ < turn->wait) return;
     bool gained = learn(patterns, sample, expanded);
     turn->missed = 0;
-    turn->wait = (uint16_t)(gained ? 0 : turn->wait < LONGEST_WAIT ? 2 * turn->wait + 1 : LONGEST_WAIT);
+    turn->wait = (uint16_t)(gained                      ? 0
+                            : turn->wait < LONGEST_WAIT ? 2 * turn->wait + 1
+                                                        : LONGEST_WAIT);
 }

@@ -1,16 +1,16 @@
-/* A lesson: everything that one flow sample teaches, the bytes that its decoding branches on and
+/* The learner reads one flow sample: the bytes that its decoding branches on and
    the numbers and addresses in it. */
-#ifndef FB_LESSON_H
-#define FB_LESSON_H
+#ifndef FB_SFLOW_PATTERN_PATTERN_LEARN_H
+#define FB_SFLOW_PATTERN_PATTERN_LEARN_H
 
 #include "core/sflow_pattern/pattern.h"
 
-enum { FB_LESSON_VALUES = 64 };
+enum { FB_LEARNED_VALUES = 64 };
 
 typedef struct {
     fb_pattern_value value; /* without its column and its window */
     uint64_t least;         /* minimum of the number over all samples that match */
-} fb_lesson_value;
+} fb_learned_value;
 
 typedef struct {
     const fb_plan *plan;
@@ -27,16 +27,17 @@ typedef struct {
        position is fixed */
     size_t part;
     size_t header_needed, gateway_needed;
-    uint8_t mask[FB_PATTERN_OCTETS]; /* bits that must have fixed values */
+    uint8_t mask[FB_PATTERN_BYTES]; /* bits that must have fixed values */
     fb_pattern_bound bounds[FB_PATTERN_BOUNDS];
     size_t bound_count;
     /* in the order of source.h, only of sources that feed a column */
-    fb_lesson_value values[FB_LESSON_VALUES];
+    fb_learned_value values[FB_LEARNED_VALUES];
     size_t value_count;
-} fb_lesson;
+} fb_pattern_learner;
 
 /* Read a sample. Return false if it cannot be learned. `exact` selects the kind of pattern.
-   REQUIRES: the lesson does not outlive the sample. */
-bool fb_lesson_read(fb_lesson *lesson, const fb_plan *plan, fb_bytes sample, bool expanded, bool exact);
+   REQUIRES: the learner does not outlive the sample. */
+bool fb_pattern_learner_read(fb_pattern_learner *learner, const fb_plan *plan, fb_bytes sample,
+                             bool expanded, bool exact);
 
 #endif

@@ -2,7 +2,8 @@
    view. */
 #include "core/wire/message_reader.h"
 
-const uint8_t *fb_message_read_value(const uint8_t *p, const uint8_t *end, fb_message_field *field) {
+const uint8_t *fb_message_read_value(const uint8_t *p, const uint8_t *end,
+                                     fb_message_field *field) {
     uint32_t word;
     switch (field->wire) {
         case FB_WIRE_VARINT: return fb_wire_read_varint(p, end, &field->value);
@@ -20,7 +21,8 @@ fb_status fb_message_next(fb_bytes *rest, fb_message_field *field) {
     const uint8_t *p = rest->data, *end = p + rest->size;
     uint64_t tag;
     if (p == end) return FB_END;
-    if (!(p = fb_wire_read_varint(p, end, &tag)) || tag >> 3 == 0 || tag >> 3 > FB_NUMBER_MAX) return FB_BAD_MESSAGE;
+    if (!(p = fb_wire_read_varint(p, end, &tag)) || tag >> 3 == 0 || tag >> 3 > FB_NUMBER_MAX)
+        return FB_BAD_MESSAGE;
     *field = (fb_message_field){.number = (uint32_t)(tag >> 3), .wire = (fb_wire_type)(tag & 7)};
     if (!(p = fb_message_read_value(p, end, field))) return FB_BAD_MESSAGE;
     *rest = (fb_bytes){p, (size_t)(end - p)};
@@ -31,7 +33,8 @@ fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message) {
     const uint8_t *p = rest->data, *end = p + rest->size;
     uint64_t size;
     if (p == end) return FB_END;
-    if (!(p = fb_wire_read_varint(p, end, &size))) return rest->size < FB_VARINT_MAX ? FB_MORE_INPUT : FB_BAD_MESSAGE;
+    if (!(p = fb_wire_read_varint(p, end, &size)))
+        return rest->size < FB_VARINT_MAX ? FB_MORE_INPUT : FB_BAD_MESSAGE;
     if (size > (uint64_t)(end - p)) return size > INT32_MAX ? FB_BAD_MESSAGE : FB_MORE_INPUT;
     *message = (fb_bytes){p, (size_t)size};
     *rest = (fb_bytes){p + size, (size_t)(end - p) - (size_t)size};
@@ -51,9 +54,9 @@ size_t fb_stream_cut(fb_bytes stream, size_t limit, size_t *count) {
     return size;
 }
 
-static uint64_t hash_octets(uint64_t hash, fb_bytes octets) {
+static uint64_t hash_bytes(uint64_t hash, fb_bytes bytes) {
     uint8_t padded[16] = {0};
-    memcpy(padded, octets.data, octets.size < sizeof padded ? octets.size : sizeof padded);
+    memcpy(padded, bytes.data, bytes.size < sizeof padded ? bytes.size : sizeof padded);
     return fb_hash(fb_hash(hash, fb_load64(padded)), fb_load64(padded + 8));
 }
 
@@ -63,8 +66,8 @@ uint64_t fb_message_hash_conversation(fb_bytes message, const fb_conversation *n
     uint64_t addresses[2] = {0}, ports[2] = {0}, proto = 0;
     while (fb_message_next(&message, &field) == FB_OK) {
         if (field.wire == FB_WIRE_BYTES) {
-            if (field.number == numbers->src_addr) addresses[0] = hash_octets(1, field.bytes);
-            else if (field.number == numbers->dst_addr) addresses[1] = hash_octets(1, field.bytes);
+            if (field.number == numbers->src_addr) addresses[0] = hash_bytes(1, field.bytes);
+            else if (field.number == numbers->dst_addr) addresses[1] = hash_bytes(1, field.bytes);
         } else if (field.number == numbers->src_port) {
             ports[0] = field.value;
         } else if (field.number == numbers->dst_port) {

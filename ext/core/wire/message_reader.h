@@ -1,7 +1,7 @@
 /* Read Protocol Buffers messages field by field. Every length is checked against the input before
    use. Views point into the input. */
-#ifndef FB_MESSAGE_H
-#define FB_MESSAGE_H
+#ifndef FB_WIRE_MESSAGE_READER_H
+#define FB_WIRE_MESSAGE_READER_H
 
 #include "core/wire/wire.h"
 

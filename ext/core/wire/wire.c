@@ -42,9 +42,9 @@ uint8_t *fb_utf8_put_replaced(uint8_t *p, fb_bytes text, bool *replaced) {
     *replaced = false;
     for (; from < end; from += size) {
         if (fb_utf8_character(from, end, &size)) {
-            p = fb_wire_put_octets(p, from, size);
+            p = fb_wire_put_bytes(p, from, size);
         } else {
-            p = fb_wire_put_octets(p, "\xef\xbf\xbd", 3);
+            p = fb_wire_put_bytes(p, "\xef\xbf\xbd", 3);
             *replaced = true;
         }
     }

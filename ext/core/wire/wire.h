@@ -3,8 +3,8 @@
    A writer takes the output pointer and returns it advanced. `put` functions are unchecked: the
    caller has checked the room once for a whole row. `append` functions check it and return NULL if
    the value does not fit. */
-#ifndef FB_WIRE_H
-#define FB_WIRE_H
+#ifndef FB_WIRE_WIRE_H
+#define FB_WIRE_WIRE_H
 
 #include "core/base/base.h"
 
@@ -13,10 +13,15 @@
 #endif
 
 #define FB_VARINT_MAX 10
-#define FB_TAG_MAX 5
+#define FB_TAG_MAX    5
 #define FB_NUMBER_MAX 536870911u
 
-typedef enum { FB_WIRE_VARINT = 0, FB_WIRE_FIXED64 = 1, FB_WIRE_BYTES = 2, FB_WIRE_FIXED32 = 5 } fb_wire_type;
+typedef enum {
+    FB_WIRE_VARINT = 0,
+    FB_WIRE_FIXED64 = 1,
+    FB_WIRE_BYTES = 2,
+    FB_WIRE_FIXED32 = 5
+} fb_wire_type;
 
 FB_INLINE size_t fb_wire_varint_size(uint64_t value) {
     size_t size = 1;
@@ -57,7 +62,7 @@ FB_INLINE uint64_t fb_wire_short_varint(uint64_t value, unsigned *last) {
 
 /* The same for a value of one byte. The second byte of the varint is the top bit of the value.
    REQUIRES: value < 256. */
-FB_INLINE uint64_t fb_wire_octet_varint(uint64_t value, unsigned *last) {
+FB_INLINE uint64_t fb_wire_byte_varint(uint64_t value, unsigned *last) {
     uint64_t second = value >> 7;
     *last = (unsigned)second * 8;
     return value | second << 8;
@@ -91,21 +96,23 @@ FB_INLINE uint8_t *fb_wire_put_fixed64(uint8_t *p, uint64_t value) {
 }
 
 /* REQUIRES: room for `size` bytes. */
-FB_INLINE uint8_t *fb_wire_put_octets(uint8_t *p, const void *data, size_t size) {
+FB_INLINE uint8_t *fb_wire_put_bytes(uint8_t *p, const void *data, size_t size) {
     if (size) memcpy(p, data, size);
     return p + size;
 }
 
 /* Copy the first and the last `width` bytes of a value; the two copies may overlap. */
-#define FB_PUT_ENDS(width) (memcpy(p, data, width), memcpy(p + size - (width), data + size - (width), width))
+#define FB_PUT_ENDS(width) \
+    (memcpy(p, data, width), memcpy(p + size - (width), data + size - (width), width))
 
-/* Like fb_wire_put_octets, but without a call for up to 32 bytes, the size of most strings. */
-FB_INLINE uint8_t *fb_wire_put_few_octets(uint8_t *p, const uint8_t *data, size_t size) {
-    if (FB_UNLIKELY(size > 32)) return fb_wire_put_octets(p, data, size);
+/* Like fb_wire_put_bytes, but without a call for up to 32 bytes, the size of most strings. */
+FB_INLINE uint8_t *fb_wire_put_few_bytes(uint8_t *p, const uint8_t *data, size_t size) {
+    if (FB_UNLIKELY(size > 32)) return fb_wire_put_bytes(p, data, size);
     if (size > 16) FB_PUT_ENDS(16);
     else if (size >= 8) FB_PUT_ENDS(8);
     else if (size >= 4) FB_PUT_ENDS(4);
-    else for (size_t i = 0; i < size; i++) p[i] = data[i];
+    else
+        for (size_t i = 0; i < size; i++) p[i] = data[i];
     return p + size;
 }
 
@@ -124,19 +131,21 @@ FB_INLINE uint8_t *fb_wire_append_fixed64(uint8_t *p, const uint8_t *end, uint64
     return end - p < 8 ? NULL : fb_wire_put_fixed64(p, value);
 }
 
-FB_INLINE uint8_t *fb_wire_append_octets(uint8_t *p, const uint8_t *end, const void *data, size_t size) {
-    return (size_t)(end - p) < size ? NULL : fb_wire_put_octets(p, data, size);
+FB_INLINE uint8_t *fb_wire_append_bytes(uint8_t *p, const uint8_t *end, const void *data,
+                                        size_t size) {
+    return (size_t)(end - p) < size ? NULL : fb_wire_put_bytes(p, data, size);
 }
 
 /* Readers return the position after the value. They return NULL if the value is cut short or a
    varint is longer than 10 bytes. Bits of a varint beyond the 64th are dropped, like in other
    Protocol Buffers implementations. */
-FB_INLINE const uint8_t *fb_wire_read_varint(const uint8_t *p, const uint8_t *end, uint64_t *value) {
+FB_INLINE const uint8_t *fb_wire_read_varint(const uint8_t *p, const uint8_t *end,
+                                             uint64_t *value) {
     uint64_t result = 0;
     for (unsigned shift = 0; shift < 7 * FB_VARINT_MAX && p < end; shift += 7) {
-        uint8_t octet = *p++;
-        result |= (uint64_t)(octet & 0x7f) << shift;
-        if (octet < 0x80) {
+        uint8_t byte = *p++;
+        result |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
             *value = result;
             return p;
         }
@@ -152,9 +161,9 @@ FB_INLINE const uint8_t *fb_wire_load_varint(const uint8_t *p, uint64_t *value) 
         *value = *p;
         return p + 1;
     }
-    uint64_t octets = fb_load_little64(p), ends = ~octets & 0x8080808080808080u;
+    uint64_t bytes = fb_load_little64(p), ends = ~bytes & 0x8080808080808080u;
     if (FB_UNLIKELY(!ends)) return fb_wire_read_varint(p, p + FB_VARINT_MAX, value);
-    uint64_t groups = octets & (ends ^ (ends - 1)); /* of this varint only */
+    uint64_t groups = bytes & (ends ^ (ends - 1)); /* of this varint only */
 #ifdef __BMI2__
     *value = _pext_u64(groups, 0x7f7f7f7f7f7f7f7fu);
 #else /* 7 bits each, then 14, then 28 */
@@ -165,13 +174,15 @@ FB_INLINE const uint8_t *fb_wire_load_varint(const uint8_t *p, uint64_t *value) 
     return p + __builtin_ctzll(ends) / 8 + 1;
 }
 
-FB_INLINE const uint8_t *fb_wire_read_fixed32(const uint8_t *p, const uint8_t *end, uint32_t *value) {
+FB_INLINE const uint8_t *fb_wire_read_fixed32(const uint8_t *p, const uint8_t *end,
+                                              uint32_t *value) {
     if (end - p < 4) return NULL;
     *value = (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
     return p + 4;
 }
 
-FB_INLINE const uint8_t *fb_wire_read_fixed64(const uint8_t *p, const uint8_t *end, uint64_t *value) {
+FB_INLINE const uint8_t *fb_wire_read_fixed64(const uint8_t *p, const uint8_t *end,
+                                              uint64_t *value) {
     uint32_t low = 0, high = 0;
     if (end - p < 8) return NULL;
     fb_wire_read_fixed32(p, end, &low);

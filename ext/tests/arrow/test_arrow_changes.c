@@ -32,25 +32,56 @@ static arrow_node *make_long_text(const char *format, size_t size) {
     return node;
 }
 
-static arrow_node *small_numbers(void) { return arrow_list("+l", "null 2000", make_members("I", "7", MANY)); }
-static arrow_node *large_numbers(void) { return arrow_list("+L", "null 2000", make_members("I", "7", MANY)); }
-static arrow_node *small_texts(void) { return arrow_list("+l", "null 1", make_long_text("u", MANY)); }
-static arrow_node *large_octets(void) { return arrow_list("+l", "null 1", make_long_text("U", MANY)); }
-static arrow_node *views(void) { return arrow_list("+l", "null 1", make_long_text("vu", MANY)); }
-static arrow_node *three_numbers(void) { return arrow_list("+l", "null 3", arrow_values("i", "1 2 3")); }
-static arrow_node *nullable_numbers(void) { return arrow_list("+l", "null 3", arrow_values("I", "null 2 3")); }
+static arrow_node *small_numbers(void) {
+    return arrow_list("+l", "null 2000", make_members("I", "7", MANY));
+}
+static arrow_node *large_numbers(void) {
+    return arrow_list("+L", "null 2000", make_members("I", "7", MANY));
+}
+static arrow_node *small_texts(void) {
+    return arrow_list("+l", "null 1", make_long_text("u", MANY));
+}
+static arrow_node *large_bytes(void) {
+    return arrow_list("+l", "null 1", make_long_text("U", MANY));
+}
+static arrow_node *views(void) {
+    return arrow_list("+l", "null 1", make_long_text("vu", MANY));
+}
+static arrow_node *three_numbers(void) {
+    return arrow_list("+l", "null 3", arrow_values("i", "1 2 3"));
+}
+static arrow_node *nullable_numbers(void) {
+    return arrow_list("+l", "null 3", arrow_values("I", "null 2 3"));
+}
 static arrow_node *dictionary_of_lists(void) {
-    return arrow_dictionary("i", "null 1", arrow_list("+l", "1 2000", make_members("I", "7", MANY + 1)));
+    return arrow_dictionary("i", "null 1",
+                            arrow_list("+l", "1 2000", make_members("I", "7", MANY + 1)));
 }
 
 #define NUMBERS "uint repeated"
-#define OCTETS "uint repeated limit=255"
+#define BYTES   "uint repeated limit=255"
 
 static const change changes[] = {
     {NUMBERS, small_numbers, OF_LIST, 1, 4, 3, {0, 0, 1}, {0, 0, MANY}, "more members"},
-    {NUMBERS, small_numbers, OF_LIST, 1, 4, 3, {0, 0, 70}, {0, 0, 128}, "more members in the last block"},
+    {NUMBERS,
+     small_numbers,
+     OF_LIST,
+     1,
+     4,
+     3,
+     {0, 0, 70},
+     {0, 0, 128},
+     "more members in the last block"},
     {NUMBERS, small_numbers, OF_LIST, 1, 4, 3, {0, 0, 2}, {0, 0, 1}, "fewer members"},
-    {NUMBERS, small_numbers, OF_LIST, 1, 4, 3, {0, 0, 1}, {0, 0, MANY + 1}, "members that are not there"},
+    {NUMBERS,
+     small_numbers,
+     OF_LIST,
+     1,
+     4,
+     3,
+     {0, 0, 1},
+     {0, 0, MANY + 1},
+     "members that are not there"},
     {NUMBERS, small_numbers, OF_LIST, 1, 4, 3, {0, 0, 1}, {0, 5, 1}, "an end before the beginning"},
     {NUMBERS, small_numbers, OF_LIST, 1, 4, 3, {0, 0, 1}, {0, -1, 1}, "a beginning below 0"},
     {NUMBERS, large_numbers, OF_LIST, 1, 8, 3, {0, 0, 1}, {0, 0, MANY}, "more members"},
@@ -59,11 +90,35 @@ static const change changes[] = {
     {NUMBERS, dictionary_of_lists, OF_DICTIONARY, 1, 4, 3, {0, 0, 1}, {0, 0, MANY}, "more members"},
     {"string repeated", small_texts, OF_MEMBERS, 1, 4, 2, {0, 1}, {0, MANY}, "a longer text"},
     {"string repeated", small_texts, OF_MEMBERS, 1, 4, 2, {0, 2}, {1, 2}, "a shorter text"},
-    {"string repeated", small_texts, OF_MEMBERS, 1, 4, 2, {0, 1}, {3, 2}, "an end before the beginning"},
-    {"bytes repeated", large_octets, OF_MEMBERS, 1, 8, 2, {0, 1}, {0, MANY}, "more bytes"},
-    {"string repeated", views, OF_MEMBERS, 1, 4, 4, {13, 0, 0, 0}, {MANY, 0, 0, 0}, "a longer view"},
-    {"string repeated", views, OF_MEMBERS, 1, 4, 4, {13, 0, 0, 0}, {13, 0, 7, 0}, "a buffer that is not there"},
-    {OCTETS, three_numbers, OF_MEMBERS, 1, 4, 3, {1, 2, 255}, {1, 2, 256}, "a number out of range"},
+    {"string repeated",
+     small_texts,
+     OF_MEMBERS,
+     1,
+     4,
+     2,
+     {0, 1},
+     {3, 2},
+     "an end before the beginning"},
+    {"bytes repeated", large_bytes, OF_MEMBERS, 1, 8, 2, {0, 1}, {0, MANY}, "more bytes"},
+    {"string repeated",
+     views,
+     OF_MEMBERS,
+     1,
+     4,
+     4,
+     {13, 0, 0, 0},
+     {MANY, 0, 0, 0},
+     "a longer view"},
+    {"string repeated",
+     views,
+     OF_MEMBERS,
+     1,
+     4,
+     4,
+     {13, 0, 0, 0},
+     {13, 0, 7, 0},
+     "a buffer that is not there"},
+    {BYTES, three_numbers, OF_MEMBERS, 1, 4, 3, {1, 2, 255}, {1, 2, 256}, "a number out of range"},
     {NUMBERS, nullable_numbers, OF_MEMBERS, 0, 1, 1, {7}, {3}, "a null"},
 };
 

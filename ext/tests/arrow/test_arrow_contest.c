@@ -24,18 +24,24 @@ static void make_encoder(contest *p, fb_processor processor) {
     fb_arrow_binding *bindings = calloc(plan->column_count, sizeof *bindings);
     batch_view schema;
     for (size_t i = 0; i < plan->column_count; i++)
-        bindings[i].column = plan->columns[i].flags & FB_COLUMN_ENABLED ? (uint16_t)i : FB_NO_COLUMN;
+        bindings[i].column =
+            plan->columns[i].flags & FB_COLUMN_ENABLED ? (uint16_t)i : FB_NO_COLUMN;
     batch_view_open(&schema, plan, NULL);
-    CHECK_STATUS(fb_arrow_encoder_new(&p->encoder, plan, &schema.schema, bindings, processor, &p->memory), FB_OK);
+    CHECK_STATUS(
+        fb_arrow_encoder_new(&p->encoder, plan, &schema.schema, bindings, processor, &p->memory),
+        FB_OK);
     batch_view_close(&schema);
     free(bindings);
 }
 
 static void contest_open(contest *p, const char *lines, fb_processor processor) {
     memset(p, 0, sizeof *p);
-    CHECK_STATUS(session_try(&p->row, lines, 1 << 16, (fb_decoder_options){.processor = processor}), FB_OK);
+    CHECK_STATUS(session_try(&p->row, lines, 1 << 16, (fb_decoder_options){.processor = processor}),
+                 FB_OK);
     p->memory = fb_memory_system(0);
-    CHECK_STATUS(fb_decoder_new(&p->columned, p->row.plan.plan, (fb_decoder_options){.processor = processor}, &p->memory), FB_OK);
+    CHECK_STATUS(fb_decoder_new(&p->columned, p->row.plan.plan,
+                                (fb_decoder_options){.processor = processor}, &p->memory),
+                 FB_OK);
     CHECK_STATUS(fb_columns_new(&p->columns, p->row.plan.plan, &p->memory), FB_OK);
     make_encoder(p, processor);
     p->output = malloc(OUTPUT);
@@ -57,14 +63,15 @@ static void encode_batch(contest *p, const fb_batch *batch, text *said) {
     fb_row_set_output(&p->encoder.row, p->output, OUTPUT, 0);
     CHECK_STATUS(fb_arrow_encode(&p->encoder, &view.array, &position), FB_OK);
     if (position < batch->rows)
-        fprintf(stderr, "%s: %s\n", p->row.plan.names[p->encoder.fault.child], fb_arrow_reason_text(p->encoder.fault.reason));
+        fprintf(stderr, "%s: %s\n", p->row.plan.names[p->encoder.fault.child],
+                fb_arrow_reason_text(p->encoder.fault.reason));
     describe_messages(said, &p->row.plan, p->output, fb_row_size(&p->encoder.row));
     p->rows += batch->rows;
     batch_view_close(&view);
 }
 
 /* Check that both paths give the same result for a datagram. */
-static void check_same(contest *p, const octets *d) {
+static void check_same(contest *p, const byte_buffer *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
     fb_status status;
@@ -73,7 +80,8 @@ static void check_same(contest *p, const octets *d) {
     session_feed_batch(&p->row, &datagram, 1);
     do {
         fb_batch *batch;
-        CHECK_STATUS(fb_batch_new(&batch, p->row.plan.plan, BATCH_ROWS, fb_memory_system(0)), FB_OK);
+        CHECK_STATUS(fb_batch_new(&batch, p->row.plan.plan, BATCH_ROWS, fb_memory_system(0)),
+                     FB_OK);
         fb_columns_set_batch(&p->columns, batch);
         status = fb_columns_decode(p->columned, &datagram, 1, &position, &p->columns);
         encode_batch(p, batch, &said);
@@ -89,7 +97,7 @@ static void check_same(contest *p, const octets *d) {
 static void check_samples(const char *lines) {
     FOR_EACH_PROCESSOR(processor) {
         contest p;
-        octets d;
+        byte_buffer d;
         contest_open(&p, lines, processor);
         for (size_t i = 0; i < sample_count; i++) {
             samples[i].build(&d);
@@ -113,13 +121,14 @@ static void agrees_on_samples_with_all_columns(void) {
 }
 
 /* Append elements of every role and size, often with zeros. */
-static void put_random_datagram(octets *d) {
+static void put_random_datagram(byte_buffer *d) {
     static const unsigned sizes[] = {1, 2, 3, 4, 4, 4, 8, 16, 6, VARIABLE};
     specifier fields[20];
     size_t count = 1 + below(20);
     ipfix_begin(d, (ipfix_header){.seconds = 1000000000, .domain = below(3)});
     size_t set = set_begin(d, 2);
-    for (size_t i = 0; i < count; i++) fields[i] = (specifier){random_ids[below((uint32_t)random_id_count)], PICK(sizes), 0};
+    for (size_t i = 0; i < count; i++)
+        fields[i] = (specifier){random_ids[below((uint32_t)random_id_count)], PICK(sizes), 0};
     put_template(d, 256, fields, count);
     set_end(d, set);
     set = set_begin(d, 256);
@@ -142,7 +151,7 @@ static void agrees_on_random_plans(void) {
         plan_put_random(&lines, FROM_RECORDS);
         contest_open(&p, text_of(&lines), (fb_processor)(1 + below(fb_processor_find())));
         for (unsigned i = 0; i < 10; i++) {
-            octets d;
+            byte_buffer d;
             put_random_datagram(&d);
             check_same(&p, &d);
         }
@@ -153,4 +162,5 @@ static void agrees_on_random_plans(void) {
     CHECK(rows > 4000);
 }
 
-RUN_TESTS(TEST(agrees_on_samples), TEST(agrees_on_samples_with_all_columns), TEST(agrees_on_random_plans))
+RUN_TESTS(TEST(agrees_on_samples), TEST(agrees_on_samples_with_all_columns),
+          TEST(agrees_on_random_plans))

@@ -20,7 +20,8 @@ static const char *describe(bench *b, const arrow_node *batch) {
 }
 
 /* Check one column: its lines joined by spaces, without its name. */
-static void check_column(const char *column, arrow_node *node, size_t rows, const char *expected, const char *what) {
+static void check_column(const char *column, arrow_node *node, size_t rows, const char *expected,
+                         const char *what) {
     arrow_node *batch = arrow_batch(rows, 1, (arrow_node *[]){node});
     text lines = {0}, said = {0};
     bench b;
@@ -45,14 +46,15 @@ static void check_column(const char *column, arrow_node *node, size_t rows, cons
 
 /* Types -------------------------------------------------------------------------------------- */
 
-#define BEYOND "the value is outside the column's range"
+#define BEYOND   "the value is outside the column's range"
 #define FRACTION "the number is not an integer"
-#define MISFIT "values of this type cannot fill the column"
-#define MAC "uint limit=281474976710655"
-#define NO_DECIMAL "of decimals, only those of 128 bits and scale 0 are supported: cast to an integer"
-#define NO_MEMBER "the text is not a member of the enum"
+#define MISFIT   "values of this type cannot fill the column"
+#define MAC      "uint limit=281474976710655"
+#define NO_DECIMAL \
+    "of decimals, only those of 128 bits and scale 0 are supported: cast to an integer"
+#define NO_MEMBER  "the text is not a member of the enum"
 #define NO_ADDRESS "the text is not an IP address"
-#define TIME_MS "timestamp unit=1000000"
+#define TIME_MS    "timestamp unit=1000000"
 
 typedef struct {
     const char *column, *format, *values, *expected;
@@ -82,12 +84,15 @@ static const pair pairs[] = {
     {"uint limit=65535", "i", "65535 65536", "65535 | row 1: " BEYOND},
     {"uint limit=4294967295", "I", "4294967295", "4294967295"},
     {"uint limit=4294967295", "l", "4294967295 4294967296", "4294967295 | row 1: " BEYOND},
-    {"uint", "L", "18446744073709551615 72057594037927936", "18446744073709551615 | 72057594037927936"},
+    {"uint", "L", "18446744073709551615 72057594037927936",
+     "18446744073709551615 | 72057594037927936"},
     {"uint", "l", "9223372036854775807 null -1", "9223372036854775807 | - | row 2: " BEYOND},
     {"uint", "c", "127 -128", "127 | row 1: " BEYOND},
-    {"uint", "g", "18446744073709549568 18446744073709551616", "18446744073709549568 | row 1: " BEYOND},
+    {"uint", "g", "18446744073709549568 18446744073709551616",
+     "18446744073709549568 | row 1: " BEYOND},
     {"uint", "f", "18446742974197923840", "18446742974197923840"},
-    {"uint", "d:20,0", "18446744073709551615 null 0 18446744073709551616", "18446744073709551615 | - | - | row 3: " BEYOND},
+    {"uint", "d:20,0", "18446744073709551615 null 0 18446744073709551616",
+     "18446744073709551615 | - | - | row 3: " BEYOND},
     {"uint", "d:38,0,128", "10 -1", "10 | row 1: " BEYOND},
     {"uint", "d:38,0", "-18446744073709551616", "row 0: " BEYOND},
     {"uint limit=255", "d:38,0", "255 256", "255 | row 1: " BEYOND},
@@ -98,17 +103,22 @@ static const pair pairs[] = {
     {"int limit=2147483647", "l", "-2147483648 -2147483649", "-2147483648 | row 1: " BEYOND},
     {"int limit=2147483647", "l", "2147483648", "row 0: " BEYOND},
     {"int limit=2147483647", "I", "2147483647 2147483648", "2147483647 | row 1: " BEYOND},
-    {"int limit=2147483647", "g", "-2147483648 2147483647 -2147483649", "-2147483648 | 2147483647 | row 2: " BEYOND},
-    {"int limit=9223372036854775807", "l", "-9223372036854775808 9223372036854775807", "-9223372036854775808 | 9223372036854775807"},
-    {"int limit=9223372036854775807", "L", "9223372036854775807 9223372036854775808", "9223372036854775807 | row 1: " BEYOND},
-    {"int", "g", "-9223372036854775808 9223372036854775808", "-9223372036854775808 | row 1: " BEYOND},
+    {"int limit=2147483647", "g", "-2147483648 2147483647 -2147483649",
+     "-2147483648 | 2147483647 | row 2: " BEYOND},
+    {"int limit=9223372036854775807", "l", "-9223372036854775808 9223372036854775807",
+     "-9223372036854775808 | 9223372036854775807"},
+    {"int limit=9223372036854775807", "L", "9223372036854775807 9223372036854775808",
+     "9223372036854775807 | row 1: " BEYOND},
+    {"int", "g", "-9223372036854775808 9223372036854775808",
+     "-9223372036854775808 | row 1: " BEYOND},
     {"int", "g", "-9223372036854777856", "row 0: " BEYOND},
     {"int", "d:38,0", "-9223372036854775808 9223372036854775807 -9223372036854775809",
      "-9223372036854775808 | 9223372036854775807 | row 2: " BEYOND},
     {"int", "d:38,0", "9223372036854775808", "row 0: " BEYOND},
     {"int limit=2147483647", "d:38,0", "-2147483648 -2147483649", "-2147483648 | row 1: " BEYOND},
     {"int", "d:38,0", "-99999999999999999999999999999999999999", "row 0: " BEYOND},
-    {"sint limit=2147483647", "i", "-1 1 -2147483648 2147483647", "-1 | 1 | -2147483648 | 2147483647"},
+    {"sint limit=2147483647", "i", "-1 1 -2147483648 2147483647",
+     "-1 | 1 | -2147483648 | 2147483647"},
     {"sint limit=2147483647", "b", "0 1", "- | 1"},
     {"sint", "l", "-9223372036854775808", "-9223372036854775808"},
     {"fixed32", "i", "1 -1", "1 | row 1: " BEYOND},
@@ -125,7 +135,8 @@ static const pair pairs[] = {
     {"float", "g", "-1e39", "row 0: " BEYOND},
     {"float", "g", "1e-44 1e-60 4.9406564584124654e-324", "9.80908925e-45 | - | -"},
     {"float explicit", "g", "1e-60 -1e-60", "0 | -0"},
-    {"float", "i", "-16777216 16777217", "-16777216 | row 1: the integer is not one that the column's floats can be"},
+    {"float", "i", "-16777216 16777217",
+     "-16777216 | row 1: the integer is not one that the column's floats can be"},
     {"double", "g", "0.1 -1e308", "0.10000000000000001 | -1e+308"},
     {"double", "f", "1.5", "1.5"},
     {"double", "L", "18446744073709549568 0", "1.844674407370955e+19 | -"},
@@ -140,8 +151,10 @@ static const pair pairs[] = {
     {MAC, "U", "00:00:00:00:01:0g", "row 0: the text is not a MAC address"},
     {MAC, "w:5", "x0000000001", MISFIT},
     {MAC, "z", "x000000000001", MISFIT},
-    {"ip", "w:16", "x20010db8000000000000000000000001 null x00000000000000000000000000000000", "2001:db8:0:0:0:0:0:1 | - | -"},
-    {"ip", "w:16", "x00000000000000000000ffff01020304 x00000000000000000000ffff00000000", "1.2.3.4 | -"},
+    {"ip", "w:16", "x20010db8000000000000000000000001 null x00000000000000000000000000000000",
+     "2001:db8:0:0:0:0:0:1 | - | -"},
+    {"ip", "w:16", "x00000000000000000000ffff01020304 x00000000000000000000ffff00000000",
+     "1.2.3.4 | -"},
     {"ip", "w:4", "x01020304 null x00000000", "1.2.3.4 | - | -"},
     {"ip", "w:8", "x0102030405060708", MISFIT},
     {"ip", "z", "x01020304 null x20010db8000000000000000000000001 x0102",
@@ -149,34 +162,45 @@ static const pair pairs[] = {
     {"ip", "Z", "x01020304 ''", "1.2.3.4 | row 1: an address has 4 or 16 octets"},
     {"ip", "vz", "x01020304 x20010db8000000000000000000000001 x0102030405060708090a0b0c0d",
      "1.2.3.4 | 2001:db8:0:0:0:0:0:1 | row 2: an address has 4 or 16 octets"},
-    {"ip", "u", "1.2.3.4 null 2001:db8::1 0.0.0.0 ::", "1.2.3.4 | - | 2001:db8:0:0:0:0:0:1 | - | -"},
+    {"ip", "u",
+     "1.2.3.4 null 2001:db8::1 0.0.0.0 ::", "1.2.3.4 | - | 2001:db8:0:0:0:0:0:1 | - | -"},
     {"ip", "U", "::ffff:1.2.3.4 host", "1.2.3.4 | row 1: " NO_ADDRESS},
     {"ip", "vu", "2001:db8:ffff:ffff::1 ''", "2001:db8:ffff:ffff:0:0:0:1 | row 1: " NO_ADDRESS},
     {"ip", "I", "16909060", MISFIT},
-    {"ip native_ip", "w:16", "x00000000000000000000ffff01020304 x00000000000000000000ffff00000000 x20010db8000000000000000000000001",
+    {"ip native_ip", "w:16",
+     "x00000000000000000000ffff01020304 x00000000000000000000ffff00000000 "
+     "x20010db8000000000000000000000001",
      "native:1.2.3.4 | - | 2001:db8:0:0:0:0:0:1"},
-    {"ip native_ip", "u", "1.2.3.4 ::ffff:1.2.3.4 ::1.2.3.4 0.0.0.0", "native:1.2.3.4 | native:1.2.3.4 | 0:0:0:0:0:0:102:304 | -"},
-    {TIME_MS, "tsm:", "0 1700000000000 null 9223372036854", "- | 1700000000000 | - | 9223372036854"},
+    {"ip native_ip", "u", "1.2.3.4 ::ffff:1.2.3.4 ::1.2.3.4 0.0.0.0",
+     "native:1.2.3.4 | native:1.2.3.4 | 0:0:0:0:0:0:102:304 | -"},
+    {TIME_MS, "tsm:", "0 1700000000000 null 9223372036854",
+     "- | 1700000000000 | - | 9223372036854"},
     {TIME_MS, "d:38,0", "1700000000000 9223372036855", "1700000000000 | row 1: " BEYOND},
     {TIME_MS, "tsm:UTC", "9223372036855", "row 0: " BEYOND},
-    {TIME_MS, "tss:Europe/Berlin", "1 9223372036 9223372037", "1000 | 9223372036000 | row 2: " BEYOND},
-    {TIME_MS, "tsu:", "999 1000 1999 9223372036854999 9223372036855000", "- | 1 | 1 | 9223372036854 | row 4: " BEYOND},
+    {TIME_MS, "tss:Europe/Berlin", "1 9223372036 9223372037",
+     "1000 | 9223372036000 | row 2: " BEYOND},
+    {TIME_MS, "tsu:", "999 1000 1999 9223372036854999 9223372036855000",
+     "- | 1 | 1 | 9223372036854 | row 4: " BEYOND},
     {TIME_MS, "tsn:", "1999999 9223372036854775807 -1", "1 | 9223372036854 | row 2: " BEYOND},
     {TIME_MS, "tss:", "-1", "row 0: " BEYOND},
-    {TIME_MS, "tdD", "1 19000 null 106751 106752", "86400000 | 1641600000000 | - | 9223286400000 | row 4: " BEYOND},
+    {TIME_MS, "tdD", "1 19000 null 106751 106752",
+     "86400000 | 1641600000000 | - | 9223286400000 | row 4: " BEYOND},
     {TIME_MS, "tdm", "86400000", "86400000"},
     {TIME_MS, "l", "5 -5", "5 | row 1: " BEYOND},
     {TIME_MS, "L", "9223372036854 9223372036855", "9223372036854 | row 1: " BEYOND},
     {TIME_MS, "tDs", "1", MISFIT},
     {TIME_MS, "g", "1", MISFIT},
-    {"timestamp unit=1", "tss:", "1 9223372036 9223372037", "1000000000 | 9223372036000000000 | row 2: " BEYOND},
-    {"timestamp unit=1", "L", "9223372036854775807 9223372036854775808", "9223372036854775807 | row 1: " BEYOND},
+    {"timestamp unit=1", "tss:", "1 9223372036 9223372037",
+     "1000000000 | 9223372036000000000 | row 2: " BEYOND},
+    {"timestamp unit=1", "L", "9223372036854775807 9223372036854775808",
+     "9223372036854775807 | row 1: " BEYOND},
     {"timestamp unit=1", "tsn:", "9223372036854775807", "9223372036854775807"},
     {"timestamp unit=1000000000", "tsn:", "999999999 1000000000", "- | 1"},
     {"timestamp unit=1000000000", "tdD", "106751", "9223286400"},
     {"timestamp unit=7", "tsn:", "14 13", "2 | 1"},
     {"timestamp unit=7", "tsu:", "1", MISFIT},
-    {"duration unit=1000000", "tDm", "-9223372036854775808 9223372036854775807 null", "-9223372036854775808 | 9223372036854775807 | -"},
+    {"duration unit=1000000", "tDm", "-9223372036854775808 9223372036854775807 null",
+     "-9223372036854775808 | 9223372036854775807 | -"},
     {"duration unit=1000000", "tDs", "-9223372036854775 9223372036854775 9223372036854776",
      "-9223372036854775000 | 9223372036854775000 | row 2: " BEYOND},
     {"duration unit=1000000", "tDs", "-9223372036854776", "row 0: " BEYOND},
@@ -227,14 +251,17 @@ static size_t count_words(const char *words) {
 
 static void check_pairs(void) {
     FOR_EACH_PROCESSOR()
-        for (size_t i = 0; i < COUNT(pairs); i++) {
-            const pair *p = &pairs[i];
-            check_column(p->column, arrow_values(p->format, p->values), count_words(p->values), p->expected, p->format);
-        }
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        const pair *p = &pairs[i];
+        check_column(p->column, arrow_values(p->format, p->values), count_words(p->values),
+                     p->expected, p->format);
+    }
     run_processor = FB_PROCESSOR_ANY;
 }
 
-static void fills_each_column_from_each_type(void) { check_pairs(); }
+static void fills_each_column_from_each_type(void) {
+    check_pairs();
+}
 
 static void does_so_with_a_validity_that_says_all_is_there(void) {
     arrow_always_valid = true;
@@ -260,7 +287,8 @@ static void does_so_of_dictionaries(void) {
         text words = {0}, values = {0};
         text_put(&values, "%s %s %s", p->values, p->values, *p->format == 'g' ? "1e300" : "null");
         for (size_t k = 0; k < count; k++) text_put(&words, "%zu ", k % 2 ? k : k + count);
-        arrow_node *node = arrow_dictionary(indices[i % COUNT(indices)], text_of(&words), arrow_values(p->format, text_of(&values)));
+        arrow_node *node = arrow_dictionary(indices[i % COUNT(indices)], text_of(&words),
+                                            arrow_values(p->format, text_of(&values)));
         check_column(p->column, node, count, p->expected, p->format);
         text_free(&words);
         text_free(&values);
@@ -268,18 +296,24 @@ static void does_so_of_dictionaries(void) {
 }
 
 static void takes_a_null_out_of_a_dictionary_or_into_it(void) {
-    check_column("uint", arrow_dictionary("c", "0 null 1 2 null", arrow_values("I", "7 null 9")), 5, "7 | - | - | 9 | -", "nulls");
-    check_column("uint explicit", arrow_dictionary("c", "0 null 1 2 0", arrow_values("I", "0 null 9")), 5, "0 | - | - | 9 | 0", "nulls");
-    check_column("string", arrow_dictionary("l", "1 0", arrow_values("n", "null null")), 2, "- | -", "nothing");
+    check_column("uint", arrow_dictionary("c", "0 null 1 2 null", arrow_values("I", "7 null 9")), 5,
+                 "7 | - | - | 9 | -", "nulls");
+    check_column("uint explicit",
+                 arrow_dictionary("c", "0 null 1 2 0", arrow_values("I", "0 null 9")), 5,
+                 "0 | - | - | 9 | 0", "nulls");
+    check_column("string", arrow_dictionary("l", "1 0", arrow_values("n", "null null")), 2, "- | -",
+                 "nothing");
 }
 
 static void refuses_an_index_that_a_dictionary_does_not_have(void) {
     const char *expected = "7 | row 1: the dictionary has no value of this index";
     check_column("uint", arrow_dictionary("c", "0 -1", arrow_values("I", "7")), 2, expected, "-1");
     check_column("uint", arrow_dictionary("l", "0 1", arrow_values("I", "7")), 2, expected, "1");
-    check_column("uint", arrow_dictionary("L", "0 18446744073709551615", arrow_values("I", "7")), 2, expected, "the greatest");
+    check_column("uint", arrow_dictionary("L", "0 18446744073709551615", arrow_values("I", "7")), 2,
+                 expected, "the greatest");
     check_column("uint", arrow_dictionary("L", "0 64", arrow_values("I", "7")), 2, expected, "64");
-    check_column("uint", arrow_dictionary("L", "null", arrow_values("I", "")), 1, "-", "an empty one");
+    check_column("uint", arrow_dictionary("L", "null", arrow_values("I", "")), 1, "-",
+                 "an empty one");
 }
 
 /* The dictionary has more values than the cache. */
@@ -291,7 +325,8 @@ static void reads_long_dictionaries(void) {
         text_put(&words, "%u ", index);
         text_put(&expected, "%s10.0.%u.%u", i ? " | " : "", index / 256, index % 256);
     }
-    check_column("ip", arrow_dictionary("s", text_of(&words), arrow_values("u", text_of(&values))), 1000, text_of(&expected), "many");
+    check_column("ip", arrow_dictionary("s", text_of(&words), arrow_values("u", text_of(&values))),
+                 1000, text_of(&expected), "many");
     text_free(&words), text_free(&values), text_free(&expected);
 }
 
@@ -305,54 +340,80 @@ static void writes_zeros_of_explicit_columns(void) {
     check_column("double explicit", arrow_values("g", "0 null 1"), 3, "0 | - | 1", "double");
     check_column("bool explicit", arrow_values("b", "0 null 1"), 3, "0 | - | 1", "bool");
     check_column("enum explicit", arrow_values("u", "unknown null in"), 3, "0 | - | 3", "enum");
-    check_column("string explicit", arrow_values("u", "'' null a"), 3, "\"\" | - | \"a\"", "string");
+    check_column("string explicit", arrow_values("u", "'' null a"), 3, "\"\" | - | \"a\"",
+                 "string");
     check_column("bytes explicit", arrow_values("z", "'' null x01"), 3, "x | - | x01", "bytes");
-    check_column("ip explicit", arrow_values("u", ":: null ::1"), 3, "0:0:0:0:0:0:0:0 | - | 0:0:0:0:0:0:0:1", "ip");
-    check_column("timestamp explicit unit=1", arrow_values("tsn:", "0 null 1"), 3, "0 | - | 1", "timestamp");
+    check_column("ip explicit", arrow_values("u", ":: null ::1"), 3,
+                 "0:0:0:0:0:0:0:0 | - | 0:0:0:0:0:0:0:1", "ip");
+    check_column("timestamp explicit unit=1", arrow_values("tsn:", "0 null 1"), 3, "0 | - | 1",
+                 "timestamp");
 }
 
 static void writes_lists(void) {
-    check_column("uint repeated", arrow_list("+l", "2 null 0 1", arrow_values("I", "0 7 9")), 4, "[0,7] | - | - | [9]", "+l");
-    check_column("uint repeated", arrow_list("+L", "2 null 0 1", arrow_values("I", "0 7 9")), 4, "[0,7] | - | - | [9]", "+L");
-    check_column("uint repeated", arrow_list("+w:2", "2 null 2", arrow_values("I", "0 7 9 9 1 2")), 3, "[0,7] | - | [1,2]", "+w");
-    check_column("uint repeated", arrow_list("+w:0", "0 0", arrow_values("I", "")), 2, "- | -", "+w:0");
-    check_column("sint repeated", arrow_list("+l", "3", arrow_values("l", "-1 0 1")), 1, "[-1,0,1]", "sint");
-    check_column("int repeated", arrow_list("+l", "3", arrow_values("l", "-1 0 1")), 1, "[-1,0,1]", "int");
-    check_column("float repeated", arrow_list("+l", "3", arrow_values("g", "0 0.5 nan")), 1, "[0,0.5,nan]", "float");
-    check_column("fixed64 repeated", arrow_list("+l", "2", arrow_values("L", "0 1")), 1, "[0,1]", "fixed64");
-    check_column("bool repeated", arrow_list("+l", "3", arrow_values("b", "0 1 0")), 1, "[0,1,0]", "bool");
-    check_column("string repeated", arrow_list("+l", "2 2", arrow_values("u", "a '' c d")), 2, "[\"a\",\"\"] | [\"c\",\"d\"]", "string");
-    check_column("bytes repeated", arrow_list("+l", "2", arrow_values("vz", "x0102030405060708090a0b0c0d x")), 1,
+    check_column("uint repeated", arrow_list("+l", "2 null 0 1", arrow_values("I", "0 7 9")), 4,
+                 "[0,7] | - | - | [9]", "+l");
+    check_column("uint repeated", arrow_list("+L", "2 null 0 1", arrow_values("I", "0 7 9")), 4,
+                 "[0,7] | - | - | [9]", "+L");
+    check_column("uint repeated", arrow_list("+w:2", "2 null 2", arrow_values("I", "0 7 9 9 1 2")),
+                 3, "[0,7] | - | [1,2]", "+w");
+    check_column("uint repeated", arrow_list("+w:0", "0 0", arrow_values("I", "")), 2, "- | -",
+                 "+w:0");
+    check_column("sint repeated", arrow_list("+l", "3", arrow_values("l", "-1 0 1")), 1, "[-1,0,1]",
+                 "sint");
+    check_column("int repeated", arrow_list("+l", "3", arrow_values("l", "-1 0 1")), 1, "[-1,0,1]",
+                 "int");
+    check_column("float repeated", arrow_list("+l", "3", arrow_values("g", "0 0.5 nan")), 1,
+                 "[0,0.5,nan]", "float");
+    check_column("fixed64 repeated", arrow_list("+l", "2", arrow_values("L", "0 1")), 1, "[0,1]",
+                 "fixed64");
+    check_column("bool repeated", arrow_list("+l", "3", arrow_values("b", "0 1 0")), 1, "[0,1,0]",
+                 "bool");
+    check_column("string repeated", arrow_list("+l", "2 2", arrow_values("u", "a '' c d")), 2,
+                 "[\"a\",\"\"] | [\"c\",\"d\"]", "string");
+    check_column("bytes repeated",
+                 arrow_list("+l", "2", arrow_values("vz", "x0102030405060708090a0b0c0d x")), 1,
                  "[x0102030405060708090a0b0c0d,x]", "bytes");
-    check_column("ip repeated", arrow_list("+l", "2", arrow_values("u", ":: 1.2.3.4")), 1, "[0:0:0:0:0:0:0:0,1.2.3.4]", "ip");
-    check_column("ip repeated native_ip", arrow_list("+l", "2", arrow_values("u", "::1 1.2.3.4")), 1,
-                 "[0:0:0:0:0:0:0:1,native:1.2.3.4]", "ip");
-    check_column("enum repeated", arrow_list("+l", "2", arrow_values("u", "unknown egress")), 1, "[0,2]", "enum");
-    check_column("enum repeated", arrow_list("+l", "2 1", arrow_dictionary("c", "1 0 1", arrow_values("u", "unknown egress"))), 2,
-                 "[2,0] | [2]", "enum");
+    check_column("ip repeated", arrow_list("+l", "2", arrow_values("u", ":: 1.2.3.4")), 1,
+                 "[0:0:0:0:0:0:0:0,1.2.3.4]", "ip");
+    check_column("ip repeated native_ip", arrow_list("+l", "2", arrow_values("u", "::1 1.2.3.4")),
+                 1, "[0:0:0:0:0:0:0:1,native:1.2.3.4]", "ip");
+    check_column("enum repeated", arrow_list("+l", "2", arrow_values("u", "unknown egress")), 1,
+                 "[0,2]", "enum");
+    check_column("enum repeated",
+                 arrow_list("+l", "2 1",
+                            arrow_dictionary("c", "1 0 1", arrow_values("u", "unknown egress"))),
+                 2, "[2,0] | [2]", "enum");
     check_column("uint repeated", arrow_values("n", "null null"), 2, "- | -", "nothing");
-    check_column("uint repeated", arrow_list("+l", "0 null", arrow_values("n", "")), 2, "- | -", "lists of nothing");
+    check_column("uint repeated", arrow_list("+l", "0 null", arrow_values("n", "")), 2, "- | -",
+                 "lists of nothing");
 }
 
 static void writes_dictionaries_of_lists(void) {
     arrow_node *lists = arrow_list("+l", "2 null 1", arrow_values("I", "0 7 9"));
-    check_column("uint repeated", arrow_dictionary("c", "2 0 null 1 0", lists), 5, "[9] | [0,7] | - | - | [0,7]", "a dictionary");
+    check_column("uint repeated", arrow_dictionary("c", "2 0 null 1 0", lists), 5,
+                 "[9] | [0,7] | - | - | [0,7]", "a dictionary");
     lists = arrow_list("+l", "2", arrow_values("I", "0 7"));
-    check_column("uint repeated", arrow_dictionary("c", "0 1", lists), 2, "[0,7] | row 1: the dictionary has no value of this index",
-                 "a dictionary");
-    check_column("uint repeated", arrow_dictionary("c", "0", arrow_values("n", "null")), 1, "-", "a dictionary of nothing");
+    check_column("uint repeated", arrow_dictionary("c", "0 1", lists), 2,
+                 "[0,7] | row 1: the dictionary has no value of this index", "a dictionary");
+    check_column("uint repeated", arrow_dictionary("c", "0", arrow_values("n", "null")), 1, "-",
+                 "a dictionary of nothing");
 }
 
 static void refuses_members_that_are_null_or_do_not_fit(void) {
     const char *null = "[1] | row 1: a list has a null among its members";
-    check_column("uint repeated", arrow_list("+l", "1 2", arrow_values("I", "1 2 null")), 2, null, "+l");
-    check_column("uint repeated", arrow_list("+l", "1 2", arrow_values("g", "1 2 nan")), 2, null, "NaN");
-    check_column("uint repeated", arrow_list("+l", "1 1", arrow_dictionary("c", "0 1", arrow_values("C", "1 null"))), 2, null,
-                 "a dictionary");
-    check_column("uint repeated limit=255", arrow_list("+l", "1 2", arrow_values("I", "1 2 256")), 2, "[1] | row 1: " BEYOND, "+l");
-    check_column("string repeated", arrow_list("+l", "1 1", arrow_values("u", "a \xc3")), 2, "[\"a\"] | row 1: the text is not UTF-8",
+    check_column("uint repeated", arrow_list("+l", "1 2", arrow_values("I", "1 2 null")), 2, null,
                  "+l");
-    check_column("ip repeated", arrow_list("+l", "1", arrow_values("u", "a")), 1, "row 0: " NO_ADDRESS, "+l");
+    check_column("uint repeated", arrow_list("+l", "1 2", arrow_values("g", "1 2 nan")), 2, null,
+                 "NaN");
+    check_column("uint repeated",
+                 arrow_list("+l", "1 1", arrow_dictionary("c", "0 1", arrow_values("C", "1 null"))),
+                 2, null, "a dictionary");
+    check_column("uint repeated limit=255", arrow_list("+l", "1 2", arrow_values("I", "1 2 256")),
+                 2, "[1] | row 1: " BEYOND, "+l");
+    check_column("string repeated", arrow_list("+l", "1 1", arrow_values("u", "a \xc3")), 2,
+                 "[\"a\"] | row 1: the text is not UTF-8", "+l");
+    check_column("ip repeated", arrow_list("+l", "1", arrow_values("u", "a")), 1,
+                 "row 0: " NO_ADDRESS, "+l");
 }
 
 /* Lists longer than a block. */
@@ -363,7 +424,8 @@ static void writes_long_lists(void) {
         text_put(&expected, "%s%u", i == 0 ? "[" : i == 129 ? "] | [" : ",", i);
     }
     text_put(&expected, "] | -");
-    check_column("uint repeated", arrow_list("+l", "129 171 0", arrow_values("I", text_of(&words))), 3, text_of(&expected), "+l");
+    check_column("uint repeated", arrow_list("+l", "129 171 0", arrow_values("I", text_of(&words))),
+                 3, text_of(&expected), "+l");
     text_free(&words), text_free(&expected);
 }
 
@@ -406,24 +468,29 @@ static void names_types_that_are_not_supported(void) {
 
 static void names_types_inside_of_others_that_are_not_supported(void) {
     arrow_node *lists = arrow_list("+l", "1", arrow_values("I", "1"));
-    check_column("uint repeated", arrow_list("+l", "1", lists), 1, "lists of lists are not supported", "+l");
+    check_column("uint repeated", arrow_list("+l", "1", lists), 1,
+                 "lists of lists are not supported", "+l");
     check_column("uint repeated", arrow_list("+l", "1", arrow_values("u", "a")), 1, MISFIT, "+l");
     arrow_node *dictionary = arrow_dictionary("c", "0", arrow_values("I", "1"));
-    check_column("uint", arrow_dictionary("c", "0", dictionary), 1, "dictionaries of dictionaries are not supported", "c");
+    check_column("uint", arrow_dictionary("c", "0", dictionary), 1,
+                 "dictionaries of dictionaries are not supported", "c");
     check_column("uint", arrow_dictionary("u", "0", arrow_values("I", "1")), 1, MISFIT, "u");
     check_column("uint", arrow_dictionary("tsn:", "0", arrow_values("I", "1")), 1, MISFIT, "tsn:");
     check_column("uint", arrow_dictionary("c", "0", arrow_values("u", "1")), 1, MISFIT, "c");
 }
 
-static void check_binding(uint16_t first, uint16_t second, const char *format, fb_status expected, fb_arrow_reason reason, size_t child) {
-    arrow_node *batch = arrow_batch(1, 2, (arrow_node *[]){arrow_values("I", "7"), arrow_values("u", "x")});
+static void check_binding(uint16_t first, uint16_t second, const char *format, fb_status expected,
+                          fb_arrow_reason reason, size_t child) {
+    arrow_node *batch =
+        arrow_batch(1, 2, (arrow_node *[]){arrow_values("I", "7"), arrow_values("u", "x")});
     fb_arrow_binding bindings[2] = {{first, NULL, 0}, {second, NULL, 0}};
     fb_memory memory = fb_memory_system(0);
     named_plan plan;
     fb_arrow_encoder encoder;
     batch->schema.format = format;
     CHECK_STATUS(plan_read(&plan, "1 a uint\n2 b string\n3 off uint disabled", &memory), FB_OK);
-    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, bindings, 0, &memory), expected);
+    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, bindings, 0, &memory),
+                 expected);
     CHECK_EQUAL(encoder.fault.reason, reason);
     CHECK_EQUAL(encoder.fault.child, child);
     if (expected == FB_OK) fb_arrow_encoder_free(&encoder);
@@ -451,7 +518,8 @@ static void refuses_a_member_that_no_enum_has(void) {
     named_plan plan;
     fb_arrow_encoder encoder;
     CHECK_STATUS(plan_read(&plan, "1 e enum", &memory), FB_OK);
-    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, &(fb_arrow_binding){0, &member, 1}, 0, &memory),
+    CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema,
+                                      &(fb_arrow_binding){0, &member, 1}, 0, &memory),
                  FB_BAD_ARGUMENT);
     CHECK_EQUAL(encoder.fault.reason, FB_ARROW_NONE);
     plan_free(&plan);
@@ -460,13 +528,18 @@ static void refuses_a_member_that_no_enum_has(void) {
 }
 
 static void has_a_text_for_every_reason(void) {
-    for (int i = 0; i < FB_ARROW_REASON_COUNT; i++) CHECK(strlen(fb_arrow_reason_text((fb_arrow_reason)i)) > 10);
+    for (int i = 0; i < FB_ARROW_REASON_COUNT; i++)
+        CHECK(strlen(fb_arrow_reason_text((fb_arrow_reason)i)) > 10);
     CHECK(!fb_arrow_reason_text(FB_ARROW_REASON_COUNT));
 }
 
-RUN_TESTS(TEST(fills_each_column_from_each_type), TEST(does_so_with_a_validity_that_says_all_is_there), TEST(does_so_behind_an_offset),
+RUN_TESTS(TEST(fills_each_column_from_each_type),
+          TEST(does_so_with_a_validity_that_says_all_is_there), TEST(does_so_behind_an_offset),
           TEST(does_so_of_dictionaries), TEST(takes_a_null_out_of_a_dictionary_or_into_it),
-          TEST(refuses_an_index_that_a_dictionary_does_not_have), TEST(reads_long_dictionaries), TEST(writes_zeros_of_explicit_columns),
-          TEST(writes_lists), TEST(writes_dictionaries_of_lists), TEST(refuses_members_that_are_null_or_do_not_fit),
-          TEST(writes_long_lists), TEST(names_types_that_are_not_supported), TEST(names_types_inside_of_others_that_are_not_supported),
-          TEST(says_which_child_cannot_be_bound), TEST(refuses_a_member_that_no_enum_has), TEST(has_a_text_for_every_reason))
+          TEST(refuses_an_index_that_a_dictionary_does_not_have), TEST(reads_long_dictionaries),
+          TEST(writes_zeros_of_explicit_columns), TEST(writes_lists),
+          TEST(writes_dictionaries_of_lists), TEST(refuses_members_that_are_null_or_do_not_fit),
+          TEST(writes_long_lists), TEST(names_types_that_are_not_supported),
+          TEST(names_types_inside_of_others_that_are_not_supported),
+          TEST(says_which_child_cannot_be_bound), TEST(refuses_a_member_that_no_enum_has),
+          TEST(has_a_text_for_every_reason))

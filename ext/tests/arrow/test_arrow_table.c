@@ -15,23 +15,27 @@ static bool is_null(const struct ArrowArray *array, int64_t i) {
     return bits && !(bits[i / 8] >> i % 8 & 1);
 }
 
-static void put_octets_of(text *t, const struct ArrowArray *array, int64_t i, bool as_text) {
+static void put_bytes_of(text *t, const struct ArrowArray *array, int64_t i, bool as_text) {
     const uint32_t *offsets = array->buffers[1];
-    const char *octets = array->buffers[2];
+    const char *bytes = array->buffers[2];
     int size = (int)(offsets[i + 1] - offsets[i]);
-    if (as_text) text_put(t, "'%.*s'", size, octets + offsets[i]);
-    for (int at = 0; !as_text && at < size; at++) text_put(t, "%s%02x", at ? "" : "x", (uint8_t)octets[offsets[i] + (uint32_t)at]);
+    if (as_text) text_put(t, "'%.*s'", size, bytes + offsets[i]);
+    for (int at = 0; !as_text && at < size; at++)
+        text_put(t, "%s%02x", at ? "" : "x", (uint8_t)bytes[offsets[i] + (uint32_t)at]);
 }
 
-#define PUT_NUMBER(type, format, wide) text_put(t, format, (wide)((const type *)array->buffers[1])[i])
+#define PUT_NUMBER(type, format, wide) \
+    text_put(t, format, (wide)((const type *)array->buffers[1])[i])
 
-static void put_value_of(text *t, const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t i) {
+static void put_value_of(text *t, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                         int64_t i) {
     if (is_null(array, i)) {
         text_put(t, "null");
         return;
     }
     if (array->dictionary) {
-        put_value_of(t, schema->dictionary, array->dictionary, ((const int32_t *)array->buffers[1])[i]);
+        put_value_of(t, schema->dictionary, array->dictionary,
+                     ((const int32_t *)array->buffers[1])[i]);
         return;
     }
     switch (schema->format[0]) {
@@ -44,11 +48,14 @@ static void put_value_of(text *t, const struct ArrowSchema *schema, const struct
         case 't': PUT_NUMBER(int64_t, "%lld", long long); return;
         case 'f': PUT_NUMBER(float, "%g", double); return;
         case 'g': PUT_NUMBER(double, "%g", double); return;
-        case 'b': text_put(t, "%d", ((const uint8_t *)array->buffers[1])[i / 8] >> i % 8 & 1); return;
-        case 'u': put_octets_of(t, array, i, true); return;
-        case 'z': put_octets_of(t, array, i, false); return;
+        case 'b':
+            text_put(t, "%d", ((const uint8_t *)array->buffers[1])[i / 8] >> i % 8 & 1);
+            return;
+        case 'u': put_bytes_of(t, array, i, true); return;
+        case 'z': put_bytes_of(t, array, i, false); return;
         case 'w':
-            for (unsigned at = 0; at < 16; at++) text_put(t, "%02x", ((const uint8_t *)array->buffers[1])[16 * i + at]);
+            for (unsigned at = 0; at < 16; at++)
+                text_put(t, "%02x", ((const uint8_t *)array->buffers[1])[16 * i + at]);
             return;
         default: {
             const int32_t *offsets = array->buffers[1];
@@ -69,7 +76,8 @@ static void check_null_count(const struct ArrowArray *array) {
 }
 
 /* Return a line per column: its name, format and values. */
-static const char *describe(text *t, const struct ArrowSchema *schema, const struct ArrowArray *array) {
+static const char *describe(text *t, const struct ArrowSchema *schema,
+                            const struct ArrowArray *array) {
     text_clear(t);
     CHECK_EQUAL(schema->n_children, array->n_children);
     for (int64_t i = 0; i < schema->n_children; i++) {
@@ -77,7 +85,8 @@ static const char *describe(text *t, const struct ArrowSchema *schema, const str
         const struct ArrowArray *values = array->children[i];
         CHECK_EQUAL(values->length, array->length);
         check_null_count(values);
-        text_put(t, "%s %s%s:", type->name, type->format, type->flags & ARROW_FLAG_NULLABLE ? "?" : "");
+        text_put(t, "%s %s%s:", type->name, type->format,
+                 type->flags & ARROW_FLAG_NULLABLE ? "?" : "");
         for (int64_t row = 0; row < values->length; row++) {
             text_put(t, " ");
             put_value_of(t, type, values, row);
@@ -89,27 +98,58 @@ static const char *describe(text *t, const struct ArrowSchema *schema, const str
 
 /* Batch of two rows, one empty, with a row between them that is undone ----------------------- */
 
-static const char *const lines =
-    "1 octet uint limit=255\n2 wide uint\n3 mac uint limit=281474976710655\n4 kind enum map=1:2\n5 flag bool\n"
-    "6 at timestamp unit=1000000\n7 addr ip\n8 small int limit=2147483647\n9 real double\n10 name string\n11 raw bytes\n"
-    "12 sure uint explicit\n13 labels uint repeated limit=4294967295\n14 hops ip repeated\n15 words string repeated\n"
-    "16 other ip\n17 station uint limit=281474976710655";
+static const char *const lines = "1 octet uint limit=255\n2 wide uint\n3 mac uint "
+                                 "limit=281474976710655\n4 kind enum map=1:2\n5 flag bool\n"
+                                 "6 at timestamp unit=1000000\n7 addr ip\n8 small int "
+                                 "limit=2147483647\n9 real double\n10 name string\n11 raw bytes\n"
+                                 "12 sure uint explicit\n13 labels uint repeated "
+                                 "limit=4294967295\n14 hops ip repeated\n15 words string repeated\n"
+                                 "16 other ip\n17 station uint limit=281474976710655";
 
 #define NAME(text) {(const uint8_t *)(text), sizeof(text) - 1}
 static const fb_member kinds[] = {{NAME("none"), 0}, {NAME("in"), 1}, {NAME("out"), 2}};
 static const fb_table_field fields[] = {
-    {0}, {1}, {2, true}, {.column = 3, .nullable = true, .members = kinds, .member_count = 3}, {4}, {5, true}, {6, true}, {7}, {8},
-    {9, true}, {10, true}, {11, true}, {12}, {.column = 13, .text = true}, {14}, {15, true, true}, {16, true, true}};
-static const fb_field_type types[] = {
-    {"octet", "C"}, {"wide", "L"}, {"mac", "L", "flowbuf.mac", true}, {"kind", "i", NULL, true, false, true}, {"flag", "b"},
-    {"at", "tsm:UTC", NULL, true}, {"addr", "w:16", "flowbuf.ip", true}, {"small", "i"}, {"real", "g"}, {"name", "u", NULL, true},
-    {"raw", "z", NULL, true}, {"sure", "L", NULL, true}, {"labels", "I", NULL, false, true}, {"hops", "u", NULL, false, true},
-    {"words", "u", NULL, false, true}, {"other", "u", NULL, true}, {"station", "u", NULL, true}};
+    {0},
+    {1},
+    {2, true},
+    {.column = 3, .nullable = true, .members = kinds, .member_count = 3},
+    {4},
+    {5, true},
+    {6, true},
+    {7},
+    {8},
+    {9, true},
+    {10, true},
+    {11, true},
+    {12},
+    {.column = 13, .text = true},
+    {14},
+    {15, true, true},
+    {16, true, true}};
+static const fb_field_type types[] = {{"octet", "C"},
+                                      {"wide", "L"},
+                                      {"mac", "L", "flowbuf.mac", true},
+                                      {"kind", "i", NULL, true, false, true},
+                                      {"flag", "b"},
+                                      {"at", "tsm:UTC", NULL, true},
+                                      {"addr", "w:16", "flowbuf.ip", true},
+                                      {"small", "i"},
+                                      {"real", "g"},
+                                      {"name", "u", NULL, true},
+                                      {"raw", "z", NULL, true},
+                                      {"sure", "L", NULL, true},
+                                      {"labels", "I", NULL, false, true},
+                                      {"hops", "u", NULL, false, true},
+                                      {"words", "u", NULL, false, true},
+                                      {"other", "u", NULL, true},
+                                      {"station", "u", NULL, true}};
 enum { FIELD_COUNT = sizeof fields / sizeof *fields };
 
 static const uint8_t ipv4[4] = {192, 0, 2, 7}, ipv6[16] = {0x20, 1, 0xd, 0xb8, [15] = 1};
 
-static fb_target target_of(unsigned column) { return (fb_target){.column = (uint16_t)column}; }
+static fb_target target_of(unsigned column) {
+    return (fb_target){.column = (uint16_t)column};
+}
 
 static void put_row(fb_columns *columns, fb_columns_cursor *at, uint64_t kind) {
     fb_columns_put_uint(columns, at, target_of(0), 255);
@@ -121,14 +161,14 @@ static void put_row(fb_columns *columns, fb_columns_cursor *at, uint64_t kind) {
     fb_columns_put_ip(columns, at, target_of(6), ipv6, 16);
     fb_columns_put_int(columns, at, target_of(7), -5);
     fb_columns_put_real(columns, at, target_of(8), 0.5);
-    fb_columns_put_octets(columns, at, target_of(9), (const uint8_t *)"abc", 3);
-    fb_columns_put_octets(columns, at, target_of(10), (const uint8_t *)"\0\xff", 2);
+    fb_columns_put_bytes(columns, at, target_of(9), (const uint8_t *)"abc", 3);
+    fb_columns_put_bytes(columns, at, target_of(10), (const uint8_t *)"\0\xff", 2);
     fb_columns_put_uint(columns, at, target_of(11), 0);
     for (unsigned i = 0; i < 3; i++) fb_columns_repeat_uint(columns, at, target_of(12), i);
-    fb_columns_repeat_octets(columns, at, target_of(13), ipv4, 4);
-    fb_columns_repeat_octets(columns, at, target_of(13), ipv6, 16);
-    fb_columns_repeat_octets(columns, at, target_of(14), (const uint8_t *)"", 0);
-    fb_columns_repeat_octets(columns, at, target_of(14), (const uint8_t *)"xy", 2);
+    fb_columns_repeat_bytes(columns, at, target_of(13), ipv4, 4);
+    fb_columns_repeat_bytes(columns, at, target_of(13), ipv6, 16);
+    fb_columns_repeat_bytes(columns, at, target_of(14), (const uint8_t *)"", 0);
+    fb_columns_repeat_bytes(columns, at, target_of(14), (const uint8_t *)"xy", 2);
     fb_columns_put_ip(columns, at, target_of(15), ipv4, 4);
     fb_columns_put_uint(columns, at, target_of(16), 0xa);
 }
@@ -156,10 +196,8 @@ static fb_status fill(const session *s, fb_memory memory, uint64_t kind, fb_batc
             break;
         }
         if (row) put_row(&columns, &at, kind);
-        if (row == 1)
-            fb_columns_undo(&columns, at);
-        else
-            fb_columns_finish(&columns, at);
+        if (row == 1) fb_columns_undo(&columns, at);
+        else fb_columns_finish(&columns, at);
     }
     fb_columns_free(&columns);
     return status;
@@ -168,13 +206,16 @@ static fb_status fill(const session *s, fb_memory memory, uint64_t kind, fb_batc
 static fb_table *make_table(const session *s, fb_memory memory, uint64_t kind) {
     fb_batch *batch;
     fb_table *table = NULL;
-    if (fill(s, memory, kind, &batch) == FB_OK && fb_table_new(&table, s->plan.plan, batch, fields, FIELD_COUNT) != FB_OK) return NULL;
+    if (fill(s, memory, kind, &batch) == FB_OK &&
+        fb_table_new(&table, s->plan.plan, batch, fields, FIELD_COUNT) != FB_OK)
+        return NULL;
     return table;
 }
 
 /* Check two pairs of texts, each after its size, in the byte order of this machine. */
 static void check_metadata(const char *metadata) {
-    static const char *const pairs[] = {"ARROW:extension:name", "flowbuf.ip", "ARROW:extension:metadata", ""};
+    static const char *const pairs[] = {"ARROW:extension:name", "flowbuf.ip",
+                                        "ARROW:extension:metadata", ""};
     uint8_t expected[74], *p = expected + 4;
     native_put(expected, 2, 4);
     for (size_t i = 0; i < 4; i++) {
@@ -199,10 +240,13 @@ static void hands_on_every_type(void) {
     CHECK_STATUS(fb_table_export(table, &array), FB_OK);
     fb_table_release(table);
     CHECK_TEXT(describe(&t, &schema, &array),
-               "octet C: 0 255\nwide L: 0 18446744073709551615\nmac L?: null 1250999896491\nkind i?: null 'out'\nflag b: 0 1\n"
-               "at tsm:UTC?: null 1700000000000\naddr w:16?: null 20010db8000000000000000000000001\nsmall i: 0 -5\nreal g: 0 0.5\n"
+               "octet C: 0 255\nwide L: 0 18446744073709551615\nmac L?: null 1250999896491\nkind "
+               "i?: null 'out'\nflag b: 0 1\n"
+               "at tsm:UTC?: null 1700000000000\naddr w:16?: null "
+               "20010db8000000000000000000000001\nsmall i: 0 -5\nreal g: 0 0.5\n"
                "name u?: null 'abc'\nraw z?: null x00ff\nsure L?: null 0\nlabels +l: [] [0,1,2]\n"
-               "hops +l: [] ['192.0.2.7','2001:db8::1']\nwords +l: [] ['','xy']\nother u?: null '192.0.2.7'\n"
+               "hops +l: [] ['192.0.2.7','2001:db8::1']\nwords +l: [] ['','xy']\nother u?: null "
+               "'192.0.2.7'\n"
                "station u?: null '00:00:00:00:00:0a'\n");
     CHECK_EQUAL(schema.children[3]->dictionary->format[0], 'u');
     check_metadata(schema.children[6]->metadata);
@@ -225,12 +269,16 @@ static void names_members_that_nobody_knows(void) {
             fb_batch *batch;
             fb_table *table;
             struct ArrowArray array;
-            fb_table_field field = {.column = 3, .nullable = true, .members = known == 2 ? sparse : kinds, .member_count = known};
+            fb_table_field field = {.column = 3,
+                                    .nullable = true,
+                                    .members = known == 2 ? sparse : kinds,
+                                    .member_count = known};
             session_open(&s, lines, 0);
             CHECK_STATUS(fill(&s, s.memory, numbers[i], &batch), FB_OK);
             CHECK_STATUS(fb_table_new(&table, s.plan.plan, batch, &field, 1), FB_OK);
             CHECK_STATUS(fb_table_export(table, &array), FB_OK);
-            struct ArrowSchema text_type = {.format = "u"}, type = {.format = "i", .dictionary = &text_type};
+            struct ArrowSchema text_type = {.format = "u"},
+                               type = {.format = "i", .dictionary = &text_type};
             put_value_of(&t, &type, array.children[0], 1);
             CHECK_TEXT(text_of(&t), names[i]);
             CHECK_EQUAL(array.children[0]->dictionary->length, known + (i > 0));
@@ -261,7 +309,8 @@ static void lives_as_long_as_its_last_part(void) {
     fb_table_release(table);
     again.release(&again);
     array.release(&array);
-    struct ArrowSchema text_type = {.format = "u"}, type = {.format = "i", .dictionary = &text_type};
+    struct ArrowSchema text_type = {.format = "u"},
+                       type = {.format = "i", .dictionary = &text_type};
     put_value_of(&t, &type, &child, 1);
     struct ArrowSchema *items[] = {&text_type}, list_type = {.format = "+l", .children = items};
     put_value_of(&t, &list_type, &list, 1);
@@ -279,7 +328,9 @@ static void survives_every_failed_allocation(void) {
         struct ArrowSchema schema;
         struct ArrowArray array;
         session_open(&s, lines, 0);
-        s.allocator = (fb_check_allocator){.fail_at = s.allocator.calls + fail_at, .calls = s.allocator.calls, .held = s.allocator.held};
+        s.allocator = (fb_check_allocator){.fail_at = s.allocator.calls + fail_at,
+                                           .calls = s.allocator.calls,
+                                           .held = s.allocator.held};
         fb_table *table = make_table(&s, s.memory, 3);
         bool typed = table && fb_schema_export(types, FIELD_COUNT, s.memory, &schema) == FB_OK;
         done = typed && fb_table_export(table, &array) == FB_OK;
@@ -293,7 +344,8 @@ static void survives_every_failed_allocation(void) {
 
 /* Export one batch twice: unchanged, and with addresses as text. */
 static void hands_on_the_same_rows_in_two_ways(void) {
-    static const fb_table_field plain = {.column = 6, .nullable = true}, as_text = {.column = 6, .nullable = true, .text = true};
+    static const fb_table_field plain = {.column = 6, .nullable = true},
+                                as_text = {.column = 6, .nullable = true, .text = true};
     session s;
     text t = {0};
     fb_batch *batch;
@@ -328,7 +380,8 @@ static void hands_on_nothing(void) {
         const struct ArrowArray *values = array.children[i];
         CHECK_EQUAL(values->length, 0);
         for (int64_t b = 1; b < values->n_buffers; b++) CHECK(values->buffers[b]);
-        for (int64_t b = 1; values->n_children && b < values->children[0]->n_buffers; b++) CHECK(values->children[0]->buffers[b]);
+        for (int64_t b = 1; values->n_children && b < values->children[0]->n_buffers; b++)
+            CHECK(values->children[0]->buffers[b]);
     }
     array.release(&array);
     fb_table_release(table);
@@ -350,26 +403,32 @@ static void writes_addresses(void) {
         {{[5] = 0xffff, [6] = 0xffff, [7] = 0xff00}, "255.255.255.0"},
         {{[4] = 0xffff, [6] = 0xc000, [7] = 0x0207}, "::ffff:0:c000:207"},
         {{1, 0, 2, 0, 3, 0, 4, 0}, "1:0:2:0:3:0:4:0"}, /* one zero group is not shortened */
-        {{1, 0, 0, 2, 0, 0, 0, 3}, "1:0:0:2::3"},                     /* the longest run */
-        {{1, 0, 0, 2, 0, 0, 3, 4}, "1::2:0:0:3:4"}, /* the first of two equal runs */
+        {{1, 0, 0, 2, 0, 0, 0, 3}, "1:0:0:2::3"},      /* the longest run */
+        {{1, 0, 0, 2, 0, 0, 3, 4}, "1::2:0:0:3:4"},    /* the first of two equal runs */
         {{0xffff, 0xfff, 0xff, 0xf, 0xabcd, 0xabc, 0xab, 0xa}, "ffff:fff:ff:f:abcd:abc:ab:a"},
-        {{0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff}, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
+        {{0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff},
+         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t address[16];
         char p[FB_FORMAT_ADDRESS_MAX];
-        for (unsigned g = 0; g < 8; g++) address[2 * g] = (uint8_t)(cases[i].groups[g] >> 8), address[2 * g + 1] = (uint8_t)cases[i].groups[g];
-        CHECK_BYTES(p, (size_t)(fb_format_address(p, address) - p), cases[i].text, strlen(cases[i].text));
+        for (unsigned g = 0; g < 8; g++)
+            address[2 * g] = (uint8_t)(cases[i].groups[g] >> 8),
+                        address[2 * g + 1] = (uint8_t)cases[i].groups[g];
+        CHECK_BYTES(p, (size_t)(fb_format_address(p, address) - p), cases[i].text,
+                    strlen(cases[i].text));
     }
 }
 
-static void writes_every_octet(void) {
+static void writes_every_byte(void) {
     char text[FB_FORMAT_ADDRESS_MAX], expected[16];
     for (unsigned i = 0; i < 4 * 256; i++) {
         uint8_t address[16] = {[10] = 0xff, [11] = 0xff, 9, 99, 199, 0};
         address[12 + i / 256] = (uint8_t)i;
-        int size = snprintf(expected, sizeof expected, "%u.%u.%u.%u", address[12], address[13], address[14], address[15]);
-        CHECK_BYTES(text, (size_t)(fb_format_address(text, address) - text), expected, (size_t)size);
+        int size = snprintf(expected, sizeof expected, "%u.%u.%u.%u", address[12], address[13],
+                            address[14], address[15]);
+        CHECK_BYTES(text, (size_t)(fb_format_address(text, address) - text), expected,
+                    (size_t)size);
     }
 }
 
@@ -381,6 +440,7 @@ static void writes_numbers(void) {
     CHECK_BYTES(p, (size_t)(fb_format_mac(p, 0xfedcba987654) - p), "fe:dc:ba:98:76:54", 17);
 }
 
-RUN_TESTS(TEST(hands_on_every_type), TEST(names_members_that_nobody_knows), TEST(lives_as_long_as_its_last_part), TEST(survives_every_failed_allocation), TEST(hands_on_the_same_rows_in_two_ways),
-          TEST(hands_on_nothing), TEST(writes_addresses), TEST(writes_every_octet),
-          TEST(writes_numbers))
+RUN_TESTS(TEST(hands_on_every_type), TEST(names_members_that_nobody_knows),
+          TEST(lives_as_long_as_its_last_part), TEST(survives_every_failed_allocation),
+          TEST(hands_on_the_same_rows_in_two_ways), TEST(hands_on_nothing), TEST(writes_addresses),
+          TEST(writes_every_byte), TEST(writes_numbers))

@@ -23,7 +23,7 @@ static void check_any_stream(table *t, const uint8_t *data, size_t size) {
 
 static void ends_wherever_the_stream_does(void) {
     text lines = {0};
-    octets d = build_stream();
+    byte_buffer d = build_stream();
     table t;
     put_every_column(&lines);
     table_open(&t, text_of(&lines), 1);
@@ -37,7 +37,7 @@ static void ends_wherever_the_stream_does(void) {
 
 static void reads_on_after_any_cut(void) {
     text lines = {0};
-    octets d = build_stream();
+    byte_buffer d = build_stream();
     put_every_column(&lines);
     for (size_t cut = 0; cut <= d.size; cut++) {
         table t;
@@ -57,9 +57,9 @@ static void reads_on_after_any_cut(void) {
     text_free(&lines);
 }
 
-static void survives_any_wrong_octet(void) {
+static void survives_any_wrong_byte(void) {
     text lines = {0};
-    octets d = build_stream();
+    byte_buffer d = build_stream();
     table t;
     put_every_column(&lines);
     table_open(&t, text_of(&lines), 1);
@@ -77,7 +77,7 @@ static void survives_any_wrong_octet(void) {
 
 static void says_the_same_in_batches_of_every_size(void) {
     text lines = {0}, whole = {0};
-    octets d = build_stream();
+    byte_buffer d = build_stream();
     table t;
     uint64_t unknown = 0;
     put_every_column(&lines);
@@ -98,15 +98,15 @@ static void says_the_same_in_batches_of_every_size(void) {
 
 /* Read a message that is cut after each of its bytes and followed by few bytes and a guard page. */
 static void reads_nothing_behind_the_stream(void) {
-    octets m = two_byte_fields();
+    byte_buffer m = two_byte_fields();
     for (size_t i = 0; i < sizeof table_processors / sizeof *table_processors; i++) {
         table t;
         table_open_for(table_processors[i], &t, two_byte_tags, 1);
         for (size_t cut = 0; cut <= m.size; cut++)
             for (size_t behind = 0; behind <= 40; behind += behind ? 1 : 28) {
-                octets d = {0};
+                byte_buffer d = {0};
                 put_varint(&d, cut);
-                put_octets(&d, m.data, cut + behind < m.size ? cut + behind : m.size);
+                put_bytes(&d, m.data, cut + behind < m.size ? cut + behind : m.size);
                 check_any_stream(&t, d.data, d.size);
             }
         table_close(&t);
@@ -116,7 +116,7 @@ static void reads_nothing_behind_the_stream(void) {
 /* Little memory ------------------------------------------------------------------------------ */
 
 /* Return true if no allocation failed. */
-static bool read_with_little(const char *lines, const octets *d, size_t fail_at) {
+static bool read_with_little(const char *lines, const byte_buffer *d, size_t fail_at) {
     fb_check_allocator allocator = {.fail_at = 0};
     fb_memory memory = fb_check_memory(&allocator);
     named_plan plan;
@@ -145,7 +145,7 @@ static bool read_with_little(const char *lines, const octets *d, size_t fail_at)
 
 static void survives_every_failed_allocation(void) {
     text lines = {0};
-    octets d = build_stream();
+    byte_buffer d = build_stream();
     size_t fail_at = 1;
     put_every_column(&lines);
     while (!read_with_little(text_of(&lines), &d, fail_at)) fail_at++;
@@ -156,7 +156,7 @@ static void survives_every_failed_allocation(void) {
 /* Offsets have 31 bits. A text that may exceed them is not stored. */
 static void is_full_before_its_offsets_are(void) {
     table t;
-    octets d = {0};
+    byte_buffer d = {0};
     size_t size = (size_t)INT32_MAX / 16 + 1;
     put_varint(&d, 1 + 4 + size);
     put_key(&d, 1, 2);
@@ -192,7 +192,9 @@ static void contest_open(contest *c, const char *lines) {
     session_open(&c->session, lines, 1 << 16);
     table_open(&c->table, lines, 1);
     c->memory = fb_memory_system(0);
-    CHECK_STATUS(fb_decoder_new(&c->decoder, c->session.plan.plan, (fb_decoder_options){0}, &c->memory), FB_OK);
+    CHECK_STATUS(
+        fb_decoder_new(&c->decoder, c->session.plan.plan, (fb_decoder_options){0}, &c->memory),
+        FB_OK);
     CHECK_STATUS(fb_columns_new(&c->columns, c->session.plan.plan, &c->memory), FB_OK);
     c->native = strstr(lines, "native_ip");
 }
@@ -204,7 +206,7 @@ static void contest_close(contest *c) {
     session_close(&c->session);
 }
 
-static void decode_columns(contest *c, const octets *d, text *said) {
+static void decode_columns(contest *c, const byte_buffer *d, text *said) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
     fb_status status;
@@ -218,14 +220,15 @@ static void decode_columns(contest *c, const octets *d, text *said) {
     } while (status == FB_NO_SPACE);
 }
 
-static void check_datagram(contest *c, const octets *d) {
+static void check_datagram(contest *c, const byte_buffer *d) {
     text read = {0}, plain = {0}, decoded = {0};
     uint64_t unknown = 0;
     session *s = &c->session;
     session_forget(s);
     session_feed(s, d);
     read_in_batches(&c->table, s->output, fb_row_size(&s->row), 1 + below(9), &read);
-    CHECK_STATUS(describe_any_messages(&plain, &s->plan, s->output, fb_row_size(&s->row), &unknown), FB_END);
+    CHECK_STATUS(describe_any_messages(&plain, &s->plan, s->output, fb_row_size(&s->row), &unknown),
+                 FB_END);
     decode_columns(c, d, &decoded);
     CHECK_TEXT(text_of(&read), text_of(&plain));
     CHECK_TEXT(text_of(&read), text_of(&decoded));
@@ -236,7 +239,7 @@ static void check_datagram(contest *c, const octets *d) {
 
 static void check_plan(const char *lines) {
     contest c;
-    octets d;
+    byte_buffer d;
     contest_open(&c, lines);
     for (size_t i = 0; i < sample_count; i++) {
         samples[i].build(&d);
@@ -272,12 +275,15 @@ static void reads_messages_of_random_plans(void) {
         random_begin(fb_hash(seed, i));
         plan_put_random(&lines, below(2) ? FROM_RECORDS : FROM_FLOW_SAMPLES);
         check_plan(text_of(&lines));
-        if (fb_check_failures != before) fprintf(stderr, "round %llu\n%s\n", (unsigned long long)i, text_of(&lines));
+        if (fb_check_failures != before)
+            fprintf(stderr, "round %llu\n%s\n", (unsigned long long)i, text_of(&lines));
         text_free(&lines);
         if (fb_check_failures != before) return;
     }
 }
 
-RUN_TESTS(TEST(ends_wherever_the_stream_does), TEST(reads_on_after_any_cut), TEST(survives_any_wrong_octet),
-          TEST(says_the_same_in_batches_of_every_size), TEST(reads_nothing_behind_the_stream), TEST(survives_every_failed_allocation),
-          TEST(is_full_before_its_offsets_are), TEST(reads_what_the_decoders_write), TEST(reads_messages_of_random_plans))
+RUN_TESTS(TEST(ends_wherever_the_stream_does), TEST(reads_on_after_any_cut),
+          TEST(survives_any_wrong_byte), TEST(says_the_same_in_batches_of_every_size),
+          TEST(reads_nothing_behind_the_stream), TEST(survives_every_failed_allocation),
+          TEST(is_full_before_its_offsets_are), TEST(reads_what_the_decoders_write),
+          TEST(reads_messages_of_random_plans))

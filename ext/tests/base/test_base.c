@@ -5,7 +5,8 @@ static void names_every_status_once(void) {
     for (unsigned i = 0; i < FB_STATUS_COUNT; i++) {
         CHECK(strlen(fb_status_name((fb_status)i)) > 0);
         CHECK(strlen(fb_status_text((fb_status)i)) > 0);
-        for (unsigned k = 0; k < i; k++) CHECK(strcmp(fb_status_name((fb_status)i), fb_status_name((fb_status)k)) != 0);
+        for (unsigned k = 0; k < i; k++)
+            CHECK(strcmp(fb_status_name((fb_status)i), fb_status_name((fb_status)k)) != 0);
     }
     CHECK_EQUAL(fb_status_get_class(FB_OK), FB_CLASS_CONTROL);
     CHECK_EQUAL(fb_status_get_class(FB_BAD_TEMPLATE), FB_CLASS_FAULT);
@@ -15,13 +16,14 @@ static void names_every_status_once(void) {
 }
 
 static void loads_big_endian(void) {
-    static const uint8_t octets[] = {0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8};
-    CHECK_EQUAL(fb_load16(octets), 0xf1f2);
-    CHECK_EQUAL(fb_load24(octets), 0xf1f2f3);
-    CHECK_EQUAL(fb_load32(octets), 0xf1f2f3f4);
-    CHECK_EQUAL(fb_load48(octets), 0xf1f2f3f4f5f6);
-    CHECK_EQUAL(fb_load64(octets), 0xf1f2f3f4f5f6f7f8);
-    for (size_t size = 1; size <= 8; size++) CHECK_EQUAL(fb_load_uint(octets, size), fb_load64(octets) >> 8 * (8 - size));
+    static const uint8_t bytes[] = {0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8};
+    CHECK_EQUAL(fb_load16(bytes), 0xf1f2);
+    CHECK_EQUAL(fb_load24(bytes), 0xf1f2f3);
+    CHECK_EQUAL(fb_load32(bytes), 0xf1f2f3f4);
+    CHECK_EQUAL(fb_load48(bytes), 0xf1f2f3f4f5f6);
+    CHECK_EQUAL(fb_load64(bytes), 0xf1f2f3f4f5f6f7f8);
+    for (size_t size = 1; size <= 8; size++)
+        CHECK_EQUAL(fb_load_uint(bytes, size), fb_load64(bytes) >> 8 * (8 - size));
 }
 
 static void keeps_to_its_limit(void) {

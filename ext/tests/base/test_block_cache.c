@@ -5,11 +5,11 @@
 
 #include "core/base/block_cache.h"
 
-enum { SIZE = FB_SPARE_MIN + 1000 };
+enum { SIZE = FB_CACHED_BLOCK_MIN + 1000 };
 
-static size_t count_waiting(fb_spares *spares) {
+static size_t count_waiting(fb_block_cache *cache) {
     size_t count = 0;
-    for (size_t i = 0; i < FB_SPARES; i++) count += atomic_load(&spares->places[i]) != NULL;
+    for (size_t i = 0; i < FB_CACHED_BLOCKS; i++) count += atomic_load(&cache->places[i]) != NULL;
     return count;
 }
 
@@ -20,60 +20,62 @@ static bool is_zero(const uint8_t *p, size_t size) {
 }
 
 static void gives_a_block_to_the_next_of_its_size(void) {
-    fb_spares spares = {0};
-    fb_memory memory = fb_memory_recycled(&spares, 0);
+    fb_block_cache cache = {0};
+    fb_memory memory = fb_memory_cached(&cache, 0);
     uint8_t *first = fb_memory_allocate(&memory, SIZE);
     CHECK(is_zero(first, SIZE));
     memset(first, 7, SIZE);
     fb_memory_release(&memory, first, SIZE);
     CHECK_EQUAL(memory.used, 0);
-    CHECK_EQUAL(count_waiting(&spares), 1);
+    CHECK_EQUAL(count_waiting(&cache), 1);
     uint8_t *other = fb_memory_allocate(&memory, SIZE + 1);
     CHECK(other != first);
-    CHECK_EQUAL(count_waiting(&spares), 1);
+    CHECK_EQUAL(count_waiting(&cache), 1);
     uint8_t *again = fb_memory_allocate(&memory, SIZE);
     CHECK(again == first);
     CHECK(is_zero(again, SIZE));
-    CHECK_EQUAL(count_waiting(&spares), 0);
+    CHECK_EQUAL(count_waiting(&cache), 0);
     CHECK_EQUAL(memory.used, 2 * SIZE + 1);
     fb_memory_release(&memory, other, SIZE + 1);
     fb_memory_release(&memory, again, SIZE);
-    CHECK_EQUAL(count_waiting(&spares), 2);
-    fb_spares_free(&spares);
-    CHECK_EQUAL(count_waiting(&spares), 0);
+    CHECK_EQUAL(count_waiting(&cache), 2);
+    fb_block_cache_free(&cache);
+    CHECK_EQUAL(count_waiting(&cache), 0);
 }
 
 static void keeps_neither_small_blocks_nor_huge_ones(void) {
-    fb_spares spares = {0};
-    fb_memory memory = fb_memory_recycled(&spares, 0);
-    static const size_t sizes[] = {1, FB_SPARE_MIN - 1, FB_SPARE_MAX + 1};
-    for (size_t i = 0; i < 3; i++) fb_memory_release(&memory, fb_memory_allocate(&memory, sizes[i]), sizes[i]);
-    CHECK_EQUAL(count_waiting(&spares), 0);
-    static const size_t kept[] = {FB_SPARE_MIN, FB_SPARE_MAX};
-    for (size_t i = 0; i < 2; i++) fb_memory_release(&memory, fb_memory_allocate(&memory, kept[i]), kept[i]);
-    CHECK_EQUAL(count_waiting(&spares), 2);
-    fb_spares_free(&spares);
+    fb_block_cache cache = {0};
+    fb_memory memory = fb_memory_cached(&cache, 0);
+    static const size_t sizes[] = {1, FB_CACHED_BLOCK_MIN - 1, FB_CACHED_BLOCK_MAX + 1};
+    for (size_t i = 0; i < 3; i++)
+        fb_memory_release(&memory, fb_memory_allocate(&memory, sizes[i]), sizes[i]);
+    CHECK_EQUAL(count_waiting(&cache), 0);
+    static const size_t kept[] = {FB_CACHED_BLOCK_MIN, FB_CACHED_BLOCK_MAX};
+    for (size_t i = 0; i < 2; i++)
+        fb_memory_release(&memory, fb_memory_allocate(&memory, kept[i]), kept[i]);
+    CHECK_EQUAL(count_waiting(&cache), 2);
+    fb_block_cache_free(&cache);
 }
 
 static void keeps_no_more_than_it_has_places(void) {
-    enum { COUNT = 3 * FB_SPARES };
-    fb_spares spares = {0};
-    fb_memory memory = fb_memory_recycled(&spares, 0);
+    enum { COUNT = 3 * FB_CACHED_BLOCKS };
+    fb_block_cache cache = {0};
+    fb_memory memory = fb_memory_cached(&cache, 0);
     void *blocks[COUNT];
     for (size_t i = 0; i < COUNT; i++) blocks[i] = fb_memory_allocate(&memory, SIZE + i);
     for (size_t i = 0; i < COUNT; i++) fb_memory_release(&memory, blocks[i], SIZE + i);
-    CHECK_EQUAL(count_waiting(&spares), FB_SPARES);
+    CHECK_EQUAL(count_waiting(&cache), FB_CACHED_BLOCKS);
     CHECK_EQUAL(memory.used, 0);
     /* The newest blocks stay in the cache. */
     void *newest = fb_memory_allocate(&memory, SIZE + COUNT - 1);
     CHECK(newest == blocks[COUNT - 1]);
     fb_memory_release(&memory, newest, SIZE + COUNT - 1);
-    fb_spares_free(&spares);
+    fb_block_cache_free(&cache);
 }
 
-static void keeps_its_octets_when_it_grows(void) {
-    fb_spares spares = {0};
-    fb_memory memory = fb_memory_recycled(&spares, 2 * SIZE);
+static void keeps_its_bytes_when_it_grows(void) {
+    fb_block_cache cache = {0};
+    fb_memory memory = fb_memory_cached(&cache, 2 * SIZE);
     uint8_t *p = fb_memory_allocate(&memory, 100);
     memset(p, 5, 100);
     p = fb_memory_resize(&memory, p, 100, 2 * SIZE);
@@ -81,13 +83,13 @@ static void keeps_its_octets_when_it_grows(void) {
     CHECK(!fb_memory_allocate(&memory, 1));
     p = fb_memory_resize(&memory, p, 2 * SIZE, SIZE);
     fb_memory_release(&memory, p, SIZE);
-    CHECK_EQUAL(count_waiting(&spares), 1);
-    fb_spares_free(&spares);
+    CHECK_EQUAL(count_waiting(&cache), 1);
+    fb_block_cache_free(&cache);
 }
 
 /* Fill each block, and check that no other thread writes to it. */
 static void *come_and_go(void *context) {
-    fb_memory memory = fb_memory_recycled(context, 0);
+    fb_memory memory = fb_memory_cached(context, 0);
     uintptr_t wrong = 0;
     for (size_t i = 0; i < 500; i++) {
         size_t size = SIZE + i % 3;
@@ -101,16 +103,18 @@ static void *come_and_go(void *context) {
 }
 
 static void gives_a_block_to_one_thread_alone(void) {
-    fb_spares spares = {0};
+    fb_block_cache cache = {0};
     pthread_t threads[4];
     void *wrong;
-    for (size_t i = 0; i < 4; i++) CHECK_EQUAL(pthread_create(&threads[i], NULL, come_and_go, &spares), 0);
+    for (size_t i = 0; i < 4; i++)
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, come_and_go, &cache), 0);
     for (size_t i = 0; i < 4; i++) {
         CHECK_EQUAL(pthread_join(threads[i], &wrong), 0);
         CHECK(!wrong);
     }
-    fb_spares_free(&spares);
+    fb_block_cache_free(&cache);
 }
 
-RUN_TESTS(TEST(gives_a_block_to_the_next_of_its_size), TEST(keeps_neither_small_blocks_nor_huge_ones),
-          TEST(keeps_no_more_than_it_has_places), TEST(keeps_its_octets_when_it_grows), TEST(gives_a_block_to_one_thread_alone))
+RUN_TESTS(TEST(gives_a_block_to_the_next_of_its_size),
+          TEST(keeps_neither_small_blocks_nor_huge_ones), TEST(keeps_no_more_than_it_has_places),
+          TEST(keeps_its_bytes_when_it_grows), TEST(gives_a_block_to_one_thread_alone))

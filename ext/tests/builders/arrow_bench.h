@@ -1,7 +1,7 @@
 /* Shared by tests of the Arrow encoder: an encoder, and an output that ends at a guard page and
    grows only by the room needed. */
-#ifndef FB_TEST_ARROW_BENCH_H
-#define FB_TEST_ARROW_BENCH_H
+#ifndef FB_TESTS_BUILDERS_ARROW_BENCH_H
+#define FB_TESTS_BUILDERS_ARROW_BENCH_H
 
 #include "tests/support/session.h"
 
@@ -12,8 +12,9 @@
 
 /* The members of every enum column. */
 static const fb_member members[] = {
-    {{(const uint8_t *)"ingress", 7}, 1}, {{(const uint8_t *)"egress", 6}, 2}, {{(const uint8_t *)"in", 2}, 3},
-    {{(const uint8_t *)"unknown", 7}, 0}, {{(const uint8_t *)"5", 1}, 55},     {{(const uint8_t *)"most", 4}, INT32_MAX},
+    {{(const uint8_t *)"ingress", 7}, 1}, {{(const uint8_t *)"egress", 6}, 2},
+    {{(const uint8_t *)"in", 2}, 3},      {{(const uint8_t *)"unknown", 7}, 0},
+    {{(const uint8_t *)"5", 1}, 55},      {{(const uint8_t *)"most", 4}, INT32_MAX},
 };
 
 typedef struct {
@@ -29,7 +30,8 @@ typedef struct {
 
 /* The kind of processor for which rows are written. */
 static fb_processor run_processor;
-#define FOR_EACH_PROCESSOR() for (run_processor = FB_PROCESSOR_ANY; run_processor <= fb_processor_find(); run_processor++)
+#define FOR_EACH_PROCESSOR() \
+    for (run_processor = FB_PROCESSOR_ANY; run_processor <= fb_processor_find(); run_processor++)
 
 /* Open an encoder. Child i fills column i. */
 UNUSED static void bench_open(bench *b, const char *lines, const arrow_node *batch) {
@@ -38,8 +40,10 @@ UNUSED static void bench_open(bench *b, const char *lines, const arrow_node *bat
     b->memory = fb_check_memory(&b->allocator);
     CHECK_STATUS(plan_read(&b->plan, lines, &b->memory), FB_OK);
     for (uint16_t i = 0; i < ARROW_CHILDREN; i++)
-        bindings[i] = (fb_arrow_binding){i < b->plan.count ? i : FB_NO_COLUMN, members, COUNT(members)};
-    b->status = fb_arrow_encoder_new(&b->encoder, b->plan.plan, &batch->schema, bindings, run_processor, &b->memory);
+        bindings[i] =
+            (fb_arrow_binding){i < b->plan.count ? i : FB_NO_COLUMN, members, COUNT(members)};
+    b->status = fb_arrow_encoder_new(&b->encoder, b->plan.plan, &batch->schema, bindings,
+                                     run_processor, &b->memory);
     b->output = fb_guarded_room_of(b->capacity = 0);
 }
 

@@ -6,11 +6,11 @@
 unsigned arrow_lead;
 bool arrow_always_valid;
 
-enum { MOST_VALUES = 4096, MOST_OCTETS = 1 << 16 };
+enum { MOST_VALUES = 4096, MOST_BYTES = 1 << 16 };
 
 /* A growing buffer of bytes. */
 typedef struct {
-    uint8_t data[MOST_OCTETS];
+    uint8_t data[MOST_BYTES];
     size_t size;
 } buffer;
 
@@ -30,8 +30,12 @@ static arrow_node *new_node(const char *format) {
     arrow_node *node = calloc(1, sizeof *node);
     if (!node) abort();
     snprintf(node->format, sizeof node->format, "%s", format);
-    node->schema = (struct ArrowSchema){.format = node->format, .name = "", .flags = ARROW_FLAG_NULLABLE, .children = node->schemas};
-    node->array = (struct ArrowArray){.children = node->arrays, .buffers = node->buffers, .offset = arrow_lead};
+    node->schema = (struct ArrowSchema){.format = node->format,
+                                        .name = "",
+                                        .flags = ARROW_FLAG_NULLABLE,
+                                        .children = node->schemas};
+    node->array = (struct ArrowArray){
+        .children = node->arrays, .buffers = node->buffers, .offset = arrow_lead};
     return node;
 }
 
@@ -46,7 +50,7 @@ void arrow_free(arrow_node *node) {
 
 /* Words and their nulls. The words of the lead come first. */
 typedef struct {
-    char copy[MOST_OCTETS];
+    char copy[MOST_BYTES];
     const char *words[MOST_VALUES];
     size_t count;
     bool nulls;
@@ -64,7 +68,9 @@ static void read_words(sentence *s, const char *words, const char *lead) {
     }
 }
 
-static bool is_null(const char *word) { return strcmp(word, "null") == 0; }
+static bool is_null(const char *word) {
+    return strcmp(word, "null") == 0;
+}
 
 static void put_bits(buffer *b, const sentence *s, bool (*is_set)(const char *word)) {
     b->size = (s->count + 7) / 8;
@@ -72,8 +78,12 @@ static void put_bits(buffer *b, const sentence *s, bool (*is_set)(const char *wo
     for (size_t i = 0; i < s->count; i++) b->data[i / 8] |= (uint8_t)(is_set(s->words[i]) << i % 8);
 }
 
-static bool is_there(const char *word) { return !is_null(word); }
-static bool is_one(const char *word) { return *word == '1'; }
+static bool is_there(const char *word) {
+    return !is_null(word);
+}
+static bool is_one(const char *word) {
+    return *word == '1';
+}
 
 static void keep_validity(arrow_node *node, const sentence *s) {
     static buffer b;
@@ -112,13 +122,12 @@ static void put_integer(buffer *b, uint64_t number, size_t size) {
 static void put_number(buffer *b, const char *format, const char *word) {
     float narrow = strtof(word, NULL);
     double wide = strtod(word, NULL);
-    uint64_t number = is_null(word) ? 0x8f8f8f8f8f8f8f8f : *word == '-' ? (uint64_t)strtoll(word, NULL, 10) : strtoull(word, NULL, 10);
-    if (*format == 'f')
-        put(b, &narrow, 4);
-    else if (*format == 'g')
-        put(b, &wide, 8);
-    else
-        put_integer(b, number, width_of(format));
+    uint64_t number = is_null(word)  ? 0x8f8f8f8f8f8f8f8f
+                      : *word == '-' ? (uint64_t)strtoll(word, NULL, 10)
+                                     : strtoull(word, NULL, 10);
+    if (*format == 'f') put(b, &narrow, 4);
+    else if (*format == 'g') put(b, &wide, 8);
+    else put_integer(b, number, width_of(format));
 }
 
 static void put_wide(buffer *b, const char *word) {
@@ -126,7 +135,8 @@ static void put_wide(buffer *b, const char *word) {
     uint8_t number[16] = {0}, turned[16]; /* lowest byte first */
     for (const char *p = word + negative; *p >= '0' && *p <= '9'; p++) {
         unsigned carry = (unsigned)(*p - '0');
-        for (size_t i = 0; i < 16; carry >>= 8, i++) number[i] = (uint8_t)(carry += number[i] * 10u);
+        for (size_t i = 0; i < 16; carry >>= 8, i++)
+            number[i] = (uint8_t)(carry += number[i] * 10u);
     }
     for (size_t i = 0, carry = 1; negative && i < 16; carry >>= 8, i++)
         number[i] = (uint8_t)(carry += (uint8_t)~number[i]);
@@ -138,51 +148,53 @@ static void put_wide(buffer *b, const char *word) {
 static void keep_numbers(arrow_node *node, const sentence *s, const char *format) {
     static buffer b;
     b.size = 0;
-    if (*format == 'b')
-        put_bits(&b, s, is_one);
+    if (*format == 'b') put_bits(&b, s, is_one);
     else
-        for (size_t i = 0; i < s->count; i++) *format == 'd' ? put_wide(&b, s->words[i]) : put_number(&b, format, s->words[i]);
+        for (size_t i = 0; i < s->count; i++)
+            *format == 'd' ? put_wide(&b, s->words[i]) : put_number(&b, format, s->words[i]);
     keep(node, &b);
 }
 
 /* Bytes -------------------------------------------------------------------------------------- */
 
-static size_t octets_of(const char *word, bool text, uint8_t *octets) {
+static size_t bytes_of(const char *word, bool text, uint8_t *bytes) {
     char pair[3] = "";
     if (is_null(word)) word = "";
     size_t size = strlen(word);
     if (text || *word != 'x') {
-        memcpy(octets, word, size);
+        memcpy(bytes, word, size);
         return size;
     }
     for (size_t i = 0; i < size / 2; i++) {
         memcpy(pair, word + 1 + 2 * i, 2);
-        octets[i] = (uint8_t)strtoul(pair, NULL, 16);
+        bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
     }
     return size / 2;
 }
 
 static void keep_fixed(arrow_node *node, const sentence *s, size_t size) {
     static buffer b;
-    uint8_t octets[MOST_OCTETS];
+    uint8_t bytes[MOST_BYTES];
     b.size = 0;
     for (size_t i = 0; i < s->count; i++) {
-        memset(octets, 0, size);
-        octets_of(s->words[i], false, octets);
-        put(&b, octets, size);
+        memset(bytes, 0, size);
+        bytes_of(s->words[i], false, bytes);
+        put(&b, bytes, size);
     }
     keep(node, &b);
 }
 
-static void put_offset(buffer *b, int64_t offset, bool large) { put_integer(b, (uint64_t)offset, large ? 8 : 4); }
+static void put_offset(buffer *b, int64_t offset, bool large) {
+    put_integer(b, (uint64_t)offset, large ? 8 : 4);
+}
 
-static void keep_octets(arrow_node *node, const sentence *s, bool text, bool large) {
+static void keep_bytes(arrow_node *node, const sentence *s, bool text, bool large) {
     static buffer offsets, values;
-    uint8_t octets[MOST_OCTETS];
+    uint8_t bytes[MOST_BYTES];
     offsets.size = values.size = 0;
     put_offset(&offsets, 0, large);
     for (size_t i = 0; i < s->count; i++) {
-        put(&values, octets, octets_of(s->words[i], text, octets));
+        put(&values, bytes, bytes_of(s->words[i], text, bytes));
         put_offset(&offsets, (int64_t)values.size, large);
     }
     keep(node, &offsets);
@@ -192,17 +204,17 @@ static void keep_octets(arrow_node *node, const sentence *s, bool text, bool lar
 /* Append views. Long values alternate between two buffers. */
 static void keep_views(arrow_node *node, const sentence *s, bool text) {
     static buffer views, values[2], sizes;
-    uint8_t octets[MOST_OCTETS], view[16];
+    uint8_t bytes[MOST_BYTES], view[16];
     views.size = values[0].size = values[1].size = sizes.size = 0;
     for (size_t i = 0; i < s->count; i++) {
-        int32_t size = (int32_t)octets_of(s->words[i], text, octets), place[2] = {(int32_t)i % 2, 0};
+        int32_t size = (int32_t)bytes_of(s->words[i], text, bytes), place[2] = {(int32_t)i % 2, 0};
         memset(view, 0, sizeof view);
         memcpy(view, &size, 4);
-        memcpy(view + 4, octets, size < 12 ? (size_t)size : 12);
+        memcpy(view + 4, bytes, size < 12 ? (size_t)size : 12);
         if (size > 12) {
             place[1] = (int32_t)values[place[0]].size;
             memcpy(view + 8, place, 8);
-            put(&values[place[0]], octets, (size_t)size);
+            put(&values[place[0]], bytes, (size_t)size);
         }
         put(&views, view, sizeof view);
     }
@@ -228,14 +240,10 @@ arrow_node *arrow_values(const char *format, const char *words) {
         return node;
     }
     keep_validity(node, &s);
-    if (*format == 'w')
-        keep_fixed(node, &s, strtoul(format + 2, NULL, 10));
-    else if (*format == 'v')
-        keep_views(node, &s, text);
-    else if (strchr("zZuU", *format))
-        keep_octets(node, &s, text, last == 'U' || last == 'Z');
-    else
-        keep_numbers(node, &s, format);
+    if (*format == 'w') keep_fixed(node, &s, strtoul(format + 2, NULL, 10));
+    else if (*format == 'v') keep_views(node, &s, text);
+    else if (strchr("zZuU", *format)) keep_bytes(node, &s, text, last == 'U' || last == 'Z');
+    else keep_numbers(node, &s, format);
     return node;
 }
 
@@ -287,9 +295,10 @@ arrow_node *arrow_batch(size_t rows, size_t count, arrow_node **children) {
 }
 
 void arrow_set_null(arrow_node *node, size_t at) {
-    size_t bit = (size_t)node->array.offset + at, size = ((size_t)(node->array.offset + node->array.length) + 7) / 8;
+    size_t bit = (size_t)node->array.offset + at,
+           size = ((size_t)(node->array.offset + node->array.length) + 7) / 8;
     if (!node->buffers[0]) {
-        uint8_t all[MOST_OCTETS];
+        uint8_t all[MOST_BYTES];
         memset(all, 0xff, size);
         node->buffers[0] = fb_guarded_copy(all, size);
         node->sizes[0] = size;

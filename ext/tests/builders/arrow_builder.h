@@ -8,8 +8,8 @@
 
    Every buffer ends at a guard page. So a buffer of odd size begins at an odd address. A node owns
    its buffers and its children; free the batch to free all its nodes. */
-#ifndef FB_TEST_ARROW_BUILDER_H
-#define FB_TEST_ARROW_BUILDER_H
+#ifndef FB_TESTS_BUILDERS_ARROW_BUILDER_H
+#define FB_TESTS_BUILDERS_ARROW_BUILDER_H
 
 #include "core/arrow/arrow.h"
 

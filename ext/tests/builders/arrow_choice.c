@@ -1,24 +1,42 @@
 #include "tests/builders/arrow_choice.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "tests/builders/arrow_choice_internal.h"
 
 #include "core/plan/plan.h"
 
-enum { MOST_ROWS = 160, MOST_MEMBERS = 1400, MOST_OCTETS = 1 << 16, MOST_DEPTH = 3 };
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-#define PICK(m, array) (array)[take(m) % COUNT(array)]
+enum { MOST_ROWS = 160, MOST_MEMBERS = 1400, MOST_DEPTH = 3 };
 
 /* Columns ------------------------------------------------------------------------------------ */
 
 /* Types of columns. Each has a letter, from `a` on. */
 static const char *const types[] = {
-    /* a */ "uint limit=255", "uint limit=65535", "uint limit=4294967295", "uint", "uint limit=100", "uint limit=281474976710655",
-    /* g */ "enum", "int limit=2147483647", "int", "sint limit=2147483647", "sint", "bool",
-    /* m */ "float", "double", "fixed32", "fixed64", "string", "bytes", "ip", "ip native_ip",
-    /* u */ "timestamp unit=1000000", "timestamp unit=1", "timestamp unit=7 limit=70000",
-    /* x */ "duration unit=1000000", "duration unit=1000000000",
+    /* a */ "uint limit=255",
+    "uint limit=65535",
+    "uint limit=4294967295",
+    "uint",
+    "uint limit=100",
+    "uint limit=281474976710655",
+    /* g */ "enum",
+    "int limit=2147483647",
+    "int",
+    "sint limit=2147483647",
+    "sint",
+    "bool",
+    /* m */ "float",
+    "double",
+    "fixed32",
+    "fixed64",
+    "string",
+    "bytes",
+    "ip",
+    "ip native_ip",
+    /* u */ "timestamp unit=1000000",
+    "timestamp unit=1",
+    "timestamp unit=7 limit=70000",
+    /* x */ "duration unit=1000000",
+    "duration unit=1000000000",
 };
 
 static const char *const kinds[] = {"", " explicit", " repeated"};
@@ -33,7 +51,20 @@ void choice_put_columns(text *lines) {
 
 /* Formats ------------------------------------------------------------------------------------ */
 
-typedef enum { UNKNOWN, NOTHING, BITS, INTEGER, REAL, FIXED, SMALL, LARGE, VIEW, LIST, LARGE_LIST, FIXED_LIST } kind;
+typedef enum {
+    UNKNOWN,
+    NOTHING,
+    BITS,
+    INTEGER,
+    REAL,
+    FIXED,
+    SMALL,
+    LARGE,
+    VIEW,
+    LIST,
+    LARGE_LIST,
+    FIXED_LIST
+} kind;
 
 typedef struct {
     char start[5]; /* the whole format, or its start if it ends with a colon */
@@ -44,21 +75,64 @@ typedef struct {
 
 #define NUMBERS "abcdefghijklmnopuvwxy"
 static const format formats[] = {
-    {"n", NOTHING, 0, "aglqs"}, {"b", BITS, 0, "abcdefhijklop"},
-    {"c", INTEGER, 1, NUMBERS}, {"C", INTEGER, 1, NUMBERS}, {"s", INTEGER, 2, NUMBERS}, {"S", INTEGER, 2, NUMBERS},
-    {"i", INTEGER, 4, NUMBERS}, {"I", INTEGER, 4, NUMBERS}, {"l", INTEGER, 8, NUMBERS}, {"L", INTEGER, 8, NUMBERS},
-    {"f", REAL, 4, "abcdefghijkmnop"}, {"g", REAL, 8, "abcdefghijkmnop"},
-    {"z", SMALL, 0, "rst"}, {"Z", LARGE, 0, "rst"}, {"vz", VIEW, 0, "rst"},
-    {"u", SMALL, 1, "fgqrst"}, {"U", LARGE, 1, "fgqrst"}, {"vu", VIEW, 1, "fgqrst"},
-    {"tdD", INTEGER, 4, "uvw"}, {"tdm", INTEGER, 8, "uvw"}, {"tss:", INTEGER, 8, "uvw"}, {"tsm:", INTEGER, 8, "uvw"},
-    {"tsu:", INTEGER, 8, "uvw"}, {"tsn:", INTEGER, 8, "uvw"}, {"tDs", INTEGER, 8, "xy"}, {"tDm", INTEGER, 8, "xy"},
-    {"tDu", INTEGER, 8, "xy"}, {"tDn", INTEGER, 8, "xy"}, {"w:", FIXED, 0, "fstr"},
-    {"+l", LIST, 0, ""}, {"+L", LARGE_LIST, 0, ""}, {"+w:", FIXED_LIST, 0, ""},
+    {"n", NOTHING, 0, "aglqs"},
+    {"b", BITS, 0, "abcdefhijklop"},
+    {"c", INTEGER, 1, NUMBERS},
+    {"C", INTEGER, 1, NUMBERS},
+    {"s", INTEGER, 2, NUMBERS},
+    {"S", INTEGER, 2, NUMBERS},
+    {"i", INTEGER, 4, NUMBERS},
+    {"I", INTEGER, 4, NUMBERS},
+    {"l", INTEGER, 8, NUMBERS},
+    {"L", INTEGER, 8, NUMBERS},
+    {"f", REAL, 4, "abcdefghijkmnop"},
+    {"g", REAL, 8, "abcdefghijkmnop"},
+    {"z", SMALL, 0, "rst"},
+    {"Z", LARGE, 0, "rst"},
+    {"vz", VIEW, 0, "rst"},
+    {"u", SMALL, 1, "fgqrst"},
+    {"U", LARGE, 1, "fgqrst"},
+    {"vu", VIEW, 1, "fgqrst"},
+    {"tdD", INTEGER, 4, "uvw"},
+    {"tdm", INTEGER, 8, "uvw"},
+    {"tss:", INTEGER, 8, "uvw"},
+    {"tsm:", INTEGER, 8, "uvw"},
+    {"tsu:", INTEGER, 8, "uvw"},
+    {"tsn:", INTEGER, 8, "uvw"},
+    {"tDs", INTEGER, 8, "xy"},
+    {"tDm", INTEGER, 8, "xy"},
+    {"tDu", INTEGER, 8, "xy"},
+    {"tDn", INTEGER, 8, "xy"},
+    {"w:", FIXED, 0, "fstr"},
+    {"+l", LIST, 0, ""},
+    {"+L", LARGE_LIST, 0, ""},
+    {"+w:", FIXED_LIST, 0, ""},
 };
 
-static const char *const strange[] = {
-    "", "e", "d:19,10", "tts", "tiM", "+s", "+m", "+ud:0,1", "+vl", "+r", "w:", "w:-1", "w:16x", "+w:", "w:2147483648", "+w:2147483647",
-    "w:99999999999999999999", "ts", "tss", "td", "vux", "+w:0x10", "w:00000004", "\xff"};
+static const char *const strange[] = {"",
+                                      "e",
+                                      "d:19,10",
+                                      "tts",
+                                      "tiM",
+                                      "+s",
+                                      "+m",
+                                      "+ud:0,1",
+                                      "+vl",
+                                      "+r",
+                                      "w:",
+                                      "w:-1",
+                                      "w:16x",
+                                      "+w:",
+                                      "w:2147483648",
+                                      "+w:2147483647",
+                                      "w:99999999999999999999",
+                                      "ts",
+                                      "tss",
+                                      "td",
+                                      "vux",
+                                      "+w:0x10",
+                                      "w:00000004",
+                                      "\xff"};
 
 static bool read_size(const char *digits, size_t *size) {
     char *end;
@@ -79,51 +153,7 @@ static bool read_format(const char *text, format *f) {
     return false;
 }
 
-/* Choices ------------------------------------------------------------------------------------ */
-
-typedef struct block block;
-struct block {
-    block *next;
-    uint8_t *data;
-};
-
-typedef struct {
-    const uint8_t *p, *end;
-    block *blocks;
-} maker;
-
-static uint8_t take(maker *m) { return m->p < m->end ? *m->p++ : 0; }
-static bool one_in(maker *m, unsigned count) { return take(m) % count == count - 1; }
-
-static void *hold(maker *m, size_t size) {
-    block *block = malloc(sizeof *block);
-    if (!block || !(block->data = calloc(1, size ? size : 1))) abort();
-    block->next = m->blocks;
-    m->blocks = block;
-    return block->data;
-}
-
-/* Allocate zeroed bytes, mostly at an odd address. */
-static uint8_t *make_room(maker *m, size_t size) { return one_in(m, 4) ? hold(m, size) : (uint8_t *)hold(m, size + 1) + 1; }
-
-typedef struct {
-    struct ArrowSchema schema;
-    struct ArrowArray array;
-    struct ArrowSchema *schemas[1];
-    struct ArrowArray *arrays[1];
-    const void *buffers[8];
-    const char *fills;
-    bool known, listed, indexed;
-} node;
-
-/* Add a buffer that the node owns. An empty buffer is sometimes NULL. */
-static uint8_t *add_buffer(maker *m, node *n, size_t size) {
-    uint8_t *buffer = make_room(m, size);
-    n->buffers[n->array.n_buffers++] = size || one_in(m, 2) ? buffer : NULL;
-    return buffer;
-}
-
-static size_t count_of(const node *n) { return (size_t)(n->array.offset + n->array.length); }
+/* Nodes -------------------------------------------------------------------------------------- */
 
 static void add_validity(maker *m, node *n) {
     static const int64_t null_counts[] = {0, -1, -1, 0};
@@ -138,116 +168,6 @@ static void add_validity(maker *m, node *n) {
     n->buffers[n->array.n_buffers++] = bits;
     for (size_t i = 0; i < size; i++) bits[i] = take(m) | most;
 }
-
-/* Numbers ------------------------------------------------------------------------------------ */
-
-static const int64_t integers[] = {
-    0, 1, -1, 2, 7, 100, 101, 127, 128, -128, 255, 256, 65535, 65536, INT32_MAX, INT32_MIN, UINT32_MAX, (int64_t)UINT32_MAX + 1,
-    INT64_MAX, INT64_MIN, 0xffffffffffff, 0x1000000000000, 16777217, 9007199254740993, 9223372036854, 9223372036855, 106751, 106752,
-    9223372036854775, -9223372036854775, 9223372036854776, 18446744073, 86400000, -999, 1700000000000};
-
-static const double reals[] = {0, -0.0, 0.5, 1, -1, 100, 101, 255, 256, 4294967295, 4294967296, 2147483648, -2147483648, -2147483649,
-                               0x1p63, -0x1p63, 0x1p64, 0x1.fffffffffffffp63, 0x1.fffffep127, 0x1.ffffffp127, 1e39, 5e-324, 1e308};
-
-static int choose_small(maker *m, unsigned how) { return how == 1 ? take(m) % 101 : (int8_t)take(m); }
-
-static double choose_real(maker *m, unsigned how) {
-    static const double odd[] = {__builtin_nan(""), __builtin_inf(), -__builtin_inf()};
-    return how < 3 ? choose_small(m, how) : one_in(m, 8) ? PICK(m, odd) : PICK(m, reals);
-}
-
-static int64_t choose_integer(maker *m, unsigned how) { return how < 3 ? choose_small(m, how) : PICK(m, integers); }
-
-/* Fill numbers with random bytes, values that most columns hold, small values, or boundary
-   values. */
-static void fill_numbers(maker *m, uint8_t *values, size_t count, size_t width, bool real) {
-    unsigned how = take(m) % 4;
-    for (size_t i = 0; i < count; i++, values += width) {
-        for (size_t k = 0; !how && k < width; k++) values[k] = take(m);
-        if (!how) continue;
-        double wide = real ? choose_real(m, how) : 0;
-        float narrow = (float)wide;
-        int64_t integer = real ? 0 : choose_integer(m, how);
-        memcpy(values, real && width == 8 ? (void *)&wide : real ? (void *)&narrow : (void *)&integer, width);
-    }
-}
-
-/* Bytes -------------------------------------------------------------------------------------- */
-
-static const char *const words[] = {
-    "", "ingress", "in", "5", "007", "2147483647", "2147483648", "1.2.3.4", "0.0.0.0", "::", "::ffff:0.0.0.0", "2001:db8::1", "1.2.3.04",
-    "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::1:2:3:4:5:6:7:8", "1:2:3:4:5:6:1.2.3.4", "00:00:5e:00:53:01", "00-00-5E-00-53-01",
-    "00:00:5e-00:53:01", "twelve-bytes", "thirteen-byte", "sixteen-bytes-of", "\xc3\xa4", "\xf0\x9f\x98\x80", "\xed\xa0\x80",
-    "thirteen-byt\xc3", "\xf4\x90\x80\x80", "\xc0\x80", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "\n%s\\\"", "a text of more octets than any address has"};
-
-/* Choose a value. Most are one repeated word, so that whole blocks are valid if the column takes
-   it. */
-static size_t choose_octets(maker *m, const char *usual, uint8_t *octets) {
-    uint8_t how = take(m);
-    size_t size = how % 8 == 0 ? 4 : how % 8 == 1 ? 16 : how % 32;
-    if (how >= 16) {
-        const char *word = how < 32 ? PICK(m, words) : usual;
-        memcpy(octets, word, size = strlen(word));
-        return size;
-    }
-    for (size_t i = 0; i < size; i++) octets[i] = take(m);
-    return size;
-}
-
-typedef struct {
-    uint8_t octets[MOST_OCTETS];
-    size_t size, ends[MOST_OCTETS / 16];
-} octets;
-
-static void choose_all(maker *m, octets *o, size_t count) {
-    const char *usual = PICK(m, words);
-    o->size = 0;
-    for (size_t i = 0; i < count; i++) {
-        o->size += choose_octets(m, usual, o->octets + o->size);
-        o->ends[i] = o->size;
-    }
-}
-
-static void put_offset(uint8_t *offsets, size_t i, int64_t offset, bool large) {
-    memcpy(offsets + i * (large ? 8 : 4), &offset, large ? 8 : 4);
-}
-
-/* Add offsets and bytes. Only offsets state the number of bytes, so none may exceed the buffer.
-   Some are not in order. */
-static void add_octets(maker *m, node *n, bool large) {
-    static octets o;
-    size_t count = count_of(n), first = take(m) % 4, lost = take(m);
-    choose_all(m, &o, count);
-    uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
-    for (size_t i = 0; count && i <= count; i++)
-        put_offset(offsets, i, i == lost && i < count ? (take(m) % 2 ? -1 : 0) : (int64_t)(first + (i ? o.ends[i - 1] : 0)), large);
-    uint8_t *values = add_buffer(m, n, count ? first + o.size : 0);
-    if (count) memcpy(values + first, o.octets, o.size);
-}
-
-/* Add views. Any part of a view may be wrong, because the core can check it. */
-static void add_views(maker *m, node *n) {
-    static octets o;
-    size_t count = count_of(n), split = take(m) % 3;
-    choose_all(m, &o, count);
-    uint8_t *views = add_buffer(m, n, 16 * count), *values[2] = {NULL, NULL};
-    for (size_t k = 0; k < split; k++) memcpy(values[k] = add_buffer(m, n, o.size), o.octets, o.size);
-    for (size_t i = 0; i < count; i++) {
-        size_t begin = i ? o.ends[i - 1] : 0;
-        int32_t size = (int32_t)(o.ends[i] - begin), place[2] = {split ? (int32_t)(i % split) : 0, (int32_t)begin};
-        memcpy(views + 16 * i, &size, 4);
-        memcpy(views + 16 * i + 4, o.octets + begin, size < 12 ? (size_t)size : 12);
-        if (size > 12) memcpy(views + 16 * i + 8, place, 8);
-        if (one_in(m, 32)) views[16 * i + take(m) % 16] ^= take(m);
-    }
-    uint8_t *sizes = add_buffer(m, n, 8 * split);
-    for (size_t k = 0; k < split; k++) {
-        int64_t held = one_in(m, 16) ? PICK(m, integers) : (int64_t)o.size;
-        if (held <= (int64_t)o.size) memcpy(sizes + 8 * k, &held, 8); /* otherwise 0 */
-    }
-}
-
-/* Nodes -------------------------------------------------------------------------------------- */
 
 static node *make_node(maker *m, size_t length, unsigned depth);
 
@@ -269,26 +189,36 @@ static void add_lists(maker *m, node *n, bool large, unsigned depth) {
     uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
     for (size_t i = 0; count && i <= count; i++) {
         uint8_t step = take(m);
-        put_offset(offsets, i, step == 1 ? PICK(m, integers) : (int64_t)end, large);
+        choice_put_offset(offsets, i, step == 1 ? choice_pick_integer(m) : (int64_t)end, large);
         if (end < 1000) end += step >= 252 ? 200 : step % 4;
     }
     add_members(m, n, end - (end && one_in(m, 16)), depth);
 }
 
-static void empty(node *n) { n->array.length = n->array.offset = 0; }
+static void empty(node *n) {
+    n->array.length = n->array.offset = 0;
+}
 
 static void fill_node(maker *m, node *n, const format *f, unsigned depth) {
-    if (f->kind == FIXED && count_of(n) * f->width > MOST_OCTETS) empty(n);
+    if (f->kind == FIXED && count_of(n) * f->width > MOST_BYTES) empty(n);
     if (f->kind != NOTHING) add_validity(m, n);
     size_t count = count_of(n);
     switch (f->kind) {
-        case BITS: fill_numbers(m, add_buffer(m, n, (count + 7) / 8), (count + 7) / 8, 1, false); return;
-        case INTEGER: fill_numbers(m, add_buffer(m, n, count * f->width), count, f->width, false); return;
-        case REAL: fill_numbers(m, add_buffer(m, n, count * f->width), count, f->width, true); return;
-        case FIXED: fill_numbers(m, add_buffer(m, n, count * f->width), count * f->width, 1, false); return;
+        case BITS:
+            choice_fill_numbers(m, add_buffer(m, n, (count + 7) / 8), (count + 7) / 8, 1, false);
+            return;
+        case INTEGER:
+            choice_fill_numbers(m, add_buffer(m, n, count * f->width), count, f->width, false);
+            return;
+        case REAL:
+            choice_fill_numbers(m, add_buffer(m, n, count * f->width), count, f->width, true);
+            return;
+        case FIXED:
+            choice_fill_numbers(m, add_buffer(m, n, count * f->width), count * f->width, 1, false);
+            return;
         case SMALL:
-        case LARGE: add_octets(m, n, f->kind == LARGE); return;
-        case VIEW: add_views(m, n); return;
+        case LARGE: choice_add_bytes(m, n, f->kind == LARGE); return;
+        case VIEW: choice_add_views(m, n); return;
         case LIST:
         case LARGE_LIST: add_lists(m, n, f->kind == LARGE_LIST, depth); return;
         case FIXED_LIST: add_members(m, n, count * f->width, depth); return;
@@ -298,11 +228,15 @@ static void fill_node(maker *m, node *n, const format *f, unsigned depth) {
 
 /* Choose a format: a valid suffix behind the colon, or a random change. */
 static const char *choose_format(maker *m, bool index) {
-    static const char *const sizes[] = {"16", "4", "6", "0", "1", "3", "17"}, *const zones[] = {"", "UTC", "Europe/Berlin"};
+    static const char *const sizes[] = {"16", "4", "6", "0", "1", "3", "17"}, *const zones[] = {
+                                                                                  "", "UTC",
+                                                                                  "Europe/Berlin"};
     char text[40];
     const char *start = index ? formats[2 + take(m) % 8].start : PICK(m, formats).start;
     size_t size = (size_t)snprintf(text, sizeof text, "%s", start);
-    if (text[size - 1] == ':') size += (size_t)snprintf(text + size, 20, "%s", *text == 't' ? PICK(m, zones) : PICK(m, sizes));
+    if (text[size - 1] == ':')
+        size +=
+            (size_t)snprintf(text + size, 20, "%s", *text == 't' ? PICK(m, zones) : PICK(m, sizes));
     if (one_in(m, 32)) size = (size_t)snprintf(text, sizeof text, "%s", PICK(m, strange));
     if (one_in(m, 32) && size) text[take(m) % size] = (char)take(m);
     if (one_in(m, 64)) text[size ? take(m) % size : 0] = 0;
@@ -318,18 +252,23 @@ static void add_dictionary(maker *m, node *n, unsigned depth) {
     n->known &= values->known && !values->indexed;
 }
 
-static bool is_index(const format *f) { return f->kind == INTEGER && !f->start[1]; }
+static bool is_index(const format *f) {
+    return f->kind == INTEGER && !f->start[1];
+}
 
 static node *make_node(maker *m, size_t length, unsigned depth) {
     node *n = hold(m, sizeof *n);
     format f = {.fills = ""};
     n->indexed = depth && one_in(m, 5);
-    n->schema = (struct ArrowSchema){.format = choose_format(m, n->indexed && !one_in(m, 16)), .name = ""};
+    n->schema =
+        (struct ArrowSchema){.format = choose_format(m, n->indexed && !one_in(m, 16)), .name = ""};
     n->known = read_format(n->schema.format, &f);
     if (!n->known) f.kind = UNKNOWN;
     n->fills = f.fills;
     if (length > MOST_MEMBERS && f.kind != NOTHING) length = 0;
-    n->array = (struct ArrowArray){.length = (int64_t)length, .offset = one_in(m, 2) ? take(m) % 70 : 0, .buffers = n->buffers};
+    n->array = (struct ArrowArray){.length = (int64_t)length,
+                                   .offset = one_in(m, 2) ? take(m) % 70 : 0,
+                                   .buffers = n->buffers};
     fill_node(m, n, &f, depth);
     if (!n->indexed) return n;
     n->known &= is_index(&f);
@@ -365,7 +304,8 @@ static void twist(maker *m, struct ArrowArray *a) {
 
 /* Choose an array or one below it. */
 static struct ArrowArray *choose_array(maker *m, struct ArrowArray *a) {
-    while (one_in(m, 2) && (a->dictionary || a->n_children)) a = a->dictionary ? a->dictionary : a->children[0];
+    while (one_in(m, 2) && (a->dictionary || a->n_children))
+        a = a->dictionary ? a->dictionary : a->children[0];
     return a;
 }
 
@@ -387,9 +327,12 @@ void choice_make(choice *c, const uint8_t *data, size_t size) {
         c->schemas[i] = &n->schema;
         c->arrays[i] = &n->array;
     }
-    if ((c->twisted = one_in(&m, 16))) twist(&m, choose_array(&m, c->arrays[take(&m) % c->child_count]));
-    c->schema = (struct ArrowSchema){.format = one_in(&m, 64) ? choose_format(&m, false) : "+s", .children = c->schemas};
-    c->array = (struct ArrowArray){.length = (int64_t)rows, .offset = (int64_t)lead, .n_buffers = 1, .buffers = c->buffers};
+    if ((c->twisted = one_in(&m, 16)))
+        twist(&m, choose_array(&m, c->arrays[take(&m) % c->child_count]));
+    c->schema = (struct ArrowSchema){.format = one_in(&m, 64) ? choose_format(&m, false) : "+s",
+                                     .children = c->schemas};
+    c->array = (struct ArrowArray){
+        .length = (int64_t)rows, .offset = (int64_t)lead, .n_buffers = 1, .buffers = c->buffers};
     c->array.children = c->arrays;
     c->schema.n_children = c->array.n_children = (int64_t)c->child_count;
     if (c->twisted) c->array.n_children -= one_in(&m, 8);
@@ -406,7 +349,8 @@ void choice_free(choice *c) {
 }
 
 /* Slice the children by their offsets if rows have no validity; otherwise slice the batch. */
-const struct ArrowArray *choice_cut(choice_slice *slice, const choice *c, size_t first, size_t count) {
+const struct ArrowArray *choice_cut(choice_slice *slice, const choice *c, size_t first,
+                                    size_t count) {
     slice->array = c->array;
     slice->array.length = (int64_t)count;
     slice->array.offset = c->buffers[0] ? c->array.offset + (int64_t)first : 0;

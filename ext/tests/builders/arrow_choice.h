@@ -1,8 +1,8 @@
 /* Record batches whose schemas, layouts and values are chosen by input bytes. Buffers have the
    minimum size of their layout. Each is its own allocation, most at an odd address. Formats are
    parsed with separate code, so every array matches its schema, even if the core refuses it. */
-#ifndef FB_TEST_ARROW_CHOICE_H
-#define FB_TEST_ARROW_CHOICE_H
+#ifndef FB_TESTS_BUILDERS_ARROW_CHOICE_H
+#define FB_TESTS_BUILDERS_ARROW_CHOICE_H
 
 #include "core/arrow/arrow.h"
 #include "tests/support/text.h"
@@ -34,9 +34,11 @@ void choice_free(choice *c);
 /* A slice of `count` rows. REQUIRES: the choice has these rows, outlives the slice, and is not
    twisted. */
 typedef struct {
-    struct ArrowArray array, children[CHOICE_CHILDREN], dictionaries[CHOICE_CHILDREN], *arrays[CHOICE_CHILDREN];
+    struct ArrowArray array, children[CHOICE_CHILDREN], dictionaries[CHOICE_CHILDREN],
+        *arrays[CHOICE_CHILDREN];
 } choice_slice;
-const struct ArrowArray *choice_cut(choice_slice *slice, const choice *c, size_t first, size_t count);
+const struct ArrowArray *choice_cut(choice_slice *slice, const choice *c, size_t first,
+                                    size_t count);
 /* Make all rows without the first value of each dictionary, so that indices refer to other values.
    REQUIRES: as above. */
 const struct ArrowArray *choice_shift(choice_slice *slice, const choice *c);

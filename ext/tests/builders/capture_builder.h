@@ -1,8 +1,8 @@
 /* Captures written by hand for tests, layer by layer from the outside in, and a driver that reads
    them in any way. A layer with a length in its header is opened before its content and closed
    after it. This file shares no code with the parser. */
-#ifndef FB_CAPTURE_BUILDER_H
-#define FB_CAPTURE_BUILDER_H
+#ifndef FB_TESTS_BUILDERS_CAPTURE_BUILDER_H
+#define FB_TESTS_BUILDERS_CAPTURE_BUILDER_H
 
 #include "tests/support/check.h"
 
@@ -28,18 +28,30 @@ UNUSED static void put_zeros(size_t size) {
 
 UNUSED static void put_uint(uint64_t value, int size, bool big) {
     for (int i = 0; i < size; i++) {
-        uint8_t octet = (uint8_t)(value >> 8 * (big ? size - 1 - i : i));
-        put(&octet, 1);
+        uint8_t byte = (uint8_t)(value >> 8 * (big ? size - 1 - i : i));
+        put(&byte, 1);
     }
 }
 
 /* Append in network byte order, and in the byte order of the file. */
-UNUSED static void net8(unsigned value) { put_uint(value, 1, true); }
-UNUSED static void net16(unsigned value) { put_uint(value, 2, true); }
-UNUSED static void net32(uint32_t value) { put_uint(value, 4, true); }
-UNUSED static void file16(unsigned value) { put_uint(value, 2, built.big); }
-UNUSED static void file32(uint32_t value) { put_uint(value, 4, built.big); }
-UNUSED static void file64(uint64_t value) { put_uint(value, 8, built.big); }
+UNUSED static void net8(unsigned value) {
+    put_uint(value, 1, true);
+}
+UNUSED static void net16(unsigned value) {
+    put_uint(value, 2, true);
+}
+UNUSED static void net32(uint32_t value) {
+    put_uint(value, 4, true);
+}
+UNUSED static void file16(unsigned value) {
+    put_uint(value, 2, built.big);
+}
+UNUSED static void file32(uint32_t value) {
+    put_uint(value, 4, built.big);
+}
+UNUSED static void file64(uint64_t value) {
+    put_uint(value, 8, built.big);
+}
 
 /* Overwrite a length that was unknown before. */
 UNUSED static void patch_uint(size_t at, uint64_t value, int size, bool big) {
@@ -51,7 +63,12 @@ UNUSED static void patch_uint(size_t at, uint64_t value, int size, bool big) {
 
 /* pcap */
 
-enum { MICRO = (int)0xa1b2c3d4, NANO = (int)0xa1b23c4d, MODIFIED = (int)0xa1b2cd34, SNAPLEN = 262144 };
+enum {
+    MICRO = (int)0xa1b2c3d4,
+    NANO = (int)0xa1b23c4d,
+    MODIFIED = (int)0xa1b2cd34,
+    SNAPLEN = 262144
+};
 
 UNUSED static void begin_pcap(int magic, bool big, uint32_t link_type) {
     built.size = 0;
@@ -143,17 +160,15 @@ UNUSED static void add_ethernet(unsigned ethertype) {
 }
 
 UNUSED static void add_host(int family, unsigned host) {
-    if (family == IPV4)
-        net32(0x0a000000 + host);
-    else
-        net32(0x20010db8), put_zeros(8), net32(host);
+    if (family == IPV4) net32(0x0a000000 + host);
+    else net32(0x20010db8), put_zeros(8), net32(host);
 }
 
 typedef struct {
     int family;
     unsigned source, destination;
     unsigned protocol;
-    unsigned options; /* bytes of IPv4 options */
+    unsigned options;      /* bytes of IPv4 options */
     unsigned id, fragment; /* 16 bits of flags and offset */
 } ip_header;
 
@@ -175,13 +190,12 @@ UNUSED static size_t begin_ip(ip_header header) {
 
 UNUSED static void end_ip(size_t at) {
     size_t size = built.size - at;
-    if (built.data[at] >> 4 == 4)
-        patch_uint(at + 2, size, 2, true);
-    else
-        patch_uint(at + 4, size - 40, 2, true);
+    if (built.data[at] >> 4 == 4) patch_uint(at + 2, size, 2, true);
+    else patch_uint(at + 4, size - 40, 2, true);
 }
 
-UNUSED static void add_udp(unsigned source_port, unsigned destination_port, const void *payload, size_t size) {
+UNUSED static void add_udp(unsigned source_port, unsigned destination_port, const void *payload,
+                           size_t size) {
     net16(source_port), net16(destination_port);
     net16((unsigned)size + 8), net16(0);
     put(payload, size);
@@ -226,7 +240,8 @@ UNUSED static void log_datagram(outcome *seen, const fb_datagram *datagram) {
     log_bytes(seen, &datagram->destination_port, sizeof datagram->destination_port);
     log_bytes(seen, datagram->payload.data, datagram->payload.size);
     seen->last = *datagram;
-    if (datagram->payload.size) memcpy(seen->last_payload, datagram->payload.data, datagram->payload.size);
+    if (datagram->payload.size)
+        memcpy(seen->last_payload, datagram->payload.data, datagram->payload.size);
     seen->last.payload.data = seen->last_payload;
     seen->count++;
 }
@@ -255,7 +270,8 @@ UNUSED static const outcome *scan_bytes(const uint8_t *bytes, size_t size, readi
         uint8_t *window = fb_guarded_copy(bytes + begin, end - begin);
         size_t count, consumed;
         fb_bytes input = {window, end - begin};
-        seen.status = fb_capture_scan(capture, input, end == size, datagrams, capacity, &count, &consumed);
+        seen.status =
+            fb_capture_scan(capture, input, end == size, datagrams, capacity, &count, &consumed);
         for (size_t i = 0; i < count; i++) log_datagram(&seen, &datagrams[i]);
         fb_guarded_free(window, end - begin);
         begin += consumed;
@@ -284,7 +300,8 @@ UNUSED static uint64_t count_all(const outcome *seen) {
     return sum;
 }
 
-#define CHECK_PAYLOAD(seen, text) CHECK_BYTES((seen)->last.payload.data, (seen)->last.payload.size, text, strlen(text))
+#define CHECK_PAYLOAD(seen, text) \
+    CHECK_BYTES((seen)->last.payload.data, (seen)->last.payload.size, text, strlen(text))
 
 /* Check that the built capture has one packet and counts it only as `expected`. FB_OK: it is
    delivered. */

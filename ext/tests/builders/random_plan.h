@@ -1,6 +1,6 @@
 /* Random numbers that a seed determines, and random plans made from them (plan_text.h). */
-#ifndef FB_TEST_RANDOM_PLAN_H
-#define FB_TEST_RANDOM_PLAN_H
+#ifndef FB_TESTS_BUILDERS_RANDOM_PLAN_H
+#define FB_TESTS_BUILDERS_RANDOM_PLAN_H
 
 #include "tests/support/plan_text.h"
 

@@ -28,10 +28,8 @@ static void build_small_pcap(void) {
         add_ethernet(IPV6);
         size_t ip = begin_ip((ip_header){IPV6, 1, 2, .protocol = 44});
         net8(UDP), net8(0), net16(part ? 16 : 1), net32(77);
-        if (part)
-            put("ninth", 5);
-        else
-            net16(2000), net16(2055), net16(21), net16(0), put("eight of", 8);
+        if (part) put("ninth", 5);
+        else net16(2000), net16(2055), net16(21), net16(0), put("eight of", 8);
         end_ip(ip);
         end_record(record, 0);
     }
@@ -65,7 +63,8 @@ static void reads_pcap_of_both_byte_orders_and_all_magic_numbers(void) {
     const struct {
         int magic;
         uint64_t time;
-    } cases[] = {{MICRO, 1700000000000789000}, {NANO, 1700000000000000789}, {MODIFIED, 1700000000000789000}};
+    } cases[] = {
+        {MICRO, 1700000000000789000}, {NANO, 1700000000000000789}, {MODIFIED, 1700000000000789000}};
     for (size_t i = 0; i < 6; i++) {
         int magic = cases[i / 2].magic;
         begin_pcap(magic, i % 2, 1);
@@ -152,7 +151,8 @@ static void lists_so_many_link_types(void) {
     const outcome *seen = scan();
     CHECK_EQUAL(seen->stats.packets, 2 * FB_CAPTURE_MAX_LINK_TYPES + 1);
     CHECK_EQUAL(seen->stats.link_type_count, FB_CAPTURE_MAX_LINK_TYPES);
-    CHECK_EQUAL(seen->stats.link_types[FB_CAPTURE_MAX_LINK_TYPES - 1], 200 + FB_CAPTURE_MAX_LINK_TYPES - 1);
+    CHECK_EQUAL(seen->stats.link_types[FB_CAPTURE_MAX_LINK_TYPES - 1],
+                200 + FB_CAPTURE_MAX_LINK_TYPES - 1);
 }
 
 static void starts_interfaces_again_with_each_section(void) {
@@ -214,7 +214,7 @@ static void converts_every_time_resolution_and_offset(void) {
         {0x80 | 32, 0, UINT64_C(1700000000) << 32 | 0x40000000, 1700000000250000000},
         {0x80 | 40, 0, (UINT64_C(1000) << 40) + (UINT64_C(1) << 39), 1000500000000},
         {0x80 | 63, 0, UINT64_C(3) << 62, 1500000000},
-        {20, 0, UINT64_MAX, 0}, /* 10^20 ticks per second exceed 64 bits */
+        {20, 0, UINT64_MAX, 0},        /* 10^20 ticks per second exceed 64 bits */
         {0x80 | 64, 0, UINT64_MAX, 0}, /* and so do 2^64 */
         {0, 0, 9223372035, 9223372035000000000},
         {0, 0, 9223372036, 0}, /* this second contains 2^63 ns */
@@ -251,10 +251,12 @@ static void narrows_to_a_port(void) {
 }
 
 static void refuses_what_is_no_capture(void) {
-    const char *texts[] = {"", "\xa1", "\xa1\xb2\xc3\xd4", "A text that is long enough for a header.",
+    const char *texts[] = {"", "\xa1", "\xa1\xb2\xc3\xd4",
+                           "A text that is long enough for a header.",
                            "\n\r\r\n\x1c\0\0\0no byte order magic"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        const outcome *seen = scan_bytes((const uint8_t *)texts[i], strlen(texts[i]), (reading){.options = ANY_PORT});
+        const outcome *seen =
+            scan_bytes((const uint8_t *)texts[i], strlen(texts[i]), (reading){.options = ANY_PORT});
         CHECK_STATUS(seen->status, FB_NOT_A_CAPTURE);
         CHECK_EQUAL(count_all(seen), 0);
     }
@@ -266,8 +268,10 @@ static void says_the_same_again_after_the_end(void) {
     fb_datagram datagram;
     size_t count, consumed;
     CHECK_STATUS(fb_capture_new(&capture, &memory, ANY_PORT), FB_OK);
-    CHECK_STATUS(fb_capture_scan(capture, (fb_bytes){0}, false, &datagram, 0, &count, &consumed), FB_BAD_ARGUMENT);
-    CHECK_STATUS(fb_capture_scan(capture, (fb_bytes){0}, false, &datagram, 1, &count, &consumed), FB_MORE_INPUT);
+    CHECK_STATUS(fb_capture_scan(capture, (fb_bytes){0}, false, &datagram, 0, &count, &consumed),
+                 FB_BAD_ARGUMENT);
+    CHECK_STATUS(fb_capture_scan(capture, (fb_bytes){0}, false, &datagram, 1, &count, &consumed),
+                 FB_MORE_INPUT);
     build_small_pcap();
     fb_bytes input = {built.data, built.size - 1};
     CHECK_STATUS(fb_capture_scan(capture, input, true, &datagram, 1, &count, &consumed), FB_OK);
@@ -276,7 +280,8 @@ static void says_the_same_again_after_the_end(void) {
     CHECK_STATUS(fb_capture_scan(capture, input, true, &datagram, 1, &count, &consumed), FB_OK);
     input = (fb_bytes){input.data + consumed, input.size - consumed};
     for (int i = 0; i < 3; i++)
-        CHECK_STATUS(fb_capture_scan(capture, input, true, &datagram, 1, &count, &consumed), FB_END);
+        CHECK_STATUS(fb_capture_scan(capture, input, true, &datagram, 1, &count, &consumed),
+                     FB_END);
     CHECK_EQUAL(fb_capture_counters(capture)[FB_TRUNCATED_CAPTURE], 1);
     fb_capture_free(capture);
     fb_capture_free(NULL);
@@ -393,17 +398,21 @@ static void bounds_the_interfaces_of_a_section(void) {
     fb_datagram datagram;
     size_t count, consumed;
     CHECK_STATUS(fb_capture_new(&capture, &memory, ANY_PORT), FB_OK);
-    fb_capture_scan(capture, (fb_bytes){built.data, built.size}, false, &datagram, 1, &count, &consumed);
+    fb_capture_scan(capture, (fb_bytes){built.data, built.size}, false, &datagram, 1, &count,
+                    &consumed);
     for (int i = 0; i < 70000; i++)
-        fb_capture_scan(capture, (fb_bytes){built.data + section, one}, false, &datagram, 1, &count, &consumed);
+        fb_capture_scan(capture, (fb_bytes){built.data + section, one}, false, &datagram, 1, &count,
+                        &consumed);
     CHECK_EQUAL(fb_capture_counters(capture)[FB_BAD_CAPTURE_RECORD], 70001 - 65536);
     CHECK(memory.used < 3 * 1024 * 1024);
     fb_capture_free(capture);
 }
 
 static bool same_datagrams(const outcome *a, const outcome *b) {
-    return a->count == b->count && a->log_size == b->log_size && memcmp(a->log, b->log, a->log_size) == 0 &&
-           memcmp(a->counters, b->counters, sizeof a->counters) == 0 && a->stats.packets == b->stats.packets;
+    return a->count == b->count && a->log_size == b->log_size &&
+           memcmp(a->log, b->log, a->log_size) == 0 &&
+           memcmp(a->counters, b->counters, sizeof a->counters) == 0 &&
+           a->stats.packets == b->stats.packets;
 }
 
 typedef void build_function(void);
@@ -418,7 +427,8 @@ static void gives_the_same_through_every_window_and_capacity(void) {
         CHECK_EQUAL(whole.count, 3);
         for (size_t step = 1; step <= built.size; step++)
             for (size_t capacity = 1; capacity <= 4; capacity++)
-                CHECK(same_datagrams(&whole, scan_built((reading){ANY_PORT, step, capacity, 0, false})));
+                CHECK(same_datagrams(&whole,
+                                     scan_built((reading){ANY_PORT, step, capacity, 0, false})));
     }
 }
 
@@ -445,20 +455,23 @@ static void keeps_what_precedes_every_cut(void) {
    builder). */
 static void check_nothing_is_lost(const outcome *seen) {
     uint64_t counted = seen->counters[FB_OTHER_PACKET] + seen->counters[FB_OTHER_PORT] +
-                       seen->counters[FB_TRUNCATED_PACKET] + seen->counters[FB_UNSUPPORTED_LINK_TYPE];
+                       seen->counters[FB_TRUNCATED_PACKET] +
+                       seen->counters[FB_UNSUPPORTED_LINK_TYPE];
     CHECK(seen->stats.datagrams == seen->count);
     CHECK(seen->stats.packets >= seen->count + counted);
     CHECK(seen->stats.packets <= seen->count + counted + 2); /* the fragments in small_pcap */
     CHECK_EQUAL(seen->held, 0);
 }
 
-static void survives_every_damaged_octet(void) {
+static void survives_every_damaged_byte(void) {
     for (size_t i = 0; i < 2; i++) {
         small_captures[i]();
         for (size_t at = 0; at < built.size; at++) {
             uint8_t good = built.data[at];
             for (int change = 0; change < 10; change++) {
-                built.data[at] = change < 8 ? (uint8_t)(good ^ 1 << change) : change == 8 ? 0 : 0xff;
+                built.data[at] = change < 8    ? (uint8_t)(good ^ 1 << change)
+                                 : change == 8 ? 0
+                                               : 0xff;
                 const outcome *seen = scan();
                 CHECK(seen->status == FB_END || (at < 24 && seen->status == FB_NOT_A_CAPTURE));
                 check_nothing_is_lost(seen);
@@ -497,7 +510,8 @@ static void reads_on_when_memory_for_an_interface_is_back(void) {
     size_t count, consumed;
     CHECK_STATUS(fb_capture_new(&capture, &memory, ANY_PORT), FB_OK);
     fb_bytes input = {built.data, built.size};
-    CHECK_STATUS(fb_capture_scan(capture, input, true, datagrams, 4, &count, &consumed), FB_NO_MEMORY);
+    CHECK_STATUS(fb_capture_scan(capture, input, true, datagrams, 4, &count, &consumed),
+                 FB_NO_MEMORY);
     input = (fb_bytes){input.data + consumed, input.size - consumed};
     CHECK_STATUS(fb_capture_scan(capture, input, true, datagrams, 4, &count, &consumed), FB_END);
     CHECK_EQUAL(count, 3);
@@ -505,17 +519,19 @@ static void reads_on_when_memory_for_an_interface_is_back(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
-RUN_TESTS(TEST(reads_pcap_of_both_byte_orders_and_all_magic_numbers), TEST(takes_the_link_type_without_its_fcs_bits),
-          TEST(carries_a_fraction_above_one_second), TEST(reads_sections_of_both_byte_orders_in_one_pcapng),
-          TEST(gives_each_interface_its_own_link_type), TEST(lists_so_many_link_types), TEST(starts_interfaces_again_with_each_section),
-          TEST(reads_obsolete_packet_blocks), TEST(cuts_simple_packets_at_the_snaplen),
-          TEST(converts_every_time_resolution_and_offset), TEST(narrows_to_a_port),
-          TEST(refuses_what_is_no_capture), TEST(says_the_same_again_after_the_end),
-          TEST(stops_at_a_pcap_record_of_impossible_length), TEST(stops_at_a_pcapng_block_of_impossible_length),
-          TEST(stops_where_a_block_has_two_lengths),
-          TEST(checks_the_length_of_blocks_that_it_skips), TEST(stops_at_a_section_of_no_byte_order),
-          TEST(goes_on_after_a_block_that_is_wrong_inside),
-          TEST(skips_blocks_larger_than_any_window), TEST(bounds_the_interfaces_of_a_section),
-          TEST(gives_the_same_through_every_window_and_capacity), TEST(keeps_what_precedes_every_cut),
-          TEST(survives_every_damaged_octet), TEST(survives_every_failed_allocation),
-          TEST(reads_on_when_memory_for_an_interface_is_back))
+RUN_TESTS(
+    TEST(reads_pcap_of_both_byte_orders_and_all_magic_numbers),
+    TEST(takes_the_link_type_without_its_fcs_bits), TEST(carries_a_fraction_above_one_second),
+    TEST(reads_sections_of_both_byte_orders_in_one_pcapng),
+    TEST(gives_each_interface_its_own_link_type), TEST(lists_so_many_link_types),
+    TEST(starts_interfaces_again_with_each_section), TEST(reads_obsolete_packet_blocks),
+    TEST(cuts_simple_packets_at_the_snaplen), TEST(converts_every_time_resolution_and_offset),
+    TEST(narrows_to_a_port), TEST(refuses_what_is_no_capture),
+    TEST(says_the_same_again_after_the_end), TEST(stops_at_a_pcap_record_of_impossible_length),
+    TEST(stops_at_a_pcapng_block_of_impossible_length), TEST(stops_where_a_block_has_two_lengths),
+    TEST(checks_the_length_of_blocks_that_it_skips), TEST(stops_at_a_section_of_no_byte_order),
+    TEST(goes_on_after_a_block_that_is_wrong_inside), TEST(skips_blocks_larger_than_any_window),
+    TEST(bounds_the_interfaces_of_a_section),
+    TEST(gives_the_same_through_every_window_and_capacity), TEST(keeps_what_precedes_every_cut),
+    TEST(survives_every_damaged_byte), TEST(survives_every_failed_allocation),
+    TEST(reads_on_when_memory_for_an_interface_is_back))

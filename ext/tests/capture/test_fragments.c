@@ -21,11 +21,13 @@ static void begin_fragments(void) {
 }
 
 /* Add a fragment of any bytes. */
-static void add_fragment_of(int family, unsigned id, uint32_t seconds, part part, const void *bytes) {
+static void add_fragment_of(int family, unsigned id, uint32_t seconds, part part,
+                            const void *bytes) {
     size_t record = begin_record(seconds, 0);
     size_t ip;
     if (family == IPV4) {
-        ip = begin_ip((ip_header){IPV4, 1, 2, .protocol = UDP, .id = id, .fragment = part.begin / 8 | part.more << 13});
+        ip = begin_ip((ip_header){IPV4, 1, 2, .protocol = UDP, .id = id,
+                                  .fragment = part.begin / 8 | part.more << 13});
     } else {
         ip = begin_ip((ip_header){IPV6, 1, 2, .protocol = 44});
         net8(UDP), net8(0), net16(part.begin | part.more), net32(id);
@@ -40,10 +42,12 @@ static void add_part(int family, unsigned id, uint32_t seconds, part part) {
     add_fragment_of(family, id, seconds, part, whole + part.begin);
 }
 
-#define CHECK_WHOLE(seen) CHECK_BYTES((seen)->last.payload.data, (seen)->last.payload.size, whole + 8, SIZE)
+#define CHECK_WHOLE(seen) \
+    CHECK_BYTES((seen)->last.payload.data, (seen)->last.payload.size, whole + 8, SIZE)
 
 static void puts_fragments_together_in_any_order(void) {
-    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (int family = IPV4; family <= IPV6; family += IPV6 - IPV4) {
         for (int order = 0; order < 6; order++) {
             begin_fragments();
@@ -114,11 +118,11 @@ static void gives_up_datagrams_whose_fragments_conflict(void) {
         {{24, 32, true}, {0, 80, true}},      /* around */
         {{80, WHOLE, false}, {80, 96, true}}, /* continues after the end */
         {{80, WHOLE, false}, {88, 104, true}},
-        {{80, WHOLE, false}, {104, 112, true}}, /* after the end */
+        {{80, WHOLE, false}, {104, 112, true}},  /* after the end */
         {{80, WHOLE, false}, {104, 108, false}}, /* a second end */
-        {{80, 96, true}, {40, 60, false}},    /* an end before what is there */
-        {{0, 40, true}, {40, 44, true}}, /* an incomplete unit of 8 bytes before more fragments */
-        {{0, 40, true}, {40, 40, false}},     /* empty */
+        {{80, 96, true}, {40, 60, false}},       /* an end before what is there */
+        {{0, 40, true}, {40, 44, true}},  /* an incomplete unit of 8 bytes before more fragments */
+        {{0, 40, true}, {40, 40, false}}, /* empty */
     };
     static uint8_t other[WHOLE];
     memset(other, 0xee, sizeof other);
@@ -138,7 +142,7 @@ static void gives_up_datagrams_whose_fragments_conflict(void) {
 }
 
 /* The received bytes equal the length from the last fragment, but one unit is missing. */
-static void does_not_fill_holes_with_octets_beyond_the_end(void) {
+static void does_not_fill_holes_with_bytes_beyond_the_end(void) {
     static const part cases[][3] = {
         {{80, 100, false}, {104, 112, true}, {0, 72, true}},
         {{104, 112, true}, {0, 72, true}, {80, 100, false}},
@@ -146,10 +150,11 @@ static void does_not_fill_holes_with_octets_beyond_the_end(void) {
         {{96, 104, false}, {0, 64, true}, {72, 80, false}},
         {{80, 100, false}, {100, 108, true}, {0, 72, true}},
     };
-    static const uint8_t octets[WHOLE + 12] = {0, 1, 0, 2};
+    static const uint8_t bytes[WHOLE + 12] = {0, 1, 0, 2};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin_fragments();
-        for (int j = 0; j < 3; j++) add_fragment_of(IPV6, 7, 1, cases[i][j], octets + cases[i][j].begin);
+        for (int j = 0; j < 3; j++)
+            add_fragment_of(IPV6, 7, 1, cases[i][j], bytes + cases[i][j].begin);
         const outcome *seen = scan();
         CHECK_EQUAL(seen->count, 0);
         CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 1);
@@ -170,15 +175,15 @@ static void takes_no_overlap_for_a_repetition(void) {
     CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 1);
 }
 
-static void takes_no_datagram_above_65535_octets(void) {
-    static const uint8_t first[8192] = {0, 1, 0, 2, 0xff, 0xff, 0, 0}, octets[8192];
+static void takes_no_datagram_above_65535_bytes(void) {
+    static const uint8_t first[8192] = {0, 1, 0, 2, 0xff, 0xff, 0, 0}, bytes[8192];
     for (unsigned last = 65535; last <= 65536; last++) {
         begin_fragments();
         for (unsigned begin = 0; begin < 65528; begin += 8192) {
             unsigned end = begin + 8192 < 65528 ? begin + 8192 : 65528;
-            add_fragment_of(IPV6, 7, 1, (part){begin, end, true}, begin ? octets : first);
+            add_fragment_of(IPV6, 7, 1, (part){begin, end, true}, begin ? bytes : first);
         }
-        add_fragment_of(IPV6, 7, 1, (part){65528, last, false}, octets);
+        add_fragment_of(IPV6, 7, 1, (part){65528, last, false}, bytes);
         const outcome *seen = scan();
         CHECK_EQUAL(seen->count, last == 65535);
         CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], last != 65535);
@@ -219,13 +224,16 @@ static void does_not_mind_a_clock_that_runs_backwards(void) {
 static void drives_out_the_oldest_datagram(void) {
     begin_fragments();
     for (unsigned id = 0; id < 4; id++) add_part(IPV4, id, 1, thirds[0]);
-    for (unsigned id = 0; id < 4; id++) add_part(IPV4, id, 1, thirds[1]), add_part(IPV4, id, 1, thirds[2]);
-    const outcome *seen = scan_built((reading){.options = {.any_port = true, .fragment_datagrams = 4}});
+    for (unsigned id = 0; id < 4; id++)
+        add_part(IPV4, id, 1, thirds[1]), add_part(IPV4, id, 1, thirds[2]);
+    const outcome *seen =
+        scan_built((reading){.options = {.any_port = true, .fragment_datagrams = 4}});
     CHECK_EQUAL(seen->count, 4);
     CHECK_EQUAL(count_all(seen), 0);
     begin_fragments();
     for (unsigned id = 0; id < 5; id++) add_part(IPV4, id, 1, thirds[0]);
-    for (unsigned id = 4; id < 5; id--) add_part(IPV4, id, 1, thirds[1]), add_part(IPV4, id, 1, thirds[2]);
+    for (unsigned id = 4; id < 5; id--)
+        add_part(IPV4, id, 1, thirds[1]), add_part(IPV4, id, 1, thirds[2]);
     seen = scan_built((reading){.options = {.any_port = true, .fragment_datagrams = 4}});
     CHECK_EQUAL(seen->count, 4);
     /* the evicted datagram, and the one that its later fragments started */
@@ -235,15 +243,16 @@ static void drives_out_the_oldest_datagram(void) {
 /* The memory of fragments, and of completed datagrams, stays within the limit for any input. */
 static void stays_within_its_memory(void) {
     const size_t limits[] = {1, 1000, 5000, 100000};
-    static const uint8_t octets[8];
+    static const uint8_t bytes[8];
     for (size_t i = 0; i < 4; i++) {
         begin_fragments();
         size_t without = scan()->most_held;
         for (unsigned id = 0; id < 200; id++) {
             for (int third = 0; third < 3; third++) add_part(IPV4, id, 1, thirds[third]);
-            add_fragment_of(IPV4, 1000 + id, 1, (part){65000, 65008, true}, octets);
+            add_fragment_of(IPV4, 1000 + id, 1, (part){65000, 65008, true}, bytes);
         }
-        const outcome *seen = scan_built((reading){.options = {.any_port = true, .fragment_memory = limits[i]}});
+        const outcome *seen =
+            scan_built((reading){.options = {.any_port = true, .fragment_memory = limits[i]}});
         CHECK_STATUS(seen->status, FB_END);
         CHECK(seen->most_held <= without + limits[i]);
         if (limits[i] < 2000) {
@@ -317,7 +326,8 @@ static void reads_extension_headers_of_the_whole(void) {
             unsigned end = begin + 24 < sizeof content ? begin + 24 : (unsigned)sizeof content;
             size_t record = begin_record(1, 0);
             size_t ip = begin_ip((ip_header){IPV6, 1, 2, .protocol = 44});
-            net8(begin || !nested ? 60 : 44), net8(0), net16(begin | (end < sizeof content)), net32(7);
+            net8(begin || !nested ? 60 : 44), net8(0), net16(begin | (end < sizeof content)),
+                net32(7);
             put(content + begin, end - begin);
             end_ip(ip);
             end_record(record, 0);
@@ -330,10 +340,10 @@ static void reads_extension_headers_of_the_whole(void) {
     }
 }
 
-RUN_TESTS(TEST(puts_fragments_together_in_any_order), TEST(ignores_exact_repetitions), TEST(keeps_datagrams_apart),
-          TEST(gives_up_datagrams_whose_fragments_conflict),
-          TEST(does_not_fill_holes_with_octets_beyond_the_end), TEST(takes_no_overlap_for_a_repetition),
-          TEST(takes_no_datagram_above_65535_octets),
+RUN_TESTS(TEST(puts_fragments_together_in_any_order), TEST(ignores_exact_repetitions),
+          TEST(keeps_datagrams_apart), TEST(gives_up_datagrams_whose_fragments_conflict),
+          TEST(does_not_fill_holes_with_bytes_beyond_the_end),
+          TEST(takes_no_overlap_for_a_repetition), TEST(takes_no_datagram_above_65535_bytes),
           TEST(counts_datagrams_that_are_never_complete), TEST(waits_thirty_seconds),
           TEST(does_not_mind_a_clock_that_runs_backwards), TEST(drives_out_the_oldest_datagram),
           TEST(stays_within_its_memory), TEST(loses_only_the_datagram_that_finds_no_memory),

@@ -36,14 +36,23 @@ static void finds_ip_in_every_link_layer(void) {
     } cases[] = {
         {1, 14, "\2\0\0\0\0\1\2\0\0\0\0\2\x08\0", IPV4},
         {1, 14, "\2\0\0\0\0\1\2\0\0\0\0\2\x86\xdd", IPV6},
-        {101, 0, "", IPV4}, {101, 0, "", IPV6}, {12, 0, "", IPV4}, {14, 0, "", IPV6},
-        {228, 0, "", IPV4}, {229, 0, "", IPV6},
+        {101, 0, "", IPV4},
+        {101, 0, "", IPV6},
+        {12, 0, "", IPV4},
+        {14, 0, "", IPV6},
+        {228, 0, "", IPV4},
+        {229, 0, "", IPV6},
         {113, 16, "\0\0\0\1\0\6\2\0\0\0\0\1\0\0\x08\0", IPV4},
         {113, 16, "\0\0\0\1\0\6\2\0\0\0\0\1\0\0\x86\xdd", IPV6},
         {276, 20, "\x08\0\0\0\0\0\0\7\0\1\0\6\2\0\0\0\0\1\0\0", IPV4},
         {276, 20, "\x86\xdd\0\0\0\0\0\7\0\1\0\6\2\0\0\0\0\1\0\0", IPV6},
-        {0, 4, "\2\0\0\0", IPV4}, {0, 4, "\0\0\0\2", IPV4}, {108, 4, "\0\0\0\2", IPV4},
-        {0, 4, "\x0a\0\0\0", IPV6}, {0, 4, "\x18\0\0\0", IPV6}, {0, 4, "\0\0\0\x1c", IPV6}, {0, 4, "\x1e\0\0\0", IPV6},
+        {0, 4, "\2\0\0\0", IPV4},
+        {0, 4, "\0\0\0\2", IPV4},
+        {108, 4, "\0\0\0\2", IPV4},
+        {0, 4, "\x0a\0\0\0", IPV6},
+        {0, 4, "\x18\0\0\0", IPV6},
+        {0, 4, "\0\0\0\x1c", IPV6},
+        {0, 4, "\x1e\0\0\0", IPV6},
         {108, 4, "\0\0\0\x1e", IPV6},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -77,9 +86,9 @@ static void counts_what_is_not_ip(void) {
         unsigned size;
         const char *header;
     } cases[] = {
-        {1, 14, "\2\0\0\0\0\1\2\0\0\0\0\2\x08\6"},                      /* ARP */
-        {1, 14, "\1\x80\xc2\0\0\0\2\0\0\0\0\2\0\x40"},                  /* 802.3 with a length */
-        {1, 14, "\2\0\0\0\0\1\2\0\0\0\0\2\x88\x47"},                    /* MPLS */
+        {1, 14, "\2\0\0\0\0\1\2\0\0\0\0\2\x08\6"},     /* ARP */
+        {1, 14, "\1\x80\xc2\0\0\0\2\0\0\0\0\2\0\x40"}, /* 802.3 with a length */
+        {1, 14, "\2\0\0\0\0\1\2\0\0\0\0\2\x88\x47"},   /* MPLS */
         {113, 16, "\0\0\0\1\0\6\2\0\0\0\0\1\0\0\x08\6"},
         {276, 20, "\x08\6\0\0\0\0\0\7\0\1\0\6\2\0\0\0\0\1\0\0"},
         {0, 4, "\7\0\0\0"},
@@ -203,7 +212,8 @@ static void does_not_deliver_what_the_snaplen_cut(void) {
             begin_frame(1);
             add_ethernet(0x8100);
             net16(100), net16((unsigned)family);
-            size_t ip = begin_ip((ip_header){family, 1, 2, .protocol = family == IPV4 ? UDP : HOP_BY_HOP});
+            size_t ip =
+                begin_ip((ip_header){family, 1, 2, .protocol = family == IPV4 ? UDP : HOP_BY_HOP});
             if (family == IPV6) add_extension(UDP, 1);
             add_udp(1, 2, "payload", 7);
             end_ip(ip);
@@ -272,11 +282,12 @@ static void ends_where_extension_headers_end(void) {
     CHECK_ONE_PACKET(FB_TRUNCATED_PACKET);
 }
 
-RUN_TESTS(TEST(finds_ip_in_every_link_layer), TEST(counts_packets_of_unknown_link_types), TEST(counts_what_is_not_ip),
-          TEST(steps_over_up_to_eight_tags), TEST(steps_over_ipv4_options),
-          TEST(rejects_ipv4_headers_that_contradict_themselves), TEST(takes_padding_off),
-          TEST(delivers_empty_datagrams),
-          TEST(takes_lengths_of_zero_from_the_layer_below), TEST(rejects_udp_lengths_below_a_header),
-          TEST(does_not_deliver_what_the_snaplen_cut), TEST(delivers_what_the_snaplen_left_whole),
+RUN_TESTS(TEST(finds_ip_in_every_link_layer), TEST(counts_packets_of_unknown_link_types),
+          TEST(counts_what_is_not_ip), TEST(steps_over_up_to_eight_tags),
+          TEST(steps_over_ipv4_options), TEST(rejects_ipv4_headers_that_contradict_themselves),
+          TEST(takes_padding_off), TEST(delivers_empty_datagrams),
+          TEST(takes_lengths_of_zero_from_the_layer_below),
+          TEST(rejects_udp_lengths_below_a_header), TEST(does_not_deliver_what_the_snaplen_cut),
+          TEST(delivers_what_the_snaplen_left_whole),
           TEST(counts_a_udp_length_beyond_the_packet_as_truncated), TEST(counts_other_protocols),
           TEST(steps_over_ipv6_extension_headers), TEST(ends_where_extension_headers_end))

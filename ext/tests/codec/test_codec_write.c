@@ -10,7 +10,9 @@
 static void writes_numbers_of_every_type(void) {
     static const uint32_t at[] = {1, 16, FB_NUMBER_MAX};
     for (size_t i = 0; i < plain_number_count * COUNT(at); i++) {
-        fb_codec_field field = {.number = at[i % COUNT(at)], .type = plain_numbers[i / COUNT(at)].type, .presence = true};
+        fb_codec_field field = {.number = at[i % COUNT(at)],
+                                .type = plain_numbers[i / COUNT(at)].type,
+                                .presence = true};
         uint64_t value = plain_numbers[i / COUNT(at)].value, read;
         built_message tag = {.size = 0};
         uint8_t *room = fb_guarded_room_of(FB_CODEC_ROOM);
@@ -29,7 +31,7 @@ static void writes_what_other_writers_write(void) {
     static const struct {
         uint8_t type;
         uint64_t value;
-        const char *octets;
+        const char *bytes;
         size_t size;
     } cases[] = {
         {FB_PROTO_INT32, UINT64_MAX, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11},
@@ -43,51 +45,53 @@ static void writes_what_other_writers_write(void) {
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fb_codec_field field = {.number = 1, .type = cases[i].type};
-        uint8_t octets[FB_CODEC_ROOM];
+        uint8_t bytes[FB_CODEC_ROOM];
         CHECK_STATUS(fb_codec_field_finish(&field), FB_OK);
-        uint8_t *end = fb_codec_put_scalar(octets, &field, cases[i].value);
-        CHECK_BYTES(octets, (size_t)(end - octets), cases[i].octets, cases[i].size);
+        uint8_t *end = fb_codec_put_scalar(bytes, &field, cases[i].value);
+        CHECK_BYTES(bytes, (size_t)(end - bytes), cases[i].bytes, cases[i].size);
     }
 }
 
 static void leaves_out_zeros_without_presence(void) {
     for (unsigned type = 0; type < FB_PROTO_STRING; type++) {
         fb_codec_field field = {.number = 1, .type = (uint8_t)type};
-        uint8_t octets[FB_CODEC_ROOM];
+        uint8_t bytes[FB_CODEC_ROOM];
         CHECK_STATUS(fb_codec_field_finish(&field), FB_OK);
-        CHECK(fb_codec_put_scalar(octets, &field, 0) == octets);
+        CHECK(fb_codec_put_scalar(bytes, &field, 0) == bytes);
         field.presence = true;
-        CHECK(fb_codec_put_scalar(octets, &field, 0) > octets + 1);
+        CHECK(fb_codec_put_scalar(bytes, &field, 0) > bytes + 1);
     }
     fb_codec_field real = {.number = 1, .type = FB_PROTO_DOUBLE};
-    uint8_t octets[FB_CODEC_ROOM];
+    uint8_t bytes[FB_CODEC_ROOM];
     CHECK_STATUS(fb_codec_field_finish(&real), FB_OK);
     /* -0.0 is not zero */
-    CHECK_EQUAL(fb_codec_put_scalar(octets, &real, UINT64_C(1) << 63) - octets, 9);
+    CHECK_EQUAL(fb_codec_put_scalar(bytes, &real, UINT64_C(1) << 63) - bytes, 9);
 }
 
 /* Write the longest tag and every length in front of bytes that must move, within the stated
    room. */
 static void puts_lengths_in_front(void) {
-    static const size_t sizes[] = {0, 1, 127, 128, 129, 16383, 16384, 16385, 2097151, 2097152, 2097153};
+    static const size_t sizes[] = {0,     1,     127,     128,     129,    16383,
+                                   16384, 16385, 2097151, 2097152, 2097153};
     fb_codec_field field = {.number = FB_NUMBER_MAX, .type = FB_PROTO_MESSAGE};
     CHECK_STATUS(fb_codec_field_finish(&field), FB_OK);
     for (size_t i = 0; i < COUNT(sizes); i++) {
         size_t size = sizes[i], room = FB_TAG_MAX + 1 + size + FB_VARINT_MAX;
-        uint8_t *octets = fb_guarded_room_of(room), *begin = fb_codec_put_tag(octets, &field) + 1;
+        uint8_t *bytes = fb_guarded_room_of(room), *begin = fb_codec_put_tag(bytes, &field) + 1;
         for (size_t k = 0; k < size; k++) begin[k] = (uint8_t)(k * 31 + k / 256);
         uint8_t *end = fb_codec_end_length(begin, begin + size);
         built_message front = {.size = 0};
         uint8_t ahead[FB_CODEC_ROOM];
         build_tag(&front, FB_NUMBER_MAX, FB_WIRE_BYTES), build_varint(&front, size, 0);
-        CHECK_BYTES(octets, front.size, front.data, front.size);
-        CHECK_EQUAL(end - octets, front.size + size);
+        CHECK_BYTES(bytes, front.size, front.data, front.size);
+        CHECK_EQUAL(end - bytes, front.size + size);
         bool moved = true;
-        for (size_t k = 0; k < size; k++) moved &= octets[front.size + k] == (uint8_t)(k * 31 + k / 256);
+        for (size_t k = 0; k < size; k++)
+            moved &= bytes[front.size + k] == (uint8_t)(k * 31 + k / 256);
         CHECK(moved);
         uint8_t *after = fb_codec_put_length(ahead, &field, size);
         CHECK_BYTES(ahead, (size_t)(after - ahead), front.data, front.size);
-        fb_guarded_free(octets, room);
+        fb_guarded_free(bytes, room);
     }
 }
 
@@ -96,13 +100,14 @@ static void writes_both_ends_of_a_group(void) {
     for (size_t i = 0; i < COUNT(at); i++) {
         fb_codec_field field = {.number = at[i], .type = FB_PROTO_GROUP};
         built_message m = {.size = 0};
-        uint8_t octets[2 * FB_CODEC_ROOM];
+        uint8_t bytes[2 * FB_CODEC_ROOM];
         CHECK_STATUS(fb_codec_field_finish(&field), FB_OK);
         build_tag(&m, at[i], FB_WIRE_START_GROUP), build_tag(&m, at[i], FB_WIRE_END_GROUP);
-        uint8_t *end = fb_codec_put_end_group(fb_codec_put_tag(octets, &field), &field);
-        CHECK_BYTES(octets, (size_t)(end - octets), m.data, m.size);
+        uint8_t *end = fb_codec_put_end_group(fb_codec_put_tag(bytes, &field), &field);
+        CHECK_BYTES(bytes, (size_t)(end - bytes), m.data, m.size);
     }
 }
 
-RUN_TESTS(TEST(writes_numbers_of_every_type), TEST(writes_what_other_writers_write), TEST(leaves_out_zeros_without_presence),
-          TEST(puts_lengths_in_front), TEST(writes_both_ends_of_a_group))
+RUN_TESTS(TEST(writes_numbers_of_every_type), TEST(writes_what_other_writers_write),
+          TEST(leaves_out_zeros_without_presence), TEST(puts_lengths_in_front),
+          TEST(writes_both_ends_of_a_group))

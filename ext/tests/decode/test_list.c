@@ -5,14 +5,17 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Kinds of some registered elements, as a schema states them for all elements. */
-#define REGISTRY "registry 8@ip 16@uint 22@time_uptime 82@string 95@bytes 150@time_s 154@time_ntp_us 161@span_ms 276@bool " \
-                 "291@list 311@float 434@sint\n"
+#define REGISTRY \
+    "registry 8@ip 16@uint 22@time_uptime 82@string 95@bytes 150@time_s 154@time_ntp_us " \
+    "161@span_ms 276@bool " \
+    "291@list 311@float 434@sint\n"
 
 /* Decode a record with the list in one variable-length field. `line` is a column that reads element
    291. */
-static void check_list(const char *line, const char *list, size_t size, const char *flow, const char *counters, int at) {
+static void check_list(const char *line, const char *list, size_t size, const char *flow,
+                       const char *counters, int at) {
     session s;
-    octets d;
+    byte_buffer d;
     text seen = {0};
     session_open(&s, line, 1 << 16);
     ipfix_begin(&d, (ipfix_header){.seconds = 1000});
@@ -30,7 +33,8 @@ static void check_list(const char *line, const char *list, size_t size, const ch
     session_close(&s);
 }
 
-#define CHECK_LIST(line, list, flow, counters) check_list(REGISTRY line, list, sizeof list - 1, flow, counters, __LINE__)
+#define CHECK_LIST(line, list, flow, counters) \
+    check_list(REGISTRY line, list, sizeof list - 1, flow, counters, __LINE__)
 
 #define UINTS "1 v uint limit=65535 repeated : ipfix:291@list"
 #define TIMES "1 v timestamp unit=1000000000 repeated : ipfix:291@list"
@@ -41,18 +45,26 @@ static void writes_members_by_the_kind_of_their_element(void) {
     CHECK_LIST(UINTS, "\4\0\x5f\0\2\0\5", "v=[5]\n", "");
     CHECK_LIST("1 v sint repeated : ipfix:291@list", "\4\1\xb2\0\1\xff\0\1", "v=[-1,0,1]\n", "");
     CHECK_LIST("1 v int repeated : ipfix:291@list", "\4\0\x10\0\1\xff", "v=[255]\n", "");
-    CHECK_LIST("1 v bool repeated : ipfix:291@list", "\4\1\x14\0\1\1\2\3\0", "v=[1,0]\n", "out_of_range=1");
-    CHECK_LIST("1 v double repeated : ipfix:291@list", "\4\1\x37\0\4\x3f\x80\0\0\0\0\0\0", "v=[1,0]\n", "");
-    CHECK_LIST("1 v ip repeated : ipfix:291@list", "\4\0\x8\0\4\1\2\3\4\0\0\0\0\5\6\7\x8", "v=[1.2.3.4,5.6.7.8]\n", "");
-    CHECK_LIST("1 v string repeated : ipfix:291@list", "\4\0\x52\xff\xff\2ab\0\xff\0\1\xff", "v=[\"ab\",\"\",\"\xef\xbf\xbd\"]\n", "invalid_utf8=1");
-    CHECK_LIST("1 v bytes repeated : ipfix:291@list", "\4\0\x10\0\2\0\1\0\0", "v=[x0001,x0000]\n", "");
-    CHECK_LIST("1 v enum map=0:1,5:2 repeated : ipfix:291@list", "\4\0\x10\0\1\0\5\6", "v=[1,2]\n", "unmapped=1");
+    CHECK_LIST("1 v bool repeated : ipfix:291@list", "\4\1\x14\0\1\1\2\3\0", "v=[1,0]\n",
+               "out_of_range=1");
+    CHECK_LIST("1 v double repeated : ipfix:291@list", "\4\1\x37\0\4\x3f\x80\0\0\0\0\0\0",
+               "v=[1,0]\n", "");
+    CHECK_LIST("1 v ip repeated : ipfix:291@list", "\4\0\x8\0\4\1\2\3\4\0\0\0\0\5\6\7\x8",
+               "v=[1.2.3.4,5.6.7.8]\n", "");
+    CHECK_LIST("1 v string repeated : ipfix:291@list", "\4\0\x52\xff\xff\2ab\0\xff\0\1\xff",
+               "v=[\"ab\",\"\",\"\xef\xbf\xbd\"]\n", "invalid_utf8=1");
+    CHECK_LIST("1 v bytes repeated : ipfix:291@list", "\4\0\x10\0\2\0\1\0\0", "v=[x0001,x0000]\n",
+               "");
+    CHECK_LIST("1 v enum map=0:1,5:2 repeated : ipfix:291@list", "\4\0\x10\0\1\0\5\6", "v=[1,2]\n",
+               "unmapped=1");
     CHECK_LIST(TIMES, "\4\0\x96\0\4\0\0\0\5\0\0\0\0", "v=[5]\n", "");
     CHECK_LIST(TIMES, "\4\0\x9a\0\x8\x83\xaa\x7e\x81\0\0\0\0", "v=[1]\n", "");
-    CHECK_LIST("1 v duration unit=1000000000 repeated : ipfix:291@list", "\4\0\xa1\0\2\x7\xd0", "v=[2]\n", "");
-    CHECK_LIST("1 v duration unit=1000000000 repeated : ipfix:291@list", "\4\0\x16\0\2\x7\xd0", "v=[2]\n", "");
+    CHECK_LIST("1 v duration unit=1000000000 repeated : ipfix:291@list", "\4\0\xa1\0\2\x7\xd0",
+               "v=[2]\n", "");
+    CHECK_LIST("1 v duration unit=1000000000 repeated : ipfix:291@list", "\4\0\x16\0\2\x7\xd0",
+               "v=[2]\n", "");
     CHECK_LIST(UINTS, "\4\x80\x10\0\1\0\0\0\x9\7", "v=[7]\n", ""); /* of an enterprise */
-    CHECK_LIST(UINTS, "\4\x01\xf4\0\1\7", "v=[7]\n", "");        /* not registered */
+    CHECK_LIST(UINTS, "\4\x01\xf4\0\1\7", "v=[7]\n", "");          /* not registered */
 }
 
 static void takes_the_first_member_that_counts_where_there_is_one_place(void) {
@@ -96,7 +108,11 @@ static void keeps_what_is_whole_of_a_list_that_is_cut_short(void) {
     static const char *const flows[] = {"\n", "v=[1]\n", "v=[1,2]\n"};
     for (size_t size = 0; size < sizeof list; size++) {
         bool whole = size == 0 || size == 9 || size == 11 || size == 13;
-        check_list(REGISTRY UINTS, list, size, flows[size < 11 ? 0 : size < 13 ? 1 : 2], whole ? "" : "bad_list=1", __LINE__);
+        check_list(REGISTRY UINTS, list, size,
+                   flows[size < 11   ? 0
+                         : size < 13 ? 1
+                                     : 2],
+                   whole ? "" : "bad_list=1", __LINE__);
     }
     CHECK_LIST(UINTS, "\4\0\x10\0\0\1\2", "\n", "bad_list=1"); /* members of no bytes */
     CHECK_LIST(UINTS, "\4\0\x10\0\0", "\n", "");
@@ -108,22 +124,23 @@ static void keeps_what_is_whole_of_a_list_that_is_cut_short(void) {
    asserts its bound. */
 static void stays_within_its_room_with_the_longest_lists(void) {
     static const char *const lines[] = {
-        REGISTRY "536870911 v timestamp unit=1 repeated : ipfix:291@list\n", REGISTRY "536870911 v string repeated : ipfix:291@list\n",
-        REGISTRY "536870911 v ip repeated : ipfix:291@list\n1 w bytes repeated : ipfix:291@list\n2 x sint repeated : ipfix:291@list\n",
+        REGISTRY "536870911 v timestamp unit=1 repeated : ipfix:291@list\n",
+        REGISTRY "536870911 v string repeated : ipfix:291@list\n",
+        REGISTRY "536870911 v ip repeated : ipfix:291@list\n1 w bytes repeated : ipfix:291@list\n2 "
+                 "x sint repeated : ipfix:291@list\n",
     };
     static const unsigned elements[] = {22, 150, 82, 8, 434};
     for (size_t i = 0; i < COUNT(lines); i++)
         for (size_t k = 0; k < COUNT(elements); k++)
             for (unsigned size = 1; size < 9; size++) {
-                static octets list, d;
+                static byte_buffer list, d;
                 session s;
                 session_open(&s, lines[i], 0);
                 list.size = 0;
-                put8(&list, 4), put16(&list, elements[k]), put16(&list, size == 1 ? VARIABLE : size);
-                if (size == 1)
-                    put_repeated(&list, 0, 60000); /* empty members of variable length */
-                else
-                    put_repeated(&list, 0xff, 60000);
+                put8(&list, 4), put16(&list, elements[k]),
+                    put16(&list, size == 1 ? VARIABLE : size);
+                if (size == 1) put_repeated(&list, 0, 60000); /* empty members of variable length */
+                else put_repeated(&list, 0xff, 60000);
                 ipfix_begin(&d, (ipfix_header){.seconds = 0xffffffff});
                 size_t set = set_begin(&d, 2);
                 put_template(&d, 256, FIELDS({291, VARIABLE}));
@@ -137,6 +154,8 @@ static void stays_within_its_room_with_the_longest_lists(void) {
             }
 }
 
-RUN_TESTS(TEST(writes_members_by_the_kind_of_their_element), TEST(takes_the_first_member_that_counts_where_there_is_one_place), TEST(ends_the_search_at_a_list_of_zeros),
-          TEST(counts_lists_that_it_does_not_take), TEST(keeps_what_is_whole_of_a_list_that_is_cut_short),
+RUN_TESTS(TEST(writes_members_by_the_kind_of_their_element),
+          TEST(takes_the_first_member_that_counts_where_there_is_one_place),
+          TEST(ends_the_search_at_a_list_of_zeros), TEST(counts_lists_that_it_does_not_take),
+          TEST(keeps_what_is_whole_of_a_list_that_is_cut_short),
           TEST(stays_within_its_room_with_the_longest_lists))

@@ -14,9 +14,12 @@
 /* A column for each kind of move, and for values that are the same in a whole set. Each has only
    one source. */
 static const char *const lean_columns =
-    "1 rate uint : derived:sampling_rate\n2 etype uint : derived:etype\n3 octets uint : ipfix:1\n4 packets uint : ipfix:2\n"
-    "5 flags uint : ipfix:6@tcp_bits\n6 source ip : ipfix:8\n7 other ip : ipfix:27\n8 proto enum map=0:0,1:1,2:2 : ipfix:4\n"
-    "9 start timestamp unit=1000000 : ipfix:152\n300000 port uint limit=65535 : ipfix:7\n300000000 as uint : ipfix:16\n";
+    "1 rate uint : derived:sampling_rate\n2 etype uint : derived:etype\n3 octets uint : ipfix:1\n4 "
+    "packets uint : ipfix:2\n"
+    "5 flags uint : ipfix:6@tcp_bits\n6 source ip : ipfix:8\n7 other ip : ipfix:27\n8 proto enum "
+    "map=0:0,1:1,2:2 : ipfix:4\n"
+    "9 start timestamp unit=1000000 : ipfix:152\n300000 port uint limit=65535 : ipfix:7\n300000000 "
+    "as uint : ipfix:16\n";
 
 /* Append a plan; sometimes one that other tests use. */
 static void put_plan(text *lines, uint64_t round) {
@@ -42,18 +45,22 @@ typedef struct {
 } layout;
 
 static unsigned natural_size(unsigned id) {
-    static const uint8_t of[] = {[1] = 8, [2] = 8, [4] = 1, [5] = 1, [6] = 2, [7] = 2, [8] = 4, [9] = 1, [11] = 2, [12] = 4, [15] = 4, [27] = 16,
-                                 [28] = 16, [32] = 2, [48] = 1, [56] = 6, [58] = 2, [60] = 1, [61] = 1, [70] = 3, [71] = 3, [79] = 3, [85] = 8};
+    static const uint8_t of[] = {[1] = 8,   [2] = 8,  [4] = 1,  [5] = 1,  [6] = 2,  [7] = 2,
+                                 [8] = 4,   [9] = 1,  [11] = 2, [12] = 4, [15] = 4, [27] = 16,
+                                 [28] = 16, [32] = 2, [48] = 1, [56] = 6, [58] = 2, [60] = 1,
+                                 [61] = 1,  [70] = 3, [71] = 3, [79] = 3, [85] = 8};
     unsigned size = id < sizeof of ? of[id] : 0;
     return size ? size : id == 152 || id == 154 ? 8 : id == 137 ? 2 : 4;
 }
 
 /* Choose options with the rates of samplers and the start time of the exporter. */
 static void choose_options(layout *t) {
-    static const uint16_t of_sampling[] = {48, 302, 48, 302, 34, 50, 34, 50, 305, 306, 309, 310, 311, 160};
+    static const uint16_t of_sampling[] = {48, 302, 48,  302, 34,  50,  34,
+                                           50, 305, 306, 309, 310, 311, 160};
     t->count = 2 + below(4);
     t->scopes = 1;
-    for (unsigned i = 0; i < t->count; i++) t->fields[i] = (specifier){i ? PICK(of_sampling) : 144, 4, 0};
+    for (unsigned i = 0; i < t->count; i++)
+        t->fields[i] = (specifier){i ? PICK(of_sampling) : 144, 4, 0};
 }
 
 static void choose_fields(layout *t) {
@@ -83,21 +90,22 @@ static void choose_fields(layout *t) {
     }
 }
 
-static void put_random(octets *d, size_t size, uint32_t sparse) {
+static void put_random(byte_buffer *d, size_t size, uint32_t sparse) {
     for (uint32_t mood = below(4); size--;) {
-        unsigned octet = below(256);
-        put8(d, mood == 0 || below(4) < sparse ? 0 : mood == 1 ? octet & 7 : octet);
+        unsigned byte = below(256);
+        put8(d, mood == 0 || below(4) < sparse ? 0 : mood == 1 ? byte & 7 : byte);
     }
 }
 
 /* Append a number of random bit width, so that varints of all sizes occur. */
-static void put_number(octets *d, size_t size) {
-    uint64_t value = (uint64_t)below(1u << 31) << 33 ^ (uint64_t)below(1u << 31) << 11 ^ below(1u << 11);
+static void put_number(byte_buffer *d, size_t size) {
+    uint64_t value =
+        (uint64_t)below(1u << 31) << 33 ^ (uint64_t)below(1u << 31) << 11 ^ below(1u << 11);
     value >>= below((uint32_t)(8 * size)) + 64 - 8 * (uint32_t)size;
     while (size--) put8(d, (unsigned)(value >> 8 * size & 0xff));
 }
 
-static void put_record(octets *d, const layout *t, uint32_t sparse) {
+static void put_record(byte_buffer *d, const layout *t, uint32_t sparse) {
     for (unsigned i = 0; i < t->count; i++) {
         size_t size = t->fields[i].size;
         if (size >= 1 && size <= 8 && (t->fields[i].id == 48 || t->fields[i].id == 302)) {
@@ -111,34 +119,34 @@ static void put_record(octets *d, const layout *t, uint32_t sparse) {
         if (size == VARIABLE) {
             bool wide = below(4) == 0;
             size = below(3) ? below(12) : below(200);
-            if (wide)
-                put8(d, 255), put16(d, (unsigned)size);
-            else
-                put8(d, (unsigned)size);
+            if (wide) put8(d, 255), put16(d, (unsigned)size);
+            else put8(d, (unsigned)size);
         }
         put_random(d, size, sparse);
     }
 }
 
-static size_t worst_size(const layout *t) {
+static size_t max_size(const layout *t) {
     size_t size = 0;
-    for (unsigned i = 0; i < t->count; i++) size += t->fields[i].size == VARIABLE ? 203 : t->fields[i].size;
+    for (unsigned i = 0; i < t->count; i++)
+        size += t->fields[i].size == VARIABLE ? 203 : t->fields[i].size;
     return size;
 }
 
-static void put_definition(octets *d, unsigned id, const layout *t) {
+static void put_definition(byte_buffer *d, unsigned id, const layout *t) {
     size_t set = set_begin(d, (t->netflow9 ? 0u : 2u) + (t->scopes != 0));
-    if (!t->scopes)
-        put_template(d, id, t->fields, t->count);
+    if (!t->scopes) put_template(d, id, t->fields, t->count);
     else
-        (t->netflow9 ? put_options_template9 : put_options_template)(d, id, t->scopes, t->fields, t->count);
+        (t->netflow9 ? put_options_template9 : put_options_template)(d, id, t->scopes, t->fields,
+                                                                     t->count);
     set_end(d, set);
 }
 
-static void put_data(octets *d, unsigned id, const layout *t) {
+static void put_data(byte_buffer *d, unsigned id, const layout *t) {
     uint32_t sparse = below(4);
     size_t set = set_begin(d, id);
-    for (unsigned records = below(6); records && d->size + worst_size(t) < 65000; records--) put_record(d, t, sparse);
+    for (unsigned records = below(6); records && d->size + max_size(t) < 65000; records--)
+        put_record(d, t, sparse);
     if (below(3) == 0) put_repeated(d, below(4) ? 0 : 1, below(8));
     /* a truncated record */
     if (below(3) == 0 && d->size > set + 4) d->size -= below((uint32_t)(d->size - set - 4)) % 16;
@@ -146,11 +154,12 @@ static void put_data(octets *d, unsigned id, const layout *t) {
     set_end(d, set);
 }
 
-static void put_flows(octets *d, layout *layouts, bool netflow9) {
+static void put_flows(byte_buffer *d, layout *layouts, bool netflow9) {
     static uint32_t sequence;
     uint32_t domain = below(2);
     if (netflow9)
-        netflow9_begin(d, (netflow9_header){below(100000), 1000000000 + below(1000), below(2) ? sequence++ : 0, domain});
+        netflow9_begin(d, (netflow9_header){below(100000), 1000000000 + below(1000),
+                                            below(2) ? sequence++ : 0, domain});
     else
         ipfix_begin(d, (ipfix_header){1000000000 + below(1000), below(2) ? sequence++ : 0, domain});
     for (unsigned sets = 1 + below(6); sets; sets--) {
@@ -160,28 +169,30 @@ static void put_flows(octets *d, layout *layouts, bool netflow9) {
         if (below(30) == 0) choose_fields(t);
         if (t->netflow9 != netflow9) continue;
         if (below(3) == 0) put_definition(d, 256 + i, t);
-        if (d->size + 5 * worst_size(t) < 60000) put_data(d, 256 + i, t);
+        if (d->size + 5 * max_size(t) < 60000) put_data(d, 256 + i, t);
     }
     if (!netflow9) ipfix_end(d);
     if (below(20) == 0 && d->size > 60) d->size -= below(40);
 }
 
-static void put_records5(octets *d) {
+static void put_records5(byte_buffer *d) {
     unsigned count = below(8);
     uint32_t sparse = below(4);
-    netflow5_begin(d, count + (below(10) == 0), (netflow5_header){below(100000), 1000000000, below(2000000000), below(3), below(256), below(256), below(65536)});
+    netflow5_begin(d, count + (below(10) == 0),
+                   (netflow5_header){below(100000), 1000000000, below(2000000000), below(3),
+                                     below(256), below(256), below(65536)});
     put_random(d, 48 * count, sparse);
 }
 
 /* Append flow samples, most of which resemble earlier ones. */
-static void put_flow_samples(octets *d) {
+static void put_flow_samples(byte_buffer *d) {
     static sample_look look;
     if (!look.count || below(6) == 0) look_choose(&look);
     if (below(8) == 0) look_change(&look);
     put_random_datagram(d, &look, 1 + below(6));
 }
 
-static void build(octets *d, layout *layouts) {
+static void build(byte_buffer *d, layout *layouts) {
     switch (below(8)) {
         case 0: put_records5(d); break;
         case 1: samples[below((uint32_t)sample_count)].build(d); break;
@@ -229,11 +240,13 @@ static void set_room(session *s, size_t capacity) {
 
 static void override_late(contest *c, bool set) {
     const fb_plan *plan = c->of[0].plan.plan;
-    for (unsigned i = 0; i < c->kinds; i++) fb_slots_clear_overrides(&c->of[i].row.slots);
+    for (unsigned i = 0; i < c->kinds; i++)
+        fb_deferred_values_clear_overrides(&c->of[i].row.deferred);
     for (uint16_t k = 0; set && k < plan->column_count; k++) {
         uint64_t number = below(3);
         for (unsigned i = 0; i < c->kinds; i++)
-            fb_slots_override(&c->of[i].row.slots, k, FB_SLOT_UINT, number, (fb_bytes){NULL, 0});
+            fb_deferred_values_override(&c->of[i].row.deferred, k, FB_DEFERRED_UINT, number,
+                                        (fb_bytes){NULL, 0});
     }
 }
 
@@ -265,7 +278,7 @@ static void check_batch(contest *c, const fb_datagram *batch, size_t count, bool
 
 /* Run one plan and compare all results. */
 static void run_round(const char *lines) {
-    static octets d[BATCH];
+    static byte_buffer d[BATCH];
     layout layouts[TEMPLATES];
     uint8_t *copies[BATCH];
     fb_datagram batch[BATCH];
@@ -293,21 +306,24 @@ static void run_round(const char *lines) {
 }
 
 static void all_processors_say_the_same(void) {
-    uint64_t seed = read_number("FLOWBUF_SEED", 1), rounds = read_number("FLOWBUF_ROUNDS", getenv("FLOWBUF_SLOW_RUN") ? 12 : 60);
+    uint64_t seed = read_number("FLOWBUF_SEED", 1),
+             rounds = read_number("FLOWBUF_ROUNDS", getenv("FLOWBUF_SLOW_RUN") ? 12 : 60);
     for (uint64_t i = 0; i < rounds && !fb_check_failures; i++) {
         text lines = {0};
         random_begin(fb_hash(seed, i));
         put_plan(&lines, i);
         run_round(text_of(&lines));
         text_free(&lines);
-        if (fb_check_failures) fprintf(stderr, "FLOWBUF_SEED=%llu, round %llu\n", (unsigned long long)seed, (unsigned long long)i);
+        if (fb_check_failures)
+            fprintf(stderr, "FLOWBUF_SEED=%llu, round %llu\n", (unsigned long long)seed,
+                    (unsigned long long)i);
     }
 }
 
 /* A column that a constant has filled stays unchanged. An element of a lower rank adds nothing, on
    all processors. */
 static void feed_constants(contest *c, const char *lines, unsigned count) {
-    octets d;
+    byte_buffer d;
     specifier fields[40];
     for (unsigned i = 0; i < count; i++) fields[i] = (specifier){i + 1, 8, 0};
     contest_open(c, lines, (fb_decoder_options){0});
@@ -332,9 +348,11 @@ static void a_constant_is_written_once(void) {
 static void constants_leave_room_for_a_row(void) {
     contest c;
     text lines = {0};
-    for (unsigned i = 0; i < 40; i++) text_put(&lines, "%u c%u uint : meta:sequence_number ipfix:%u\n", 500 + i, i, 1 + i);
+    for (unsigned i = 0; i < 40; i++)
+        text_put(&lines, "%u c%u uint : meta:sequence_number ipfix:%u\n", 500 + i, i, 1 + i);
     feed_constants(&c, text_of(&lines), 40);
-    for (unsigned i = 0; i < c.kinds; i++) CHECK_TEXT(session_text(&c.of[i]), session_text(&c.of[0]));
+    for (unsigned i = 0; i < c.kinds; i++)
+        CHECK_TEXT(session_text(&c.of[i]), session_text(&c.of[0]));
     contest_close(&c);
     text_free(&lines);
 }
@@ -344,8 +362,9 @@ static void constants_leave_room_for_a_row(void) {
 static void what_a_set_cannot_say_is_counted_by_flows(void) {
     for (size_t capacity = 0; capacity <= 1000; capacity += 1000) {
         session s;
-        octets d;
-        session_open(&s, "1 rate uint limit=10 : derived:sampling_rate\n2 octets uint : ipfix:1\n", capacity);
+        byte_buffer d;
+        session_open(&s, "1 rate uint limit=10 : derived:sampling_rate\n2 octets uint : ipfix:1\n",
+                     capacity);
         ipfix_begin(&d, (ipfix_header){.seconds = 1000});
         size_t set = set_begin(&d, 3);
         put_options_template(&d, 256, 1, FIELDS({302, 1}, {34, 1}));
@@ -371,7 +390,7 @@ static void what_a_set_cannot_say_is_counted_by_flows(void) {
 
 /* Append two numbers at a distance that one permutation just reaches, or not. Records have a fixed
    size, or the numbers are between two names. The last record lacks `cut` bytes. */
-static void put_apart(octets *d, unsigned gap, unsigned size, bool named, unsigned cut) {
+static void put_apart(byte_buffer *d, unsigned gap, unsigned size, bool named, unsigned cut) {
     const specifier fields[] = {{82, VARIABLE}, {1, size}, {210, gap}, {2, size}, {83, VARIABLE}};
     ipfix_begin(d, (ipfix_header){.seconds = 1000});
     size_t set = set_begin(d, 2);
@@ -389,11 +408,13 @@ static void put_apart(octets *d, unsigned gap, unsigned size, bool named, unsign
 }
 
 static void numbers_lie_at_any_distance(void) {
-    octets d;
+    byte_buffer d;
     for (unsigned gap = 40; gap <= 136; gap++)
         for (unsigned k = 0; k < 16; k++) {
             contest c;
-            contest_open(&c, "1 a uint : ipfix:1\n2 b uint : ipfix:2\n3 name string : ipfix:82\n4 other string : ipfix:83\n",
+            contest_open(&c,
+                         "1 a uint : ipfix:1\n2 b uint : ipfix:2\n3 name string : ipfix:82\n4 "
+                         "other string : ipfix:83\n",
                          (fb_decoder_options){0});
             put_apart(&d, gap, 1u << k % 4, k & 4, k & 8 ? 1 + k % 3 : 0);
             for (unsigned i = 0; i < c.kinds; i++) {
@@ -405,5 +426,6 @@ static void numbers_lie_at_any_distance(void) {
         }
 }
 
-RUN_TESTS(TEST(numbers_lie_at_any_distance), TEST(a_constant_is_written_once), TEST(what_a_set_cannot_say_is_counted_by_flows), TEST(constants_leave_room_for_a_row),
+RUN_TESTS(TEST(numbers_lie_at_any_distance), TEST(a_constant_is_written_once),
+          TEST(what_a_set_cannot_say_is_counted_by_flows), TEST(constants_leave_room_for_a_row),
           TEST(all_processors_say_the_same))

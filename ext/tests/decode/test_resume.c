@@ -8,7 +8,7 @@ static const char *const few = "1 bytes uint limit=4294967295 : ipfix:1\n"
    next. */
 static void resumes_a_message_whose_template_was_withdrawn(void) {
     session s;
-    octets d;
+    byte_buffer d;
     fb_position position = {0};
     memset(&s, 0, sizeof s);
     fb_decoder_options options = {.obey_withdrawals = true};
@@ -28,7 +28,7 @@ static void resumes_a_message_whose_template_was_withdrawn(void) {
     set_end(&d, set), ipfix_end(&d);
     uint8_t *copy = fb_guarded_copy(d.data, d.size);
     fb_datagram datagram = datagram_of(copy, d.size, SOURCE_ADDRESS);
-    fb_row_set_output(&s.row, s.output, s.plan.plan->fixed_worst, 0);
+    fb_row_set_output(&s.row, s.output, s.plan.plan->max_fixed_size, 0);
     CHECK_STATUS(fb_row_decode(s.decoder, &datagram, 1, &position, &s.row), FB_NO_SPACE);
 
     ipfix_begin(&d, (ipfix_header){0});

@@ -9,28 +9,33 @@ static const char *rich_counters(void) {
     return text_of(&lines);
 }
 
-static void build(octets *d, const char *name) {
+static void build(byte_buffer *d, const char *name) {
     for (size_t i = 0; i < sample_count; i++)
         if (strcmp(samples[i].name, name) == 0) samples[i].build(d);
 }
 
 #define HEAD "received=1000500 exporter=198.51.100.1 "
 #define HOST \
-    "host=\"leaf1\" uuid=x00112233445566778899aabbccddeeff os=2 release=\"6.1.0\" adapters=[1,2,2] " \
+    "host=\"leaf1\" uuid=x00112233445566778899aabbccddeeff os=2 release=\"6.1.0\" " \
+    "adapters=[1,2,2] " \
     "macs=[0,2199023255585,2199023255586] "
 
 static const char *const interface_row =
-    HEAD "kind=1 sequence=5 source_type=0 source=7 sub_agent=2 if_index=7 speed=10000000000 in_octets=4294967296 errors=0 "
-    "promiscuous=2 fcs=1 actor=2199023255569 state=63 temperature=-1500 lanes=[1,2] rx_power=[106,206] port=\"swp1\"\n";
-static const char *const host_row =
-    HEAD "kind=1 sequence=6 source_type=2 source=16777216 sub_agent=2 " HOST "load=0.5 contexts=16\n";
+    HEAD "kind=1 sequence=5 source_type=0 source=7 sub_agent=2 if_index=7 speed=10000000000 "
+         "in_octets=4294967296 errors=0 "
+         "promiscuous=2 fcs=1 actor=2199023255569 state=63 temperature=-1500 lanes=[1,2] "
+         "rx_power=[106,206] port=\"swp1\"\n";
+static const char *const host_row = HEAD
+    "kind=1 sequence=6 source_type=2 source=16777216 sub_agent=2 " HOST "load=0.5 contexts=16\n";
 static const char *const drop_row =
-    HEAD "kind=2 sequence=77 source_type=0 source=5 sub_agent=2 drops=2 reason=258 status=130 in=5 queue=0 acl=9 "
-    "acl_name=\"deny-all\" direction=1 function=\"nf_hook_slow\" trap_group=\"acl_drops\" "
-    "trap=\"ingress_flow_action_drop\" linux_reason=\"NETFILTER_DROP\" src=10.0.0.1 dport=22 length=64\n";
+    HEAD "kind=2 sequence=77 source_type=0 source=5 sub_agent=2 drops=2 reason=258 status=130 in=5 "
+         "queue=0 acl=9 "
+         "acl_name=\"deny-all\" direction=1 function=\"nf_hook_slow\" trap_group=\"acl_drops\" "
+         "trap=\"ingress_flow_action_drop\" linux_reason=\"NETFILTER_DROP\" src=10.0.0.1 dport=22 "
+         "length=64\n";
 
 static void gives_a_row_for_each_sample(void) {
-    octets d;
+    byte_buffer d;
     session s;
     text expected = {0};
     session_open(&s, counter_columns, 1 << 16);
@@ -48,7 +53,7 @@ static void leaves_flows_out(void) {
     session s;
     session_open(&s, counter_columns, 1 << 16);
     for (size_t i = 0; i < sample_count; i++) {
-        octets d;
+        byte_buffer d;
         samples[i].build(&d);
         if (strncmp(samples[i].name, "sflow", 5) == 0) continue;
         session_feed(&s, &d);
@@ -61,7 +66,7 @@ static void leaves_flows_out(void) {
 }
 
 static void leaves_unknown_counters_out_and_keeps_zeros(void) {
-    octets d;
+    byte_buffer d;
     session s;
     session_open(&s, counter_columns, 1 << 16);
     sflow_begin(&d, 2, (sflow_header){.agent = 0xc6336401});
@@ -84,7 +89,8 @@ static void leaves_unknown_counters_out_and_keeps_zeros(void) {
     }
     session_feed(&s, &d);
     CHECK_FLOWS(&s,
-                HEAD "kind=1 sequence=0 source_type=0 source=0 if_index=0 speed=0 in_octets=0 errors=0 state=0 load=0 "
+                HEAD "kind=1 sequence=0 source_type=0 source=0 if_index=0 speed=0 in_octets=0 "
+                     "errors=0 state=0 load=0 "
                      "contexts=0 guest=0\n" HEAD
                      "kind=1 sequence=0 source_type=0 source=0 actor=281474976710655 state=255\n");
     CHECK_COUNTERS(&s, "");
@@ -94,7 +100,7 @@ static void leaves_unknown_counters_out_and_keeps_zeros(void) {
 /* A repeated record, an unknown format, a record that is too short, and truncated lists and
    strings. */
 static void counts_what_it_does_not_read(void) {
-    octets d;
+    byte_buffer d;
     session s;
     session_open(&s, counter_columns, 1 << 16);
     sflow_begin(&d, 1, (sflow_header){.agent = 0xc6336401});
@@ -111,7 +117,8 @@ static void counts_what_it_does_not_read(void) {
     put_repeated(&d, 1, 84);
     record_end(&d, record);
     record = record_begin(&d, 2001);
-    put32(&d, 3), put32(&d, 8), put32(&d, 1), put48(&d, 5), put16(&d, 0), put32(&d, 9), put32(&d, 1);
+    put32(&d, 3), put32(&d, 8), put32(&d, 1), put48(&d, 5), put16(&d, 0), put32(&d, 9),
+        put32(&d, 1);
     record_end(&d, record);
     record = record_begin(&d, 10);
     put_repeated(&d, 1, 20 + 40 + 36);
@@ -123,8 +130,9 @@ static void counts_what_it_does_not_read(void) {
     sample_end(&d, sample);
     patch32(&d, record - 4, 4);
     session_feed(&s, &d);
-    CHECK_FLOWS(&s, HEAD "kind=1 sequence=1 source_type=0 source=2 temperature=16843009 lanes=[16843009] "
-                         "rx_power=[16843009] port=\"a\" adapters=[8] macs=[5]\n");
+    CHECK_FLOWS(&s, HEAD
+                "kind=1 sequence=1 source_type=0 source=2 temperature=16843009 lanes=[16843009] "
+                "rx_power=[16843009] port=\"a\" adapters=[8] macs=[5]\n");
     CHECK_COUNTERS(&s, "bad_sample_record=5 unknown_sample_record=2");
     session_close(&s);
 }
@@ -135,7 +143,7 @@ static void counts_samples_that_are_cut_short(void) {
     } heads[] = {{2, 12}, {4, 16}, {5, 32}};
     for (unsigned i = 0; i < 3; i++)
         for (uint32_t size = 0; size <= heads[i].size; size += 4) {
-            octets d;
+            byte_buffer d;
             session s;
             session_open(&s, counter_columns, 1 << 16);
             sflow_begin(&d, 1, (sflow_header){.agent = 1});
@@ -152,7 +160,7 @@ static void counts_samples_that_are_cut_short(void) {
 /* Hostile samples ---------------------------------------------------------------------------- */
 
 static void check_still_works(session *s) {
-    octets d;
+    byte_buffer d;
     session_forget(s);
     build(&d, "sflow_counters");
     session_feed(s, &d);
@@ -161,7 +169,7 @@ static void check_still_works(session *s) {
 }
 
 static void takes_every_prefix(void) {
-    octets d;
+    byte_buffer d;
     session s;
     build(&d, "sflow_counters");
     session_open(&s, rich_counters(), 1 << 16);
@@ -174,14 +182,19 @@ static void takes_every_prefix(void) {
     session_close(&s);
 }
 
-static void takes_every_corrupted_octet(void) {
-    octets d;
+static void takes_every_corrupted_byte(void) {
+    byte_buffer d;
     session s;
     build(&d, "sflow_counters");
     session_open(&s, counter_columns, 1 << 16);
     for (size_t at = 0; at < d.size; at++) {
         uint8_t was = d.data[at];
-        const uint8_t others[] = {0, 0xff, (uint8_t)(was + 1), (uint8_t)(was - 1), (uint8_t)(was ^ 4), (uint8_t)(was ^ 0x80)};
+        const uint8_t others[] = {0,
+                                  0xff,
+                                  (uint8_t)(was + 1),
+                                  (uint8_t)(was - 1),
+                                  (uint8_t)(was ^ 4),
+                                  (uint8_t)(was ^ 0x80)};
         for (unsigned change = 0; change < sizeof others; change++) {
             d.data[at] = others[change];
             session_forget(&s);
@@ -195,7 +208,7 @@ static void takes_every_corrupted_octet(void) {
 }
 
 static void check_every_capacity(const char *lines, size_t step) {
-    octets d, cut;
+    byte_buffer d, cut;
     session whole;
     build(&d, "sflow_counters");
     cut = d;
@@ -205,7 +218,8 @@ static void check_every_capacity(const char *lines, size_t step) {
     session_feed(&whole, &cut);
     fb_counters counters = count_all(whole.decoder);
     size_t size = fb_row_size(&whole.row);
-    for (size_t capacity = 0; capacity < size + whole.plan.plan->fixed_worst + 8 * step; capacity += step) {
+    for (size_t capacity = 0; capacity < size + whole.plan.plan->max_fixed_size + 8 * step;
+         capacity += step) {
         session s;
         session_open(&s, lines, capacity);
         session_feed(&s, &d);
@@ -248,7 +262,7 @@ static void is_done_at_once_with_counts_that_lie(void) {
     session s;
     session_open(&s, rich_counters(), 1 << 16);
     for (unsigned i = 0; i < 4; i++) {
-        octets d;
+        byte_buffer d;
         sflow_begin(&d, 1, (sflow_header){.agent = 1});
         size_t sample = sample_begin(&d, 2);
         put32(&d, 1), put32(&d, 1), put32(&d, 0xffffffff);
@@ -264,7 +278,8 @@ static void is_done_at_once_with_counts_that_lie(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(gives_a_row_for_each_sample), TEST(leaves_flows_out), TEST(leaves_unknown_counters_out_and_keeps_zeros),
-          TEST(counts_what_it_does_not_read), TEST(counts_samples_that_are_cut_short), TEST(takes_every_prefix),
-          TEST(takes_every_corrupted_octet), TEST(gives_the_same_at_every_capacity), TEST(survives_every_failed_allocation),
-          TEST(is_done_at_once_with_counts_that_lie))
+RUN_TESTS(TEST(gives_a_row_for_each_sample), TEST(leaves_flows_out),
+          TEST(leaves_unknown_counters_out_and_keeps_zeros), TEST(counts_what_it_does_not_read),
+          TEST(counts_samples_that_are_cut_short), TEST(takes_every_prefix),
+          TEST(takes_every_corrupted_byte), TEST(gives_the_same_at_every_capacity),
+          TEST(survives_every_failed_allocation), TEST(is_done_at_once_with_counts_that_lie))

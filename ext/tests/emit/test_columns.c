@@ -50,9 +50,12 @@ static void begin_nothing(table *t) {
 /* Buffers ------------------------------------------------------------------------------------ */
 
 static const char *const every_type =
-    "1 octet uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 mac uint limit=281474976710655\n"
-    "6 kind enum map=1:2\n7 flag bool\n8 at timestamp unit=1000000\n9 addr ip\n10 small int limit=2147483647\n11 big int\n"
-    "12 zigzag sint limit=2147483647\n13 real float\n14 double double\n15 four fixed32 limit=4294967295\n16 eight fixed64\n"
+    "1 octet uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 "
+    "mac uint limit=281474976710655\n"
+    "6 kind enum map=1:2\n7 flag bool\n8 at timestamp unit=1000000\n9 addr ip\n10 small int "
+    "limit=2147483647\n11 big int\n"
+    "12 zigzag sint limit=2147483647\n13 real float\n14 double double\n15 four fixed32 "
+    "limit=4294967295\n16 eight fixed64\n"
     "17 span duration unit=1000000\n18 name string\n19 raw bytes\n20 off uint disabled\n"
     "21 sure uint explicit limit=255\n22 native ip native_ip";
 
@@ -60,9 +63,11 @@ static void has_a_width_for_each_type(void) {
     static const struct {
         const char *name;
         unsigned width;
-    } widths[] = {{"octet", 1}, {"pair", 2}, {"word", 4}, {"wide", 8}, {"mac", 8}, {"kind", 4}, {"flag", 1}, {"at", 8}, {"addr", 16},
-                  {"small", 4}, {"big", 8}, {"zigzag", 4}, {"real", 4}, {"double", 8}, {"four", 4}, {"eight", 8}, {"span", 8},
-                  {"name", 0}, {"raw", 0}, {"sure", 1}, {"native", 16}};
+    } widths[] = {{"octet", 1},  {"pair", 2},   {"word", 4}, {"wide", 8},   {"mac", 8},
+                  {"kind", 4},   {"flag", 1},   {"at", 8},   {"addr", 16},  {"small", 4},
+                  {"big", 8},    {"zigzag", 4}, {"real", 4}, {"double", 8}, {"four", 4},
+                  {"eight", 8},  {"span", 8},   {"name", 0}, {"raw", 0},    {"sure", 1},
+                  {"native", 16}};
     table t;
     table_open(&t, every_type, 2);
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
@@ -103,19 +108,28 @@ static void holds_the_greatest_and_the_least(void) {
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "four"), UINT32_MAX);
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "eight"), UINT64_MAX);
     fb_columns_put_int(&t.columns, &at, target_of(&t, "span"), -5);
-    fb_columns_put_octets(&t.columns, &at, target_of(&t, "name"), (const uint8_t *)"a\xff" "b", 3);
-    fb_columns_put_octets(&t.columns, &at, target_of(&t, "raw"), (const uint8_t *)"\0\xff", 2);
+    fb_columns_put_bytes(&t.columns, &at, target_of(&t, "name"),
+                         (const uint8_t *)"a\xff"
+                                          "b",
+                         3);
+    fb_columns_put_bytes(&t.columns, &at, target_of(&t, "raw"), (const uint8_t *)"\0\xff", 2);
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "sure"), 0);
     fb_columns_finish(&t.columns, at);
     CHECK(fb_columns_begin(&t.columns, 1000, &at));
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 1);
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 2); /* the first value stays */
     fb_columns_finish(&t.columns, at);
-    CHECK_TEXT(table_text(&t), "\noctet=255 pair=65535 word=4294967295 wide=18446744073709551615 kind=2 flag=1 at=1700000000000 "
-                               "addr=2001:db8:0:0:0:0:0:1 small=-2147483648 big=-9223372036854775808 zigzag=-1 real=-1.5 "
-                               "double=0.10000000000000001 four=4294967295 eight=18446744073709551615 span=-5 name=\"a\xef\xbf\xbd" "b\" "
-                               "raw=x00ff sure=0 native=native:192.0.2.7\noctet=1\n");
-    CHECK_BYTES(vector_of(&t, "native")->values + 16, 16, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc0\0\2\7", 16);
+    CHECK_TEXT(
+        table_text(&t),
+        "\noctet=255 pair=65535 word=4294967295 wide=18446744073709551615 kind=2 flag=1 "
+        "at=1700000000000 "
+        "addr=2001:db8:0:0:0:0:0:1 small=-2147483648 big=-9223372036854775808 zigzag=-1 real=-1.5 "
+        "double=0.10000000000000001 four=4294967295 eight=18446744073709551615 span=-5 "
+        "name=\"a\xef\xbf\xbd"
+        "b\" "
+        "raw=x00ff sure=0 native=native:192.0.2.7\noctet=1\n");
+    CHECK_BYTES(vector_of(&t, "native")->values + 16, 16, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc0\0\2\7",
+                16);
     CHECK(!fb_columns_begin(&t.columns, 1000, &at)); /* full */
     table_close(&t);
 }
@@ -123,22 +137,23 @@ static void holds_the_greatest_and_the_least(void) {
 static void takes_a_row_back(void) {
     table t;
     fb_columns_cursor at;
-    table_open(&t, "1 a uint\n2 b ip\n3 c string\n4 d uint repeated\n5 e string repeated\n6 f uint explicit", 4);
+    table_open(
+        &t,
+        "1 a uint\n2 b ip\n3 c string\n4 d uint repeated\n5 e string repeated\n6 f uint explicit",
+        4);
     begin_nothing(&t);
     for (unsigned round = 0; round < 3; round++) {
         CHECK(fb_columns_begin(&t.columns, 1000, &at));
         fb_columns_put_uint(&t.columns, &at, target_of(&t, "a"), round + 1);
         fb_columns_put_ip(&t.columns, &at, target_of(&t, "b"), (const uint8_t *)"\1\2\3\4", 4);
-        fb_columns_put_octets(&t.columns, &at, target_of(&t, "c"), (const uint8_t *)"text", 4);
+        fb_columns_put_bytes(&t.columns, &at, target_of(&t, "c"), (const uint8_t *)"text", 4);
         for (unsigned i = 0; i <= round; i++) {
             fb_columns_repeat_uint(&t.columns, &at, target_of(&t, "d"), i);
-            fb_columns_repeat_octets(&t.columns, &at, target_of(&t, "e"), (const uint8_t *)"xyz", i);
+            fb_columns_repeat_bytes(&t.columns, &at, target_of(&t, "e"), (const uint8_t *)"xyz", i);
         }
         fb_columns_put_uint(&t.columns, &at, target_of(&t, "f"), 0);
-        if (round == 1)
-            fb_columns_undo(&t.columns, at);
-        else
-            fb_columns_finish(&t.columns, at);
+        if (round == 1) fb_columns_undo(&t.columns, at);
+        else fb_columns_finish(&t.columns, at);
     }
     CHECK(fb_columns_begin(&t.columns, 1000, &at));
     fb_columns_finish(&t.columns, at);
@@ -151,8 +166,9 @@ static void takes_a_row_back(void) {
 /* Batches ------------------------------------------------------------------------------------ */
 
 /* Decode all samples in batches of `rows` rows, and append the text of each batch. */
-static void decode_all(table *t, size_t rows, const char *lines, void (*prepare)(table *), text *said) {
-    static octets d[16];
+static void decode_all(table *t, size_t rows, const char *lines, void (*prepare)(table *),
+                       text *said) {
+    static byte_buffer d[16];
     fb_datagram datagrams[16];
     fb_position position = {0};
     fb_status status;
@@ -163,7 +179,8 @@ static void decode_all(table *t, size_t rows, const char *lines, void (*prepare)
         datagrams[i] = datagram_of(d[i].data, d[i].size, SOURCE_ADDRESS);
     }
     do {
-        status = fb_columns_decode(t->session.decoder, datagrams, sample_count, &position, &t->columns);
+        status =
+            fb_columns_decode(t->session.decoder, datagrams, sample_count, &position, &t->columns);
         CHECK(t->batch->rows || status == FB_OK);
         describe_batch(said, &t->session.plan, t->batch);
         fb_batch_free(t->batch);
@@ -194,7 +211,10 @@ static void check_every_size(const char *lines, void (*prepare)(table *)) {
 
 static void override_source_as(table *t) {
     fb_bytes none = {0};
-    CHECK_STATUS(fb_slots_override(&t->columns.slots, plan_column(&t->session.plan, "src_as"), FB_SLOT_UINT, 65001, none), FB_OK);
+    CHECK_STATUS(fb_deferred_values_override(&t->columns.deferred,
+                                             plan_column(&t->session.plan, "src_as"),
+                                             FB_DEFERRED_UINT, 65001, none),
+                 FB_OK);
 }
 
 static void says_the_same_in_batches_of_every_size(void) {
@@ -223,7 +243,7 @@ static void overrides_late_columns(void) {
 /* A batch that grows from two rows has the same content as large batches. */
 static void grows(void) {
     text lines = {0}, whole = {0}, grown = {0};
-    octets d[16];
+    byte_buffer d[16];
     fb_datagram datagrams[16];
     fb_position position = {0};
     table t;
@@ -235,7 +255,8 @@ static void grows(void) {
         samples[i].build(&d[i]);
         datagrams[i] = datagram_of(d[i].data, d[i].size, SOURCE_ADDRESS);
     }
-    while (fb_columns_decode(t.session.decoder, datagrams, sample_count, &position, &t.columns) == FB_NO_SPACE) {
+    while (fb_columns_decode(t.session.decoder, datagrams, sample_count, &position, &t.columns) ==
+           FB_NO_SPACE) {
         CHECK_STATUS(fb_batch_grow(&t.batch, t.session.plan.plan, t.batch->capacity + 1), FB_OK);
         fb_columns_set_batch(&t.columns, t.batch);
     }
@@ -250,7 +271,8 @@ static void grows(void) {
 /* Little memory ------------------------------------------------------------------------------ */
 
 static void survives_every_failed_allocation(void) {
-    const char *lines = "1 a uint : ipfix:1\n2 text string : ipfix:82\n3 labels uint repeated : ipfix:70 packet:mpls.labels\n"
+    const char *lines = "1 a uint : ipfix:1\n2 text string : ipfix:82\n3 labels uint repeated : "
+                        "ipfix:70 packet:mpls.labels\n"
                         "4 names string repeated : ipfix:82\n5 f uint explicit : ipfix:2";
     for (size_t fail_at = 1;; fail_at++) {
         session s;
@@ -258,7 +280,9 @@ static void survives_every_failed_allocation(void) {
         fb_batch *batch;
         session_open(&s, lines, 0);
         size_t before = s.memory.used;
-        s.allocator = (fb_check_allocator){.fail_at = s.allocator.calls + fail_at, .calls = s.allocator.calls, .held = s.allocator.held};
+        s.allocator = (fb_check_allocator){.fail_at = s.allocator.calls + fail_at,
+                                           .calls = s.allocator.calls,
+                                           .held = s.allocator.held};
         bool made = fb_columns_new(&columns, s.plan.plan, &s.memory) == FB_OK;
         bool with_batch = made && fb_batch_new(&batch, s.plan.plan, 10, s.memory) == FB_OK;
         bool put = false;
@@ -291,6 +315,7 @@ static void is_full_before_its_offsets_are(void) {
     table_close(&t);
 }
 
-RUN_TESTS(TEST(has_a_width_for_each_type), TEST(holds_the_greatest_and_the_least), TEST(takes_a_row_back),
-          TEST(says_the_same_in_batches_of_every_size), TEST(overrides_late_columns), TEST(grows), TEST(survives_every_failed_allocation),
+RUN_TESTS(TEST(has_a_width_for_each_type), TEST(holds_the_greatest_and_the_least),
+          TEST(takes_a_row_back), TEST(says_the_same_in_batches_of_every_size),
+          TEST(overrides_late_columns), TEST(grows), TEST(survives_every_failed_allocation),
           TEST(is_full_before_its_offsets_are))

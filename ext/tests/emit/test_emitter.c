@@ -41,7 +41,8 @@ static void decode_columns(contest *p, const fb_datagram *datagram, text *said) 
     fb_status status;
     do {
         fb_batch *batch;
-        CHECK_STATUS(fb_batch_new(&batch, p->row.plan.plan, BATCH_ROWS, fb_memory_system(0)), FB_OK);
+        CHECK_STATUS(fb_batch_new(&batch, p->row.plan.plan, BATCH_ROWS, fb_memory_system(0)),
+                     FB_OK);
         fb_columns_set_batch(&p->columns, batch);
         status = fb_columns_decode(p->columned, datagram, 1, &position, &p->columns);
         CHECK(status == FB_OK || batch->rows);
@@ -51,7 +52,7 @@ static void decode_columns(contest *p, const fb_datagram *datagram, text *said) 
 }
 
 /* Decode a datagram with all emitters, and compare values and counters. */
-static void check_same(contest *p, const octets *d) {
+static void check_same(contest *p, const byte_buffer *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
     text counted = {0}, columns = {0};
@@ -78,8 +79,9 @@ static void check_same(contest *p, const octets *d) {
 static void check_all_samples(const char *lines, unsigned refuse_each, unsigned tunnels) {
     FOR_EACH_PROCESSOR(processor) {
         contest p;
-        octets d;
-        contest_open(&p, lines, (fb_decoder_options){.decapsulate = tunnels, .processor = processor});
+        byte_buffer d;
+        contest_open(&p, lines,
+                     (fb_decoder_options){.decapsulate = tunnels, .processor = processor});
         p.trace.refuse_each = refuse_each;
         for (size_t i = 0; i < sample_count; i++) {
             samples[i].build(&d);
@@ -89,7 +91,9 @@ static void check_all_samples(const char *lines, unsigned refuse_each, unsigned 
     }
 }
 
-static void traces_what_messages_say(void) { check_all_samples(usual_columns, 0, 0); }
+static void traces_what_messages_say(void) {
+    check_all_samples(usual_columns, 0, 0);
+}
 
 static void traces_what_messages_say_with_all_columns(void) {
     text lines = {0};
@@ -110,23 +114,26 @@ static void goes_on_after_a_refused_row(void) {
 }
 
 /* Append elements of every role and size in any order, some repeatedly, often with zeros. */
-static void put_random_template(octets *d, uint32_t *random, specifier *fields, size_t *count) {
-    static const unsigned ids[] = {1,  2,  4,  6,  7,   8,   11,  12,  15,  16,  21,  22,  27,  28,  32,  34,  48,  50,  56, 58,
-                                   60, 61, 70, 71, 72,  79,  80,  82,  83,  85,  89,  95,  96,  137, 139, 144, 150, 152, 154,
-                                   156, 158, 160, 161, 256, 276, 302, 305, 306, 309, 310, 311, 312, 313, 315, 320, 371, 434, 435,
-                                   10, 14, 197, 232, 299, 291, 485, 512, 515};
+static void put_random_template(byte_buffer *d, uint32_t *random, specifier *fields,
+                                size_t *count) {
+    static const unsigned ids[] = {
+        1,   2,   4,   6,   7,   8,   11,  12,  15,  16,  21,  22,  27,  28,  32,  34,  48,
+        50,  56,  58,  60,  61,  70,  71,  72,  79,  80,  82,  83,  85,  89,  95,  96,  137,
+        139, 144, 150, 152, 154, 156, 158, 160, 161, 256, 276, 302, 305, 306, 309, 310, 311,
+        312, 313, 315, 320, 371, 434, 435, 10,  14,  197, 232, 299, 291, 485, 512, 515};
     static const unsigned sizes[] = {1, 2, 3, 4, 4, 4, 4, 8, 16, 5, 0, 9, VARIABLE};
     *count = 1 + (*random >> 8) % 20;
     for (size_t i = 0; i < *count; i++) {
         *random = *random * 1664525u + 1013904223u;
-        fields[i] = (specifier){ids[(*random >> 8) % (sizeof ids / sizeof *ids)], sizes[(*random >> 20) % 13], 0};
+        fields[i] = (specifier){ids[(*random >> 8) % (sizeof ids / sizeof *ids)],
+                                sizes[(*random >> 20) % 13], 0};
         if (fields[i].id == 137) fields[i].pen = 2636;
         if (*random >> 29 == 0) fields[i].pen = 29305;
     }
     put_template(d, 256, fields, *count);
 }
 
-static void put_random_octets(octets *d, uint32_t *random, size_t size) {
+static void put_random_bytes(byte_buffer *d, uint32_t *random, size_t size) {
     *random = *random * 1664525u + 1013904223u;
     unsigned sparse = *random >> 30;
     while (size--) {
@@ -135,12 +142,13 @@ static void put_random_octets(octets *d, uint32_t *random, size_t size) {
     }
 }
 
-static void put_random_data(octets *d, uint32_t *random, const specifier *fields, size_t count) {
+static void put_random_data(byte_buffer *d, uint32_t *random, const specifier *fields,
+                            size_t count) {
     for (unsigned record = 0; record < 4; record++)
         for (size_t i = 0; i < count; i++) {
             size_t size = fields[i].size;
             if (size == VARIABLE) put8(d, (unsigned)(size = *random >> 25));
-            put_random_octets(d, random, size);
+            put_random_bytes(d, random, size);
         }
 }
 
@@ -149,14 +157,12 @@ static void check_random_templates(const char *lines, fb_processor processor) {
     uint32_t random = 5;
     contest_open(&p, lines, (fb_decoder_options){.processor = processor});
     for (unsigned round = 0; round < 400; round++) {
-        octets d;
+        byte_buffer d;
         specifier fields[20];
         size_t count;
         bool ipfix = round % 4;
-        if (ipfix)
-            ipfix_begin(&d, (ipfix_header){.seconds = 1000000000, .domain = round % 3});
-        else
-            netflow9_begin(&d, (netflow9_header){.seconds = 1000000000, .uptime = 7000000});
+        if (ipfix) ipfix_begin(&d, (ipfix_header){.seconds = 1000000000, .domain = round % 3});
+        else netflow9_begin(&d, (netflow9_header){.seconds = 1000000000, .uptime = 7000000});
         size_t set = set_begin(&d, ipfix ? 2 : 0);
         put_random_template(&d, &random, fields, &count);
         set_end(&d, set);
@@ -183,19 +189,21 @@ static void agrees_on_random_templates(void) {
 
 /* Packets as in sFlow, with random bytes after each header. */
 static void check_random_packets(fb_processor processor) {
-    static const unsigned types[] = {0x0800, 0x86dd, 0x8100, 0x8847, 0x88a8, 0x9100, 0x0806, 0x05dc};
+    static const unsigned types[] = {0x0800, 0x86dd, 0x8100, 0x8847,
+                                     0x88a8, 0x9100, 0x0806, 0x05dc};
     contest p;
     uint32_t random = 9;
     contest_open(&p, usual_columns, (fb_decoder_options){.processor = processor});
     for (unsigned round = 0; round < 2000; round++) {
-        octets d;
+        byte_buffer d;
         sflow_begin(&d, 1, (sflow_header){.agent = 1});
         size_t sample = flow_sample_begin(&d, 1, (flow_sample){.rate = 1});
         size_t record = header_begin(&d, 1, 100);
         put_ethernet(&d, 1, 2, types[round % 8]);
         size_t start = d.size;
-        put_random_octets(&d, &random, round % 90);
-        if (d.size > start) d.data[start] = (uint8_t)(round & 64 ? 0x45 : round & 32 ? 0x60 : d.data[start]);
+        put_random_bytes(&d, &random, round % 90);
+        if (d.size > start)
+            d.data[start] = (uint8_t)(round & 64 ? 0x45 : round & 32 ? 0x60 : d.data[start]);
         header_end(&d, record);
         sample_end(&d, sample);
         check_same(&p, &d);
@@ -209,4 +217,5 @@ static void agrees_on_random_packets(void) {
 }
 
 RUN_TESTS(TEST(traces_what_messages_say), TEST(traces_what_messages_say_with_all_columns),
-          TEST(traces_what_scaled_messages_say), TEST(goes_on_after_a_refused_row), TEST(agrees_on_random_templates), TEST(agrees_on_random_packets))
+          TEST(traces_what_scaled_messages_say), TEST(goes_on_after_a_refused_row),
+          TEST(agrees_on_random_templates), TEST(agrees_on_random_packets))

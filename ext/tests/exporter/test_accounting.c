@@ -29,10 +29,21 @@ static const setting settings[] = {
     {"few exporters", MOST_SOURCES, SMALL, 3000, {.exporter_limit = 5}, 0, FB_EXPORTER_EVICTED},
     {"few agents", 2, 40, 2000, {.exporter_limit = 60}, 0, FB_AGENT_EVICTED},
     {"many domains", 1, STREAMS, 6000, {0}, 0, FB_DOMAIN_EVICTED},
-    {"little early data", 4, SMALL, 2000,
-     {.early_data_limit = 1000, .early_data_total = 2000}, 0, FB_TEMPLATE_MISSING},
+    {"little early data",
+     4,
+     SMALL,
+     2000,
+     {.early_data_limit = 1000, .early_data_total = 2000},
+     0,
+     FB_TEMPLATE_MISSING},
     {"little memory", MOST_SOURCES, 8, 4000, {0}, 24000, FB_EXPORTER_EVICTED},
-    {"less memory than an exporter", MOST_SOURCES, 8, 2000, {0}, sizeof(fb_exporter) - 1, FB_EXPORTER_LIMIT},
+    {"less memory than an exporter",
+     MOST_SOURCES,
+     8,
+     2000,
+     {0},
+     sizeof(fb_exporter) - 1,
+     FB_EXPORTER_LIMIT},
 };
 
 /* The output of one decoder, and the model. */
@@ -40,7 +51,7 @@ typedef struct {
     session session;
     const setting *setting;
     uint64_t random;
-    uint64_t datagrams, octets, sure_flows, sets, templates, skipped[UNITS];
+    uint64_t datagrams, bytes, sure_flows, sets, templates, skipped[UNITS];
     uint64_t flows, lost[UNITS], statuses[FB_STATUS_COUNT];
     /* The next sequence number of each source and domain of NetFlow v9, followed by those of each
        engine of NetFlow v5. */
@@ -64,17 +75,17 @@ static uint32_t number(world *w, uint32_t stream, fb_sequence_unit unit, uint32_
 
 /* Datagrams ------------------------------------------------------------------------------------ */
 
-static void build_netflow5(world *w, octets *d, uint32_t source, uint32_t domain) {
+static void build_netflow5(world *w, byte_buffer *d, uint32_t source, uint32_t domain) {
     uint32_t count = choose(w, 4), engine = domain % ENGINES,
              stream = STREAMS + source * ENGINES + engine;
     uint32_t sequence = number(w, stream, FB_SEQUENCE_FLOWS, count);
     netflow5_begin(d, count, (netflow5_header){.engine_id = engine, .sequence = sequence});
-    for (uint32_t i = 0; i < count; i++) put_netflow5(d, (netflow5_record){.octets = 7});
+    for (uint32_t i = 0; i < count; i++) put_netflow5(d, (netflow5_record){.bytes = 7});
     w->sure_flows += count;
 }
 
 /* Append two templates that differ only in their element. */
-static void put_sets(world *w, octets *d, unsigned version) {
+static void put_sets(world *w, byte_buffer *d, unsigned version) {
     for (uint32_t left = choose(w, 4); left; left--) {
         bool template = choose(w, 3) == 0;
         unsigned id = 256 + choose(w, 3);
@@ -87,7 +98,8 @@ static void put_sets(world *w, octets *d, unsigned version) {
     }
 }
 
-static void build_message(world *w, octets *d, unsigned version, uint32_t source, uint32_t domain) {
+static void build_message(world *w, byte_buffer *d, unsigned version, uint32_t source,
+                          uint32_t domain) {
     if (version == 9) {
         uint32_t sequence =
             number(w, source * w->setting->domains + domain, FB_SEQUENCE_PACKETS, 1);
@@ -99,7 +111,7 @@ static void build_message(world *w, octets *d, unsigned version, uint32_t source
     if (version == 10) ipfix_end(d);
 }
 
-static void build_agent(world *w, octets *d, uint32_t source, uint32_t sub_agent) {
+static void build_agent(world *w, byte_buffer *d, uint32_t source, uint32_t sub_agent) {
     uint32_t samples = choose(w, 3),
              agent = FIRST_ADDRESS + (choose(w, 2) ? source : choose(w, w->setting->sources));
     sflow_begin(d, samples, (sflow_header){.agent = agent, .sub_agent = sub_agent});
@@ -108,7 +120,7 @@ static void build_agent(world *w, octets *d, uint32_t source, uint32_t sub_agent
     w->sure_flows += samples;
 }
 
-static fb_datagram build(world *w, octets *d) {
+static fb_datagram build(world *w, byte_buffer *d) {
     uint32_t source = choose(w, w->setting->sources), domain = choose(w, w->setting->domains),
              kind = choose(w, 10);
     d->size = 0;
@@ -120,7 +132,7 @@ static fb_datagram build(world *w, octets *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, FIRST_ADDRESS + source);
     if (kind > 2 && kind % 2 == 0) datagram.source_port = (uint16_t)(4000 + choose(w, 3));
     w->datagrams++;
-    w->octets += d->size;
+    w->bytes += d->size;
     return datagram;
 }
 
@@ -177,9 +189,9 @@ static void check_sums(world *w) {
     fb_counters all = count_all(decoder);
     fb_lost lost = sum_lost(&decoder->exporters);
     CHECK_EQUAL(all.datagrams, w->datagrams);
-    CHECK_EQUAL(all.octets, w->octets);
+    CHECK_EQUAL(all.bytes, w->bytes);
     CHECK_EQUAL(all.flows, w->flows);
-    CHECK_EQUAL(all.flows + decoder->early.all.sets + all.status[FB_TEMPLATE_MISSING],
+    CHECK_EQUAL(all.flows + decoder->pending.all.sets + all.status[FB_TEMPLATE_MISSING],
                 w->sure_flows + w->sets);
     CHECK(all.templates <= w->templates && (w->setting->memory || all.templates == w->templates));
     for (size_t i = 0; i < UNITS; i++) {
@@ -194,7 +206,7 @@ static void check_sums(world *w) {
 
 static void check_stream(const setting *setting, uint64_t seed) {
     static world world_of_stream;
-    static octets payloads[4];
+    static byte_buffer payloads[4];
     world *w = &world_of_stream;
     int failures = fb_check_failures;
     *w = (world){.setting = setting, .random = seed};
@@ -213,7 +225,7 @@ static void check_stream(const setting *setting, uint64_t seed) {
     }
     fb_decoder_finish(w->session.decoder);
     check_sums(w);
-    CHECK_EQUAL(w->session.decoder->early.all.sets, 0);
+    CHECK_EQUAL(w->session.decoder->pending.all.sets, 0);
     CHECK(session_count(&w->session, setting->reached) > 0);
     session_close(&w->session);
     if (fb_check_failures != failures)

@@ -4,9 +4,10 @@
 
 #include <time.h>
 
-static const char *const columns = "1 bytes uint : ipfix:1\n2 packets uint : ipfix:2\n3 rate uint : derived:sampling_rate\n";
+static const char *const columns =
+    "1 bytes uint : ipfix:1\n2 packets uint : ipfix:2\n3 rate uint : derived:sampling_rate\n";
 
-static void feed_from(session *s, const octets *d, unsigned port, uint64_t seconds) {
+static void feed_from(session *s, const byte_buffer *d, unsigned port, uint64_t seconds) {
     uint8_t *copy = fb_guarded_copy(d->data, d->size);
     fb_datagram datagram = datagram_of(copy, d->size, SOURCE_ADDRESS);
     datagram.source_port = (uint16_t)port;
@@ -17,7 +18,7 @@ static void feed_from(session *s, const octets *d, unsigned port, uint64_t secon
 
 /* Define template `id` from a port, with one field of 4 bytes. */
 static void define(session *s, unsigned port, unsigned id, unsigned element) {
-    octets d;
+    byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 2);
     put_template(&d, id, FIELDS({element, 4}));
@@ -26,7 +27,7 @@ static void define(session *s, unsigned port, unsigned id, unsigned element) {
 }
 
 static void send(session *s, unsigned port, unsigned id, uint32_t value) {
-    octets d;
+    byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, id);
     put32(&d, value);
@@ -36,7 +37,7 @@ static void send(session *s, unsigned port, unsigned id, uint32_t value) {
 
 /* Send options with the rate of a sampler. */
 static void teach(session *s, unsigned port, uint32_t sampler, uint32_t rate) {
-    octets d;
+    byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 3);
     put_options_template(&d, 300, 1, FIELDS({302, 4}, {34, 4}));
@@ -60,7 +61,8 @@ static void tells_ports_apart_that_keep_redefining_an_id(void) {
     /* each with its own template, known before or after */
     send(&s, 1, 256, 10), send(&s, 2, 256, 20);
     send(&s, 1, 257, 11), send(&s, 2, 257, 21); /* with the common template */
-    CHECK_FLOWS(&s, "bytes=10 rate=50\npackets=20 rate=50\npackets=11 rate=50\npackets=21 rate=50\n");
+    CHECK_FLOWS(&s,
+                "bytes=10 rate=50\npackets=20 rate=50\npackets=11 rate=50\npackets=21 rate=50\n");
     session_forget(&s);
     define(&s, 2, 258, 1), define(&s, 1, 258, 2);
     CHECK_FLOWS(&s, "bytes=14 rate=50\npackets=13 rate=50\n");
@@ -80,7 +82,7 @@ static void tells_several_ports_apart(void) {
         session_open(&s, columns, 4096);
         for (unsigned i = 0; i <= ports; i++) {
             CHECK_EQUAL(session_count(&s, FB_PORT_IN_KEY), 0);
-            octets d;
+            byte_buffer d;
             ipfix_begin(&d, (ipfix_header){0});
             size_t set = set_begin(&d, 2);
             put_template(&d, 256, FIELDS({1, 4}, {500 + i % ports, 4}));
@@ -111,7 +113,7 @@ static void never_minds_ports_that_agree(void) {
 /* Ports beyond the limit share the common domain. */
 static void bounds_the_domains_of_ports(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, columns, 1 << 22);
     define(&s, 1, 256, 1), define(&s, 2, 256, 2), define(&s, 1, 256, 1);
     define(&s, 2, 257, 1);
@@ -141,9 +143,11 @@ static void bounds_the_domains_of_ports(void) {
 /* A port without room shares the common domain for the rest of its datagram. This holds even if its
    first set frees room by removing templates, and if decoding is resumed after that set. */
 static void feed_where_room_comes_back(session *s, size_t exporter_memory, size_t capacity) {
-    octets d;
+    byte_buffer d;
     memset(s, 0, sizeof *s);
-    CHECK_STATUS(session_try(s, columns, capacity, (fb_decoder_options){.exporter_memory = exporter_memory}), FB_OK);
+    CHECK_STATUS(
+        session_try(s, columns, capacity, (fb_decoder_options){.exporter_memory = exporter_memory}),
+        FB_OK);
     for (unsigned id = 257; id < 262; id++) define(s, 1, id, 1);
     define(s, 1, 256, 1), define(s, 2, 256, 2), define(s, 1, 256, 1);
     ipfix_begin(&d, (ipfix_header){0});
@@ -182,7 +186,7 @@ static void decides_once_a_datagram_whose_domain_it_is(void) {
    prevented. */
 static void is_done_at_once_with_many_splits(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, columns, 4096);
     ipfix_begin(&d, (ipfix_header){.domain = 5000});
     while (d.size < 65000) {
@@ -201,7 +205,8 @@ static void is_done_at_once_with_many_splits(void) {
             set_end(&d, set), ipfix_end(&d);
             feed_from(&s, &d, i % 2, 1);
         }
-    printf("     %-40s %6.1f ms\n", "300 splits", 1000.0 * (double)(clock() - start) / CLOCKS_PER_SEC);
+    printf("     %-40s %6.1f ms\n", "300 splits",
+           1000.0 * (double)(clock() - start) / CLOCKS_PER_SEC);
     CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 20 || getenv("FLOWBUF_SLOW_RUN"));
     CHECK_EQUAL(session_count(&s, FB_PORT_IN_KEY), 300);
     session_close(&s);
@@ -211,9 +216,11 @@ static void is_done_at_once_with_many_splits(void) {
 
 static void uses_no_template_that_has_expired(void) {
     session s;
-    octets template, data;
+    byte_buffer template, data;
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.template_expiry = 10000000000}), FB_OK);
+    CHECK_STATUS(
+        session_try(&s, columns, 4096, (fb_decoder_options){.template_expiry = 10000000000}),
+        FB_OK);
     ipfix_begin(&template, (ipfix_header){0});
     size_t set = set_begin(&template, 2);
     put_template(&template, 256, FIELDS({1, 4}));
@@ -224,8 +231,8 @@ static void uses_no_template_that_has_expired(void) {
     set_end(&data, set), ipfix_end(&data);
     feed_from(&s, &template, 1, 100);
     feed_from(&s, &data, 1, 110);
-    feed_from(&s, &data, 1, 50);  /* the clock goes back */
-    feed_from(&s, &data, 1, 0);   /* the time is unknown */
+    feed_from(&s, &data, 1, 50); /* the clock goes back */
+    feed_from(&s, &data, 1, 0);  /* the time is unknown */
     CHECK_FLOWS(&s, "bytes=1\nbytes=1\nbytes=1\n");
     session_forget(&s);
     feed_from(&s, &template, 1, 105); /* refreshed */
@@ -244,9 +251,10 @@ static void uses_no_template_that_has_expired(void) {
 static void withdraws_on_request(void) {
     for (int obey = 0; obey < 2; obey++) {
         session s;
-        octets d;
+        byte_buffer d;
         memset(&s, 0, sizeof s);
-        CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = obey}), FB_OK);
+        CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = obey}),
+                     FB_OK);
         define(&s, 1, 256, 1), define(&s, 1, 257, 1);
         teach(&s, 1, 1, 10);
         ipfix_begin(&d, (ipfix_header){0});
@@ -275,9 +283,10 @@ static void withdraws_on_request(void) {
 /* A port that withdraws all templates withdraws its own and, for itself only, the common ones. */
 static void withdraws_for_one_port_only(void) {
     session s;
-    octets d;
+    byte_buffer d;
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = true}), FB_OK);
+    CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = true}),
+                 FB_OK);
     teach(&s, 1, 9, 50);
     define(&s, 1, 256, 1), define(&s, 2, 256, 2), define(&s, 2, 257, 2);
     define(&s, 1, 256, 1); /* the domain is split */
@@ -300,9 +309,10 @@ static void withdraws_for_one_port_only(void) {
 /* A withdrawal of all templates visits only those defined since the previous one. */
 static void withdraws_in_proportion_to_definitions(void) {
     session s;
-    octets d;
+    byte_buffer d;
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = true}), FB_OK);
+    CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = true}),
+                 FB_OK);
     teach(&s, 1, 1, 10);
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned id = 256; id < 259; id++) define(&s, 1, id, 1), define(&s, 1, id, 2);
@@ -321,7 +331,8 @@ static void withdraws_in_proportion_to_definitions(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(tells_ports_apart_that_keep_redefining_an_id), TEST(tells_several_ports_apart), TEST(never_minds_ports_that_agree),
-          TEST(bounds_the_domains_of_ports), TEST(decides_once_a_datagram_whose_domain_it_is),
-          TEST(is_done_at_once_with_many_splits), TEST(uses_no_template_that_has_expired), TEST(withdraws_on_request),
+RUN_TESTS(TEST(tells_ports_apart_that_keep_redefining_an_id), TEST(tells_several_ports_apart),
+          TEST(never_minds_ports_that_agree), TEST(bounds_the_domains_of_ports),
+          TEST(decides_once_a_datagram_whose_domain_it_is), TEST(is_done_at_once_with_many_splits),
+          TEST(uses_no_template_that_has_expired), TEST(withdraws_on_request),
           TEST(withdraws_for_one_port_only), TEST(withdraws_in_proportion_to_definitions))

@@ -14,12 +14,10 @@ static void open_limited(session *s, fb_decoder_options options) {
 
 /* Build a datagram of NetFlow v9 or IPFIX. Its template has `fields` fields of 4 bytes, the first
    of them the bytes; 0: no template. */
-static void build(octets *d, unsigned version, uint32_t domain, unsigned fields, bool data) {
-    *d = (octets){0};
-    if (version == 9)
-        netflow9_begin(d, (netflow9_header){.source_id = domain});
-    else
-        ipfix_begin(d, (ipfix_header){.domain = domain});
+static void build(byte_buffer *d, unsigned version, uint32_t domain, unsigned fields, bool data) {
+    *d = (byte_buffer){0};
+    if (version == 9) netflow9_begin(d, (netflow9_header){.source_id = domain});
+    else ipfix_begin(d, (ipfix_header){.domain = domain});
     if (fields) {
         size_t set = set_begin(d, version == 9 ? 0 : 2);
         put16(d, 256);
@@ -38,8 +36,8 @@ static void build(octets *d, unsigned version, uint32_t domain, unsigned fields,
     if (version == 10) ipfix_end(d);
 }
 
-static void build_sflow(octets *d, uint32_t agent, uint32_t sub_agent) {
-    *d = (octets){0};
+static void build_sflow(byte_buffer *d, uint32_t agent, uint32_t sub_agent) {
+    *d = (byte_buffer){0};
     sflow_begin(d, 0, (sflow_header){.agent = agent, .sub_agent = sub_agent});
 }
 
@@ -52,7 +50,7 @@ static bool is_known(session *s, uint32_t address) {
     return false;
 }
 
-static void feed(session *s, const octets *d, uint32_t source) {
+static void feed(session *s, const byte_buffer *d, uint32_t source) {
     session_feed_bytes(s, d->data, d->size, source);
     session_forget(s);
 }
@@ -61,7 +59,7 @@ static void feed(session *s, const octets *d, uint32_t source) {
 
 static void evicts_by_class_then_by_age(void) {
     session s;
-    octets data, template;
+    byte_buffer data, template;
     open_limited(&s, (fb_decoder_options){.exporter_limit = 5});
     build(&data, 10, 0, 0, true);
     build(&template, 10, 0, 1, true);
@@ -91,7 +89,7 @@ static void evicts_by_class_then_by_age(void) {
 /* Every known exporter is found after others were removed from the table. */
 static void finds_what_is_left(void) {
     session s;
-    octets template;
+    byte_buffer template;
     uint64_t datagrams = 0;
     open_limited(&s, (fb_decoder_options){.exporter_limit = LIMIT, .hash_seed = 3});
     build(&template, 10, 0, 1, true);
@@ -114,18 +112,19 @@ static void finds_what_is_left(void) {
     fb_counters all = count_all(s.decoder);
     CHECK_EQUAL(all.datagrams, datagrams);
     CHECK_EQUAL(all.flows, datagrams);
-    CHECK_EQUAL(all.octets, datagrams * template.size);
+    CHECK_EQUAL(all.bytes, datagrams * template.size);
     session_close(&s);
 }
 
 /* Memory that was missing at the start of a datagram may be available when it is resumed. */
 static void a_datagram_that_is_resumed_keeps_its_exporter(void) {
     session s;
-    octets d = {0};
+    byte_buffer d = {0};
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}), FB_OK);
+    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}),
+                 FB_OK);
     netflow5_begin(&d, 3, (netflow5_header){0});
-    for (unsigned i = 0; i < 3; i++) put_netflow5(&d, (netflow5_record){.octets = 7});
+    for (unsigned i = 0; i < 3; i++) put_netflow5(&d, (netflow5_record){.bytes = 7});
     s.allocator.fail_at = s.allocator.calls + 1;
     session_feed(&s, &d);
     CHECK_EQUAL(s.decoder->exporters.count, 0);
@@ -145,7 +144,7 @@ typedef struct {
    datagrams. */
 static void check_genuine(const spoof *spoof, bool late) {
     session s;
-    octets data, template, spoofed;
+    byte_buffer data, template, spoofed;
     open_limited(&s, (fb_decoder_options){.exporter_limit = LIMIT});
     build(&data, spoof->version, 0, 0, true);
     build(&template, spoof->version, 0, 1, true);
@@ -162,7 +161,8 @@ static void check_genuine(const spoof *spoof, bool late) {
         sent += spoof->repeats;
     }
     CHECK_EQUAL(own, SPOOFED);
-    CHECK_EQUAL(count_all(s.decoder).flows - before, own + (spoof->fields && spoof->data ? sent : 0));
+    CHECK_EQUAL(count_all(s.decoder).flows - before,
+                own + (spoof->fields && spoof->data ? sent : 0));
     CHECK_EQUAL(count_all(s.decoder).datagrams, SPOOFED + (uint64_t)number * spoof->repeats);
     CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), number + 1 - LIMIT);
     CHECK_EQUAL(session_count(&s, FB_EXPORTER_LIMIT), 0);
@@ -171,8 +171,8 @@ static void check_genuine(const spoof *spoof, bool late) {
 }
 
 static void keeps_a_genuine_exporter_among_spoofed_ones(void) {
-    static const spoof spoofs[] = {
-        {10, 0, 1, true}, {10, 1, 1, true}, {10, 3, 2, false}, {9, 0, 1, true}, {9, 1, 1, true}, {9, 2, 3, true}};
+    static const spoof spoofs[] = {{10, 0, 1, true}, {10, 1, 1, true}, {10, 3, 2, false},
+                                   {9, 0, 1, true},  {9, 1, 1, true},  {9, 2, 3, true}};
     for (size_t i = 0; i < sizeof spoofs / sizeof *spoofs; i++) {
         check_genuine(&spoofs[i], false);
         check_genuine(&spoofs[i], true);
@@ -182,7 +182,7 @@ static void keeps_a_genuine_exporter_among_spoofed_ones(void) {
 /* sFlow agents and sub-agents of one source use at most half of the table. */
 static void bounds_the_agents_of_a_source(void) {
     session s;
-    octets d;
+    byte_buffer d;
     open_limited(&s, (fb_decoder_options){.exporter_limit = LIMIT});
     for (uint32_t i = 0; i < LIMIT / 2; i++) { /* agents with a source each */
         build_sflow(&d, GENUINE + i, 0);
@@ -208,11 +208,14 @@ static void bounds_the_agents_of_a_source(void) {
     session_close(&s);
 }
 
-static void feed_agent(session *s, uint32_t agent, uint32_t sequence, uint32_t sources, uint32_t source) {
-    octets d = {0};
+static void feed_agent(session *s, uint32_t agent, uint32_t sequence, uint32_t sources,
+                       uint32_t source) {
+    byte_buffer d = {0};
     sflow_begin(&d, sources, (sflow_header){.agent = agent, .sequence = sequence, .uptime = 1000});
     for (uint32_t i = 0; i < sources; i++)
-        sample_end(&d, flow_sample_begin(&d, 0, (flow_sample){.sequence = 10 * sequence, .source = i, .rate = 1}));
+        sample_end(&d,
+                   flow_sample_begin(
+                       &d, 0, (flow_sample){.sequence = 10 * sequence, .source = i, .rate = 1}));
     feed(s, &d, source);
 }
 
@@ -221,7 +224,7 @@ static void feed_agent(session *s, uint32_t agent, uint32_t sequence, uint32_t s
 static void keeps_netflow_apart_from_sflow_of_its_address(void) {
     for (unsigned version = 9; version <= 10; version++) {
         session s;
-        octets data, template;
+        byte_buffer data, template;
         open_limited(&s, (fb_decoder_options){.exporter_limit = LIMIT});
         build(&data, version, 0, 0, true);
         build(&template, version, 0, 1, true);
@@ -234,7 +237,9 @@ static void keeps_netflow_apart_from_sflow_of_its_address(void) {
         CHECK_EQUAL(genuine->memory.used, held);
         CHECK_EQUAL(genuine->counters.datagrams, 1);
         CHECK_EQUAL(genuine->domains.count, 1);
-        CHECK_EQUAL(genuine->counters.status[FB_EXPORTER_RESTART] + genuine->counters.status[FB_SAMPLE_GAP], 0);
+        CHECK_EQUAL(genuine->counters.status[FB_EXPORTER_RESTART] +
+                        genuine->counters.status[FB_SAMPLE_GAP],
+                    0);
         for (uint32_t i = 1; i < SPOOFED; i++) { /* enough agents to evict the first ones */
             feed_agent(&s, GENUINE + i, 1, 1, FIRST_SPOOFED);
             uint64_t flows = count_all(s.decoder).flows;
@@ -251,7 +256,7 @@ static void keeps_netflow_apart_from_sflow_of_its_address(void) {
 static void keeps_a_genuine_exporter_beside_many_domains(void) {
     for (unsigned version = 9; version <= 10; version++) {
         session s;
-        octets data, template, spoofed;
+        byte_buffer data, template, spoofed;
         memset(&s, 0, sizeof s);
         CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){0}), FB_OK);
         s.memory.limit = s.memory.used + (1 << 20);
@@ -280,7 +285,7 @@ static fb_domain *find_domain(session *s, uint16_t version, uint32_t id) {
 }
 
 static void feed_domain(session *s, uint32_t domain, unsigned fields, unsigned repeats) {
-    octets d;
+    byte_buffer d;
     build(&d, 10, domain, fields, true);
     for (unsigned i = 0; i < repeats; i++) feed(s, &d, GENUINE);
 }
@@ -295,8 +300,8 @@ static void evicts_domains_by_class_then_by_age(void) {
     session s;
     enum { NEW = 100000, MANY = 100 };
     open_limited(&s, (fb_decoder_options){0});
-    fill_domains(&s, 0, FB_MAX_DOMAINS - 2 * MANY, 2);  /* in use */
-    fill_domains(&s, 1000, MANY, 1);                    /* seen once */
+    fill_domains(&s, 0, FB_MAX_DOMAINS - 2 * MANY, 2);                   /* in use */
+    fill_domains(&s, 1000, MANY, 1);                                     /* seen once */
     for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, 2000 + i, 0, 3); /* without templates */
     CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 0);
     for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, i, 0, 1);
@@ -310,7 +315,8 @@ static void evicts_domains_by_class_then_by_age(void) {
     for (uint32_t i = 0; i < MANY; i++) feed_domain(&s, i, 0, 1);
     /* the oldest in use, except those that keep sending */
     fill_domains(&s, NEW + 2000, MANY - 1, 2);
-    for (uint32_t i = 0; i < MANY; i++) CHECK(find_domain(&s, 10, i) && !find_domain(&s, 10, MANY + i));
+    for (uint32_t i = 0; i < MANY; i++)
+        CHECK(find_domain(&s, 10, i) && !find_domain(&s, 10, MANY + i));
     CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 2 * (MANY - SPARED) + MANY);
     CHECK_EQUAL(s.decoder->exporters.last->domains.count, FB_MAX_DOMAINS);
     session_close(&s);
@@ -320,7 +326,7 @@ static void evicts_domains_by_class_then_by_age(void) {
    gives a flow. */
 static void check_genuine_domain(const spoof *spoof, bool late) {
     session s;
-    octets data, template, spoofed;
+    byte_buffer data, template, spoofed;
     open_limited(&s, (fb_decoder_options){0});
     build(&data, spoof->version, 0, 0, true);
     build(&template, spoof->version, 0, 1, true);
@@ -355,7 +361,7 @@ static void keeps_a_genuine_domain_among_spoofed_ones(void) {
 /* Lost units of an evicted domain stay in the totals. Its waiting data is counted as missing. */
 static void keeps_the_sums_of_an_evicted_domain(void) {
     session s;
-    octets d = {0};
+    byte_buffer d = {0};
     open_limited(&s, (fb_decoder_options){0});
     for (uint32_t number = 0; number < 12; number += 11) {
         d.size = 0;
@@ -375,13 +381,13 @@ static void keeps_the_sums_of_an_evicted_domain(void) {
     fb_exporter_sum_lost(s.decoder->exporters.last, &after);
     CHECK_EQUAL(after.units[FB_SEQUENCE_PACKETS], 10);
     CHECK_EQUAL(session_count(&s, FB_TEMPLATE_MISSING), 2);
-    CHECK_EQUAL(s.decoder->early.all.sets, FB_MAX_DOMAINS / 8);
+    CHECK_EQUAL(s.decoder->pending.all.sets, FB_MAX_DOMAINS / 8);
     CHECK_EQUAL(session_count(&s, FB_DOMAIN_EVICTED), 1);
     session_close(&s);
 }
 
 static void feed_port(session *s, unsigned port, uint32_t domain, unsigned fields) {
-    octets d;
+    byte_buffer d;
     build(&d, 10, domain, fields, true);
     fb_datagram datagram = datagram_of(d.data, d.size, GENUINE);
     datagram.source_port = (uint16_t)port;
@@ -418,17 +424,21 @@ static void evicts_domains_of_ports_before_their_common_one(void) {
 /* Engines of NetFlow v5 have domains without templates. */
 static void evicts_engines_of_netflow5(void) {
     session s;
-    octets d;
+    byte_buffer d;
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}), FB_OK);
+    CHECK_STATUS(session_try(&s, "1 bytes uint : netflow5:dOctets\n", 0, (fb_decoder_options){0}),
+                 FB_OK);
     for (uint32_t i = 0; i < 2 * FB_MAX_DOMAINS; i++) {
         d.size = 0;
-        netflow5_begin(&d, 1, (netflow5_header){.engine_type = i >> 8, .engine_id = i & 255, .sequence = 5});
-        put_netflow5(&d, (netflow5_record){.octets = 7});
+        netflow5_begin(
+            &d, 1, (netflow5_header){.engine_type = i >> 8, .engine_id = i & 255, .sequence = 5});
+        put_netflow5(&d, (netflow5_record){.bytes = 7});
         session_feed(&s, &d);
         d.size = 0;
-        netflow5_begin(&d, 1, (netflow5_header){.engine_type = 255, .sequence = i + 1 + (i >= FB_MAX_DOMAINS)});
-        put_netflow5(&d, (netflow5_record){.octets = 7});
+        netflow5_begin(
+            &d, 1,
+            (netflow5_header){.engine_type = 255, .sequence = i + 1 + (i >= FB_MAX_DOMAINS)});
+        put_netflow5(&d, (netflow5_record){.bytes = 7});
         session_feed(&s, &d);
     }
     CHECK_COUNTERS(&s, "sequence_gap=1 domain_evicted=1025");
@@ -464,7 +474,7 @@ static void evicts_domains_without_memory(void) {
    and stays. */
 static void evicts_where_memory_is_short(void) {
     session s;
-    octets data, template, spoofed;
+    byte_buffer data, template, spoofed;
     open_limited(&s, (fb_decoder_options){0});
     s.memory.limit = s.memory.used + (1 << 20);
     build(&data, 10, 0, 0, true);
@@ -486,14 +496,14 @@ static void evicts_where_memory_is_short(void) {
 
 static void counts_what_waited_of_an_evicted_exporter(void) {
     session s;
-    octets data;
+    byte_buffer data;
     open_limited(&s, (fb_decoder_options){.exporter_limit = 1});
     build(&data, 10, 0, 0, true);
     for (uint32_t i = 0; i < 3; i++)
         for (unsigned repeat = 0; repeat < 4; repeat++) feed(&s, &data, FIRST_SPOOFED + i);
     CHECK_COUNTERS(&s, "template_missing=8 early_data=12 exporter_evicted=2");
     CHECK_STATUS(s.decoder->fault.status, FB_TEMPLATE_MISSING);
-    CHECK_EQUAL(s.decoder->early.all.sets, 4);
+    CHECK_EQUAL(s.decoder->pending.all.sets, 4);
     session_close(&s);
 }
 
@@ -505,9 +515,12 @@ static void decodes_a_datagram_with_its_own_templates(void) {
     for (unsigned domain_fits = 0; domain_fits < 2; domain_fits++)
         for (size_t capacity = 1; capacity < 64; capacity += 3) {
             session s;
-            octets d = {0}, data;
+            byte_buffer d = {0}, data;
             memset(&s, 0, sizeof s);
-            fb_decoder_options options = {.exporter_memory = domain_fits ? sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t)) : 1};
+            fb_decoder_options options = {
+                .exporter_memory =
+                    domain_fits ? sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t))
+                                : 1};
             CHECK_STATUS(session_try(&s, columns, capacity, options), FB_OK);
             /* the overflow has the same budget, too small here; 0: no limit */
             s.decoder->exporters.overflow.memory.limit = 0;
@@ -528,7 +541,8 @@ static void decodes_a_datagram_with_its_own_templates(void) {
             session_forget(&s);
             session_feed(&s, &data);
             CHECK_FLOWS(&s, "");
-            CHECK_EQUAL(session_count(&s, FB_TEMPLATE_MISSING) + session_count(&s, FB_EARLY_DATA), 1);
+            CHECK_EQUAL(session_count(&s, FB_TEMPLATE_MISSING) + session_count(&s, FB_EARLY_DATA),
+                        1);
             session_close(&s);
         }
 }
@@ -536,10 +550,10 @@ static void decodes_a_datagram_with_its_own_templates(void) {
 static void reads_inner_records_by_templates_that_are_not_kept(void) {
     for (unsigned domain_fits = 0; domain_fits < 2; domain_fits++) {
         session s;
-        octets d;
+        byte_buffer d;
         memset(&s, 0, sizeof s);
-        size_t octets = sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t));
-        fb_decoder_options options = {.exporter_memory = domain_fits ? octets : 1};
+        size_t bytes = sizeof(fb_domain) + 4 * (sizeof(fb_map_entry) + sizeof(uint16_t));
+        fb_decoder_options options = {.exporter_memory = domain_fits ? bytes : 1};
         CHECK_STATUS(session_try(&s, columns, 4096, options), FB_OK);
         /* the overflow has the same budget, too small here; 0: no limit */
         s.decoder->exporters.overflow.memory.limit = 0;
@@ -557,11 +571,16 @@ static void reads_inner_records_by_templates_that_are_not_kept(void) {
     }
 }
 
-RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left), TEST(a_datagram_that_is_resumed_keeps_its_exporter), TEST(keeps_a_genuine_exporter_among_spoofed_ones),
-          TEST(bounds_the_agents_of_a_source), TEST(keeps_netflow_apart_from_sflow_of_its_address), TEST(keeps_a_genuine_exporter_beside_many_domains),
-          TEST(evicts_domains_by_class_then_by_age), TEST(keeps_a_genuine_domain_among_spoofed_ones),
-          TEST(keeps_the_sums_of_an_evicted_domain), TEST(evicts_domains_of_ports_before_their_common_one),
-          TEST(evicts_engines_of_netflow5), TEST(evicts_domains_without_memory),
-          TEST(evicts_where_memory_is_short), TEST(counts_what_waited_of_an_evicted_exporter),
+RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left),
+          TEST(a_datagram_that_is_resumed_keeps_its_exporter),
+          TEST(keeps_a_genuine_exporter_among_spoofed_ones), TEST(bounds_the_agents_of_a_source),
+          TEST(keeps_netflow_apart_from_sflow_of_its_address),
+          TEST(keeps_a_genuine_exporter_beside_many_domains),
+          TEST(evicts_domains_by_class_then_by_age),
+          TEST(keeps_a_genuine_domain_among_spoofed_ones),
+          TEST(keeps_the_sums_of_an_evicted_domain),
+          TEST(evicts_domains_of_ports_before_their_common_one), TEST(evicts_engines_of_netflow5),
+          TEST(evicts_domains_without_memory), TEST(evicts_where_memory_is_short),
+          TEST(counts_what_waited_of_an_evicted_exporter),
           TEST(decodes_a_datagram_with_its_own_templates),
           TEST(reads_inner_records_by_templates_that_are_not_kept))

@@ -9,7 +9,7 @@ typedef struct {
     fb_check_allocator allocator;
     fb_memory memory;
     named_plan plan;
-    fb_shapes shapes;
+    fb_compiled_templates compiled_templates;
     fb_exporters exporters;
 } world;
 
@@ -17,13 +17,17 @@ static void world_open(world *w, size_t limit, size_t exporter_memory) {
     memset(w, 0, sizeof *w);
     w->memory = fb_check_memory(&w->allocator);
     CHECK_STATUS(plan_read(&w->plan, usual_columns, &w->memory), FB_OK);
-    CHECK_STATUS(fb_shapes_new(&w->shapes, w->plan.plan, &w->memory, 7, false), FB_OK);
-    CHECK_STATUS(fb_exporters_new(&w->exporters, &w->shapes, &w->memory, limit, exporter_memory, 12345), FB_OK);
+    CHECK_STATUS(
+        fb_compiled_templates_new(&w->compiled_templates, w->plan.plan, &w->memory, 7, false),
+        FB_OK);
+    CHECK_STATUS(fb_exporters_new(&w->exporters, &w->compiled_templates, &w->memory, limit,
+                                  exporter_memory, 12345),
+                 FB_OK);
 }
 
 static void world_close(world *w) {
     fb_exporters_free(&w->exporters);
-    fb_shapes_free(&w->shapes);
+    fb_compiled_templates_free(&w->compiled_templates);
     plan_free(&w->plan);
     CHECK_EQUAL(w->memory.used, 0);
     CHECK_EQUAL(w->allocator.held, 0);
@@ -35,18 +39,19 @@ static fb_exporter *get(world *w, uint32_t number) {
     return fb_exporters_get(&w->exporters, address, 0, address);
 }
 
-static fb_status set_template_of(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id, const fb_field *fields,
-                                 uint16_t count, uint16_t port) {
+static fb_status set_template_of(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id,
+                                 const fb_field *fields, uint16_t count, uint16_t port) {
     fb_definition definition = {.fields = fields, .field_count = count, .id = id, .port = port};
     return fb_domain_set_template(&w->exporters, exporter, domain, &definition);
 }
 
-static fb_status set_template(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id, const fb_field *fields,
-                              uint16_t count) {
+static fb_status set_template(world *w, fb_exporter *exporter, fb_domain *domain, uint16_t id,
+                              const fb_field *fields, uint16_t count) {
     return set_template_of(w, exporter, domain, id, fields, count, 0);
 }
 
-static const fb_field octets_field[] = {{.id = 1, .size = 4}}, packets_field[] = {{.id = 2, .size = 4}};
+static const fb_field bytes_field[] = {{.id = 1, .size = 4}},
+                      packets_field[] = {{.id = 2, .size = 4}};
 
 /* Map ---------------------------------------------------------------------------------------- */
 
@@ -99,7 +104,8 @@ static void finds_each_of_100000_exporters(void) {
     CHECK(w.exporters.capacity >= 2 * EXPORTERS);
     for (uint32_t i = 0; i < EXPORTERS; i++) CHECK_EQUAL(get(&w, i)->counters.datagrams, i);
     size_t listed = 0;
-    for (size_t i = 0; i < w.exporters.capacity; i++) listed += fb_exporters_at(&w.exporters, i) != NULL;
+    for (size_t i = 0; i < w.exporters.capacity; i++)
+        listed += fb_exporters_at(&w.exporters, i) != NULL;
     CHECK_EQUAL(listed, EXPORTERS);
     CHECK(!fb_exporters_at(&w.exporters, w.exporters.capacity));
     world_close(&w);
@@ -115,14 +121,17 @@ static void fetches_ahead_without_a_trace(void) {
     for (uint32_t i = 0; i < FB_LOOK_AHEAD; i++) {
         fb_exporter *exporter = get(&w, i);
         memcpy(batch[i].source, exporter->address, 16);
-        if (i % 3 && fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain) != FB_OK) CHECK(false);
-        if (i % 3 == 2) CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
+        if (i % 3 && fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain) != FB_OK)
+            CHECK(false);
+        if (i % 3 == 2)
+            CHECK_STATUS(set_template(&w, exporter, domain, 256, bytes_field, 1), FB_OK);
         if (i % 4 == 3) batch[i].source[0] = 1; /* no flow protocol */
         if (i % 5 == 4) memcpy(batch[i].source, batch[i - 1].source, 16);
     }
     fb_exporters before = w.exporters;
     size_t used = w.memory.used;
-    for (size_t count = 0; count <= FB_LOOK_AHEAD; count++) fb_exporters_prefetch(&w.exporters, batch, count);
+    for (size_t count = 0; count <= FB_LOOK_AHEAD; count++)
+        fb_exporters_prefetch(&w.exporters, batch, count);
     CHECK(memcmp(&before, &w.exporters, sizeof before) == 0);
     CHECK_EQUAL(w.memory.used, used);
     CHECK_EQUAL(w.exporters.count, FB_LOOK_AHEAD);
@@ -152,7 +161,8 @@ static void evicts_the_oldest_past_the_limit(void) {
     CHECK_EQUAL(w.exporters.overflow.counters.datagrams, 1);
     CHECK_EQUAL(w.exporters.overflow.counters.status[FB_EXPORTER_EVICTED], 1);
     CHECK_STATUS(fb_exporter_get_domain(&w.exporters, fourth, 10, 0, &domain), FB_OK);
-    CHECK_STATUS(fb_exporter_get_domain(&w.exporters, &w.exporters.overflow, 10, 0, &domain), FB_EXPORTER_LIMIT);
+    CHECK_STATUS(fb_exporter_get_domain(&w.exporters, &w.exporters.overflow, 10, 0, &domain),
+                 FB_EXPORTER_LIMIT);
     world_close(&w);
 }
 
@@ -160,7 +170,8 @@ static void evicts_none_for_saved_state(void) {
     uint8_t address[16] = {0};
     world w;
     world_open(&w, 3, 1 << 20);
-    for (; address[0] < 3; address[0]++) CHECK(!fb_exporters_restore(&w.exporters, address, 0)->stateless);
+    for (; address[0] < 3; address[0]++)
+        CHECK(!fb_exporters_restore(&w.exporters, address, 0)->stateless);
     CHECK(fb_exporters_restore(&w.exporters, address, 0)->stateless);
     address[0] = 0;
     CHECK(!fb_exporters_restore(&w.exporters, address, 0)->stateless);
@@ -190,20 +201,20 @@ static void goes_without_state_when_there_is_no_memory(void) {
 
 /* Templates and samplers --------------------------------------------------------------------- */
 
-static void shares_the_shape_of_identical_templates(void) {
+static void shares_compiled_templates(void) {
     world w;
     fb_domain *domain;
     world_open(&w, 1000, 1 << 20);
     for (uint32_t i = 0; i < 500; i++) {
         fb_exporter *exporter = get(&w, i);
         CHECK_STATUS(fb_exporter_get_domain(&w.exporters, exporter, 9 + i % 2, i, &domain), FB_OK);
-        CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
+        CHECK_STATUS(set_template(&w, exporter, domain, 256, bytes_field, 1), FB_OK);
     }
-    CHECK_EQUAL(w.shapes.count, 2); /* one per version */
+    CHECK_EQUAL(w.compiled_templates.count, 2); /* one per version */
     world_close(&w);
 }
 
-/* Add ids in any order, and find each with its shape. */
+/* Add ids in any order, and find each with its compiled template. */
 static void finds_each_of_4096_templates(void) {
     world w;
     fb_domain *domain;
@@ -213,23 +224,29 @@ static void finds_each_of_4096_templates(void) {
     for (uint32_t i = 0; i < FB_MAX_TEMPLATES; i++) {
         uint16_t number = (uint16_t)(i * 1237 % FB_MAX_TEMPLATES); /* each once */
         fb_field field = {.id = 1, .size = (uint16_t)(1 + number % 8)};
-        CHECK_STATUS(set_template(&w, exporter, domain, (uint16_t)(256 + 3 * number), &field, 1), FB_OK);
+        CHECK_STATUS(set_template(&w, exporter, domain, (uint16_t)(256 + 3 * number), &field, 1),
+                     FB_OK);
     }
     for (uint16_t i = 0; i < FB_MAX_TEMPLATES; i++) {
         const fb_template *template = fb_domain_find_template(domain, (uint16_t)(256 + 3 * i));
-        CHECK(template && template->id == 256 + 3 * i && template->shape->fields[0].size == 1 + i % 8);
+        CHECK(template && template->id == 256 + 3 * i &&
+              template->compiled->fields[0].size == 1 + i % 8);
         CHECK(!fb_domain_find_template(domain, (uint16_t)(257 + 3 * i)));
     }
-    CHECK_STATUS(set_template(&w, exporter, domain, 255, octets_field, 1), FB_TEMPLATE_LIMIT);
+    CHECK_STATUS(set_template(&w, exporter, domain, 255, bytes_field, 1), FB_TEMPLATE_LIMIT);
     CHECK_STATUS(set_template(&w, exporter, domain, 259, packets_field, 1), FB_TEMPLATE_REDEFINED);
     CHECK_EQUAL(domain->known, FB_MAX_TEMPLATES);
-    CHECK_EQUAL(w.shapes.count, 9);
+    CHECK_EQUAL(w.compiled_templates.count, 9);
     world_close(&w);
 }
 
 /* The memory of an exporter is as stated in README.md. */
 static void holds_memory_in_proportion_to_exporters(void) {
-    enum { EXPORTERS = 8192, TEMPLATES = 4, OCTETS = sizeof(fb_exporter) + sizeof(fb_domain) + 72 + 40 + 34 * TEMPLATES };
+    enum {
+        EXPORTERS = 8192,
+        TEMPLATES = 4,
+        BYTES = sizeof(fb_exporter) + sizeof(fb_domain) + 72 + 40 + 34 * TEMPLATES
+    };
     world w;
     fb_domain *domain;
     size_t used[3];
@@ -240,14 +257,15 @@ static void holds_memory_in_proportion_to_exporters(void) {
             CHECK_STATUS(fb_exporter_get_domain(&w.exporters, exporter, 10, 0, &domain), FB_OK);
             for (uint16_t t = 0; t < TEMPLATES; t++) {
                 fb_field field = {.id = 1, .size = (uint16_t)(t + 1)};
-                CHECK_STATUS(set_template(&w, exporter, domain, (uint16_t)(256 + t), &field, 1), FB_OK);
+                CHECK_STATUS(set_template(&w, exporter, domain, (uint16_t)(256 + t), &field, 1),
+                             FB_OK);
             }
         }
         used[round] = w.memory.used;
     }
     CHECK_EQUAL(used[2] - used[1], 2 * (used[1] - used[0]));
-    CHECK(used[1] - used[0] <= OCTETS * EXPORTERS);
-    CHECK_EQUAL(w.shapes.count, TEMPLATES);
+    CHECK(used[1] - used[0] <= BYTES * EXPORTERS);
+    CHECK_EQUAL(w.compiled_templates.count, TEMPLATES);
     world_close(&w);
 }
 
@@ -259,17 +277,17 @@ static void redefines_templates(void) {
     fb_exporter_get_domain(&w.exporters, exporter, 10, 7, &domain);
     CHECK(fb_exporter_find_domain(exporter, 10, 7) == domain);
     CHECK(!fb_exporter_find_domain(exporter, 9, 7));
-    CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
-    fb_shape *first = fb_domain_find_template(domain, 256)->shape;
-    CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 1), FB_OK);
-    CHECK(fb_domain_find_template(domain, 256)->shape == first);
+    CHECK_STATUS(set_template(&w, exporter, domain, 256, bytes_field, 1), FB_OK);
+    fb_compiled_template *first = fb_domain_find_template(domain, 256)->compiled;
+    CHECK_STATUS(set_template(&w, exporter, domain, 256, bytes_field, 1), FB_OK);
+    CHECK(fb_domain_find_template(domain, 256)->compiled == first);
     CHECK_EQUAL(first->references, 1);
     CHECK_STATUS(set_template(&w, exporter, domain, 256, packets_field, 1), FB_TEMPLATE_REDEFINED);
-    CHECK_EQUAL(fb_domain_find_template(domain, 256)->shape->fields[0].id, 2);
-    CHECK_EQUAL(w.shapes.count, 1); /* the first is no longer used */
-    CHECK_STATUS(set_template(&w, exporter, domain, 256, octets_field, 0), FB_EMPTY_TEMPLATE);
+    CHECK_EQUAL(fb_domain_find_template(domain, 256)->compiled->fields[0].id, 2);
+    CHECK_EQUAL(w.compiled_templates.count, 1); /* the first is no longer used */
+    CHECK_STATUS(set_template(&w, exporter, domain, 256, bytes_field, 0), FB_EMPTY_TEMPLATE);
     CHECK(!fb_domain_find_template(domain, 256)); /* the exporter has redefined it */
-    CHECK_EQUAL(w.shapes.count, 0);
+    CHECK_EQUAL(w.compiled_templates.count, 0);
     CHECK_STATUS(set_template(&w, exporter, domain, 256, packets_field, 1), FB_OK);
     CHECK(!fb_domain_find_template(domain, 257));
     world_close(&w);
@@ -313,7 +331,7 @@ static void gives_the_budget_of_a_redefined_template_back(void) {
     set_template(&w, exporter, domain, 256, packets_field, 1);
     size_t used = exporter->memory.used, all = w.memory.used;
     for (unsigned i = 0; i < 1000; i++) {
-        set_template(&w, exporter, domain, 256, octets_field, 1);
+        set_template(&w, exporter, domain, 256, bytes_field, 1);
         set_template(&w, exporter, domain, 256, packets_field, 1);
     }
     CHECK_EQUAL(exporter->memory.used, used);
@@ -376,7 +394,7 @@ static void finds_a_template_that_has_moved(void) {
     fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain);
     CHECK(!fb_domain_find_template(domain, 300));
     for (uint16_t id = 300; id > 280; id--) { /* each is inserted before all others */
-        set_template(&w, exporter, domain, id, octets_field, 1);
+        set_template(&w, exporter, domain, id, bytes_field, 1);
         CHECK_EQUAL(fb_domain_find_template(domain, 300)->id, 300);
         CHECK_EQUAL(fb_domain_find_template(domain, id)->id, id);
         CHECK(!fb_domain_find_template(domain, (uint16_t)(id - 1)));
@@ -387,7 +405,7 @@ static void finds_a_template_that_has_moved(void) {
     fb_domain_forget_all(&w.exporters, exporter, domain, false);
     CHECK(!fb_domain_find_template(domain, 290));
     set_template(&w, exporter, domain, 300, packets_field, 1);
-    CHECK_EQUAL(fb_domain_find_template(domain, 300)->shape->fields[0].id, 2);
+    CHECK_EQUAL(fb_domain_find_template(domain, 300)->compiled->fields[0].id, 2);
     world_close(&w);
 }
 
@@ -397,19 +415,21 @@ static void bounds_the_samplers_of_a_domain(void) {
     world_open(&w, 10, 16 << 20);
     fb_exporter *exporter = get(&w, 1);
     fb_exporter_get_domain(&w.exporters, exporter, 9, 0, &domain);
-    for (uint64_t i = 0; i < FB_MAX_SAMPLERS; i++) CHECK_STATUS(fb_domain_set_sampler(exporter, domain, i, 1), FB_OK);
+    for (uint64_t i = 0; i < FB_MAX_SAMPLERS; i++)
+        CHECK_STATUS(fb_domain_set_sampler(exporter, domain, i, 1), FB_OK);
     CHECK_STATUS(fb_domain_set_sampler(exporter, domain, FB_MAX_SAMPLERS, 1), FB_TEMPLATE_LIMIT);
     CHECK_STATUS(fb_domain_set_sampler(exporter, domain, 5, 2), FB_OK); /* a known one may change */
     CHECK_EQUAL(fb_domain_find_rate(domain, true, 5), 2);
     world_close(&w);
 }
 
-RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_that_cannot_grow), TEST(finds_each_of_100000_exporters),
-          TEST(fetches_ahead_without_a_trace), TEST(tells_sub_agents_apart), TEST(evicts_the_oldest_past_the_limit),
+RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_that_cannot_grow),
+          TEST(finds_each_of_100000_exporters), TEST(fetches_ahead_without_a_trace),
+          TEST(tells_sub_agents_apart), TEST(evicts_the_oldest_past_the_limit),
           TEST(evicts_none_for_saved_state), TEST(makes_room_when_memory_is_out),
-          TEST(goes_without_state_when_there_is_no_memory), TEST(shares_the_shape_of_identical_templates),
-          TEST(finds_each_of_4096_templates), TEST(holds_memory_in_proportion_to_exporters), TEST(redefines_templates),
-          TEST(keeps_each_exporter_to_its_budget),
+          TEST(goes_without_state_when_there_is_no_memory), TEST(shares_compiled_templates),
+          TEST(finds_each_of_4096_templates), TEST(holds_memory_in_proportion_to_exporters),
+          TEST(redefines_templates), TEST(keeps_each_exporter_to_its_budget),
           TEST(gives_the_budget_of_a_redefined_template_back), TEST(knows_the_rate_of_a_sampler),
-          TEST(knows_a_rate_that_has_changed),
-          TEST(finds_a_template_that_has_moved), TEST(bounds_the_samplers_of_a_domain))
+          TEST(knows_a_rate_that_has_changed), TEST(finds_a_template_that_has_moved),
+          TEST(bounds_the_samplers_of_a_domain))

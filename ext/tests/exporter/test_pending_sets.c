@@ -4,19 +4,18 @@
 
 #include <time.h>
 
-static const char *const columns =
-    "1 bytes uint : ipfix:1\n"
-    "2 received timestamp unit=1000000 : meta:time_received\n"
-    "3 exported timestamp unit=1000000 : meta:time_exported\n"
-    "4 port uint : meta:source_port\n"
-    "5 sequence uint : meta:sequence_number\n"
-    "6 start timestamp unit=1000000 : ipfix:22@time_uptime\n"
-    "7 rate uint : derived:sampling_rate\n";
+static const char *const columns = "1 bytes uint : ipfix:1\n"
+                                   "2 received timestamp unit=1000000 : meta:time_received\n"
+                                   "3 exported timestamp unit=1000000 : meta:time_exported\n"
+                                   "4 port uint : meta:source_port\n"
+                                   "5 sequence uint : meta:sequence_number\n"
+                                   "6 start timestamp unit=1000000 : ipfix:22@time_uptime\n"
+                                   "7 rate uint : derived:sampling_rate\n";
 static const char *const bytes = "1 bytes uint : ipfix:1\n";
 
 /* One datagram of a batch, which owns its bytes. */
 typedef struct {
-    octets octets;
+    byte_buffer bytes;
     fb_datagram datagram;
 } sent;
 
@@ -25,10 +24,10 @@ static sent sequence[MOST_SENT];
 static size_t sequence_size;
 
 /* Append the datagram `d` to the sequence, from a port at a time in ms. */
-static void send(const octets *d, unsigned port, uint64_t ms) {
+static void send(const byte_buffer *d, unsigned port, uint64_t ms) {
     sent *s = &sequence[sequence_size++];
-    s->octets = *d;
-    s->datagram = datagram_of(s->octets.data, s->octets.size, SOURCE_ADDRESS);
+    s->bytes = *d;
+    s->datagram = datagram_of(s->bytes.data, s->bytes.size, SOURCE_ADDRESS);
     s->datagram.source_port = (uint16_t)port;
     s->datagram.time = ms * 1000000;
 }
@@ -42,25 +41,25 @@ static void feed_sequence(session *s, uint32_t source) {
     session_feed_batch(s, batch, sequence_size);
 }
 
-static void put_records(octets *d, unsigned id, uint32_t first, unsigned count) {
+static void put_records(byte_buffer *d, unsigned id, uint32_t first, unsigned count) {
     size_t set = set_begin(d, id);
     for (unsigned i = 0; i < count; i++) put32(d, first + i);
     set_end(d, set);
 }
 
-static void put_bytes_template(octets *d, unsigned id) {
+static void put_bytes_template(byte_buffer *d, unsigned id) {
     size_t set = set_begin(d, 2);
     put_template(d, id, FIELDS({1, 4}));
     set_end(d, set);
 }
 
-static void build_data(octets *d, unsigned id, uint32_t first, unsigned count) {
+static void build_data(byte_buffer *d, unsigned id, uint32_t first, unsigned count) {
     ipfix_begin(d, (ipfix_header){0});
     put_records(d, id, first, count);
     ipfix_end(d);
 }
 
-static void build_template(octets *d, unsigned id) {
+static void build_template(byte_buffer *d, unsigned id) {
     ipfix_begin(d, (ipfix_header){0});
     put_bytes_template(d, id);
     ipfix_end(d);
@@ -68,7 +67,7 @@ static void build_template(octets *d, unsigned id) {
 
 /* Values of its own datagram ----------------------------------------------------------------- */
 
-static void put_timed(octets *d, uint32_t first) {
+static void put_timed(byte_buffer *d, uint32_t first) {
     size_t set = set_begin(d, 256);
     put32(d, first), put32(d, 60100);
     put32(d, first + 1), put32(d, 60200);
@@ -76,14 +75,17 @@ static void put_timed(octets *d, uint32_t first) {
 }
 
 static void build_netflow9_sequence(void) {
-    octets d;
+    byte_buffer d;
     sequence_size = 0;
     for (unsigned i = 0; i < 2; i++) {
-        netflow9_begin(&d, (netflow9_header){.uptime = 60000 + i, .seconds = 1000 + i, .sequence = 7 + i, .source_id = 5});
+        netflow9_begin(
+            &d, (netflow9_header){
+                    .uptime = 60000 + i, .seconds = 1000 + i, .sequence = 7 + i, .source_id = 5});
         put_timed(&d, 10 + 10 * i);
         send(&d, 4000 + i, 5000 + i);
     }
-    netflow9_begin(&d, (netflow9_header){.uptime = 70000, .seconds = 2000, .sequence = 9, .source_id = 5});
+    netflow9_begin(
+        &d, (netflow9_header){.uptime = 70000, .seconds = 2000, .sequence = 9, .source_id = 5});
     size_t set = set_begin(&d, 0);
     put_template(&d, 256, FIELDS({1, 4}, {22, 4}));
     set_end(&d, set);
@@ -111,10 +113,11 @@ static void keeps_time_and_numbers_of_its_own_datagram(void) {
 static void applies_what_was_learnt_meanwhile(void) {
     for (unsigned late = 0; late < 2; late++) {
         session s;
-        octets d;
+        byte_buffer d;
         session_open(&s, columns, 4096);
         ipfix_begin(&d, (ipfix_header){.seconds = 1000});
-        if (!late) put_records(&d, 300, 1, 1), patch16(&d, 18, 20), put64(&d, 900000), put32(&d, 100);
+        if (!late)
+            put_records(&d, 300, 1, 1), patch16(&d, 18, 20), put64(&d, 900000), put32(&d, 100);
         put_timed(&d, 10);
         ipfix_end(&d);
         session_feed(&s, &d);
@@ -134,9 +137,10 @@ static void applies_what_was_learnt_meanwhile(void) {
         put32(&d, 30), put32(&d, 60300);
         set_end(&d, set), ipfix_end(&d);
         session_feed(&s, &d);
-        CHECK_FLOWS(&s, "bytes=10 received=1000500 exported=1000000 port=4000 start=960100 rate=100\n"
-                        "bytes=11 received=1000500 exported=1000000 port=4000 start=960200 rate=100\n"
-                        "bytes=30 received=1000500 exported=2000000 port=4000 start=960300 rate=100\n");
+        CHECK_FLOWS(&s,
+                    "bytes=10 received=1000500 exported=1000000 port=4000 start=960100 rate=100\n"
+                    "bytes=11 received=1000500 exported=1000000 port=4000 start=960200 rate=100\n"
+                    "bytes=30 received=1000500 exported=2000000 port=4000 start=960300 rate=100\n");
         CHECK_COUNTERS(&s, late ? "early_data=1" : "early_data=2");
         session_close(&s);
     }
@@ -146,7 +150,7 @@ static void applies_what_was_learnt_meanwhile(void) {
 static void comes_out_in_order_of_arrival(void) {
     enum { IDS = 37, ROUNDS = 5 };
     session s;
-    octets d;
+    byte_buffer d;
     text expected = {0};
     session_open(&s, bytes, 4096);
     for (unsigned i = 0; i < IDS * ROUNDS; i++) {
@@ -160,9 +164,9 @@ static void comes_out_in_order_of_arrival(void) {
     set_end(&d, set), ipfix_end(&d);
     session_feed(&s, &d);
     CHECK_FLOWS(&s, text_of(&expected));
-    CHECK_EQUAL(s.decoder->early.all.sets, 0);
-    CHECK_EQUAL(s.decoder->early.all.octets, 0);
-    CHECK_EQUAL(s.decoder->early.queue_count, 0);
+    CHECK_EQUAL(s.decoder->pending.all.sets, 0);
+    CHECK_EQUAL(s.decoder->pending.all.bytes, 0);
+    CHECK_EQUAL(s.decoder->pending.queue_count, 0);
     text_free(&expected);
     session_close(&s);
 }
@@ -170,7 +174,7 @@ static void comes_out_in_order_of_arrival(void) {
 /* A set that defines an id and then withdraws it has not defined it. */
 static void waits_on_when_its_template_is_empty_after_all(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, bytes, 4096);
     build_data(&d, 256, 1, 1);
     session_feed(&s, &d);
@@ -190,7 +194,7 @@ static void waits_on_when_its_template_is_empty_after_all(void) {
 /* The offset of a fault is in the current datagram, not in the original one. */
 static void tells_its_faults_where_the_decoder_is(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, bytes, 4096);
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 256);
@@ -219,14 +223,15 @@ static void open_limited(session *s, size_t limit, size_t total) {
 
 static uint64_t missing_of(const session *s, uint32_t address) {
     fb_datagram datagram = datagram_of(NULL, 0, address);
-    return fb_exporters_get(&s->decoder->exporters, datagram.source, 0, datagram.source)->counters.status[FB_TEMPLATE_MISSING];
+    return fb_exporters_get(&s->decoder->exporters, datagram.source, 0, datagram.source)
+        ->counters.status[FB_TEMPLATE_MISSING];
 }
 
-enum { COST = FB_EARLY_SET_OCTETS + 8 }; /* of a set with one record */
+enum { COST = FB_PENDING_SET_BYTES + 8 }; /* of a set with one record */
 
 static void gives_up_the_oldest_of_an_exporter(void) {
     session s;
-    octets d;
+    byte_buffer d;
     open_limited(&s, 3 * COST, 0);
     for (unsigned i = 0; i < 5; i++) {
         build_data(&d, 256 + i % 2, 1 + i, 1);
@@ -248,7 +253,7 @@ static void gives_up_the_oldest_of_an_exporter(void) {
 
 static void gives_up_the_oldest_of_all(void) {
     session s;
-    octets d;
+    byte_buffer d;
     open_limited(&s, 0, 3 * COST);
     for (unsigned i = 0; i < 5; i++) {
         build_data(&d, 256, 1 + i, 1);
@@ -257,13 +262,13 @@ static void gives_up_the_oldest_of_all(void) {
     CHECK_COUNTERS(&s, "template_missing=2 early_data=5");
     for (unsigned i = 0; i < 5; i++) CHECK_EQUAL(missing_of(&s, SOURCE_ADDRESS + i), i < 2);
     CHECK_EQUAL(s.decoder->fault.exporter[15], 1);
-    CHECK_EQUAL(s.decoder->early.all.octets, 3 * COST);
+    CHECK_EQUAL(s.decoder->pending.all.bytes, 3 * COST);
     session_close(&s);
 }
 
 static void gives_up_at_once_what_never_fits(void) {
     session s;
-    octets d;
+    byte_buffer d;
     open_limited(&s, 2 * COST, 0);
     build_data(&d, 256, 1, 1);
     session_feed(&s, &d);
@@ -275,7 +280,7 @@ static void gives_up_at_once_what_never_fits(void) {
 
 static void gives_up_at_once_where_there_is_no_state(void) {
     session s;
-    octets d;
+    byte_buffer d;
     memset(&s, 0, sizeof s);
     CHECK_STATUS(session_try(&s, bytes, 4096, (fb_decoder_options){.exporter_memory = 1}), FB_OK);
     build_data(&d, 256, 1, 1);
@@ -286,7 +291,7 @@ static void gives_up_at_once_where_there_is_no_state(void) {
 
 /* Waiting data takes at most a quarter of the memory limit, so that templates have room. */
 static void leaves_memory_for_templates(void) {
-    octets d;
+    byte_buffer d;
     fb_memory memory = fb_memory_system(1 << 20);
     named_plan plan;
     fb_decoder *decoder;
@@ -315,7 +320,7 @@ static void leaves_memory_for_templates(void) {
 
 static void counts_what_still_waits_in_the_end(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, bytes, 4096);
     fb_decoder_finish(s.decoder);
     CHECK_COUNTERS(&s, "");
@@ -328,7 +333,7 @@ static void counts_what_still_waits_in_the_end(void) {
     CHECK_EQUAL(missing_of(&s, SOURCE_ADDRESS + 1), 2);
     CHECK_STATUS(s.decoder->fault.status, FB_TEMPLATE_MISSING);
     CHECK_EQUAL(s.decoder->fault.exporter[15], 2);
-    CHECK_EQUAL(s.decoder->early.all.sets, 0);
+    CHECK_EQUAL(s.decoder->pending.all.sets, 0);
     build_data(&d, 256, 5, 1); /* and it continues */
     session_feed(&s, &d);
     build_template(&d, 256);
@@ -342,7 +347,7 @@ static void counts_what_still_waits_in_the_end(void) {
 /* Early data of two ids and of options, in variable and fixed records, from two ports whose domain
    is then split. */
 static void build_long_sequence(void) {
-    octets d;
+    byte_buffer d;
     build_netflow9_sequence();
     for (unsigned i = 0; i < 3; i++) {
         ipfix_begin(&d, (ipfix_header){.seconds = 3000 + i, .sequence = 20 + i, .domain = 9});
@@ -404,7 +409,7 @@ static void survives_every_failed_allocation(void) {
             unhurt += s.allocator.calls < before + fail_at;
             s.allocator.fail_at = 0;
             fb_decoder_finish(s.decoder);
-            CHECK_EQUAL(s.decoder->early.all.sets, 0);
+            CHECK_EQUAL(s.decoder->pending.all.sets, 0);
             session_forget(&s);
             feed_sequence(&s, SOURCE_ADDRESS + 1);
             CHECK_BYTES(s.output, fb_row_size(&s.row), whole.output, fb_row_size(&whole.row));
@@ -417,7 +422,7 @@ static void survives_every_failed_allocation(void) {
 /* The caller takes the first output and abandons the call. */
 static void loses_nothing_when_a_call_is_given_up(void) {
     session s;
-    octets d;
+    byte_buffer d;
     session_open(&s, bytes, 4096);
     for (unsigned i = 0; i < 3; i++) {
         build_data(&d, 256, 10 * i + 1, 2);
@@ -427,7 +432,7 @@ static void loses_nothing_when_a_call_is_given_up(void) {
     fb_datagram datagram = datagram_of(d.data, d.size, SOURCE_ADDRESS);
     const fb_plan *plan = s.plan.plan;
     /* room for one or two rows */
-    fb_row_set_output(&s.row, s.output, plan->fixed_worst + 4 * plan->octet_worst + 4, 0);
+    fb_row_set_output(&s.row, s.output, plan->max_fixed_size + 4 * plan->max_size_per_byte + 4, 0);
     CHECK_STATUS(fb_row_decode(s.decoder, &datagram, 1, &(fb_position){0}, &s.row), FB_NO_SPACE);
     size_t taken = s.row.count;
     CHECK(taken > 0 && taken < 6);
@@ -458,7 +463,7 @@ static const double bound = 1;
 
 enum { MOST = 65500 };
 
-static void feed_quickly(session *s, const octets *d, unsigned times, const char *what) {
+static void feed_quickly(session *s, const byte_buffer *d, unsigned times, const char *what) {
     clock_t start = clock();
     for (unsigned i = 0; i < times; i++) session_feed(s, d);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC / times;
@@ -468,7 +473,7 @@ static void feed_quickly(session *s, const octets *d, unsigned times, const char
 
 /* Build sets of one byte with descending ids, the worst case of a sorted map, and then templates
    for all of them. */
-static void build_flood(octets *d, unsigned first_id) {
+static void build_flood(byte_buffer *d, unsigned first_id) {
     ipfix_begin(d, (ipfix_header){0});
     for (unsigned id = first_id; d->size < MOST; id--) {
         size_t set = set_begin(d, id);
@@ -480,21 +485,23 @@ static void build_flood(octets *d, unsigned first_id) {
 
 static void is_done_at_once_with_a_flood(void) {
     session s;
-    octets d;
+    byte_buffer d;
     open_limited(&s, 0, 0);
     build_flood(&d, 65535);
     feed_quickly(&s, &d, 10, "13,000 early sets");
-    const fb_early *early = &s.decoder->early;
-    CHECK(early->all.octets <= 4 << 20);
-    CHECK(early->all.sets > 20000);
+    const fb_pending_sets *pending = &s.decoder->pending;
+    CHECK(pending->all.bytes <= 4 << 20);
+    CHECK(pending->all.sets > 20000);
     CHECK(s.memory.used < 8 << 20);
-    CHECK_EQUAL(session_count(&s, FB_EARLY_DATA), early->all.sets + session_count(&s, FB_TEMPLATE_MISSING));
+    CHECK_EQUAL(session_count(&s, FB_EARLY_DATA),
+                pending->all.sets + session_count(&s, FB_TEMPLATE_MISSING));
 
     ipfix_begin(&d, (ipfix_header){0}); /* thousands of template sets that release nothing */
     while (d.size < MOST) put_bytes_template(&d, 300);
     ipfix_end(&d);
     feed_quickly(&s, &d, 1, "5,000 template sets");
-    ipfix_begin(&d, (ipfix_header){0}); /* templates for ids that are waited for, redefined as empty */
+    ipfix_begin(&d,
+                (ipfix_header){0}); /* templates for ids that are waited for, redefined as empty */
     while (d.size < MOST) {
         size_t set = set_begin(&d, 2);
         put_template(&d, 65535, FIELDS({1, 4})), put_template(&d, 65535, FIELDS({1, 0}));
@@ -513,7 +520,7 @@ static void is_done_at_once_with_a_flood(void) {
 
 static void is_done_at_once_with_one_long_queue(void) {
     session s;
-    octets d;
+    byte_buffer d;
     open_limited(&s, 0, 0);
     ipfix_begin(&d, (ipfix_header){0});
     while (d.size < MOST) {
@@ -537,9 +544,10 @@ static void is_done_at_once_with_one_long_queue(void) {
 /* Data after an empty template or a withdrawal is copied only. */
 static void is_done_at_once_with_data_of_an_empty_template(void) {
     session s;
-    octets d;
+    byte_buffer d;
     memset(&s, 0, sizeof s);
-    CHECK_STATUS(session_try(&s, bytes, 1 << 20, (fb_decoder_options){.obey_withdrawals = true}), FB_OK);
+    CHECK_STATUS(session_try(&s, bytes, 1 << 20, (fb_decoder_options){.obey_withdrawals = true}),
+                 FB_OK);
     netflow9_begin(&d, (netflow9_header){0});
     size_t set = set_begin(&d, 0);
     put_template(&d, 256, NULL, 0);
@@ -571,8 +579,10 @@ static void is_done_at_once_with_data_of_an_empty_template(void) {
 
 RUN_TESTS(TEST(keeps_time_and_numbers_of_its_own_datagram), TEST(applies_what_was_learnt_meanwhile),
           TEST(comes_out_in_order_of_arrival), TEST(waits_on_when_its_template_is_empty_after_all),
-          TEST(tells_its_faults_where_the_decoder_is), TEST(gives_up_the_oldest_of_an_exporter), TEST(gives_up_the_oldest_of_all),
-          TEST(gives_up_at_once_what_never_fits), TEST(gives_up_at_once_where_there_is_no_state), TEST(leaves_memory_for_templates),
-          TEST(counts_what_still_waits_in_the_end), TEST(gives_the_same_at_every_capacity), TEST(survives_every_failed_allocation),
-          TEST(loses_nothing_when_a_call_is_given_up), TEST(is_done_at_once_with_a_flood), TEST(is_done_at_once_with_one_long_queue),
+          TEST(tells_its_faults_where_the_decoder_is), TEST(gives_up_the_oldest_of_an_exporter),
+          TEST(gives_up_the_oldest_of_all), TEST(gives_up_at_once_what_never_fits),
+          TEST(gives_up_at_once_where_there_is_no_state), TEST(leaves_memory_for_templates),
+          TEST(counts_what_still_waits_in_the_end), TEST(gives_the_same_at_every_capacity),
+          TEST(survives_every_failed_allocation), TEST(loses_nothing_when_a_call_is_given_up),
+          TEST(is_done_at_once_with_a_flood), TEST(is_done_at_once_with_one_long_queue),
           TEST(is_done_at_once_with_data_of_an_empty_template))

@@ -9,22 +9,21 @@ typedef struct {
     uint64_t value;
 } given;
 
-static void put_value(octets *d, given field) {
-    for (unsigned i = field.size; i--;) put8(d, i < 8 ? (unsigned)(field.value >> 8 * i & 0xff) : 0);
+static void put_value(byte_buffer *d, given field) {
+    for (unsigned i = field.size; i--;)
+        put8(d, i < 8 ? (unsigned)(field.value >> 8 * i & 0xff) : 0);
 }
 
 /* Send a template and a record of it. `scopes` > 0: an options template whose first fields are the
    scope. */
 static void feed(session *s, uint32_t domain, unsigned scopes, const given *fields, size_t count) {
-    octets d;
+    byte_buffer d;
     specifier specifiers[8];
     for (size_t i = 0; i < count; i++) specifiers[i] = (specifier){fields[i].id, fields[i].size, 0};
     ipfix_begin(&d, (ipfix_header){.domain = domain});
     size_t set = set_begin(&d, scopes ? 3 : 2);
-    if (scopes)
-        put_options_template(&d, 300, scopes, specifiers, count);
-    else
-        put_template(&d, 256, specifiers, count);
+    if (scopes) put_options_template(&d, 300, scopes, specifiers, count);
+    else put_template(&d, 256, specifiers, count);
     set_end(&d, set);
     set = set_begin(&d, scopes ? 300 : 256);
     for (size_t i = 0; i < count; i++) put_value(&d, fields[i]);
@@ -33,7 +32,8 @@ static void feed(session *s, uint32_t domain, unsigned scopes, const given *fiel
     session_feed(s, &d);
 }
 
-#define GIVEN(...) (const given[]){__VA_ARGS__}, sizeof((const given[]){__VA_ARGS__}) / sizeof(given)
+#define GIVEN(...) \
+    (const given[]){__VA_ARGS__}, sizeof((const given[]){__VA_ARGS__}) / sizeof(given)
 
 static void reads_the_rate_of_a_record(void) {
     static const struct {
@@ -42,18 +42,18 @@ static void reads_the_rate_of_a_record(void) {
     } cases[] = {
         /* population / size has priority */
         {{{309, 4, 2}, {310, 4, 1000}, {305, 4, 1}, {306, 4, 7}}, 500},
-        {{{309, 4, 3}, {310, 4, 1000}}, 333},                             /* rounded down */
+        {{{309, 4, 3}, {310, 4, 1000}}, 333}, /* rounded down */
         {{{309, 4, 0}, {310, 4, 1000}, {34, 4, 9}}, 9},
         {{{309, 4, 9}, {310, 4, 4}, {34, 4, 5}}, 5}, /* size exceeds population */
         {{{305, 4, 1}, {306, 4, 99}, {34, 4, 9}}, 100},
         {{{305, 4, 10}, {306, 4, 95}}, 10},
-        {{{305, 4, 100}}, 1}, /* no packets are skipped */
+        {{{305, 4, 100}}, 1},                                 /* no packets are skipped */
         {{{305, 8, UINT64_MAX}, {306, 8, 2}, {34, 4, 3}}, 3}, /* a sum that would overflow to 1 */
-        {{{311, 4, 0x3c23d70a}, {34, 4, 9}}, 100}, /* 1 / 0.01, rounded to the nearest */
+        {{{311, 4, 0x3c23d70a}, {34, 4, 9}}, 100},            /* 1 / 0.01, rounded to the nearest */
         {{{311, 8, 0x3f50624dd2f1a9fc}}, 1000},
-        {{{311, 4, 0xbf800000}, {34, 4, 9}}, 9},                          /* a probability of -1 */
-        {{{311, 4, 0x7fc00000}, {34, 4, 9}}, 9},                          /* of NaN */
-        {{{311, 8, 1}, {34, 4, 9}}, 9}, /* a probability close to 0 */
+        {{{311, 4, 0xbf800000}, {34, 4, 9}}, 9}, /* a probability of -1 */
+        {{{311, 4, 0x7fc00000}, {34, 4, 9}}, 9}, /* of NaN */
+        {{{311, 8, 1}, {34, 4, 9}}, 9},          /* a probability close to 0 */
         {{{34, 4, 0}, {50, 4, 8}}, 8},
         {{{34, 4, 7}, {50, 4, 8}}, 7},
         {{{34, 9, 7}, {50, 1, 8}}, 8}, /* nine bytes are not an integer */
@@ -97,8 +97,9 @@ static void finds_the_rate_of_the_sampler_that_a_record_names(void) {
 
 /* Send records of one set, each with its own sampler and number. They have a fixed size, or a
    variable-length text. */
-static void feed_samplers(session *s, unsigned id, unsigned size, bool variable, const uint8_t *samplers, size_t count) {
-    octets d;
+static void feed_samplers(session *s, unsigned id, unsigned size, bool variable,
+                          const uint8_t *samplers, size_t count) {
+    byte_buffer d;
     specifier specifiers[] = {{id, size, 0}, {1, 4, 0}, {371, 65535, 0}};
     ipfix_begin(&d, (ipfix_header){.domain = 1});
     size_t set = set_begin(&d, 2);
@@ -118,13 +119,15 @@ static void feed_samplers(session *s, unsigned id, unsigned size, bool variable,
 /* With outputs of every size up to a few rows, decoding is resumed in the middle of a set. */
 static void finds_the_rates_of_samplers_that_take_turns(void) {
     static const uint8_t samplers[] = {5, 5, 6, 5, 7, 7, 6, 6, 5};
-    static const char expected[] = "rate=100 octets=1\nrate=100 octets=2\nrate=50 octets=3\nrate=100 octets=4\noctets=5\n"
-                                   "octets=6\nrate=50 octets=7\nrate=50 octets=8\nrate=100 octets=9\n";
+    static const char expected[] =
+        "rate=100 octets=1\nrate=100 octets=2\nrate=50 octets=3\nrate=100 octets=4\noctets=5\n"
+        "octets=6\nrate=50 octets=7\nrate=50 octets=8\nrate=100 octets=9\n";
     for (unsigned size = 1; size <= 8; size++)
         for (unsigned variable = 0; variable < 2; variable++)
             for (size_t capacity = 1; capacity < 600; capacity += 97) {
                 session s;
-                session_open(&s, "1 rate uint : derived:sampling_rate\n2 octets uint : ipfix:1", capacity);
+                session_open(&s, "1 rate uint : derived:sampling_rate\n2 octets uint : ipfix:1",
+                             capacity);
                 feed(&s, 1, 1, GIVEN({302, 4, 5}, {34, 4, 100}));
                 feed(&s, 1, 1, GIVEN({302, 4, 6}, {34, 4, 50}));
                 feed_samplers(&s, size % 2 ? 48 : 302, size, variable, samplers, sizeof samplers);
@@ -169,7 +172,8 @@ static void reads_uptimes_by_a_start_after_the_export_time(void) {
             char expected[40];
             session_forget(&s);
             feed(&s, 1, 0, GIVEN({160, 8, start}, {22, 4, uptimes[i]}));
-            snprintf(expected, sizeof expected, "start=%llu\n", (unsigned long long)(start + uptimes[i]));
+            snprintf(expected, sizeof expected, "start=%llu\n",
+                     (unsigned long long)(start + uptimes[i]));
             CHECK_FLOWS(&s, expected);
         }
     }
@@ -187,15 +191,20 @@ static void tells_a_wrap_from_a_clock_that_is_ahead(void) {
     static const struct {
         uint32_t header, flow, seconds;
         const char *expected;
-    } cases[] = {{5000, 4000, 1000, "start=999000\n"},       {5000, 3605000, 1000, "start=4600000\n"},
-                 {0, 3600000, 1000, "start=4600000\n"},      {0, 3600001, 5000000, "start=708632705\n"},
-                 {0, UINT32_MAX, 1000, "start=999999\n"},    {UINT32_MAX, 0, 1000, "start=1000001\n"},
-                 {5, 6000000, 0, "\n"},                      {UINT32_MAX, 0x70000000, 5000000, "start=2584080897\n"}};
+    } cases[] = {{5000, 4000, 1000, "start=999000\n"},
+                 {5000, 3605000, 1000, "start=4600000\n"},
+                 {0, 3600000, 1000, "start=4600000\n"},
+                 {0, 3600001, 5000000, "start=708632705\n"},
+                 {0, UINT32_MAX, 1000, "start=999999\n"},
+                 {UINT32_MAX, 0, 1000, "start=1000001\n"},
+                 {5, 6000000, 0, "\n"},
+                 {UINT32_MAX, 0x70000000, 5000000, "start=2584080897\n"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        octets d;
+        byte_buffer d;
         session s;
         session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
-        netflow9_begin(&d, (netflow9_header){.uptime = cases[i].header, .seconds = cases[i].seconds});
+        netflow9_begin(&d,
+                       (netflow9_header){.uptime = cases[i].header, .seconds = cases[i].seconds});
         size_t set = set_begin(&d, 0);
         put_template(&d, 256, FIELDS({22, 4}));
         set_end(&d, set);

@@ -17,8 +17,12 @@ static fb_status check(fb_sequence_unit unit, uint32_t number, uint32_t units, u
     return fb_sequence_check(&sequence, unit, &mark, &totals);
 }
 
-static fb_status packet(uint32_t number) { return check(FB_SEQUENCE_PACKETS, number, 1, 0); }
-static fb_status flows(uint32_t number, uint32_t units) { return check(FB_SEQUENCE_FLOWS, number, units, 0); }
+static fb_status packet(uint32_t number) {
+    return check(FB_SEQUENCE_PACKETS, number, 1, 0);
+}
+static fb_status flows(uint32_t number, uint32_t units) {
+    return check(FB_SEQUENCE_FLOWS, number, units, 0);
+}
 
 #define CHECK_TOTALS(t, expected_, lost_, late_, restarts_) \
     do { \
@@ -108,8 +112,9 @@ static void tells_late_from_a_restart_by_the_distance(void) {
         fb_sequence_unit unit;
         uint32_t window, most;
     } units[] = {
-        {FB_SEQUENCE_FLOWS, 8192, 1 << 20},   {FB_SEQUENCE_PACKETS, 128, 1 << 16},   {FB_SEQUENCE_RECORDS, 8192, 1 << 20},
-        {FB_SEQUENCE_DATAGRAMS, 128, 1 << 16}, {FB_SEQUENCE_SAMPLES, 1024, 1 << 20},
+        {FB_SEQUENCE_FLOWS, 8192, 1 << 20},   {FB_SEQUENCE_PACKETS, 128, 1 << 16},
+        {FB_SEQUENCE_RECORDS, 8192, 1 << 20}, {FB_SEQUENCE_DATAGRAMS, 128, 1 << 16},
+        {FB_SEQUENCE_SAMPLES, 1024, 1 << 20},
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         begin();
@@ -138,12 +143,16 @@ static void tells_late_from_a_restart_by_the_distance(void) {
 static void tells_late_from_a_restart_by_the_clock(void) {
     begin();
     check(FB_SEQUENCE_PACKETS, 50, 1, 100000);
-    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 100000 - FB_SEQUENCE_TOLERANCE), FB_OUT_OF_SEQUENCE);
-    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 100000 + FB_SEQUENCE_TOLERANCE), FB_OUT_OF_SEQUENCE);
-    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 99999 - FB_SEQUENCE_TOLERANCE), FB_EXPORTER_RESTART);
+    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 100000 - FB_SEQUENCE_TOLERANCE),
+                 FB_OUT_OF_SEQUENCE);
+    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 100000 + FB_SEQUENCE_TOLERANCE),
+                 FB_OUT_OF_SEQUENCE);
+    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 99999 - FB_SEQUENCE_TOLERANCE),
+                 FB_EXPORTER_RESTART);
     begin();
     check(FB_SEQUENCE_PACKETS, 50, 1, 100000);
-    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 100001 + FB_SEQUENCE_TOLERANCE), FB_EXPORTER_RESTART);
+    CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 100001 + FB_SEQUENCE_TOLERANCE),
+                 FB_EXPORTER_RESTART);
     begin();
     check(FB_SEQUENCE_PACKETS, 50, 1, 100000);
     /* a consecutive number is in order at every time */
@@ -165,7 +174,8 @@ static void settles_conventions_however_long_it_runs(void) {
 
 /* Sequences of a domain --------------------------------------------------------------------- */
 
-static fb_status from_port(fb_sequences *sequences, fb_memory *memory, uint16_t port, uint32_t number) {
+static fb_status from_port(fb_sequences *sequences, fb_memory *memory, uint16_t port,
+                           uint32_t number) {
     fb_sequence_mark mark = {.number = number, .port = port, .content = {.units = 1}};
     return fb_sequences_check(sequences, memory, FB_SEQUENCE_PACKETS, &mark);
 }
@@ -179,7 +189,8 @@ static void keeps_a_few_ports_apart(void) {
             CHECK_STATUS(from_port(&sequences, &memory, port, 1000u * port + round), FB_OK);
     CHECK_EQUAL(sequences.count, FB_MAX_STREAMS);
     CHECK_EQUAL(memory.used, FB_MAX_STREAMS * sizeof(fb_sequence));
-    for (uint16_t port = 100; port < 1000; port++) CHECK_STATUS(from_port(&sequences, &memory, port, 10000u * port), FB_OK);
+    for (uint16_t port = 100; port < 1000; port++)
+        CHECK_STATUS(from_port(&sequences, &memory, port, 10000u * port), FB_OK);
     CHECK_EQUAL(sequences.count, FB_MAX_STREAMS);
     CHECK_STATUS(from_port(&sequences, &memory, 999, 9990003), FB_SEQUENCE_GAP);
     /* continues where the other port ended */
@@ -208,7 +219,8 @@ static void goes_without_a_numbering_that_has_no_room(void) {
 
 enum { SEED = 77 };
 
-static fb_status sample_of(fb_samples *samples, fb_memory *memory, uint32_t kind, uint32_t source, uint32_t number, uint32_t run) {
+static fb_status sample_of(fb_samples *samples, fb_memory *memory, uint32_t kind, uint32_t source,
+                           uint32_t number, uint32_t run) {
     return fb_samples_check(samples, memory, SEED, fb_samples_key(kind, 0, source), number, run);
 }
 
@@ -219,7 +231,9 @@ static void numbers_each_source(void) {
     for (uint32_t number = 10; number < 13; number++)
         for (uint32_t source = 0; source < 1000; source++)
             for (uint32_t kind = 1; kind <= 3; kind++)
-                CHECK_STATUS(sample_of(&samples, &memory, kind, source * 7919, number + source + kind, 0), FB_OK);
+                CHECK_STATUS(
+                    sample_of(&samples, &memory, kind, source * 7919, number + source + kind, 0),
+                    FB_OK);
     CHECK_EQUAL(samples.count, 3000);
     CHECK(memory.used < 3000 * 100); /* samples in order need almost no memory */
     CHECK_STATUS(sample_of(&samples, &memory, 2, 7919, 12 + 1 + 2 + 4, 0), FB_SEQUENCE_GAP);
@@ -255,7 +269,9 @@ static void finds_sources_however_they_are_numbered(void) {
     for (unsigned shift = 0; shift < 20; shift++) {
         for (uint32_t number = 1; number < 3; number++)
             for (uint32_t source = 1; source < 200; source++)
-                CHECK_STATUS(sample_of(&samples, &memory, 1, source << shift | 1u << 31, number + shift, shift), FB_OK);
+                CHECK_STATUS(sample_of(&samples, &memory, 1, source << shift | 1u << 31,
+                                       number + shift, shift),
+                             FB_OK);
     }
     CHECK_EQUAL(samples.totals.lost + samples.totals.late + samples.totals.restarts, 0);
     fb_samples_free(&samples, &memory);
@@ -303,7 +319,8 @@ static void goes_without_samples_that_have_no_room(void) {
 
 /* Append templates, then two data sets, of fixed and of variable record size, and a set of
    options. */
-static void put_message(octets *d, uint32_t number, unsigned flows_, unsigned names, unsigned options) {
+static void put_message(byte_buffer *d, uint32_t number, unsigned flows_, unsigned names,
+                        unsigned options) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = number, .domain = 7});
     size_t set = set_begin(d, 256);
     for (unsigned i = 0; i < flows_; i++) put32(d, i + 1);
@@ -317,7 +334,7 @@ static void put_message(octets *d, uint32_t number, unsigned flows_, unsigned na
     ipfix_end(d);
 }
 
-static void put_templates(octets *d, uint32_t number) {
+static void put_templates(byte_buffer *d, uint32_t number) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = number, .domain = 7});
     size_t set = set_begin(d, 2);
     put_template(d, 256, FIELDS({1, 4}));
@@ -339,7 +356,7 @@ static const fb_domain *only_domain(const session *s) {
 
 /* A message is counted once, however often it is resumed. */
 static void counts_a_message_once(void) {
-    static octets d[5];
+    static byte_buffer d[5];
     fb_datagram batch[5];
     put_templates(&d[0], 100);
     put_message(&d[1], 100, 5, 3, 2);
@@ -360,16 +377,19 @@ static void counts_a_message_once(void) {
     }
 }
 
-static void put_sflow(octets *d, uint32_t number) {
-    sflow_begin(d, 2, (sflow_header){.agent = 0xc0000207, .sub_agent = 3, .sequence = number, .uptime = 1000});
+static void put_sflow(byte_buffer *d, uint32_t number) {
+    sflow_begin(
+        d, 2,
+        (sflow_header){.agent = 0xc0000207, .sub_agent = 3, .sequence = number, .uptime = 1000});
     for (uint32_t i = 0; i < 2; i++) {
-        size_t sample = flow_sample_begin(d, 0, (flow_sample){.sequence = 2 * number + i, .source = 5, .rate = 10});
+        size_t sample = flow_sample_begin(
+            d, 0, (flow_sample){.sequence = 2 * number + i, .source = 5, .rate = 10});
         sample_end(d, sample);
     }
 }
 
 static void counts_samples_once(void) {
-    static octets d[3];
+    static byte_buffer d[3];
     fb_datagram batch[3];
     put_sflow(&d[0], 10), put_sflow(&d[1], 12), put_sflow(&d[2], 11);
     for (size_t i = 0; i < 3; i++) batch[i] = datagram_of(d[i].data, d[i].size, SOURCE_ADDRESS);
@@ -389,12 +409,14 @@ static void counts_samples_once(void) {
 static void decodes_without_room_for_numbers(void) {
     for (size_t room = 1; room < sizeof(fb_domain) + 1000; room += 7) {
         session s;
-        octets d;
+        byte_buffer d;
         memset(&s, 0, sizeof s);
-        CHECK_STATUS(session_try(&s, usual_columns, 1 << 16, (fb_decoder_options){.exporter_memory = room}), FB_OK);
+        CHECK_STATUS(
+            session_try(&s, usual_columns, 1 << 16, (fb_decoder_options){.exporter_memory = room}),
+            FB_OK);
         for (uint32_t number = 1; number < 9; number += 2) {
             netflow5_begin(&d, 1, (netflow5_header){.sequence = number});
-            put_netflow5(&d, (netflow5_record){.octets = 10});
+            put_netflow5(&d, (netflow5_record){.bytes = 10});
             session_feed(&s, &d);
             put_sflow(&d, number);
             session_feed(&s, &d);
@@ -417,14 +439,19 @@ static uint32_t random_below(uint64_t *state, uint32_t bound) {
 
 /* Return a mark, mostly the next number of a port in some convention, starting at zero or shortly
    before 2^32. */
-static fb_sequence_mark random_mark(uint64_t *random, const fb_sequences *sequences, unsigned convention) {
+static fb_sequence_mark random_mark(uint64_t *random, const fb_sequences *sequences,
+                                    unsigned convention) {
     fb_sequence_mark mark = {.sent = random_below(random, 30000)};
-    const fb_sequence *stream = sequences->count ? &sequences->streams[random_below(random, sequences->count)] : NULL;
-    mark.port = (uint16_t)(stream && random_below(random, 16) ? stream->newest.port : random_below(random, 6));
+    const fb_sequence *stream =
+        sequences->count ? &sequences->streams[random_below(random, sequences->count)] : NULL;
+    mark.port = (uint16_t)(stream && random_below(random, 16) ? stream->newest.port
+                                                              : random_below(random, 6));
     mark.content.units = random_below(random, 4);
-    mark.content.options = random_below(random, 3) ? 0 : random_below(random, mark.content.units + 1);
+    mark.content.options =
+        random_below(random, 3) ? 0 : random_below(random, mark.content.units + 1);
     mark.content.incomplete = !random_below(random, 12);
-    const fb_sequence_content *counted = convention & 2 || !stream ? &mark.content : &stream->newest.content;
+    const fb_sequence_content *counted =
+        convention & 2 || !stream ? &mark.content : &stream->newest.content;
     uint32_t step = counted->units - (convention & 1 ? counted->options : 0);
     mark.number = stream ? stream->newest.number + step : 0u - random_below(random, 40);
     if (!random_below(random, 8)) mark.number += random_below(random, 9) - 4;
@@ -438,9 +465,11 @@ static bool are_equal_contents(const fb_sequence_content *a, const fb_sequence_c
 
 static bool are_equal_streams(const fb_sequence *a, const fb_sequence *b) {
     const fb_sequence_mark *x = &a->newest, *y = &b->newest;
-    return x->number == y->number && x->sent == y->sent && x->port == y->port && are_equal_contents(&x->content, &y->content) &&
-           a->used == b->used && a->known == b->known && !memcmp(a->hits, b->hits, sizeof a->hits) &&
-           a->gap_count == b->gap_count && !memcmp(a->gaps, b->gaps, a->gap_count * sizeof *a->gaps);
+    return x->number == y->number && x->sent == y->sent && x->port == y->port &&
+           are_equal_contents(&x->content, &y->content) && a->used == b->used &&
+           a->known == b->known && !memcmp(a->hits, b->hits, sizeof a->hits) &&
+           a->gap_count == b->gap_count &&
+           !memcmp(a->gaps, b->gaps, a->gap_count * sizeof *a->gaps);
 }
 
 static void check_equal_sequences(const fb_sequences *a, const fb_sequences *b) {
@@ -448,7 +477,8 @@ static void check_equal_sequences(const fb_sequences *a, const fb_sequences *b) 
     CHECK_EQUAL(a->clock, b->clock);
     CHECK_EQUAL(a->unit, b->unit);
     CHECK_TOTALS(a->totals, b->totals.expected, b->totals.lost, b->totals.late, b->totals.restarts);
-    for (uint32_t i = 0; i < a->count; i++) CHECK(are_equal_streams(&a->streams[i], &b->streams[i]));
+    for (uint32_t i = 0; i < a->count; i++)
+        CHECK(are_equal_streams(&a->streams[i], &b->streams[i]));
 }
 
 /* Check that the fast path gives the state and totals of the slow path. Returns the number of times
@@ -477,7 +507,8 @@ static void goes_on_to_the_same_end(void) {
     for (fb_sequence_unit unit = FB_SEQUENCE_FLOWS; unit <= FB_SEQUENCE_DATAGRAMS; unit++)
         for (unsigned convention = 0; convention < FB_SEQUENCE_CONVENTIONS; convention++) {
             unsigned taken = 0;
-            for (uint64_t seed = 0; seed < 40; seed++) taken += compare_ways(unit, seed * 7919 + unit, convention);
+            for (uint64_t seed = 0; seed < 40; seed++)
+                taken += compare_ways(unit, seed * 7919 + unit, convention);
             CHECK(convention || taken > 1000);
         }
 }
@@ -498,20 +529,25 @@ static void goes_on_over_the_end_of_numbers(void) {
     CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
     mark.number = 4, mark.port = 7;
     CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
-    CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark), FB_SEQUENCE_GAP);
+    CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark),
+                 FB_SEQUENCE_GAP);
     mark.number = 5;
     CHECK(fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
     CHECK_EQUAL(sequences.streams->gap_count, 1);
     mark.number = 3;
-    CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark), FB_OUT_OF_SEQUENCE);
+    CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark),
+                 FB_OUT_OF_SEQUENCE);
     CHECK_TOTALS(sequences.totals, 8, 0, 1, 0);
     fb_sequences_free(&sequences, &memory);
 }
 
-RUN_TESTS(TEST(counts_what_is_missing), TEST(wraps), TEST(fills_gaps_from_any_side), TEST(remembers_the_last_gaps),
-          TEST(tells_late_from_a_restart_by_the_distance), TEST(tells_late_from_a_restart_by_the_clock),
+RUN_TESTS(TEST(counts_what_is_missing), TEST(wraps), TEST(fills_gaps_from_any_side),
+          TEST(remembers_the_last_gaps), TEST(tells_late_from_a_restart_by_the_distance),
+          TEST(tells_late_from_a_restart_by_the_clock),
           TEST(settles_conventions_however_long_it_runs), TEST(keeps_a_few_ports_apart),
-          TEST(goes_without_a_numbering_that_has_no_room), TEST(numbers_each_source), TEST(bounds_the_sources),
-          TEST(finds_sources_however_they_are_numbered), TEST(finds_sources_as_fast_whatever_their_types),
-          TEST(goes_without_samples_that_have_no_room), TEST(counts_a_message_once), TEST(counts_samples_once),
-          TEST(decodes_without_room_for_numbers), TEST(goes_on_to_the_same_end), TEST(goes_on_over_the_end_of_numbers))
+          TEST(goes_without_a_numbering_that_has_no_room), TEST(numbers_each_source),
+          TEST(bounds_the_sources), TEST(finds_sources_however_they_are_numbered),
+          TEST(finds_sources_as_fast_whatever_their_types),
+          TEST(goes_without_samples_that_have_no_room), TEST(counts_a_message_once),
+          TEST(counts_samples_once), TEST(decodes_without_room_for_numbers),
+          TEST(goes_on_to_the_same_end), TEST(goes_on_over_the_end_of_numbers))

@@ -4,11 +4,15 @@
 #include "generate/generate.h"
 
 #define SECOND UINT64_C(1000000000)
-#define START (UINT64_C(1735689600) * SECOND)
+#define START  (UINT64_C(1735689600) * SECOND)
 
 static fb_generator_options with(fb_generator_protocol protocol, uint64_t flows) {
-    return (fb_generator_options){
-        .protocol = protocol, .flows = flows, .seed = 1, .exporters = 4, .sampling_rate = 1000, .start = START};
+    return (fb_generator_options){.protocol = protocol,
+                                  .flows = flows,
+                                  .seed = 1,
+                                  .exporters = 4,
+                                  .sampling_rate = 1000,
+                                  .start = START};
 }
 
 /* A whole file, written through a buffer of `capacity` bytes. */
@@ -87,8 +91,10 @@ static exporter *find_exporter(reading *reading, uint32_t address, uint32_t sequ
 /* NetFlow v1, v5 and v7. v1 has no sequence number. */
 static void read_fixed(reading *reading, const packet *packet, unsigned version) {
     const uint8_t *p = packet->payload.data;
-    uint32_t count = fb_load16(p + 2), header = version == 1 ? 16 : 24, size = version == 5 ? 48 : 52;
-    exporter *exporter = find_exporter(reading, packet->exporter, version == 1 ? 0 : fb_load32(p + 16));
+    uint32_t count = fb_load16(p + 2), header = version == 1 ? 16 : 24,
+             size = version == 5 ? 48 : 52;
+    exporter *exporter =
+        find_exporter(reading, packet->exporter, version == 1 ? 0 : fb_load32(p + 16));
     CHECK(count >= 1 && count <= (version == 1 ? 24u : version == 5 ? 30u : 27u));
     CHECK_EQUAL(packet->payload.size, header + size * count);
     CHECK_EQUAL(fb_load32(p + 8), packet->seconds);
@@ -96,7 +102,8 @@ static void read_fixed(reading *reading, const packet *packet, unsigned version)
     if (version != 1) CHECK_EQUAL(fb_load32(p + 16), exporter->sequence);
     if (version != 1) CHECK_EQUAL(fb_load32(p + 20) & 0xffff, version == 5 ? 1 << 14 | 1000 : 0);
     for (const uint8_t *record = p + header; record < p + packet->payload.size; record += size) {
-        uint32_t uptime = fb_load32(p + 4), first = fb_load32(record + 24), last = fb_load32(record + 28);
+        uint32_t uptime = fb_load32(p + 4), first = fb_load32(record + 24),
+                 last = fb_load32(record + 28);
         CHECK(first <= last && last <= uptime);
         CHECK(fb_load32(record + 16) > 0 && fb_load32(record + 20) >= 20 * fb_load32(record + 16));
     }
@@ -104,7 +111,8 @@ static void read_fixed(reading *reading, const packet *packet, unsigned version)
     reading->flows += count;
 }
 
-static const uint8_t *read_template(reading *reading, exporter *exporter, const uint8_t *p, bool ipfix, bool options) {
+static const uint8_t *read_template(reading *reading, exporter *exporter, const uint8_t *p,
+                                    bool ipfix, bool options) {
     uint32_t id = fb_load16(p), fields = fb_load16(p + 2);
     if (options && !ipfix) fields = (fields + fb_load16(p + 4)) / 4;
     CHECK(id >= 256 && id < 264 && fields > 0 && fields < 64);
@@ -122,16 +130,15 @@ static const uint8_t *read_template(reading *reading, exporter *exporter, const 
 
 static const uint8_t *skip_record(const uint16_t *sizes, const uint8_t *p) {
     for (uint32_t i = 1; i <= sizes[0]; i++) {
-        if (sizes[i] != 0xffff)
-            p += sizes[i];
-        else
-            p += *p == 255 ? 3 + fb_load16(p + 1) : 1 + *p;
+        if (sizes[i] != 0xffff) p += sizes[i];
+        else p += *p == 255 ? 3 + fb_load16(p + 1) : 1 + *p;
     }
     return p;
 }
 
 /* Return the number of records and templates in a set. */
-static uint32_t read_set(reading *reading, exporter *exporter, const uint8_t *p, const uint8_t *end, bool ipfix) {
+static uint32_t read_set(reading *reading, exporter *exporter, const uint8_t *p, const uint8_t *end,
+                         bool ipfix) {
     uint32_t id = fb_load16(p), count = 0;
     bool template = id == (ipfix ? 2 : 0), options_template = id == (ipfix ? 3 : 1);
     CHECK(template || options_template || (id >= 256 && id < 264));
@@ -159,7 +166,8 @@ static void read_sets(reading *reading, const packet *packet, bool ipfix) {
     CHECK_EQUAL(sequence, exporter->sequence);
     CHECK_EQUAL(fb_load32(p + (ipfix ? 4 : 8)), packet->seconds);
     for (const uint8_t *set = p + (ipfix ? 16 : 20); set < end; set += fb_load16(set + 2)) {
-        CHECK(fb_load16(set + 2) > 4 && fb_load16(set + 2) % 4 == 0 && fb_load16(set + 2) <= end - set);
+        CHECK(fb_load16(set + 2) > 4 && fb_load16(set + 2) % 4 == 0 &&
+              fb_load16(set + 2) <= end - set);
         count += read_set(reading, exporter, set, set + fb_load16(set + 2), ipfix);
     }
     CHECK_EQUAL(fb_load16(p + 2), ipfix ? packet->payload.size : count);
@@ -196,7 +204,9 @@ static void read_sflow(reading *reading, const packet *packet) {
 }
 
 static packet read_packet(const uint8_t *record) {
-    packet packet = {.seconds = little32(record), .nanoseconds = little32(record + 4) * UINT64_C(1000), .ip = record + 30};
+    packet packet = {.seconds = little32(record),
+                     .nanoseconds = little32(record + 4) * UINT64_C(1000),
+                     .ip = record + 30};
     bool ipv6 = fb_load16(record + 28) == 0x86dd;
     size_t header = ipv6 ? 40 : 20;
     const uint8_t *udp = packet.ip + header;
@@ -213,23 +223,22 @@ static packet read_packet(const uint8_t *record) {
 }
 
 static reading read_file(file file) {
-    static const uint8_t header[] = {0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, [18] = 4, [20] = 1, [23] = 0};
+    static const uint8_t header[] = {0xd4, 0xc3, 0xb2,     0xa1,     2,       0,
+                                     4,    0,    [18] = 4, [20] = 1, [23] = 0};
     reading reading = {.packets = 0};
     uint64_t time = 0;
     size_t at = 24;
     CHECK_BYTES(file.data, file.size < 24 ? file.size : 24, header, 24);
     while (at < file.size) {
         packet packet = read_packet(file.data + at);
-        uint32_t port = fb_load16(packet.payload.data - 6), version = fb_load16(packet.payload.data);
+        uint32_t port = fb_load16(packet.payload.data - 6),
+                 version = fb_load16(packet.payload.data);
         CHECK_EQUAL(port, version == 0 ? 6343 : version == 10 ? 4739 : 2055);
         CHECK(packet.seconds * SECOND + packet.nanoseconds >= time);
         time = packet.seconds * SECOND + packet.nanoseconds;
-        if (version == 1 || version == 5 || version == 7)
-            read_fixed(&reading, &packet, version);
-        else if (version == 0)
-            read_sflow(&reading, &packet);
-        else
-            read_sets(&reading, &packet, version == 10);
+        if (version == 1 || version == 5 || version == 7) read_fixed(&reading, &packet, version);
+        else if (version == 0) read_sflow(&reading, &packet);
+        else read_sets(&reading, &packet, version == 10);
         reading.packets++;
         if (packet.ip_size > reading.largest_packet) reading.largest_packet = packet.ip_size;
         at += 16 + little32(file.data + at + 8);
@@ -251,7 +260,8 @@ static reading generate_and_read(fb_generator_options options) {
 static void follows_each_protocol_for_any_number_of_flows(void) {
     static const uint64_t flows[] = {0, 1, 2, 28, 30, 31, 500, 5000};
     for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++)
-        for (size_t i = 0; i < sizeof flows / sizeof *flows; i++) generate_and_read(with(protocol, flows[i]));
+        for (size_t i = 0; i < sizeof flows / sizeof *flows; i++)
+            generate_and_read(with(protocol, flows[i]));
 }
 
 static void keeps_packets_within_the_mtu(void) {
@@ -433,8 +443,9 @@ static void knows_protocols_by_name(void) {
 }
 
 RUN_TESTS(TEST(follows_each_protocol_for_any_number_of_flows), TEST(keeps_packets_within_the_mtu),
-          TEST(gives_every_exporter_an_address_and_a_sequence), TEST(sends_templates_first_and_again),
-          TEST(sends_counter_samples_now_and_then), TEST(lets_time_pass_with_the_flows),
-          TEST(writes_the_same_file_at_every_capacity), TEST(writes_the_same_file_on_every_machine),
-          TEST(writes_another_file_for_another_seed), TEST(goes_on_after_it_had_no_space),
-          TEST(refuses_options_and_says_why), TEST(survives_without_memory), TEST(knows_protocols_by_name))
+          TEST(gives_every_exporter_an_address_and_a_sequence),
+          TEST(sends_templates_first_and_again), TEST(sends_counter_samples_now_and_then),
+          TEST(lets_time_pass_with_the_flows), TEST(writes_the_same_file_at_every_capacity),
+          TEST(writes_the_same_file_on_every_machine), TEST(writes_another_file_for_another_seed),
+          TEST(goes_on_after_it_had_no_space), TEST(refuses_options_and_says_why),
+          TEST(survives_without_memory), TEST(knows_protocols_by_name))

@@ -8,12 +8,15 @@
 /* Use of patterns ---------------------------------------------------------------------------- */
 
 static bool learns(const char *lines, fb_decoder_options options, const char *late) {
-    octets d;
+    byte_buffer d;
     session s;
     memset(&s, 0, sizeof s);
     CHECK_STATUS(session_try(&s, lines, 1 << 16, options), FB_OK);
     build_plain_sample(&d, 0);
-    if (late) CHECK_STATUS(fb_slots_override(&s.row.slots, plan_column(&s.plan, late), FB_SLOT_UINT, 1, (fb_bytes){NULL, 0}), FB_OK);
+    if (late)
+        CHECK_STATUS(fb_deferred_values_override(&s.row.deferred, plan_column(&s.plan, late),
+                                                 FB_DEFERRED_UINT, 1, (fb_bytes){NULL, 0}),
+                     FB_OK);
     session_feed(&s, &d);
     CHECK(session_text(&s)[0] != '\0' || s.plan.plan->rows == FB_ROWS_COUNTERS);
     bool found = s.decoder->patterns.table && session_find_pattern(&s, &d, FIRST_SAMPLE);
@@ -37,12 +40,17 @@ static void patterns_are_for_plain_flows(void) {
 
 /* A zero that all samples have. Some columns do not omit it. */
 static void zeros_are_there_where_they_are_wanted(void) {
-    octets d;
+    byte_buffer d;
     session s;
-    session_open(&s, "1 offset uint explicit : packet:ip.fragment_offset\n2 vlan uint explicit : sflow:extended_switch.dst_vlan\n"
-                 "3 kind enum map=0:7,1:8 : packet:ip.fragment_offset\n4 plain uint : packet:ip.fragment_offset\n"
-                 "5 shared uint : sflow:extended_switch.dst_vlan packet:ip.ttl\n6 none uint repeated : packet:ip.fragment_offset\n"
-                 "7 unknown enum map=1:1 : sflow:extended_switch.dst_vlan\n", 1 << 16);
+    session_open(&s,
+                 "1 offset uint explicit : packet:ip.fragment_offset\n2 vlan uint explicit : "
+                 "sflow:extended_switch.dst_vlan\n"
+                 "3 kind enum map=0:7,1:8 : packet:ip.fragment_offset\n4 plain uint : "
+                 "packet:ip.fragment_offset\n"
+                 "5 shared uint : sflow:extended_switch.dst_vlan packet:ip.ttl\n6 none uint "
+                 "repeated : packet:ip.fragment_offset\n"
+                 "7 unknown enum map=1:1 : sflow:extended_switch.dst_vlan\n",
+                 1 << 16);
     build_plain_sample(&d, 0);
     for (unsigned times = 1; times <= 3; times++) {
         session_feed(&s, &d);
@@ -56,9 +64,12 @@ static void zeros_are_there_where_they_are_wanted(void) {
 
 /* An IPv6 header states the length of its payload. */
 static void a_sum_may_be_too_much(void) {
-    octets d;
+    byte_buffer d;
     session s;
-    session_open(&s, "1 length uint limit=65535 : packet:ip.length\n2 frame uint : sflow:sampled_header.frame_length\n", 1 << 16);
+    session_open(&s,
+                 "1 length uint limit=65535 : packet:ip.length\n2 frame uint : "
+                 "sflow:sampled_header.frame_length\n",
+                 1 << 16);
     build_plain_sample(&d, 2);
     /* offset of the payload length: after the fixed part, the router record, and the bytes before
        the header */
@@ -74,11 +85,15 @@ static void a_sum_may_be_too_much(void) {
 
 /* List members in columns that take one value. */
 static void a_list_may_fill_a_column_of_others(void) {
-    octets d;
+    byte_buffer d;
     session s;
-    session_open(&s, "1 size uint : packet:layers.sizes sflow:sampled_header.frame_length\n2 kind uint : packet:ip.proto packet:layers.stack\n"
-                 "3 as uint : sflow:extended_gateway.as_path sflow:extended_gateway.dst_as\n"
-                 "4 path uint repeated : sflow:extended_gateway.src_as sflow:extended_gateway.as_path\n", 1 << 16);
+    session_open(
+        &s,
+        "1 size uint : packet:layers.sizes sflow:sampled_header.frame_length\n2 kind uint : "
+        "packet:ip.proto packet:layers.stack\n"
+        "3 as uint : sflow:extended_gateway.as_path sflow:extended_gateway.dst_as\n"
+        "4 path uint repeated : sflow:extended_gateway.src_as sflow:extended_gateway.as_path\n",
+        1 << 16);
     for (unsigned times = 0; times < 2; times++) {
         build_plain_sample(&d, 0);
         session_feed(&s, &d);
@@ -91,7 +106,7 @@ static void a_list_may_fill_a_column_of_others(void) {
 
 /* Flags and the traffic class are not whole bytes. Their values do not change the layout. */
 static void flags_may_be_any(void) {
-    octets d;
+    byte_buffer d;
     session s;
     session_open(&s, "1 flags uint : packet:ip.flags\n2 tos uint : packet:ip.tos\n", 1 << 16);
     for (unsigned which = 0; which < 3; which += 2)
@@ -99,10 +114,8 @@ static void flags_may_be_any(void) {
             size_t ip = FIRST_SAMPLE + 32 + (which ? 24 : 0) + 24 + 14;
             text expected = {0};
             build_plain_sample(&d, which);
-            if (which)
-                patch16(&d, ip, 0x6000 | (16 * i + 1) << 4);
-            else
-                d.data[ip + 6] = (uint8_t)(i << 5), d.data[ip + 1] = 9;
+            if (which) patch16(&d, ip, 0x6000 | (16 * i + 1) << 4);
+            else d.data[ip + 6] = (uint8_t)(i << 5), d.data[ip + 1] = 9;
             CHECK(!i == !session_find_pattern(&s, &d, FIRST_SAMPLE));
             session_forget(&s);
             session_feed(&s, &d);
@@ -117,7 +130,7 @@ static void flags_may_be_any(void) {
 /* Forged samples ----------------------------------------------------------------------------- */
 
 /* Append one of very many layouts, which differ in sizes, protocols and fixed bytes. */
-static void put_forged(octets *d) {
+static void put_forged(byte_buffer *d) {
     sample_look look;
     do look_choose(&look);
     while (look.protocol != 1);
@@ -129,15 +142,16 @@ static void put_forged(octets *d) {
 
 static size_t count_patterns(const fb_patterns *patterns) {
     size_t count = 0;
-    for (size_t i = 0; patterns->table && i < FB_PATTERN_PLACES; i++) count += patterns->table->patterns[i].key != 0;
+    for (size_t i = 0; patterns->table && i < FB_PATTERN_PLACES; i++)
+        count += patterns->table->patterns[i].key != 0;
     return count;
 }
 
 /* With endless layouts, the table has a fixed size and learning becomes rare. */
 static void forged_layouts_cost_little(void) {
-    enum { MOST_OCTETS = 8 << 20 };
-    static octets d;
-    octets usual;
+    enum { MOST_BYTES = 8 << 20 };
+    static byte_buffer d;
+    byte_buffer usual;
     session s;
     size_t forged = getenv("FLOWBUF_SLOW_RUN") ? 1500 : 100000;
     random_begin(1);
@@ -154,7 +168,7 @@ static void forged_layouts_cost_little(void) {
     CHECK(s.decoder->patterns.general && count_patterns(&s.decoder->patterns) > 20);
     /* allocations for sequence numbers; one table holds all patterns */
     CHECK(s.allocator.calls - calls < 100);
-    CHECK(s.memory.used - used < MOST_OCTETS && s.allocator.most_held < used + MOST_OCTETS);
+    CHECK(s.memory.used - used < MOST_BYTES && s.allocator.most_held < used + MOST_BYTES);
     session_forget(&s);
     session_feed(&s, &usual);
     CHECK(strstr(session_text(&s), "sport=443 dport=50000") != NULL);
@@ -165,7 +179,7 @@ static void forged_layouts_cost_little(void) {
    Without it, samples are read record by record. */
 static void a_pattern_without_memory_is_none(void) {
     for (unsigned k = 0; k < 4; k++) {
-        octets d, other;
+        byte_buffer d, other;
         session s;
         session_open(&s, usual_columns, 1 << 16);
         build_plain_sample(&other, 0);
@@ -197,7 +211,7 @@ static void a_pattern_without_memory_is_none(void) {
 /* The memory limit applies to patterns: all fit, or none. */
 static void patterns_keep_to_the_limit(void) {
     static const size_t limits[] = {60000, 4 << 20};
-    static octets d;
+    static byte_buffer d;
     for (unsigned k = 0; k < 2; k++) {
         session s;
         random_begin(2);
@@ -216,7 +230,7 @@ static void patterns_keep_to_the_limit(void) {
 
 /* A table is released with its patterns, and decoding continues without. */
 static void patterns_can_be_forgotten(void) {
-    octets d;
+    byte_buffer d;
     session s;
     session_open(&s, usual_columns, 1 << 16);
     for (unsigned times = 0; times < 3; times++) {
@@ -235,10 +249,17 @@ static void patterns_can_be_forgotten(void) {
 /* An exporter with tagged frames has few layouts, whatever the values of tags and
    identifications. */
 static void tagged_frames_have_few_patterns(void) {
-    static octets d;
+    static byte_buffer d;
     session s;
     unsigned found = 0;
-    sample_look look = {.count = 1, .records = {1}, .protocol = 1, .etype = 0x0800, .first_octet = 0x45, .proto = 6, .captured = 128, .wide = 24};
+    sample_look look = {.count = 1,
+                        .records = {1},
+                        .protocol = 1,
+                        .etype = 0x0800,
+                        .first_byte = 0x45,
+                        .proto = 6,
+                        .captured = 128,
+                        .wide = 24};
     random_begin(3);
     session_open(&s, usual_columns, 1 << 16);
     for (unsigned i = 0; i < 300; i++) {
@@ -249,11 +270,13 @@ static void tagged_frames_have_few_patterns(void) {
         session_feed(&s, &d);
         found += i > 200 && session_find_pattern(&s, &d, FIRST_SAMPLE);
     }
-    CHECK(found > 90); /* the others are too short for ports */
+    CHECK(found > 90);                                 /* the others are too short for ports */
     CHECK(count_patterns(&s.decoder->patterns) <= 12); /* interfaces may be wide or not */
     session_close(&s);
 }
 
-RUN_TESTS(TEST(patterns_are_for_plain_flows), TEST(zeros_are_there_where_they_are_wanted), TEST(a_sum_may_be_too_much), TEST(flags_may_be_any),
-          TEST(a_list_may_fill_a_column_of_others), TEST(tagged_frames_have_few_patterns), TEST(forged_layouts_cost_little),
-          TEST(a_pattern_without_memory_is_none), TEST(patterns_keep_to_the_limit), TEST(patterns_can_be_forgotten))
+RUN_TESTS(TEST(patterns_are_for_plain_flows), TEST(zeros_are_there_where_they_are_wanted),
+          TEST(a_sum_may_be_too_much), TEST(flags_may_be_any),
+          TEST(a_list_may_fill_a_column_of_others), TEST(tagged_frames_have_few_patterns),
+          TEST(forged_layouts_cost_little), TEST(a_pattern_without_memory_is_none),
+          TEST(patterns_keep_to_the_limit), TEST(patterns_can_be_forgotten))

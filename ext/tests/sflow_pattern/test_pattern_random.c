@@ -74,7 +74,8 @@ static size_t list_fields(const session *s, fb_message_field *fields) {
     size_t count = 0;
     while (fb_stream_next(&rest, &message) == FB_OK) {
         fields[count++] = (fb_message_field){.number = 0};
-        for (fb_message_field field; count < MOST_FIELDS && fb_message_next(&message, &field) == FB_OK; count++) {
+        for (fb_message_field field;
+             count < MOST_FIELDS && fb_message_next(&message, &field) == FB_OK; count++) {
             size_t at = count;
             for (; fields[at - 1].number > field.number; at--) fields[at] = fields[at - 1];
             fields[at] = field;
@@ -89,7 +90,9 @@ static bool has_same_fields(const session *a, const session *b) {
     if (fb_row_size(&a->row) != fb_row_size(&b->row) || list_fields(b, of_b) != count) return false;
     for (size_t i = 0; i < count; i++) {
         const fb_message_field *x = &of_a[i], *y = &of_b[i];
-        if (x->number != y->number || x->wire != y->wire || x->value != y->value || x->bytes.size != y->bytes.size) return false;
+        if (x->number != y->number || x->wire != y->wire || x->value != y->value ||
+            x->bytes.size != y->bytes.size)
+            return false;
         if (x->bytes.size && memcmp(x->bytes.data, y->bytes.data, x->bytes.size) != 0) return false;
     }
     return true;
@@ -112,14 +115,16 @@ static void feed(session *s, size_t size) {
     session_feed_batch(s, &datagram, 1);
 }
 
-static void complain(const contest *c, session *found, session *expected, const octets *d) {
+static void complain(const contest *c, session *found, session *expected, const byte_buffer *d) {
     text a = {0}, b = {0};
     put_counters_text(&a, found->decoder);
     put_counters_text(&b, expected->decoder);
     CHECK_TEXT(session_text(found), session_text(expected));
     CHECK_TEXT(text_of(&a), text_of(&b));
-    CHECK(has_same_fields(found, expected) && has_same_counters(found, expected) && has_same_fault(found, expected));
-    fprintf(stderr, "processor %d, the plan:\n%s\nthe datagram:", (int)found->decoder->processor, c->lines);
+    CHECK(has_same_fields(found, expected) && has_same_counters(found, expected) &&
+          has_same_fault(found, expected));
+    fprintf(stderr, "processor %d, the plan:\n%s\nthe datagram:", (int)found->decoder->processor,
+            c->lines);
     for (size_t i = 0; i < d->size; i++) fprintf(stderr, "%s%02x", i % 4 ? "" : " ", d->data[i]);
     fprintf(stderr, "\n");
     text_free(&a);
@@ -127,7 +132,7 @@ static void complain(const contest *c, session *found, session *expected, const 
 }
 
 /* Decode one datagram with all decoders. Its first sample begins at `sample`. */
-static void check_same(contest *c, const octets *d, size_t sample) {
+static void check_same(contest *c, const byte_buffer *d, size_t sample) {
     bool fitting = session_find_pattern(&c->of[c->kinds - 1].learning, d, sample) != NULL;
     memcpy(input() + ROOM - d->size, d->data, d->size);
     c->fitting += fitting;
@@ -136,7 +141,8 @@ static void check_same(contest *c, const octets *d, size_t sample) {
         session *learning = &c->of[i].learning, *plain = &c->of[i].plain;
         feed(plain, d->size);
         feed(learning, d->size);
-        bool same = has_same_fields(learning, plain) && has_same_counters(learning, plain) && has_same_fault(learning, plain);
+        bool same = has_same_fields(learning, plain) && has_same_counters(learning, plain) &&
+                    has_same_fault(learning, plain);
         if (!same) complain(c, learning, plain, d);
         CHECK_EQUAL(fb_row_size(&learning->row), fb_row_size(&c->of[0].plain.row));
     }
@@ -144,8 +150,10 @@ static void check_same(contest *c, const octets *d, size_t sample) {
 
 /* Random samples ----------------------------------------------------------------------------- */
 
-static void corrupt(octets *d, size_t sample) {
-    static const uint32_t words[] = {0, 1, 2, 3, 4, 0xff, 0x100, 0xfff, 0x1000, 0xffff, 0x10000, 0x3fffffff, 0x40000000, 0x80000000, 0xffffffff};
+static void corrupt(byte_buffer *d, size_t sample) {
+    static const uint32_t words[] = {0,       1,          2,          3,          4,
+                                     0xff,    0x100,      0xfff,      0x1000,     0xffff,
+                                     0x10000, 0x3fffffff, 0x40000000, 0x80000000, 0xffffffff};
     for (unsigned changes = 1 + below(2); changes; changes--) {
         size_t at = sample + below((uint32_t)(d->size - sample - 3));
         switch (below(4)) {
@@ -158,7 +166,7 @@ static void corrupt(octets *d, size_t sample) {
 }
 
 /* Append a sample equal or similar to a learned one. */
-static size_t put_variant(octets *d, const sample_look *base) {
+static size_t put_variant(byte_buffer *d, const sample_look *base) {
     sample_look look = *base;
     unsigned mood = below(4);
     if (mood == 0) look_change(&look);
@@ -176,7 +184,7 @@ static void set_room(session *s, size_t capacity) {
 }
 
 /* Start with an output without room, and grow only by the room needed. */
-static void check_in_little_room(contest *c, const octets *d, size_t sample) {
+static void check_in_little_room(contest *c, const byte_buffer *d, size_t sample) {
     for (unsigned i = 0; i < c->kinds; i++) set_room(&c->of[i].learning, below(200));
     check_same(c, d, sample);
     for (unsigned i = 0; i < c->kinds; i++) set_room(&c->of[i].learning, 1 << 16);
@@ -186,21 +194,28 @@ static void override_late(contest *c) {
     const fb_plan *plan = c->of[0].plain.plan.plan;
     for (uint16_t k = 0; k < plan->column_count; k++)
         for (unsigned i = 0; i < c->kinds; i++) {
-            fb_slots_override(&c->of[i].learning.row.slots, k, FB_SLOT_UINT, k, (fb_bytes){NULL, 0});
-            fb_slots_override(&c->of[i].plain.row.slots, k, FB_SLOT_UINT, k, (fb_bytes){NULL, 0});
+            fb_deferred_values_override(&c->of[i].learning.row.deferred, k, FB_DEFERRED_UINT, k,
+                                        (fb_bytes){NULL, 0});
+            fb_deferred_values_override(&c->of[i].plain.row.deferred, k, FB_DEFERRED_UINT, k,
+                                        (fb_bytes){NULL, 0});
         }
 }
 
-static void run_round(const char *lines, bool overridden, unsigned decapsulate, size_t *fitting, size_t *others) {
-    static octets d;
+static void run_round(const char *lines, bool overridden, unsigned decapsulate, size_t *fitting,
+                      size_t *others) {
+    static byte_buffer d;
     sample_look look;
     contest c;
-    contest_open(&c, lines, (fb_decoder_options){.default_sampling_rate = below(2), .decapsulate = decapsulate}, below(2));
+    contest_open(
+        &c, lines,
+        (fb_decoder_options){.default_sampling_rate = below(2), .decapsulate = decapsulate},
+        below(2));
     if (overridden) override_late(&c);
     for (unsigned looks = 0; looks < 4; looks++) {
         look_choose(&look);
         check_same(&c, &d, put_random_datagram(&d, &look, 1 + below(2)));
-        for (unsigned variants = 0; variants < 24 && !fb_check_failures; variants++) check_same(&c, &d, put_variant(&d, &look));
+        for (unsigned variants = 0; variants < 24 && !fb_check_failures; variants++)
+            check_same(&c, &d, put_variant(&d, &look));
         size_t sample = put_random_datagram(&d, &look, 3);
         check_in_little_room(&c, &d, sample);
     }
@@ -223,7 +238,8 @@ static void put_plan(text *lines, uint64_t round) {
 }
 
 static void patterns_say_what_records_say(void) {
-    uint64_t seed = read_number("FLOWBUF_SEED", 1), rounds = read_number("FLOWBUF_ROUNDS", getenv("FLOWBUF_SLOW_RUN") ? 6 : 150);
+    uint64_t seed = read_number("FLOWBUF_SEED", 1),
+             rounds = read_number("FLOWBUF_ROUNDS", getenv("FLOWBUF_SLOW_RUN") ? 6 : 150);
     size_t fitting = 0, others = 0;
     for (uint64_t i = 0; i < rounds && !fb_check_failures; i++) {
         text lines = {0};
@@ -231,7 +247,9 @@ static void patterns_say_what_records_say(void) {
         put_plan(&lines, i);
         run_round(text_of(&lines), below(16) == 0, below(16) ? 0 : ~0u, &fitting, &others);
         text_free(&lines);
-        if (fb_check_failures) fprintf(stderr, "FLOWBUF_SEED=%llu, round %llu\n", (unsigned long long)seed, (unsigned long long)i);
+        if (fb_check_failures)
+            fprintf(stderr, "FLOWBUF_SEED=%llu, round %llu\n", (unsigned long long)seed,
+                    (unsigned long long)i);
     }
     if (!fb_check_failures) CHECK(fitting > others / 2); /* otherwise the test shows nothing */
 }
@@ -253,46 +271,54 @@ static bool is_within(const uint8_t *p, const uint8_t *begin, size_t size) {
 /* True if a byte may be part of a variable length. */
 static bool is_length(const fb_pattern *pattern, const fb_sample_parts *parts, const uint8_t *p) {
     if (!pattern->header_needed) return false;
-    if (is_within(p, parts->header.data - 4, 4) || is_within(p, parts->header.data - 16 - 4, 4)) return true;
+    if (is_within(p, parts->header.data - 4, 4) || is_within(p, parts->header.data - 16 - 4, 4))
+        return true;
     if (!pattern->gateway_needed) return false;
-    const uint8_t *path = parts->gateway.data + pattern->gateway_needed, *end = parts->gateway.data + parts->gateway.size;
+    const uint8_t *path = parts->gateway.data + pattern->gateway_needed,
+                  *end = parts->gateway.data + parts->gateway.size;
     return is_within(p, parts->gateway.data - 4, 4) || is_within(p, path, (size_t)(end - path));
 }
 
 /* True if a pattern checks a byte. */
-static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts, const uint8_t *p) {
-    for (const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count; window < end; window++) {
+static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts,
+                         const uint8_t *p) {
+    for (const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count;
+         window < end; window++) {
         const uint8_t *begin = parts->part[window->part] + window->place;
         if (is_within(p, begin, FB_PATTERN_WINDOW) && window->mask[p - begin]) return true;
     }
-    for (const fb_pattern_bound *bound = pattern->bounds, *end = bound + pattern->bound_count; bound < end; bound++)
+    for (const fb_pattern_bound *bound = pattern->bounds, *end = bound + pattern->bound_count;
+         bound < end; bound++)
         if (is_within(p, parts->part[bound->part] + bound->place, 4)) return true;
     return is_length(pattern, parts, p);
 }
 
 /* Set each byte to its extremes, its neighbours, and values one bit away. With `all`, bytes that a
    pattern checks get every value. */
-static void check_octets(contest *c, octets *d, bool slow, bool all) {
-    bool looked_at[FB_PATTERN_OCTETS];
+static void check_bytes(contest *c, byte_buffer *d, bool slow, bool all) {
+    bool looked_at[FB_PATTERN_BYTES];
     fb_sample_parts parts;
     const fb_pattern *pattern = session_find_parts(&c->of[0].learning, d, FIRST_SAMPLE, &parts);
     CHECK(pattern != NULL);
-    for (size_t i = 0; pattern && i < d->size - FIRST_SAMPLE; i++) looked_at[i] = is_looked_at(pattern, &parts, d->data + FIRST_SAMPLE + i);
+    for (size_t i = 0; pattern && i < d->size - FIRST_SAMPLE; i++)
+        looked_at[i] = is_looked_at(pattern, &parts, d->data + FIRST_SAMPLE + i);
     for (size_t at = FIRST_SAMPLE; pattern && at < d->size && !fb_check_failures; at++) {
         uint8_t was = d->data[at];
         const uint8_t others[] = {0, 255, (uint8_t)(was + 1), (uint8_t)(was - 1)};
         bool any = looked_at[at - FIRST_SAMPLE] && all && !slow;
         for (unsigned change = 0; change < (any ? 256 : slow ? 4 : 12); change++) {
-            d->data[at] = any ? (uint8_t)change : change < 4 ? others[change] : (uint8_t)(was ^ 1u << (change - 4));
+            d->data[at] = any          ? (uint8_t)change
+                          : change < 4 ? others[change]
+                                       : (uint8_t)(was ^ 1u << (change - 4));
             check_same(c, d, FIRST_SAMPLE);
         }
         d->data[at] = was;
     }
 }
 
-static void every_octet_is_the_same_or_does_not_matter(void) {
+static void every_byte_is_the_same_or_does_not_matter(void) {
     static const char *const flags[] = {"", " explicit limit=100", " repeated", " limit=65535"};
-    static octets d;
+    static byte_buffer d;
     bool slow = getenv("FLOWBUF_SLOW_RUN");
     for (unsigned i = 0; i < 6 * PLAIN_SAMPLES && !fb_check_failures; i++) {
         bool general = i >= 5 * PLAIN_SAMPLES; /* each sample again, with one plan */
@@ -300,11 +326,12 @@ static void every_octet_is_the_same_or_does_not_matter(void) {
         text lines = {0};
         contest c;
         if (i % 5 < 4) plan_put_samples(&lines, flags[i % 5]);
-        contest_open(&c, i % 5 < 4 ? text_of(&lines) : usual_columns, (fb_decoder_options){0}, general);
+        contest_open(&c, i % 5 < 4 ? text_of(&lines) : usual_columns, (fb_decoder_options){0},
+                     general);
         build_plain_sample(&d, which);
         check_same(&c, &d, FIRST_SAMPLE);
         stop_learning(&c);
-        check_octets(&c, &d, slow, i % 5 == which);
+        check_bytes(&c, &d, slow, i % 5 == which);
         if (!fb_check_failures) CHECK(c.fitting > d.size);
         contest_close(&c);
         text_free(&lines);
@@ -314,19 +341,20 @@ static void every_octet_is_the_same_or_does_not_matter(void) {
 /* Cut headers anywhere, with the last bytes before a guard page. */
 static void nothing_is_read_behind_a_sample(void) {
     static const unsigned protos[] = {6, 17, 1}, protos_of_ipv6[] = {6, 17, 58};
-    static octets d;
+    static byte_buffer d;
     text lines = {0};
     plan_put_samples(&lines, "");
     sample_look look = {.count = 1, .records = {1}, .protocol = 1, .tag_type = 0x8100, .wide = 8};
     size_t fitting = 0;
     /* exact and general */
-    for (look.captured = 34; look.captured <= 90; look.captured += getenv("FLOWBUF_SLOW_RUN") ? 7 : 1) {
+    for (look.captured = 34; look.captured <= 90;
+         look.captured += getenv("FLOWBUF_SLOW_RUN") ? 7 : 1) {
         contest c;
         contest_open(&c, text_of(&lines), (fb_decoder_options){0}, look.captured & 1);
         for (unsigned k = 0; k < 24; k++) {
             look.expanded = k & 1;
             look.etype = k & 2 ? 0x86dd : 0x0800;
-            look.first_octet = k & 2 ? 0x60 : 0x45;
+            look.first_byte = k & 2 ? 0x60 : 0x45;
             look.tags = k >> 2 & 1;
             look.proto = (k & 2 ? protos_of_ipv6 : protos)[k / 8];
             for (unsigned times = 0; times < 7; times++) {
@@ -343,7 +371,7 @@ static void nothing_is_read_behind_a_sample(void) {
 
 /* Numbers and addresses differ between samples; the bytes behind them do not. */
 static void what_is_the_same_in_all_samples_is_learned_once(void) {
-    octets d, other;
+    byte_buffer d, other;
     session s;
     session_open(&s, usual_columns, 1 << 16);
     for (unsigned round = 0; round < 2 * PLAIN_SAMPLES; round++) {
@@ -356,7 +384,8 @@ static void what_is_the_same_in_all_samples_is_learned_once(void) {
             other = d;
             other.data[at] ^= 0x08;
             CHECK(pattern != NULL);
-            if (pattern && !is_looked_at(pattern, &parts, d.data + at)) CHECK(session_find_pattern(&s, &other, FIRST_SAMPLE) == pattern);
+            if (pattern && !is_looked_at(pattern, &parts, d.data + at))
+                CHECK(session_find_pattern(&s, &other, FIRST_SAMPLE) == pattern);
         }
     }
     session_close(&s);
@@ -365,13 +394,19 @@ static void what_is_the_same_in_all_samples_is_learned_once(void) {
 /* If there are too many layouts, the patterns become general. The output does not change. Few
    patterns match the input. */
 static void many_layouts_become_few(void) {
-    static octets d;
+    static byte_buffer d;
     contest c;
     size_t fitting = 0, rounds = getenv("FLOWBUF_SLOW_RUN") ? 300 : 1200;
     random_begin(4);
     contest_open(&c, usual_columns, (fb_decoder_options){0}, false);
     for (size_t i = 0; i < rounds && !fb_check_failures; i++) {
-        sample_look look = {.count = 2, .records = {1, 1003}, .protocol = 1, .etype = 0x0800, .first_octet = 0x45, .proto = below(2) ? 6 : 17, .wide = 4};
+        sample_look look = {.count = 2,
+                            .records = {1, 1003},
+                            .protocol = 1,
+                            .etype = 0x0800,
+                            .first_byte = 0x45,
+                            .proto = below(2) ? 6 : 17,
+                            .wide = 4};
         look.captured = 60 + below(70);
         look.segments = below(3);
         look.hops[0] = below(3), look.hops[1] = below(3);
@@ -384,5 +419,7 @@ static void many_layouts_become_few(void) {
     contest_close(&c);
 }
 
-RUN_TESTS(TEST(patterns_say_what_records_say), TEST(many_layouts_become_few), TEST(every_octet_is_the_same_or_does_not_matter),
-          TEST(what_is_the_same_in_all_samples_is_learned_once), TEST(nothing_is_read_behind_a_sample))
+RUN_TESTS(TEST(patterns_say_what_records_say), TEST(many_layouts_become_few),
+          TEST(every_byte_is_the_same_or_does_not_matter),
+          TEST(what_is_the_same_in_all_samples_is_learned_once),
+          TEST(nothing_is_read_behind_a_sample))

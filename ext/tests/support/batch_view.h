@@ -1,7 +1,7 @@
 /* The rows of a batch (batch.h) as an Arrow record batch. It uses the buffers of the batch, except
    for bools and validity, which Arrow packs into bits. */
-#ifndef FB_TEST_BATCH_VIEW_H
-#define FB_TEST_BATCH_VIEW_H
+#ifndef FB_TESTS_SUPPORT_BATCH_VIEW_H
+#define FB_TESTS_SUPPORT_BATCH_VIEW_H
 
 #include "core/arrow/arrow.h"
 #include "core/emit/batch.h"

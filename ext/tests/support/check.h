@@ -1,8 +1,8 @@
 /* Shared by all C tests of the core: checks that print the values, input that ends at a guard page,
    and memory that fails on request. Include it first. A test file ends with
    RUN_TESTS(TEST(first_test), TEST(second_test), ...). */
-#ifndef FB_CHECK_H
-#define FB_CHECK_H
+#ifndef FB_TESTS_SUPPORT_CHECK_H
+#define FB_TESTS_SUPPORT_CHECK_H
 
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE /* for MAP_ANONYMOUS, which -std=c11 hides */
@@ -37,36 +37,40 @@ static int fb_check_failures;
     fb_check_status((actual), (expected), #actual, __FILE__, __LINE__, __func__)
 
 #define CHECK_BYTES(actual, actual_size, expected, expected_size) \
-    fb_check_bytes((actual), (actual_size), (expected), (expected_size), #actual, __FILE__, __LINE__, __func__)
+    fb_check_bytes((actual), (actual_size), (expected), (expected_size), #actual, __FILE__, \
+                   __LINE__, __func__)
 
-UNUSED static void fb_check_equal(uint64_t actual, uint64_t expected, const char *what, const char *file, int line,
-                                  const char *test) {
+UNUSED static void fb_check_equal(uint64_t actual, uint64_t expected, const char *what,
+                                  const char *file, int line, const char *test) {
     if (actual == expected) return;
-    fprintf(stderr, "%s:%d: %s: %s is %llu, not %llu\n", file, line, test, what, (unsigned long long)actual,
-            (unsigned long long)expected);
+    fprintf(stderr, "%s:%d: %s: %s is %llu, not %llu\n", file, line, test, what,
+            (unsigned long long)actual, (unsigned long long)expected);
     fb_check_failures++;
 }
 
-UNUSED static void fb_check_status(fb_status actual, fb_status expected, const char *what, const char *file, int line,
-                                   const char *test) {
+UNUSED static void fb_check_status(fb_status actual, fb_status expected, const char *what,
+                                   const char *file, int line, const char *test) {
     if (actual == expected) return;
     fprintf(stderr, "%s:%d: %s: %s is %s, not %s\n", file, line, test, what, fb_status_name(actual),
             fb_status_name(expected));
     fb_check_failures++;
 }
 
-UNUSED static void fb_check_bytes(const void *actual, size_t actual_size, const void *expected, size_t expected_size,
-                                  const char *what, const char *file, int line, const char *test) {
+UNUSED static void fb_check_bytes(const void *actual, size_t actual_size, const void *expected,
+                                  size_t expected_size, const char *what, const char *file,
+                                  int line, const char *test) {
     size_t common = actual_size < expected_size ? actual_size : expected_size;
     for (size_t i = 0; i < common; i++) {
         const uint8_t *a = actual, *e = expected;
         if (a[i] == e[i]) continue;
-        fprintf(stderr, "%s:%d: %s: %s differs at octet %zu: %02x, not %02x\n", file, line, test, what, i, a[i], e[i]);
+        fprintf(stderr, "%s:%d: %s: %s differs at octet %zu: %02x, not %02x\n", file, line, test,
+                what, i, a[i], e[i]);
         fb_check_failures++;
         return;
     }
     if (actual_size == expected_size) return;
-    fprintf(stderr, "%s:%d: %s: %s has %zu octets, not %zu\n", file, line, test, what, actual_size, expected_size);
+    fprintf(stderr, "%s:%d: %s: %s has %zu octets, not %zu\n", file, line, test, what, actual_size,
+            expected_size);
     fb_check_failures++;
 }
 
@@ -103,7 +107,8 @@ static inline size_t fb_guarded_room(size_t size) {
 /* Return uninitialized bytes with such an end, for an output that must not overflow. */
 UNUSED static uint8_t *fb_guarded_room_of(size_t size) {
     size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
-    uint8_t *start = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *start =
+        mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED || mprotect(start + room, page, PROT_NONE)) {
         perror("fb_guarded_room_of");
         exit(EXIT_FAILURE);
@@ -139,7 +144,8 @@ UNUSED static void *fb_check_resize(void *context, void *p, size_t old_size, siz
     if (new_size) {
         allocator->calls++;
         bool later = allocator->fail_at && allocator->calls > allocator->fail_at;
-        if (allocator->calls == allocator->fail_at || (later && allocator->fail_forever)) return NULL;
+        if (allocator->calls == allocator->fail_at || (later && allocator->fail_forever))
+            return NULL;
         moved = malloc(new_size);
         if (!moved) return NULL;
         if (p) memcpy(moved, p, old_size < new_size ? old_size : new_size);

@@ -32,10 +32,11 @@ static void put_address(text *t, const uint8_t *p, size_t size) {
         text_put(t, "%u.%u.%u.%u", p[0], p[1], p[2], p[3]);
         return;
     }
-    for (int i = 0; i < 8; i++) text_put(t, "%s%x", i ? ":" : "", (unsigned)p[2 * i] << 8 | p[2 * i + 1]);
+    for (int i = 0; i < 8; i++)
+        text_put(t, "%s%x", i ? ":" : "", (unsigned)p[2 * i] << 8 | p[2 * i + 1]);
 }
 
-void put_octets_text(text *t, const fb_column *column, const uint8_t *data, size_t size) {
+void put_bytes_text(text *t, const fb_column *column, const uint8_t *data, size_t size) {
     if (column->type == FB_TYPE_IP && (size == 4 || size == 16)) {
         put_address(t, data, size);
     } else if (column->type == FB_TYPE_STRING) {
@@ -65,9 +66,9 @@ static uint64_t take_varint(reader *r) {
     uint64_t result = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
         if (r->p == r->end) break;
-        uint8_t octet = *r->p++;
-        result += (uint64_t)(octet % 128) << shift;
-        if (octet < 128) return result;
+        uint8_t byte = *r->p++;
+        result += (uint64_t)(byte % 128) << shift;
+        if (byte < 128) return result;
     }
     r->bad = true;
     return 0;
@@ -119,11 +120,13 @@ static int compare_values(const void *a, const void *b) {
 
 /* Read the values of a message into `values`, by column. Returns false if it is not a message of
    this plan. */
-static bool read_message(const named_plan *plan, reader r, value *values, size_t room, size_t *count) {
+static bool read_message(const named_plan *plan, reader r, value *values, size_t room,
+                         size_t *count) {
     for (*count = 0; r.p < r.end && *count < room; ++*count) {
         uint64_t tag = take_varint(&r);
         uint16_t column = plan_column_of_number(plan, (uint32_t)(tag >> 3));
-        if (r.bad || column == FB_MAX_COLUMNS || (tag & 7) != plan->plan->columns[column].wire) return false;
+        if (r.bad || column == FB_MAX_COLUMNS || (tag & 7) != plan->plan->columns[column].wire)
+            return false;
         value *v = &values[*count];
         *v = (value){.column = column, .order = (unsigned)*count};
         if (plan->plan->columns[column].wire == FB_WIRE_BYTES) {
@@ -139,10 +142,8 @@ static bool read_message(const named_plan *plan, reader r, value *values, size_t
 }
 
 static void put_value(text *t, const fb_column *column, const value *v) {
-    if (column->wire == FB_WIRE_BYTES)
-        put_octets_text(t, column, v->data, v->size);
-    else
-        put_number_text(t, column, v->number);
+    if (column->wire == FB_WIRE_BYTES) put_bytes_text(t, column, v->data, v->size);
+    else put_number_text(t, column, v->number);
 }
 
 static void put_message(text *t, const named_plan *plan, const value *values, size_t count) {
@@ -151,7 +152,9 @@ static void put_message(text *t, const named_plan *plan, const value *values, si
         bool repeated = column->flags & FB_COLUMN_REPEATED;
         bool first = !repeated || i == 0 || values[i - 1].column != values[i].column;
         bool last = i + 1 == count || values[i + 1].column != values[i].column;
-        if (first) text_put(t, "%s%s=%s", i ? " " : "", plan->names[values[i].column], repeated ? "[" : "");
+        if (first)
+            text_put(t, "%s%s=%s", i ? " " : "", plan->names[values[i].column],
+                     repeated ? "[" : "");
         put_value(t, column, &values[i]);
         if (repeated) text_put(t, last ? "]" : ",");
     }
@@ -165,7 +168,8 @@ void describe_messages(text *t, const named_plan *plan, const uint8_t *data, siz
     while (stream.p < stream.end) {
         reader message = take_bytes(&stream);
         size_t count;
-        if (stream.bad || !read_message(plan, message, values, sizeof values / sizeof *values, &count)) {
+        if (stream.bad ||
+            !read_message(plan, message, values, sizeof values / sizeof *values, &count)) {
             text_put(t, NOT_A_MESSAGE "\n");
             return;
         }
@@ -177,7 +181,8 @@ void describe_messages(text *t, const named_plan *plan, const uint8_t *data, siz
 
 static bool fits(const fb_column *column, uint64_t number) {
     uint64_t limit = column->limit;
-    if (limit > INT64_MAX && column->type != FB_TYPE_UINT && column->type != FB_TYPE_FIXED64) limit = INT64_MAX;
+    if (limit > INT64_MAX && column->type != FB_TYPE_UINT && column->type != FB_TYPE_FIXED64)
+        limit = INT64_MAX;
     int64_t highest = (int64_t)limit, lowest = -highest - 1; /* of signed numbers */
     switch (column->type) {
         case FB_TYPE_ENUM: return number <= INT32_MAX;
@@ -254,7 +259,7 @@ static bool put_plain_value(text *t, const fb_column *column, const value *v) {
     static const uint8_t zeros[16];
     bool there = column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT);
     bool replaced, native = column->flags & FB_COLUMN_NATIVE_IP;
-    uint8_t address[16], *octets = malloc(3 * v->size + 1);
+    uint8_t address[16], *bytes = malloc(3 * v->size + 1);
     size_t size = v->size;
     if (column->wire != FB_WIRE_BYTES) {
         if ((there |= v->number != 0)) put_number_text(t, column, v->number);
@@ -262,14 +267,18 @@ static bool put_plain_value(text *t, const fb_column *column, const value *v) {
         memcpy(address, size == 4 ? mapped_prefix : zeros, 12);
         memcpy(address + 12, size ? v->data + size - 4 : zeros, 4);
         if (size == 16) memcpy(address, v->data, 12);
-        there = (there && size) || column->flags & FB_COLUMN_REPEATED || memcmp(address, zeros, 16) != 0;
+        there = (there && size) || column->flags & FB_COLUMN_REPEATED ||
+                memcmp(address, zeros, 16) != 0;
         native &= memcmp(address, mapped_prefix, 12) == 0;
-        if (there) put_octets_text(t, column, native ? address + 12 : address, native ? 4 : 16);
+        if (there) put_bytes_text(t, column, native ? address + 12 : address, native ? 4 : 16);
     } else {
-        if (column->type == FB_TYPE_STRING) size = (size_t)(fb_utf8_put_replaced(octets, (fb_bytes){v->data, v->size}, &replaced) - octets);
-        if ((there |= size != 0)) put_octets_text(t, column, column->type == FB_TYPE_STRING ? octets : v->data, size);
+        if (column->type == FB_TYPE_STRING)
+            size = (size_t)(fb_utf8_put_replaced(bytes, (fb_bytes){v->data, v->size}, &replaced) -
+                            bytes);
+        if ((there |= size != 0))
+            put_bytes_text(t, column, column->type == FB_TYPE_STRING ? bytes : v->data, size);
     }
-    free(octets);
+    free(bytes);
     return there;
 }
 
@@ -278,12 +287,14 @@ static void put_any_message(text *t, const named_plan *plan, const all_values *v
     for (size_t i = 0; i < values->count; i++) {
         const value *v = &values->items[i];
         const fb_column *column = &plan->plan->columns[v->column];
-        bool repeated = column->flags & FB_COLUMN_REPEATED, last = i + 1 == values->count || v[1].column != v->column;
+        bool repeated = column->flags & FB_COLUMN_REPEATED,
+             last = i + 1 == values->count || v[1].column != v->column;
         bool first = i == 0 || v[-1].column != v->column;
         text said = {0};
         if (!repeated && !last) continue;
         if (put_plain_value(&said, column, v)) {
-            if (!repeated || first) text_put(t, "%s%s=%s", space, plan->names[v->column], repeated ? "[" : "");
+            if (!repeated || first)
+                text_put(t, "%s%s=%s", space, plan->names[v->column], repeated ? "[" : "");
             text_put(t, "%s%s", text_of(&said), !repeated ? "" : last ? "]" : ",");
             space = " ";
         }
@@ -292,7 +303,8 @@ static void put_any_message(text *t, const named_plan *plan, const all_values *v
     text_put(t, "\n");
 }
 
-fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size, uint64_t *unknown) {
+fb_status describe_any_messages(text *t, const named_plan *plan, const uint8_t *data, size_t size,
+                                uint64_t *unknown) {
     static all_values values;
     reader stream = {data, data ? data + size : NULL, false};
     while (stream.p < stream.end) {
@@ -344,22 +356,22 @@ static bool is_zero(const uint8_t *p, size_t size) {
 }
 
 /* Return the bytes of a variable-width value: of a row, or of a list member. */
-static fb_bytes octets_at(const fb_vector *vector, size_t i) {
+static fb_bytes bytes_at(const fb_vector *vector, size_t i) {
     const uint32_t *ends = vector->listed ? vector->members : vector->offsets;
     return (fb_bytes){vector->values + ends[i], ends[i + 1] - ends[i]};
 }
 
 static void put_cell(text *t, const fb_column *column, const fb_vector *vector, size_t i) {
-    fb_bytes octets = {vector->values + 16 * i, 16};
+    fb_bytes bytes = {vector->values + 16 * i, 16};
     if (!vector->width) {
-        octets = octets_at(vector, i);
+        bytes = bytes_at(vector, i);
     } else if (column->type != FB_TYPE_IP) {
         put_number_text(t, column, widen(column, vector, i));
         return;
-    } else if (column->flags & FB_COLUMN_NATIVE_IP && memcmp(octets.data, mapped_prefix, 12) == 0) {
-        octets = (fb_bytes){octets.data + 12, 4};
+    } else if (column->flags & FB_COLUMN_NATIVE_IP && memcmp(bytes.data, mapped_prefix, 12) == 0) {
+        bytes = (fb_bytes){bytes.data + 12, 4};
     }
-    put_octets_text(t, column, octets.data, octets.size);
+    put_bytes_text(t, column, bytes.data, bytes.size);
 }
 
 static bool is_absent(const fb_vector *vector, size_t row) {
@@ -382,8 +394,7 @@ void describe_batch(text *t, const named_plan *plan, const fb_batch *batch) {
                     put_cell(t, column, vector, k);
                     if (k + 1 < vector->offsets[row + 1]) text_put(t, ",");
                 }
-            else
-                put_cell(t, column, vector, row);
+            else put_cell(t, column, vector, row);
             if (vector->listed) text_put(t, "]");
         }
         text_put(t, "\n");

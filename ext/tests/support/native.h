@@ -1,6 +1,6 @@
 /* Numbers in the byte order of this machine, as columns and Arrow arrays store them. */
-#ifndef FB_TEST_NATIVE_H
-#define FB_TEST_NATIVE_H
+#ifndef FB_TESTS_SUPPORT_NATIVE_H
+#define FB_TESTS_SUPPORT_NATIVE_H
 
 #include <stdint.h>
 #include <string.h>

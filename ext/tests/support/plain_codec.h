@@ -1,8 +1,8 @@
 /* A minimal Protocol Buffers implementation that shares no code with the core. It has a builder of
    valid and invalid messages, a reader of the fields of any message type, and message types chosen
    by input bytes. */
-#ifndef FB_TEST_PLAIN_CODEC_H
-#define FB_TEST_PLAIN_CODEC_H
+#ifndef FB_TESTS_SUPPORT_PLAIN_CODEC_H
+#define FB_TESTS_SUPPORT_PLAIN_CODEC_H
 
 #include "core/codec/codec.h"
 
@@ -13,7 +13,7 @@ typedef struct {
     size_t size;
 } built_message;
 
-void build_octets(built_message *m, const void *octets, size_t size);
+void build_raw(built_message *m, const void *bytes, size_t size);
 /* Append a varint of `size` bytes, 1 to 11. It may be longer than necessary, or shorter, and then
    loses bits. 0: the minimum size. */
 void build_varint(built_message *m, uint64_t value, size_t size);
@@ -21,7 +21,7 @@ void build_varint(built_message *m, uint64_t value, size_t size);
 void build_fixed(built_message *m, uint64_t value, size_t size);
 void build_tag(built_message *m, uint32_t number, unsigned wire);
 /* Append a tag, a length and the bytes. */
-void build_bytes(built_message *m, uint32_t number, const void *octets, size_t size);
+void build_bytes(built_message *m, uint32_t number, const void *bytes, size_t size);
 /* Append one value without its tag. `raw` is written as it is, in the width of the type. REQUIRES:
    the type is a scalar. */
 void build_scalar(built_message *m, int type, uint64_t raw);
@@ -51,14 +51,15 @@ typedef struct {
     uint64_t value;
     /* content of bytes, packed elements or a group; for an unknown field also its tag */
     const uint8_t *begin, *end;
-    const uint8_t *after;       /* start of the next field */
+    const uint8_t *after; /* start of the next field */
 } plain_item;
 
 typedef enum { PLAIN_FIELD, PLAIN_END, PLAIN_BAD } plain_answer;
 
 /* Read the next field. Uses only the declared properties of fields: number, type, repeated,
    members. */
-plain_answer plain_next(const fb_codec_message *message, const uint8_t *p, const uint8_t *end, plain_item *item);
+plain_answer plain_next(const fb_codec_message *message, const uint8_t *p, const uint8_t *end,
+                        plain_item *item);
 /* Read one value as a number of its type. Returns NULL if it is malformed. */
 const uint8_t *plain_scalar(int type, const uint8_t *p, const uint8_t *end, uint64_t *value);
 

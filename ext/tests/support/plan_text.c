@@ -8,13 +8,20 @@ static const struct {
     fb_type type;
     fb_kind kind; /* of an element whose text has no kind */
 } types[] = {
-    {"uint", FB_TYPE_UINT, FB_KIND_UINT},       {"enum", FB_TYPE_ENUM, FB_KIND_UINT},
-    {"int", FB_TYPE_INT, FB_KIND_SINT},         {"sint", FB_TYPE_SINT, FB_KIND_SINT},
-    {"bool", FB_TYPE_BOOL, FB_KIND_BOOL},       {"float", FB_TYPE_FLOAT, FB_KIND_FLOAT},
-    {"double", FB_TYPE_DOUBLE, FB_KIND_FLOAT},  {"fixed32", FB_TYPE_FIXED32, FB_KIND_UINT},
-    {"fixed64", FB_TYPE_FIXED64, FB_KIND_UINT}, {"string", FB_TYPE_STRING, FB_KIND_STRING},
-    {"bytes", FB_TYPE_BYTES, FB_KIND_BYTES},    {"ip", FB_TYPE_IP, FB_KIND_IP},
-    {"timestamp", FB_TYPE_TIMESTAMP, FB_KIND_TIME_MS}, {"duration", FB_TYPE_DURATION, FB_KIND_SPAN_MS},
+    {"uint", FB_TYPE_UINT, FB_KIND_UINT},
+    {"enum", FB_TYPE_ENUM, FB_KIND_UINT},
+    {"int", FB_TYPE_INT, FB_KIND_SINT},
+    {"sint", FB_TYPE_SINT, FB_KIND_SINT},
+    {"bool", FB_TYPE_BOOL, FB_KIND_BOOL},
+    {"float", FB_TYPE_FLOAT, FB_KIND_FLOAT},
+    {"double", FB_TYPE_DOUBLE, FB_KIND_FLOAT},
+    {"fixed32", FB_TYPE_FIXED32, FB_KIND_UINT},
+    {"fixed64", FB_TYPE_FIXED64, FB_KIND_UINT},
+    {"string", FB_TYPE_STRING, FB_KIND_STRING},
+    {"bytes", FB_TYPE_BYTES, FB_KIND_BYTES},
+    {"ip", FB_TYPE_IP, FB_KIND_IP},
+    {"timestamp", FB_TYPE_TIMESTAMP, FB_KIND_TIME_MS},
+    {"duration", FB_TYPE_DURATION, FB_KIND_SPAN_MS},
 };
 
 static const struct {
@@ -27,7 +34,7 @@ static const struct {
     {"native_ip", FB_COLUMN_NATIVE_IP},
     {"scaled", FB_COLUMN_SCALED},
     {"rate", FB_COLUMN_RATE},
-    {"one_way", FB_COLUMN_ONE_WAY},
+    {"one_way", FB_COLUMN_ONE_DIRECTION},
     {"zero", FB_COLUMN_ZERO},
 };
 
@@ -38,7 +45,9 @@ _Noreturn static void complain(const char *what, const char *word) {
     exit(EXIT_FAILURE);
 }
 
-static bool begins_with(const char *word, const char *start) { return strncmp(word, start, strlen(start)) == 0; }
+static bool begins_with(const char *word, const char *start) {
+    return strncmp(word, start, strlen(start)) == 0;
+}
 
 static size_t find_type(const char *word) {
     for (size_t i = 0; i < COUNT(types); i++)
@@ -63,18 +72,13 @@ static void read_flag(const char *word, fb_column_spec *spec, fb_mapping *mappin
             spec->flags |= flags[i].flag;
             return;
         }
-    if (strcmp(word, "disabled") == 0)
-        spec->flags &= ~(unsigned)FB_COLUMN_ENABLED;
-    else if (begins_with(word, "limit="))
-        spec->limit = strtoull(word + 6, NULL, 10);
-    else if (begins_with(word, "unit="))
-        spec->unit = strtoull(word + 5, NULL, 10);
-    else if (begins_with(word, "mirror="))
-        return; /* only after all columns were added */
+    if (strcmp(word, "disabled") == 0) spec->flags &= ~(unsigned)FB_COLUMN_ENABLED;
+    else if (begins_with(word, "limit=")) spec->limit = strtoull(word + 6, NULL, 10);
+    else if (begins_with(word, "unit=")) spec->unit = strtoull(word + 5, NULL, 10);
+    else if (begins_with(word, "mirror=")) return; /* only after all columns were added */
     else if (begins_with(word, "map="))
         spec->mappings_size = read_mappings(word + 4, mappings, room);
-    else
-        complain("no such flag", word);
+    else complain("no such flag", word);
 }
 
 static fb_kind find_kind(const char *name) {
@@ -83,26 +87,38 @@ static fb_kind find_kind(const char *name) {
     complain("no such kind", name);
 }
 
-static fb_status add_element(fb_plan *plan, uint16_t column, unsigned rank, const char *word, fb_kind kind) {
-    const char *id = strchr(word, ':') + 1, *slash = strchr(id, '/'), *at = strchr(id, '@'), *hash = strchr(id, '#');
+static fb_status add_element(fb_plan *plan, uint16_t column, unsigned rank, const char *word,
+                             fb_kind kind) {
+    const char *id = strchr(word, ':') + 1, *slash = strchr(id, '/'), *at = strchr(id, '@'),
+               *hash = strchr(id, '#');
     uint16_t occurrence = 0;
-    uint64_t pen = begins_with(word, "netflow9:") ? FB_PEN_NETFLOW9 : slash ? strtoull(id, NULL, 10) : 0;
+    uint64_t pen = begins_with(word, "netflow9:") ? FB_PEN_NETFLOW9
+                   : slash                        ? strtoull(id, NULL, 10)
+                                                  : 0;
     if (at) kind = find_kind(at + 1);
-    if (hash) occurrence = hash[1] == 'l' ? FB_LAST_OCCURRENCE : (uint16_t)strtoul(hash + 1, NULL, 10);
-    return fb_plan_add_element(plan, column, rank, pen, (uint32_t)strtoul(slash ? slash + 1 : id, NULL, 10), occurrence, kind);
+    if (hash)
+        occurrence = hash[1] == 'l' ? FB_LAST_OCCURRENCE : (uint16_t)strtoul(hash + 1, NULL, 10);
+    return fb_plan_add_element(plan, column, rank, pen,
+                               (uint32_t)strtoul(slash ? slash + 1 : id, NULL, 10), occurrence,
+                               kind);
 }
 
-static fb_status add_source(fb_plan *plan, uint16_t column, unsigned rank, const char *word, fb_kind kind) {
-    if (begins_with(word, "ipfix:") || begins_with(word, "netflow9:")) return add_element(plan, column, rank, word, kind);
+static fb_status add_source(fb_plan *plan, uint16_t column, unsigned rank, const char *word,
+                            fb_kind kind) {
+    if (begins_with(word, "ipfix:") || begins_with(word, "netflow9:"))
+        return add_element(plan, column, rank, word, kind);
     for (unsigned i = 0; i < FB_SOURCE_COUNT; i++)
-        if (strcmp(fb_source_name((fb_source)i), word) == 0) return fb_plan_add_source(plan, column, rank, (fb_source)i);
+        if (strcmp(fb_source_name((fb_source)i), word) == 0)
+            return fb_plan_add_source(plan, column, rank, (fb_source)i);
     for (unsigned i = 0; begins_with(word, "netflow5:") && i < fb_netflow5_field_count(); i++)
         if (strcmp(fb_netflow5_field_name(i), word + 9) == 0)
-            return fb_plan_add_element(plan, column, rank, FB_PEN_NETFLOW5, i, 0, fb_netflow5_field_kind(i));
+            return fb_plan_add_element(plan, column, rank, FB_PEN_NETFLOW5, i, 0,
+                                       fb_netflow5_field_kind(i));
     complain("no such source", word);
 }
 
-static fb_status add_rank(fb_plan *plan, uint16_t column, unsigned rank, char *equals, fb_kind kind) {
+static fb_status add_rank(fb_plan *plan, uint16_t column, unsigned rank, char *equals,
+                          fb_kind kind) {
     char *rest;
     for (char *word = strtok_r(equals, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
         bool replaces = *word == '+';
@@ -141,8 +157,15 @@ static fb_status read_line(named_plan *plan, char *line) {
     char *name = strtok_r(NULL, " ", &rest), *type_name = strtok_r(NULL, " ", &rest), *word;
     if (!name || !type_name) complain("a column has a number, a name and a type", number);
     size_t type = find_type(type_name);
-    fb_column_spec spec = {(uint32_t)strtoul(number, NULL, 10), types[type].type, FB_COLUMN_ENABLED, UINT64_MAX, 1, mappings, 0};
-    while ((word = strtok_r(NULL, " ", &rest)) && strcmp(word, ":") != 0) read_flag(word, &spec, mappings, COUNT(mappings));
+    fb_column_spec spec = {(uint32_t)strtoul(number, NULL, 10),
+                           types[type].type,
+                           FB_COLUMN_ENABLED,
+                           UINT64_MAX,
+                           1,
+                           mappings,
+                           0};
+    while ((word = strtok_r(NULL, " ", &rest)) && strcmp(word, ":") != 0)
+        read_flag(word, &spec, mappings, COUNT(mappings));
 
     fb_status status = fb_plan_add_column(plan->plan, &spec);
     if (status == FB_BAD_ARGUMENT) complain("the plan refuses this column", name);
@@ -169,7 +192,8 @@ static void read_mirrors(named_plan *plan, const char *lines) {
         if (!key || (end && key > end)) continue;
         copy_word(line + strcspn(line, " ") + 1, name, sizeof name);
         copy_word(key + 8, mirror, sizeof mirror);
-        fb_status status = fb_plan_set_mirror(plan->plan, plan_column(plan, name), plan_column(plan, mirror));
+        fb_status status =
+            fb_plan_set_mirror(plan->plan, plan_column(plan, name), plan_column(plan, mirror));
         if (status != FB_OK) complain(fb_status_name(status), mirror);
     }
 }
@@ -178,7 +202,8 @@ fb_status plan_read(named_plan *plan, const char *lines, fb_memory *memory) {
     memset(plan, 0, sizeof *plan);
     char *copy = strdup(lines), *rest;
     fb_status status = fb_plan_new(&plan->plan, memory);
-    for (char *line = strtok_r(copy, "\n", &rest); line && status == FB_OK; line = strtok_r(NULL, "\n", &rest))
+    for (char *line = strtok_r(copy, "\n", &rest); line && status == FB_OK;
+         line = strtok_r(NULL, "\n", &rest))
         status = read_line(plan, line);
     if (status == FB_OK) read_mirrors(plan, lines);
     if (status == FB_OK) status = fb_plan_seal(plan->plan);
@@ -199,8 +224,10 @@ uint16_t plan_column(const named_plan *plan, const char *name) {
 }
 
 uint16_t plan_column_of_number(const named_plan *plan, uint32_t number) {
-    for (size_t i = number % COUNT(plan->by_number); plan->by_number[i]; i = (i + 1) % COUNT(plan->by_number))
-        if (plan->plan->columns[plan->by_number[i] - 1].number == number) return (uint16_t)(plan->by_number[i] - 1);
+    for (size_t i = number % COUNT(plan->by_number); plan->by_number[i];
+         i = (i + 1) % COUNT(plan->by_number))
+        if (plan->plan->columns[plan->by_number[i] - 1].number == number)
+            return (uint16_t)(plan->by_number[i] - 1);
     return FB_MAX_COLUMNS;
 }
 
@@ -219,17 +246,23 @@ static const char *type_of_source(fb_kind kind) {
 }
 
 static const char *const rich_elements =
-    "registry 8@ip 16@uint 17@uint 22@time_uptime 82@string 95@bytes 150@time_s 152@time_ms 154@time_ntp_us 156@time_ntp_ns "
+    "registry 8@ip 16@uint 17@uint 22@time_uptime 82@string 95@bytes 150@time_s 152@time_ms "
+    "154@time_ntp_us 156@time_ntp_ns "
     "158@time_delta 161@span_ms 276@bool 291@list 292@opaque 311@float 434@sint 483@uint\n"
-    "200 bytes uint : ipfix:1,ipfix:85 netflow5:dOctets packet:ip.length ipfix:312 sflow:sampled_header.frame_length\n"
+    "200 bytes uint : ipfix:1,ipfix:85 netflow5:dOctets packet:ip.length ipfix:312 "
+    "sflow:sampled_header.frame_length\n"
     "201 packets uint limit=65535 : ipfix:2 packet:packets netflow5:dPkts\n"
-    "202 source ip late : ipfix:8,ipfix:27 netflow5:srcaddr sflow:sampled_ip.src_ip packet:ip.src_addr\n"
+    "202 source ip late : ipfix:8,ipfix:27 netflow5:srcaddr sflow:sampled_ip.src_ip "
+    "packet:ip.src_addr\n"
     "203 destination ip native_ip late : ipfix:12,ipfix:28 netflow5:dstaddr packet:ip.dst_addr\n"
-    "204 first timestamp unit=1000000 : ipfix:22@time_uptime ipfix:150@time_s ipfix:152 ipfix:154@time_ntp_us ipfix:158@time_delta\n"
-    "205 last timestamp unit=1 : ipfix:21@time_uptime ipfix:151@time_s ipfix:153 ipfix:156@time_ntp_ns netflow5:Last\n"
+    "204 first timestamp unit=1000000 : ipfix:22@time_uptime ipfix:150@time_s ipfix:152 "
+    "ipfix:154@time_ntp_us ipfix:158@time_delta\n"
+    "205 last timestamp unit=1 : ipfix:21@time_uptime ipfix:151@time_s ipfix:153 "
+    "ipfix:156@time_ntp_ns netflow5:Last\n"
     "206 duration duration unit=1000000 : ipfix:161\n"
     "207 direction enum map=0:1,1:2 explicit : ipfix:61\n"
-    "208 rate uint late : netflow5:sampling_interval derived:sampling_rate sflow:flow_sample.sampling_rate meta:default_sampling_rate\n"
+    "208 rate uint late : netflow5:sampling_interval derived:sampling_rate "
+    "sflow:flow_sample.sampling_rate meta:default_sampling_rate\n"
     "209 name string : ipfix:82 ipfix:83\n"
     "210 names string repeated : ipfix:82,ipfix:83,ipfix:371\n"
     "211 application bytes : ipfix:95\n"
@@ -242,7 +275,8 @@ static const char *const rich_elements =
     "218 reliable bool explicit : ipfix:276\n"
     "219 enterprise uint : ipfix:2636/137@uint\n"
     "220 scope uint : netflow9:1 ipfix:144\n"
-    "221 ports uint repeated : ipfix:7,ipfix:11 netflow5:srcport,netflow5:dstport packet:transport.src_port,packet:transport.dst_port\n"
+    "221 ports uint repeated : ipfix:7,ipfix:11 netflow5:srcport,netflow5:dstport "
+    "packet:transport.src_port,packet:transport.dst_port\n"
     "222 addresses ip repeated : ipfix:8,ipfix:12,ipfix:27,ipfix:28 netflow5:nexthop\n"
     "223 labels uint repeated : derived:mpls_labels packet:mpls.labels\n"
     "224 mac fixed64 : ipfix:56,ipfix:80 packet:ethernet.src_mac\n"
@@ -268,31 +302,44 @@ void plan_put_rich(text *lines) {
     text_put(lines, "%s", rich_elements);
     for (unsigned i = 0; i < FB_SOURCE_COUNT; i++) {
         if (is_of_counters(i)) continue;
-        const char *source = fb_source_name((fb_source)i), *type = type_of_source(fb_source_kind((fb_source)i));
-        text_put(lines, "%u single_%u %s%s : %s\n", 300 + i, i, type, i % 4 == 1 ? " explicit" : "", source);
+        const char *source = fb_source_name((fb_source)i),
+                   *type = type_of_source(fb_source_kind((fb_source)i));
+        text_put(lines, "%u single_%u %s%s : %s\n", 300 + i, i, type, i % 4 == 1 ? " explicit" : "",
+                 source);
         text_put(lines, "%u repeated_%u %s repeated : %s\n", FB_NUMBER_MAX - i, i, type, source);
         if (fb_source_kind((fb_source)i) == FB_KIND_IP)
-            text_put(lines, "%u octets_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i, i % 2 ? " repeated" : "", source);
+            text_put(lines, "%u octets_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i,
+                     i % 2 ? " repeated" : "", source);
     }
     for (unsigned i = 0; i < COUNT(types); i++) {
         const char *name = types[i].name, *explicit = i % 2 ? " explicit" : "";
         const char *limit = types[i].type == FB_TYPE_FIXED32 ? " limit=4294967295" : "";
-        text_put(lines, "%u list_%s %s repeated%s : ipfix:291@list,ipfix:485@list\n", FB_NUMBER_MAX - 2000 - i, name, name,
-                 limit);
-        text_put(lines, "%u member_%s %s%s%s : ipfix:291@list,ipfix:512@list\n", FB_NUMBER_MAX - 3000 - i, name, name,
-                 explicit, limit);
+        text_put(lines, "%u list_%s %s repeated%s : ipfix:291@list,ipfix:485@list\n",
+                 FB_NUMBER_MAX - 2000 - i, name, name, limit);
+        text_put(lines, "%u member_%s %s%s%s : ipfix:291@list,ipfix:512@list\n",
+                 FB_NUMBER_MAX - 3000 - i, name, name, explicit, limit);
     }
+}
+
+const char *rich_columns(void) {
+    static text lines;
+    if (!lines.size) plan_put_rich(&lines);
+    return text_of(&lines);
 }
 
 void plan_put_counters(text *lines) {
     text_put(lines, "rows counters\n");
     for (unsigned i = 0; i < FB_SOURCE_COUNT; i++) {
-        const char *source = fb_source_name((fb_source)i), *type = type_of_source(fb_source_kind((fb_source)i));
-        text_put(lines, "%u single_%u %s%s : %s\n", 300 + i, i, type, is_of_counters(i) && i % 8 ? " explicit" : "", source);
+        const char *source = fb_source_name((fb_source)i),
+                   *type = type_of_source(fb_source_kind((fb_source)i));
+        text_put(lines, "%u single_%u %s%s : %s\n", 300 + i, i, type,
+                 is_of_counters(i) && i % 8 ? " explicit" : "", source);
         if (!is_of_counters(i) || i % 16 == 0 || i >= FB_SOURCE_SFLOW_LANE_INDEX)
-            text_put(lines, "%u repeated_%u %s repeated : %s\n", FB_NUMBER_MAX - i, i, type, source);
+            text_put(lines, "%u repeated_%u %s repeated : %s\n", FB_NUMBER_MAX - i, i, type,
+                     source);
         if (fb_source_kind((fb_source)i) == FB_KIND_STRING)
-            text_put(lines, "%u octets_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i, i % 2 ? " repeated" : "", source);
+            text_put(lines, "%u octets_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i,
+                     i % 2 ? " repeated" : "", source);
     }
 }
 
@@ -300,32 +347,47 @@ const char *const usual_columns =
     "registry 17@uint 483@uint\n"
     "1 received timestamp unit=1000000 : meta:time_received\n"
     "2 exporter ip late : meta:exporter_address\n"
-    "3 rate uint late : netflow5:sampling_interval sflow:flow_sample.sampling_rate derived:sampling_rate\n"
-    "4 bytes uint one_way : ipfix:1,ipfix:85 ipfix:231 netflow5:dOctets sflow:sampled_ip.length packet:ip.length ipfix:312 sflow:sampled_header.frame_length\n"
+    "3 rate uint late : netflow5:sampling_interval sflow:flow_sample.sampling_rate "
+    "derived:sampling_rate\n"
+    "4 bytes uint one_way : ipfix:1,ipfix:85 ipfix:231 netflow5:dOctets sflow:sampled_ip.length "
+    "packet:ip.length ipfix:312 sflow:sampled_header.frame_length\n"
     "5 packets uint one_way : ipfix:2 ipfix:298 netflow5:dPkts sflow:flow_sample.packets\n"
-    "6 src ip late mirror=dst : ipfix:8,ipfix:27 netflow5:srcaddr sflow:sampled_ip.src_ip packet:ip.src_addr\n"
-    "7 dst ip late : ipfix:12,ipfix:28 netflow5:dstaddr sflow:sampled_ip.dst_ip packet:ip.dst_addr\n"
+    "6 src ip late mirror=dst : ipfix:8,ipfix:27 netflow5:srcaddr sflow:sampled_ip.src_ip "
+    "packet:ip.src_addr\n"
+    "7 dst ip late : ipfix:12,ipfix:28 netflow5:dstaddr sflow:sampled_ip.dst_ip "
+    "packet:ip.dst_addr\n"
     "8 etype uint limit=65535 : derived:etype packet:ethernet.type sflow:sampled_ethernet.type\n"
     "9 proto uint limit=255 : ipfix:4 netflow5:prot sflow:sampled_ip.protocol packet:ip.proto\n"
-    "10 sport uint limit=65535 mirror=dport : ipfix:7 netflow5:srcport sflow:sampled_ip.src_port packet:transport.src_port\n"
-    "11 dport uint limit=65535 : ipfix:11 netflow5:dstport sflow:sampled_ip.dst_port packet:transport.dst_port\n"
-    "12 in uint late limit=4294967295 mirror=out : ipfix:10,ipfix:252 netflow5:input sflow:flow_sample.input\n"
-    "13 out uint late limit=4294967295 : ipfix:14,ipfix:253 netflow5:output sflow:flow_sample.output\n"
-    "14 src_as uint late limit=4294967295 mirror=dst_as : ipfix:16 netflow5:src_as sflow:extended_gateway.src_as\n"
-    "15 dst_as uint late limit=4294967295 : ipfix:17 netflow5:dst_as sflow:extended_gateway.dst_as\n"
-    "16 src_mask uint limit=255 : ipfix:9,ipfix:29 netflow5:src_mask sflow:extended_router.src_mask_len\n"
-    "18 next_hop ip late one_way : ipfix:15,ipfix:62 netflow5:nexthop sflow:extended_router.next_hop\n"
-    "19 flags uint limit=65535 one_way : ipfix:6 netflow5:tcp_flags sflow:sampled_ip.tcp_flags packet:tcp.flags\n"
+    "10 sport uint limit=65535 mirror=dport : ipfix:7 netflow5:srcport sflow:sampled_ip.src_port "
+    "packet:transport.src_port\n"
+    "11 dport uint limit=65535 : ipfix:11 netflow5:dstport sflow:sampled_ip.dst_port "
+    "packet:transport.dst_port\n"
+    "12 in uint late limit=4294967295 mirror=out : ipfix:10,ipfix:252 netflow5:input "
+    "sflow:flow_sample.input\n"
+    "13 out uint late limit=4294967295 : ipfix:14,ipfix:253 netflow5:output "
+    "sflow:flow_sample.output\n"
+    "14 src_as uint late limit=4294967295 mirror=dst_as : ipfix:16 netflow5:src_as "
+    "sflow:extended_gateway.src_as\n"
+    "15 dst_as uint late limit=4294967295 : ipfix:17 netflow5:dst_as "
+    "sflow:extended_gateway.dst_as\n"
+    "16 src_mask uint limit=255 : ipfix:9,ipfix:29 netflow5:src_mask "
+    "sflow:extended_router.src_mask_len\n"
+    "18 next_hop ip late one_way : ipfix:15,ipfix:62 netflow5:nexthop "
+    "sflow:extended_router.next_hop\n"
+    "19 flags uint limit=65535 one_way : ipfix:6 netflow5:tcp_flags sflow:sampled_ip.tcp_flags "
+    "packet:tcp.flags\n"
     "20 status uint limit=255 one_way : ipfix:89 derived:forwarding_status\n"
     "21 direction enum map=0:1,1:2 one_way : ipfix:61\n"
     "22 type enum map=1:1,2:2,3:3,4:4 : meta:flow_type\n"
     "23 start timestamp unit=1000000 : ipfix:22@time_uptime ipfix:152 netflow5:First\n"
     "30 icmp_type uint limit=255 one_way : derived:icmp_type packet:icmp.type\n"
-    "32 src_mac uint limit=281474976710655 : ipfix:56 sflow:sampled_ethernet.src_mac packet:ethernet.src_mac\n"
+    "32 src_mac uint limit=281474976710655 : ipfix:56 sflow:sampled_ethernet.src_mac "
+    "packet:ethernet.src_mac\n"
     "34 src_vlan uint limit=65535 : ipfix:58 sflow:extended_switch.src_vlan\n"
     "40 labels uint repeated one_way : derived:mpls_labels packet:mpls.labels\n"
     "43 as_path uint repeated limit=4294967295 : ipfix:512@list sflow:extended_gateway.as_path\n"
-    "44 communities uint repeated limit=4294967295 : ipfix:485@list sflow:extended_gateway.communities\n"
+    "44 communities uint repeated limit=4294967295 : ipfix:485@list "
+    "sflow:extended_gateway.communities\n"
     "46 sequence uint : meta:sequence_number\n"
     "47 domain uint : meta:observation_domain_id\n"
     "48 name string : ipfix:82\n"
@@ -334,8 +396,10 @@ const char *const usual_columns =
 
 const char *const scaled_columns =
     "1 exporter ip late : meta:exporter_address\n"
-    "2 rate uint rate explicit : netflow5:sampling_interval sflow:flow_sample.sampling_rate derived:sampling_rate\n"
-    "3 bytes uint scaled : ipfix:1,ipfix:85 netflow5:dOctets sflow:sampled_ip.length packet:ip.length ipfix:312\n"
+    "2 rate uint rate explicit : netflow5:sampling_interval sflow:flow_sample.sampling_rate "
+    "derived:sampling_rate\n"
+    "3 bytes uint scaled : ipfix:1,ipfix:85 netflow5:dOctets sflow:sampled_ip.length "
+    "packet:ip.length ipfix:312\n"
     "4 packets uint scaled limit=255 : ipfix:2 netflow5:dPkts sflow:flow_sample.packets\n"
     "5 words fixed32 scaled limit=4294967295 explicit : ipfix:85 ipfix:1 packet:ip.length\n"
     "6 again fixed64 scaled : packet:ip.length ipfix:1\n"

@@ -18,8 +18,8 @@
    registered elements, for members of lists:
 
      registry 16@uint 8@ip 150@time_s */
-#ifndef FB_TEST_PLAN_TEXT_H
-#define FB_TEST_PLAN_TEXT_H
+#ifndef FB_TESTS_SUPPORT_PLAN_TEXT_H
+#define FB_TESTS_SUPPORT_PLAN_TEXT_H
 
 #include "core/plan/plan.h"
 #include "tests/support/text.h"
@@ -43,6 +43,8 @@ uint16_t plan_column_of_number(const named_plan *plan, uint32_t number);
 /* Append a plan that uses everything. It has every fixed source as single, repeated and explicit
    column, every kind of element in every type that takes it, and numbers with the longest tags. */
 void plan_put_rich(text *lines);
+/* Return such a plan, which is built once. */
+const char *rich_columns(void);
 
 /* Append the same for counter and drop samples. */
 void plan_put_counters(text *lines);

@@ -35,7 +35,10 @@ size_t session_free(session *s) {
 }
 
 fb_datagram datagram_of(const uint8_t *data, size_t size, uint32_t source) {
-    fb_datagram d = {.time = 1000500000000u, .source_port = 4000, .destination_port = 9995, .payload = {data, size}};
+    fb_datagram d = {.time = 1000500000000u,
+                     .source_port = 4000,
+                     .destination_port = 9995,
+                     .payload = {data, size}};
     d.source[10] = d.source[11] = 0xff;
     for (int i = 0; i < 4; i++) d.source[12 + i] = (uint8_t)(source >> 8 * (3 - i));
     return d;
@@ -65,7 +68,9 @@ void session_feed_bytes(session *s, const void *data, size_t size, uint32_t sour
     fb_guarded_free(copy, size);
 }
 
-void session_feed(session *s, const octets *d) { session_feed_bytes(s, d->data, d->size, SOURCE_ADDRESS); }
+void session_feed(session *s, const byte_buffer *d) {
+    session_feed_bytes(s, d->data, d->size, SOURCE_ADDRESS);
+}
 
 const char *session_text(session *s) {
     text_clear(&s->text);
@@ -73,25 +78,29 @@ const char *session_text(session *s) {
     return text_of(&s->text);
 }
 
-void session_forget(session *s) { fb_row_set_output(&s->row, s->output, s->capacity, 0); }
-
-const fb_pattern *session_find_parts(const session *s, const octets *d, size_t sample, fb_sample_parts *parts) {
-    uint32_t format = fb_load32(d->data + sample - 8), size = fb_load32(d->data + sample - 4);
-    if ((format != 1 && format != 3) || size > d->size - sample || size < (format == 1 ? 32 : 44)) return NULL;
-    const fb_patterns *patterns = &s->decoder->patterns;
-    fb_bytes octets = {d->data + sample, size};
-    if (!patterns->table) return NULL;
-    return fb_patterns_find(patterns, octets, format == 3, parts, !patterns->general);
+void session_forget(session *s) {
+    fb_row_set_output(&s->row, s->output, s->capacity, 0);
 }
 
-const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample) {
+const fb_pattern *session_find_parts(const session *s, const byte_buffer *d, size_t sample,
+                                     fb_sample_parts *parts) {
+    uint32_t format = fb_load32(d->data + sample - 8), size = fb_load32(d->data + sample - 4);
+    if ((format != 1 && format != 3) || size > d->size - sample || size < (format == 1 ? 32 : 44))
+        return NULL;
+    const fb_patterns *patterns = &s->decoder->patterns;
+    fb_bytes bytes = {d->data + sample, size};
+    if (!patterns->table) return NULL;
+    return fb_patterns_find(patterns, bytes, format == 3, parts, !patterns->general);
+}
+
+const fb_pattern *session_find_pattern(const session *s, const byte_buffer *d, size_t sample) {
     fb_sample_parts parts;
     return session_find_parts(s, d, sample, &parts);
 }
 
 static void add_counters(fb_counters *total, const fb_counters *more) {
     total->datagrams += more->datagrams;
-    total->octets += more->octets;
+    total->bytes += more->bytes;
     total->flows += more->flows;
     total->options_records += more->options_records;
     total->templates += more->templates;
@@ -108,14 +117,17 @@ fb_counters count_all(const fb_decoder *decoder) {
     return total;
 }
 
-uint64_t session_count(const session *s, fb_status status) { return count_all(s->decoder).status[status]; }
+uint64_t session_count(const session *s, fb_status status) {
+    return count_all(s->decoder).status[status];
+}
 
 void put_counters_text(text *t, const fb_decoder *decoder) {
     fb_counters total = count_all(decoder);
     const char *space = "";
     for (unsigned i = 0; i < FB_STATUS_COUNT; i++) {
         if (!total.status[i]) continue;
-        text_put(t, "%s%s=%llu", space, fb_status_name((fb_status)i), (unsigned long long)total.status[i]);
+        text_put(t, "%s%s=%llu", space, fb_status_name((fb_status)i),
+                 (unsigned long long)total.status[i]);
         space = " ";
     }
 }

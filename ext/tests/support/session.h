@@ -1,6 +1,6 @@
 /* A decoder that takes datagrams, and its results as text (flow_text.h). */
-#ifndef FB_TEST_SESSION_H
-#define FB_TEST_SESSION_H
+#ifndef FB_TESTS_SUPPORT_SESSION_H
+#define FB_TESTS_SUPPORT_SESSION_H
 
 #include "tests/support/check.h"
 
@@ -36,7 +36,7 @@ fb_datagram datagram_of(const uint8_t *data, size_t size, uint32_t source);
 
 /* Decode a datagram, from a copy that ends at a guard page. Its flows are appended to the
    output. */
-void session_feed(session *s, const octets *d);
+void session_feed(session *s, const byte_buffer *d);
 void session_feed_bytes(session *s, const void *data, size_t size, uint32_t source);
 /* Decode datagrams without copying them. */
 void session_feed_batch(session *s, const fb_datagram *batch, size_t size);
@@ -46,9 +46,10 @@ const char *session_text(session *s);
 void session_forget(session *s);
 /* Return the pattern that a flow sample matches, or NULL. `sample` is the offset after its format
    and length. */
-const fb_pattern *session_find_pattern(const session *s, const octets *d, size_t sample);
+const fb_pattern *session_find_pattern(const session *s, const byte_buffer *d, size_t sample);
 /* The same, with the parts of the sample. */
-const fb_pattern *session_find_parts(const session *s, const octets *d, size_t sample, fb_sample_parts *parts);
+const fb_pattern *session_find_parts(const session *s, const byte_buffer *d, size_t sample,
+                                     fb_sample_parts *parts);
 /* Return a counter, summed over all exporters and payloads without an exporter. */
 uint64_t session_count(const session *s, fb_status status);
 /* Return the sum of all counters. */
@@ -58,20 +59,40 @@ void put_counters_text(text *t, const fb_decoder *decoder);
 
 #define CHECK_TEXT(actual, expected) check_text((actual), (expected), __FILE__, __LINE__, __func__)
 /* Check the flows since session_forget, or since the session was opened. */
-#define CHECK_FLOWS(s, expected) check_text(session_text(s), (expected), __FILE__, __LINE__, __func__)
+#define CHECK_FLOWS(s, expected) \
+    check_text(session_text(s), (expected), __FILE__, __LINE__, __func__)
 #define CHECK_COUNTERS(s, expected) check_counters((s), (expected), __FILE__, __LINE__, __func__)
 
-UNUSED static void check_text(const char *actual, const char *expected, const char *file, int line, const char *test) {
+UNUSED static void check_text(const char *actual, const char *expected, const char *file, int line,
+                              const char *test) {
     if (strcmp(actual, expected) == 0) return;
     fprintf(stderr, "%s:%d: %s: it says\n%s\nnot\n%s\n", file, line, test, actual, expected);
     fb_check_failures++;
 }
 
-UNUSED static void check_counters(session *s, const char *expected, const char *file, int line, const char *test) {
+UNUSED static void check_counters(session *s, const char *expected, const char *file, int line,
+                                  const char *test) {
     text t = {0};
     put_counters_text(&t, s->decoder);
     check_text(text_of(&t), expected, file, line, test);
     text_free(&t);
 }
+
+/* Decode one datagram with a new decoder and these columns, and compare flows and counters. */
+UNUSED static void check_decoded(const char *lines, const byte_buffer *d, const char *flows,
+                                 const char *counters, const char *file, int line) {
+    session s;
+    text seen = {0};
+    session_open(&s, lines, 65536);
+    session_feed(&s, d);
+    check_text(session_text(&s), flows, file, line, "flows");
+    put_counters_text(&seen, s.decoder);
+    check_text(text_of(&seen), counters, file, line, "counters");
+    text_free(&seen);
+    session_close(&s);
+}
+
+#define CHECK_DECODED(lines, d, flows, counters) \
+    check_decoded((lines), (d), (flows), (counters), __FILE__, __LINE__)
 
 #endif

@@ -27,7 +27,9 @@ void text_put(text *t, const char *format, ...) {
     va_end(arguments);
 }
 
-const char *text_of(const text *t) { return t->data ? t->data : ""; }
+const char *text_of(const text *t) {
+    return t->data ? t->data : "";
+}
 
 void text_clear(text *t) {
     t->size = 0;

@@ -1,6 +1,6 @@
 /* A growing string. Tests compare flows in this form. */
-#ifndef FB_TEST_TEXT_H
-#define FB_TEST_TEXT_H
+#ifndef FB_TESTS_SUPPORT_TEXT_H
+#define FB_TESTS_SUPPORT_TEXT_H
 
 #include <stddef.h>
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 
 void trace_new(trace *t, const named_plan *plan) {
-    *t = (trace){.plan = plan, .cells = calloc(plan->count + 1, sizeof *t->cells),
+    *t = (trace){.plan = plan,
+                 .cells = calloc(plan->count + 1, sizeof *t->cells),
                  .constants = calloc(plan->count + 1, sizeof *t->constants),
                  .datagram = calloc(plan->count + 1, sizeof *t->datagram)};
     if (!t->cells || !t->constants || !t->datagram) abort();
@@ -37,7 +38,7 @@ static void copy_cells(const named_plan *plan, trace_cell *to, const trace_cell 
         to[i].count = 0;
         to[i].rank = from[i].rank;
         to[i].zero_rank = from[i].zero_rank;
-        to[i].filled = from[i].filled;
+        to[i].states = from[i].states;
         for (size_t k = 0; k < from[i].count; k++) add_value(&to[i], from[i].values[k]);
     }
 }
@@ -46,18 +47,20 @@ static void clear_cells(const named_plan *plan, trace_cell *cells) {
     for (size_t i = 0; i < plan->count; i++) {
         cells[i].count = 0;
         cells[i].zero_rank = 0;
-        cells[i].filled = false;
+        cells[i].states = false;
     }
 }
 
-static bool is_zero(const trace_value *value) { return value->data ? !value->size : !value->number; }
+static bool is_zero(const trace_value *value) {
+    return value->data ? !value->size : !value->number;
+}
 
 /* True if the column has no value that counts, or one of a worse rank. */
 static bool is_open(const trace *t, fb_target target) {
     const trace_cell *cell = &t->cells[target.column];
     unsigned flags = t->plan->plan->columns[target.column].flags;
     if (!(flags & FB_COLUMN_ENABLED)) return false;
-    if (flags & FB_COLUMN_REPEATED) return !cell->filled;
+    if (flags & FB_COLUMN_REPEATED) return !cell->states;
     if (cell->zero_rank && target.rank >= cell->zero_rank) return false;
     return !cell->count || is_zero(cell->values) || target.rank < cell->rank;
 }
@@ -80,7 +83,7 @@ static void offer(trace *t, fb_target target, trace_value value) {
     if (repeated && cell->count) return;
     cell->count = 0;
     cell->rank = target.rank;
-    cell->filled = true;
+    cell->states = true;
     add_value(cell, value);
 }
 
@@ -106,7 +109,8 @@ static void begin_cells(trace *t) {
     copy_cells(t->plan, t->cells, t->constants);
     for (size_t i = 0; i < t->plan->count; i++)
         for (size_t k = 0; k < t->cells[i].count; k++)
-            if (t->cells[i].values[k].data) t->cells[i].values[k].data = t->constants[i].values[k].kept;
+            if (t->cells[i].values[k].data)
+                t->cells[i].values[k].data = t->constants[i].values[k].kept;
 }
 
 /* Begin the constants of a set. Those of the datagram are saved. */
@@ -124,21 +128,21 @@ static void trace_end_set(trace *t) {
     copy_cells(t->plan, t->constants, t->datagram);
 }
 
-static bool trace_is_direct(const trace *t) {
+static bool trace_has_fast_path(const trace *t) {
     (void)t;
     return true;
 }
 
-static bool trace_reserve(trace *t, size_t rows, size_t worst) {
-    (void)worst;
+static bool trace_reserve(trace *t, size_t rows, size_t max_size) {
+    (void)max_size;
     t->begun++;
     if (t->refuse_each && t->begun % t->refuse_each == 0) return false;
     t->promised = rows;
     return true;
 }
 
-static bool trace_begin(trace *t, size_t worst, trace_cursor *at) {
-    if (!t->promised && !trace_reserve(t, 1, worst)) return false;
+static bool trace_begin(trace *t, size_t max_size, trace_cursor *at) {
+    if (!t->promised && !trace_reserve(t, 1, max_size)) return false;
     t->promised--;
     begin_cells(t);
     *at = (trace_cursor){0};
@@ -150,19 +154,23 @@ static void trace_put_uint(trace *t, trace_cursor *at, fb_target target, uint64_
     offer(t, target, (trace_value){.number = value});
 }
 
-static void trace_put_direct(trace *t, trace_cursor *at, const fb_target_range *source, uint64_t value) {
-    if (source->way != FB_WAY_DIRECT || source->column->type != FB_TYPE_UINT || value >= source->bound) abort();
+static void trace_put_fast(trace *t, trace_cursor *at, const fb_target_range *source,
+                           uint64_t value) {
+    if (source->path != FB_PATH_FAST || source->column->type != FB_TYPE_UINT ||
+        value >= source->bound)
+        abort();
     trace_put_uint(t, at, source->target, value);
 }
 
 /* An appended value is the only one of its column, so any rank works. */
 static fb_target find_target(const trace *t, const fb_column *column) {
     fb_target target = {.column = (uint16_t)(column - t->plan->plan->columns)};
-    assert(fb_column_is_direct(column) && !t->cells[target.column].count);
+    assert(fb_column_has_fast_path(column) && !t->cells[target.column].count);
     return target;
 }
 
-static void trace_append_uint(trace *t, trace_cursor *at, const fb_column *column, uint64_t value, size_t width) {
+static void trace_append_uint(trace *t, trace_cursor *at, const fb_column *column, uint64_t value,
+                              size_t width) {
     if (width < 8 && value >> 8 * width) abort();
     fb_target target = find_target(t, column);
     if (value) trace_put_uint(t, at, target, value);
@@ -181,24 +189,29 @@ static void trace_put_real(trace *t, trace_cursor *at, fb_target target, double 
 }
 
 /* Empty bytes are a value only in an explicit column. */
-static void trace_put_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+static void trace_put_bytes(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
+                            size_t size) {
     (void)at;
     const fb_column *column = &t->plan->plan->columns[target.column];
     bool explicit = column->flags & FB_COLUMN_EXPLICIT && !(column->flags & FB_COLUMN_REPEATED);
-    if (size || explicit || t->cells[target.column].open) offer(t, target, (trace_value){.data = data, .size = size});
+    if (size || explicit || t->cells[target.column].open)
+        offer(t, target, (trace_value){.data = data, .size = size});
 }
 
-static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data, size_t size) {
+static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
+                         size_t size) {
     (void)at;
     offer(t, target, (trace_value){.data = data, .size = size});
 }
 
-static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column, const uint8_t *data, size_t size) {
+static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column,
+                            const uint8_t *data, size_t size) {
     fb_target target = find_target(t, column);
     if (!fb_is_no_address(data, size)) trace_put_ip(t, at, target, data, size);
 }
 
-static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_lanes *lanes, const uint8_t *first, const uint8_t *second) {
+static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_varint_simd *lanes,
+                               const uint8_t *first, const uint8_t *second) {
     (void)t, (void)at, (void)lanes, (void)first, (void)second;
     return false;
 }
@@ -214,23 +227,24 @@ static void trace_repeat_uint(trace *t, trace_cursor *at, fb_target target, uint
     if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.number = value});
 }
 
-static void trace_repeat_octets(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
-                                                        size_t size) {
+static void trace_repeat_bytes(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
+                               size_t size) {
     (void)at;
     assert(t->plan->plan->columns[target.column].flags & FB_COLUMN_REPEATED);
-    if (is_open(t, target)) add_value(&t->cells[target.column], (trace_value){.data = data, .size = size});
+    if (is_open(t, target))
+        add_value(&t->cells[target.column], (trace_value){.data = data, .size = size});
 }
 
 static void trace_open(trace *t, trace_cursor *at, uint16_t column) {
     (void)at;
     assert(t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);
-    t->cells[column].open = !t->cells[column].filled;
+    t->cells[column].open = !t->cells[column].states;
 }
 
 static void trace_close(trace *t, trace_cursor *at, uint16_t column) {
     (void)at;
     assert(t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);
-    if (t->cells[column].count) t->cells[column].filled = true;
+    if (t->cells[column].count) t->cells[column].states = true;
     t->cells[column].open = false;
 }
 
@@ -239,8 +253,10 @@ static void put_string(text *text, const fb_column *column, const trace_value *v
     uint8_t *replaced = malloc(3 * value->size + 1);
     bool any;
     if (!replaced) abort();
-    size_t size = (size_t)(fb_utf8_put_replaced(replaced, (fb_bytes){value->data, value->size}, &any) - replaced);
-    put_octets_text(text, column, replaced, size);
+    size_t size =
+        (size_t)(fb_utf8_put_replaced(replaced, (fb_bytes){value->data, value->size}, &any) -
+                 replaced);
+    put_bytes_text(text, column, replaced, size);
     free(replaced);
 }
 
@@ -248,18 +264,14 @@ static void put_address(text *text, const fb_column *column, const trace_value *
     uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff};
     bool widen = value->size == 4 && !(column->flags & FB_COLUMN_NATIVE_IP);
     if (widen) memcpy(mapped + 12, value->data, 4);
-    put_octets_text(text, column, widen ? mapped : value->data, widen ? 16 : value->size);
+    put_bytes_text(text, column, widen ? mapped : value->data, widen ? 16 : value->size);
 }
 
 static void put_traced(text *text, const fb_column *column, const trace_value *value) {
-    if (!value->data)
-        put_number_text(text, column, value->number);
-    else if (column->type == FB_TYPE_STRING)
-        put_string(text, column, value);
-    else if (column->type == FB_TYPE_IP)
-        put_address(text, column, value);
-    else
-        put_octets_text(text, column, value->data, value->size);
+    if (!value->data) put_number_text(text, column, value->number);
+    else if (column->type == FB_TYPE_STRING) put_string(text, column, value);
+    else if (column->type == FB_TYPE_IP) put_address(text, column, value);
+    else put_bytes_text(text, column, value->data, value->size);
 }
 
 /* Multiply totals by the rate of the row, if the product fits. */

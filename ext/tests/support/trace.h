@@ -2,8 +2,8 @@
    interface of message_row.h in the simplest way. Every column waits for its best value until the
    end of the row, and nothing is encoded or optimized. The decoders are compiled for it as for
    messages, so both must give the same values for every datagram. */
-#ifndef FB_TEST_TRACE_H
-#define FB_TEST_TRACE_H
+#ifndef FB_TESTS_SUPPORT_TRACE_H
+#define FB_TESTS_SUPPORT_TRACE_H
 
 #include "core/decode/decode.h"
 #include "tests/support/flow_text.h"
@@ -21,8 +21,8 @@ typedef struct {
     size_t count, capacity;
     unsigned rank;
     unsigned zero_rank; /* lowest rank that a zero blocks; 0: none */
-    bool filled; /* a repeated column has its list */
-    bool open;   /* a list whose members are being added */
+    bool states;        /* a repeated column has its list */
+    bool open;          /* a list whose members are being added */
 } trace_cell;
 
 /* A trace needs no state in registers. */
@@ -38,12 +38,13 @@ typedef struct {
     size_t promised;      /* rows that have room, from reserve */
     unsigned refuse_each; /* every call of begin with this number reports no room; 0: none */
     uint64_t begun, undone;
-    uint64_t refused;     /* totals out of range since take_refused */
+    uint64_t refused; /* totals out of range since take_refused */
 } trace;
 
 void trace_new(trace *t, const named_plan *plan);
 void trace_free(trace *t);
 
-fb_status trace_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position, trace *t);
+fb_status trace_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                       fb_position *position, trace *t);
 
 #endif

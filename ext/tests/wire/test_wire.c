@@ -16,14 +16,14 @@ static void sizes_varints_at_every_boundary(void) {
         CHECK_EQUAL(fb_wire_varint_size(least), size);
         CHECK_EQUAL(fb_wire_varint_size(greatest), size);
         for (int which = 0; which < 2; which++) {
-            uint8_t octets[FB_VARINT_MAX];
+            uint8_t bytes[FB_VARINT_MAX];
             uint64_t value = which ? greatest : least, read = ~value;
-            CHECK_EQUAL(fb_wire_put_varint(octets, value) - octets, size);
+            CHECK_EQUAL(fb_wire_put_varint(bytes, value) - bytes, size);
             for (unsigned i = 0; i < size; i++) {
-                CHECK_EQUAL(octets[i] >> 7, i + 1 < size);
-                CHECK_EQUAL(octets[i] & 0x7f, value >> 7 * i & 0x7f);
+                CHECK_EQUAL(bytes[i] >> 7, i + 1 < size);
+                CHECK_EQUAL(bytes[i] & 0x7f, value >> 7 * i & 0x7f);
             }
-            CHECK(fb_wire_read_varint(octets, octets + size, &read) == octets + size);
+            CHECK(fb_wire_read_varint(bytes, bytes + size, &read) == bytes + size);
             CHECK_EQUAL(read, value);
         }
     }
@@ -35,16 +35,16 @@ static void writes_short_varints_as_long_ones(void) {
         for (uint64_t value = UINT64_C(1) << (bits - 1), end = value + 2; value < end; value++)
             for (int which = 0; which < 2; which++) {
                 uint64_t number = (which ? value : 2 * value - 1) & ((UINT64_C(1) << 56) - 1);
-                uint8_t expected[FB_VARINT_MAX], octets[8];
+                uint8_t expected[FB_VARINT_MAX], bytes[8];
                 unsigned last;
                 size_t size = (size_t)(fb_wire_put_varint(expected, number) - expected);
-                fb_store64(octets, fb_wire_short_varint(number, &last));
+                fb_store64(bytes, fb_wire_short_varint(number, &last));
                 CHECK_EQUAL(last, number ? 8 * (size - 1) : last);
-                CHECK(!number || memcmp(octets, expected, size) == 0);
+                CHECK(!number || memcmp(bytes, expected, size) == 0);
                 if (number > 255) continue;
-                fb_store64(octets, fb_wire_octet_varint(number, &last));
+                fb_store64(bytes, fb_wire_byte_varint(number, &last));
                 CHECK_EQUAL(last, 8 * (size - 1));
-                CHECK(memcmp(octets, expected, size) == 0);
+                CHECK(memcmp(bytes, expected, size) == 0);
             }
 }
 
@@ -52,21 +52,22 @@ static void writes_short_varints_as_long_ones(void) {
 static void loads_varints_as_it_reads_them(void) {
     uint32_t random = 7;
     for (unsigned round = 0; round < 20000; round++) {
-        uint8_t octets[FB_VARINT_MAX];
+        uint8_t bytes[FB_VARINT_MAX];
         uint64_t loaded = 0, read = 0;
         for (size_t i = 0; i < FB_VARINT_MAX; i++) {
             random = random * 1664525u + 1013904223u;
-            octets[i] = (uint8_t)((random >> 24 & 0x7f) | (i < round % 12 ? 0x80 : 0) | (round & 64 ? random >> 16 & 0x80 : 0));
+            bytes[i] = (uint8_t)((random >> 24 & 0x7f) | (i < round % 12 ? 0x80 : 0) |
+                                 (round & 64 ? random >> 16 & 0x80 : 0));
         }
-        const uint8_t *end = fb_wire_read_varint(octets, octets + FB_VARINT_MAX, &read);
-        CHECK(fb_wire_load_varint(octets, &loaded) == end);
+        const uint8_t *end = fb_wire_read_varint(bytes, bytes + FB_VARINT_MAX, &read);
+        CHECK(fb_wire_load_varint(bytes, &loaded) == end);
         CHECK_EQUAL(loaded, read);
     }
 }
 
 static void reads_what_other_writers_may_write(void) {
     static const struct {
-        uint8_t octets[12];
+        uint8_t bytes[12];
         size_t size, read;
         uint64_t value;
     } cases[] = {
@@ -79,12 +80,12 @@ static void reads_what_other_writers_may_write(void) {
         {{0x05, 0xff}, 2, 1, 5},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        uint8_t *octets = fb_guarded_copy(cases[i].octets, cases[i].size);
+        uint8_t *bytes = fb_guarded_copy(cases[i].bytes, cases[i].size);
         uint64_t value = 0;
-        const uint8_t *end = fb_wire_read_varint(octets, octets + cases[i].size, &value);
-        CHECK_EQUAL(end ? (size_t)(end - octets) : 0, cases[i].read);
+        const uint8_t *end = fb_wire_read_varint(bytes, bytes + cases[i].size, &value);
+        CHECK_EQUAL(end ? (size_t)(end - bytes) : 0, cases[i].read);
         CHECK_EQUAL(value, cases[i].value);
-        fb_guarded_free(octets, cases[i].size);
+        fb_guarded_free(bytes, cases[i].size);
     }
 }
 
@@ -92,8 +93,14 @@ static void zigzags_to_both_ends(void) {
     static const struct {
         int64_t value;
         uint64_t coded;
-    } cases[] = {{0, 0}, {-1, 1}, {1, 2}, {-2, 3}, {INT32_MAX, 0xfffffffe}, {INT32_MIN, 0xffffffff},
-                 {INT64_MAX, UINT64_MAX - 1}, {INT64_MIN, UINT64_MAX}};
+    } cases[] = {{0, 0},
+                 {-1, 1},
+                 {1, 2},
+                 {-2, 3},
+                 {INT32_MAX, 0xfffffffe},
+                 {INT32_MIN, 0xffffffff},
+                 {INT64_MAX, UINT64_MAX - 1},
+                 {INT64_MIN, UINT64_MAX}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         CHECK_EQUAL(fb_wire_zigzag(cases[i].value), cases[i].coded);
         CHECK_EQUAL(fb_wire_unzigzag(cases[i].coded), cases[i].value);
@@ -117,8 +124,8 @@ static uint8_t *append(unsigned which, uint8_t *p, const uint8_t *end) {
     switch (which) {
         case 0: return fb_wire_append_fixed32(p, end, 0x04030201);
         case 1: return fb_wire_append_fixed64(p, end, 0x0807060504030201);
-        case 2: return fb_wire_append_octets(p, end, some, sizeof some);
-        case 3: return fb_wire_append_octets(p, end, NULL, 0);
+        case 2: return fb_wire_append_bytes(p, end, some, sizeof some);
+        case 3: return fb_wire_append_bytes(p, end, NULL, 0);
         /* a varint of which - 3 bytes */
         default: return fb_wire_append_varint(p, end, UINT64_C(1) << 7 * (which - 4));
     }
@@ -126,7 +133,11 @@ static uint8_t *append(unsigned which, uint8_t *p, const uint8_t *end) {
 
 static void appends_into_enough_room_and_no_less(void) {
     for (unsigned which = 0; which < 14; which++) {
-        size_t need = which == 0 ? 4 : which == 1 ? 8 : which == 2 ? sizeof some : which == 3 ? 0 : which - 3;
+        size_t need = which == 0   ? 4
+                      : which == 1 ? 8
+                      : which == 2 ? sizeof some
+                      : which == 3 ? 0
+                                   : which - 3;
         for (size_t room = 0; room < 16; room++) {
             uint8_t *p = fb_guarded_room_of(room);
             uint8_t *end = append(which, p, p + room);
@@ -137,11 +148,11 @@ static void appends_into_enough_room_and_no_less(void) {
 }
 
 static void puts_fixed_sizes_least_significant_first(void) {
-    uint8_t octets[8];
-    fb_wire_put_fixed32(octets, 0x04030201);
-    CHECK_BYTES(octets, 4, "\1\2\3\4", 4);
-    fb_wire_put_fixed64(octets, 0x0807060504030201);
-    CHECK_BYTES(octets, 8, "\1\2\3\4\5\6\7\10", 8);
+    uint8_t bytes[8];
+    fb_wire_put_fixed32(bytes, 0x04030201);
+    CHECK_BYTES(bytes, 4, "\1\2\3\4", 4);
+    fb_wire_put_fixed64(bytes, 0x0807060504030201);
+    CHECK_BYTES(bytes, 8, "\1\2\3\4\5\6\7\10", 8);
 }
 
 static const uint8_t *read_one(unsigned which, const uint8_t *p, const uint8_t *end) {
@@ -158,12 +169,15 @@ static const uint8_t *read_one(unsigned which, const uint8_t *p, const uint8_t *
 
 static void reads_whole_values_and_no_prefix_of_one(void) {
     static const struct {
-        const char *octets;
+        const char *bytes;
         size_t size;
-    } values[] = {{"\1\2\3\4", 4}, {"\1\2\3\4\5\6\7\10", 8}, {"\3abc", 4}, {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 10}};
+    } values[] = {{"\1\2\3\4", 4},
+                  {"\1\2\3\4\5\6\7\10", 8},
+                  {"\3abc", 4},
+                  {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 10}};
     for (unsigned which = 0; which < COUNT(values); which++)
         for (size_t size = 0; size <= values[which].size; size++) {
-            uint8_t *p = fb_guarded_copy(values[which].octets, size);
+            uint8_t *p = fb_guarded_copy(values[which].bytes, size);
             CHECK(read_one(which, p, p + size) == (size == values[which].size ? p + size : NULL));
             fb_guarded_free(p, size);
         }
@@ -178,13 +192,14 @@ static void reads_whole_values_and_no_prefix_of_one(void) {
 
 /* A length of nearly 2^64 must not wrap around to a position before the end. */
 static void does_not_believe_lengths(void) {
-    static const uint64_t lengths[] = {5, 1u << 31, UINT64_C(1) << 32, INT64_MAX, UINT64_MAX - 3, UINT64_MAX};
+    static const uint64_t lengths[] = {5,         1u << 31,       UINT64_C(1) << 32,
+                                       INT64_MAX, UINT64_MAX - 3, UINT64_MAX};
     for (size_t i = 0; i < COUNT(lengths); i++) {
-        uint8_t octets[16];
+        uint8_t bytes[16];
         fb_bytes view;
-        uint8_t *end = fb_wire_put_varint(octets, lengths[i]);
+        uint8_t *end = fb_wire_put_varint(bytes, lengths[i]);
         memcpy(end, "four", 4);
-        CHECK(!fb_wire_read_bytes(octets, end + 4, &view));
+        CHECK(!fb_wire_read_bytes(bytes, end + 4, &view));
     }
 }
 
@@ -201,12 +216,15 @@ static void replaces_malformed_parts_of_text(void) {
         {"", ""},
         {"plain", "plain"},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
-        {"\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf", "\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"},
+        {"\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf",
+         "\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"},
         {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"},
         {"\x80", R}, /* a continuation byte without a start */
-        {"a\xff" "b", "a" R "b"},
-        {"\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41", R R R R R R R R "A"}, /* overlong forms */
-        {"\xed\xa0\x80\xed\xbf\xbf\xed\xaf\x41", R R R R R R R R "A"}, /* surrogates */
+        {"a\xff"
+         "b",
+         "a" R "b"},
+        {"\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41", R R R R R R R R "A"},   /* overlong forms */
+        {"\xed\xa0\x80\xed\xbf\xbf\xed\xaf\x41", R R R R R R R R "A"},   /* surrogates */
         {"\xf4\x91\x92\x93\xff\x41\x80\xbf\x42", R R R R R "A" R R "B"}, /* above U+10FFFF */
         {"\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", R R R R "A"}, /* truncated: one for each start */
         {"\xf5\x80\x80\x80", R R R R},
@@ -234,14 +252,17 @@ static void knows_every_code_point(void) {
         uint8_t text[4];
         size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
         static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-        for (size_t i = size; i--;) text[i] = (uint8_t)(i ? 0x80 | (code >> 6 * (size - 1 - i) & 0x3f) : first[size] | code >> 6 * (size - 1));
+        for (size_t i = size; i--;)
+            text[i] = (uint8_t)(i ? 0x80 | (code >> 6 * (size - 1 - i) & 0x3f)
+                                  : first[size] | code >> 6 * (size - 1));
         bool surrogate = code >= 0xd800 && code < 0xe000;
         CHECK(fb_utf8_valid((fb_bytes){text, size}) == (!surrogate && code < 0x110000));
     }
 }
 
-RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_as_long_ones), TEST(loads_varints_as_it_reads_them),
-          TEST(reads_what_other_writers_may_write), TEST(zigzags_to_both_ends), TEST(makes_tags),
-          TEST(appends_into_enough_room_and_no_less), TEST(puts_fixed_sizes_least_significant_first),
+RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_as_long_ones),
+          TEST(loads_varints_as_it_reads_them), TEST(reads_what_other_writers_may_write),
+          TEST(zigzags_to_both_ends), TEST(makes_tags), TEST(appends_into_enough_room_and_no_less),
+          TEST(puts_fixed_sizes_least_significant_first),
           TEST(reads_whole_values_and_no_prefix_of_one), TEST(does_not_believe_lengths),
           TEST(replaces_malformed_parts_of_text), TEST(knows_every_code_point))

@@ -81,9 +81,10 @@ _ICMP_REASONS = """
     precedence_cutoff
 """
 _OTHER_REASONS = """
-    unknown ttl_exceeded acl no_buffer_space red traffic_shaping pkt_too_big src_mac_is_multicast vlan_tag_mismatch
-    ingress_vlan_filter ingress_spanning_tree_filter port_list_is_empty port_loopback_filter blackhole_route non_ip
-    uc_dip_over_mc_dmac dip_is_loopback_address sip_is_mc sip_is_loopback_address ip_header_corrupted
+    unknown ttl_exceeded acl no_buffer_space red traffic_shaping pkt_too_big src_mac_is_multicast
+    vlan_tag_mismatch ingress_vlan_filter ingress_spanning_tree_filter port_list_is_empty
+    port_loopback_filter blackhole_route non_ip uc_dip_over_mc_dmac dip_is_loopback_address sip_is_mc
+    sip_is_loopback_address ip_header_corrupted
     ipv4_sip_is_limited_bc ipv6_mc_dip_reserved_scope ipv6_mc_dip_interface_local_scope unresolved_neigh
     mc_reverse_path_forwarding non_routable_packet decap_error overlay_smac_is_mc unknown_l2 unknown_l3
     unknown_l3_exception unknown_buffer unknown_tunnel unknown_l4 sip_is_unspecified mlag_port_isolation

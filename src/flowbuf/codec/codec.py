@@ -12,7 +12,7 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from flowbuf._core import RECORD_KINDS, RECORD_ROLES, RecordCodec, RecordShape, RecordTypes
+from flowbuf._core import RECORD_KINDS, RECORD_ROLES, ObjectCodec, ObjectOutput, RecordTypes
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
 from flowbuf.codec import descriptors, examples, schemas
 from flowbuf.codec.model import Field, Message
@@ -35,7 +35,7 @@ UNKNOWN_FIELDS = "_unknown_fields"
 """Key of the bytes of unknown fields, in a dict decoded with `unknown_fields="keep"`."""
 
 
-class Codec(RecordCodec):
+class Codec(ObjectCodec):
     """Encode objects as Protocol Buffers messages, and decode them, without generated code.
 
     An object is a dict, a tuple of all fields in order, or an instance of a class with the fields as
@@ -114,7 +114,7 @@ class Codec(RecordCodec):
         self._schema = schema
         self._find_class: Callable[[], Any] = find_class
         self._messages, self._types = messages, record_types
-        self._shapes: dict[Any, RecordShape] = {}
+        self._shapes: dict[Any, ObjectOutput] = {}
         self._use(self._shape_of(into))
 
     @classmethod
@@ -146,7 +146,7 @@ class Codec(RecordCodec):
         found = descriptors.find_message(descriptors.load_files(files, origin), _name(message), origin)
         return cls(found, **options)
 
-    def _shape_of(self, into: Any) -> RecordShape:
+    def _shape_of(self, into: Any) -> ObjectOutput:
         shape = self._shapes.get(into)
         if shape is None:
             if len(self._shapes) >= _SHAPES:

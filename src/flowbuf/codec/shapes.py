@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from flowbuf._core import RECORD_SHAPES, RecordShape, RecordTypes
+from flowbuf._core import RECORD_SHAPES, ObjectOutput, RecordTypes
 from flowbuf.codec.model import Field, Message, too_deep
 
 __all__ = ["make_shape"]
@@ -24,7 +24,7 @@ _NESTED = ("record", "map")
 _Node = tuple[int, int, Any, Any, list[int]]
 
 
-def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) -> RecordShape:
+def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) -> ObjectOutput:
     """Return the shape of a type for decoded objects.
 
     Raises:
@@ -36,7 +36,7 @@ def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) ->
         nodes = _Nodes(messages).of(messages[0], origin if origin in (dict, tuple) else into)
     except RecursionError:
         raise too_deep(messages[0]) from None
-    return RecordShape(record_types, tuple(nodes))
+    return ObjectOutput(record_types, tuple(nodes))
 
 
 class _Nodes:
@@ -108,7 +108,7 @@ def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | No
     missing = [name for name in needed if parameters[name].kind not in (2, 4)]
     if missing:
         raise TypeError(
-            f"{_name(into)} needs {', '.join(missing)}, which {message.name} does not have; give them defaults"
+            f"{_name(into)} needs {', '.join(missing)}, which {message.name} does not have; add defaults"
         )
     in_order = tuple(name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD)
     return RECORD_SHAPES["class"], into, None if in_order[: len(names)] == names else names

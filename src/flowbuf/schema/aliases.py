@@ -9,26 +9,31 @@ from flowbuf.schema.source import did_you_mean
 
 __all__ = ["same_meaning", "suggest_column"]
 
-# One line per meaning. The first names are the columns of the built-in schemas flow, goflow2 and akvorado.
-# The others are names used by nfdump, SiLK, pmacct, Logstash, Cisco's NetFlow v5 and IPFIX. Case, _, - and .
-# are ignored.
+# One line per meaning; a backslash continues it. The first names are the columns of the built-in schemas
+# flow, goflow2 and akvorado. The others are names used by nfdump, SiLK, pmacct, Logstash, Cisco's NetFlow v5
+# and IPFIX. Case, _, - and . are ignored.
 _SAME = """
 time_received time_received_ns TimeReceived received t_received timestamp_arrival
-exporter_address sampler_address ExporterAddress exporter exporter_addr exporter_ip sampler agent agent_addr agent_ip
+exporter_address sampler_address ExporterAddress exporter exporter_addr exporter_ip sampler agent agent_addr \
+agent_ip
 exporter_address sampler_address ExporterAddress router router_ip ip4_router ip6_router peer_ip_src ra
 sampling_rate SamplingRate sampling sample_rate sampling_interval
-bytes Bytes octets octet byte byt in_bytes in_octets ibyt ibytes d_octets byte_count num_bytes octet_delta_count
-packets Packets packet pkts pkt in_pkts in_packets ipkt ipackets d_pkts packet_count num_packets packet_delta_count
+bytes Bytes octets octet byte byt in_bytes in_octets ibyt ibytes d_octets byte_count num_bytes \
+octet_delta_count
+packets Packets packet pkts pkt in_pkts in_packets ipkt ipackets d_pkts packet_count num_packets \
+packet_delta_count
 src_addr SrcAddr src_ip sip src source_ip source_addr ip_src src_host saddr sa src_ip_addr src4_addr src6_addr
 src_addr SrcAddr ipv4_src_addr ipv6_src_addr source_ipv4_address source_ipv6_address src_address
-dst_addr DstAddr dst_ip dip dst dest_ip dst_ip_addr destination_ip ip_dst dst_host daddr da dst4_addr dst6_addr
+dst_addr DstAddr dst_ip dip dst dest_ip dst_ip_addr destination_ip ip_dst dst_host daddr da dst4_addr \
+dst6_addr
 dst_addr DstAddr ipv4_dst_addr ipv6_dst_addr destination_ipv4_address destination_ipv6_address dst_address
 dst_addr DstAddr destination_addr destination_address dest_addr
 src_port SrcPort sport sp port_src l4_src_port source_transport_port
 dst_port DstPort dport dp port_dst dest_port l4_dst_port destination_transport_port
 proto Proto protocol prot pr ip_proto ip_protocol protocol_identifier
 etype EType ether_type ethertype ethernet_type
-in_if InIf in input input_if input_snmp in_snmp snmp_in ingress_if in_iface iface_in input_interface ingress_interface
+in_if InIf in input input_if input_snmp in_snmp snmp_in ingress_if in_iface iface_in input_interface \
+ingress_interface
 in_if InIf in_interface if_in in_ifindex
 out_if OutIf out output output_if output_snmp out_snmp snmp_out egress_if out_iface iface_out output_interface
 out_if OutIf egress_interface out_interface if_out out_ifindex
@@ -41,7 +46,8 @@ bgp_next_hop nhb bgp4_next_hop bgp6_next_hop bgp_nexthop
 tcp_flags TCPFlags flags flg tcp_control_bits
 forwarding_status ForwardingStatus fwd fwd_status
 flow_direction FlowDirection direction dir
-time_flow_start time_flow_start_ns first first_seen first_switched t_first start start_time stime ts timestamp_start
+time_flow_start time_flow_start_ns first first_seen first_switched t_first start start_time stime ts \
+timestamp_start
 time_flow_end time_flow_end_ns last last_seen last_switched t_last end end_time etime te timestamp_end
 ip_tos IPTos tos src_tos stos class_of_service ip_class_of_service
 ip_ttl IPTTL ttl min_ttl minimum_ttl

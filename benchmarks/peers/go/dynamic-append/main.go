@@ -1,6 +1,7 @@
-// The approach of the article that flowbuf grew out of: GoFlow2's decoders, and behind them no generated classes, but fields
-// appended one by one (protowire) by a schema that is known at run time. The columns are those that flowbuf's schema `flow`
-// has switched on, so the messages can be compared. It stands in for Akvorado, which is not run.
+// The approach of "Fast and dynamic encoding of Protocol Buffers in Go" on GoFlow2's decoders. There are no
+// generated classes: fields are appended one by one (protowire), by a schema that is known at run time. The
+// columns are the enabled ones of flowbuf's schema `flow`, so the messages can be compared. The program is the
+// substitute for Akvorado, which is not built here.
 package main
 
 import (
@@ -17,13 +18,13 @@ import (
 	"flowbuf/benchmarks/peers/exchange"
 )
 
-// An exporter is known by its address.
+// An exporter is identified by its address.
 type exporter struct {
 	templates netflow.NetFlowTemplateSystem
 	sampling  sampling
 }
 
-// A decoder has one message, which each flow begins anew, and one output, which each datagram does.
+// A decoder reuses its message for each flow and its output for each datagram.
 type decoder struct {
 	sink      *exchange.Sink
 	exporters map[netip.Addr]*exporter
@@ -50,7 +51,7 @@ func (d *decoder) decodeVersion(datagram *pipes.Message) error {
 		return err
 	}
 	switch version {
-	case 0: // the upper half of sFlow's
+	case 0: // the upper half of sFlow's version
 		var packet sflow.Packet
 		if err := sflow.DecodeMessageVersion(bytes.NewBuffer(datagram.Payload), &packet); err != nil {
 			return err
@@ -89,7 +90,7 @@ func (d *decoder) find(address netip.Addr) *exporter {
 	return found
 }
 
-// begin begins a flow with what is known of its datagram.
+// begin starts a flow with the columns that depend on its datagram only.
 func (d *decoder) begin(datagram *pipes.Message, flowType uint64) *Message {
 	m := &d.message
 	m.Reset()

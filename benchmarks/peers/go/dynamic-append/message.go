@@ -6,16 +6,16 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A Column is known at run time only: there is no generated code.
+// A Column is known at run time only. No code is generated for it.
 type Column struct {
 	Number  protowire.Number
 	Enabled bool
 }
 
-// A Key names a column: its place in a schema.
+// A Key is the index of a column in a schema.
 type Key int
 
-// The columns that flowbuf's schema `flow` has switched on.
+// The enabled columns of flowbuf's schema `flow`.
 const (
 	TimeReceived Key = iota
 	ExporterAddress
@@ -49,7 +49,7 @@ const (
 	typeIPFIX    = 4
 )
 
-// flowSchema gives each key its number; next_hop, number 18, is off.
+// flowSchema returns the number of each key. Number 18, next_hop, is disabled.
 func flowSchema() []Column {
 	schema := make([]Column, keys)
 	for key := range schema {
@@ -62,8 +62,8 @@ func flowSchema() []Column {
 	return schema
 }
 
-// A Message is one flow: fields are appended in the order in which they are met, and the first value of a column counts.
-// What a later stage may want to change waits in fields of its own until Finish.
+// A Message is one flow. Fields are appended in the order of the input, and the first value of a column wins.
+// Values that a later step may change are kept in separate fields until Finish.
 type Message struct {
 	SamplingRate              uint64
 	ExporterAddress           netip.Addr
@@ -75,7 +75,7 @@ type Message struct {
 	fields []byte
 }
 
-// Reset begins another flow.
+// Reset starts another flow.
 func (m *Message) Reset() {
 	*m = Message{schema: m.schema, fields: m.fields[:0]}
 }
@@ -93,7 +93,7 @@ func (m *Message) take(key Key) (protowire.Number, bool) {
 	return column.Number, true
 }
 
-// Append appends a number; zero is not written.
+// Append appends a number. Zero is not written.
 func (m *Message) Append(key Key, value uint64) {
 	if value == 0 {
 		return
@@ -104,7 +104,7 @@ func (m *Message) Append(key Key, value uint64) {
 	}
 }
 
-// AppendAddress appends an address as 16 octets; that of nobody is not written.
+// AppendAddress appends an address as 16 bytes. The unspecified address is not written.
 func (m *Message) AppendAddress(key Key, address netip.Addr) {
 	if !address.IsValid() || address.IsUnspecified() {
 		return
@@ -116,7 +116,7 @@ func (m *Message) AppendAddress(key Key, address netip.Addr) {
 	}
 }
 
-// Finish appends what waited, and the whole message to output, behind its length.
+// Finish appends the values that were kept, and then the message with its length to output.
 func (m *Message) Finish(output []byte) []byte {
 	m.Append(SamplingRate, m.SamplingRate)
 	m.AppendAddress(ExporterAddress, m.ExporterAddress)
@@ -129,14 +129,14 @@ func (m *Message) Finish(output []byte) []byte {
 	return protowire.AppendBytes(output, m.fields)
 }
 
-// first keeps the first value that says something.
+// first keeps the first value that is not zero.
 func first(kept *uint64, value uint64) {
 	if *kept == 0 {
 		*kept = value
 	}
 }
 
-// firstAddress keeps the first address that is one, from 4 or 16 octets.
+// firstAddress keeps the first valid and specified address, of 4 or 16 bytes.
 func firstAddress(kept *netip.Addr, octets []byte) {
 	if kept.IsValid() {
 		return

@@ -131,8 +131,8 @@ func appendField(m *Message, element uint16, octets []byte) {
 	}
 }
 
-// appendEnterpriseField knows Juniper's common properties (2636/137): of two octets whose top six bits are 2, the rest says
-// why a packet was dropped.
+// appendEnterpriseField decodes Juniper's common properties (2636/137). If the upper six bits of its two bytes
+// are 2, the other bits are the reason why a packet was dropped.
 func appendEnterpriseField(m *Message, enterprise uint32, element uint16, octets []byte) {
 	if enterprise != 2636 || element != 137 || len(octets) != 2 || octets[0]>>2 != 2 {
 		return
@@ -144,7 +144,7 @@ func appendEnterpriseField(m *Message, enterprise uint32, element uint16, octets
 	}
 }
 
-// number reads an integer of up to 8 octets.
+// number reads an integer of up to 8 bytes.
 func number(octets []byte) (value uint64) {
 	for _, octet := range octets {
 		value = value<<8 | uint64(octet)

@@ -12,7 +12,7 @@ const (
 	ipv6Header = 40
 )
 
-// appendEthernet appends what a sampled frame says: behind its VLAN tags, IP.
+// appendEthernet appends the fields of a sampled frame: its VLAN tags are skipped, then IP is decoded.
 func appendEthernet(m *Message, frame []byte) {
 	if len(frame) < 14 {
 		return

@@ -2,16 +2,16 @@ package main
 
 import "github.com/netsampler/goflow2/v2/decoders/netflow"
 
-// A domain numbers its samplers for itself: observation domain (IPFIX) or source id (NetFlow v9).
+// Sampler ids are unique within a domain: an observation domain (IPFIX) or source id (NetFlow v9).
 type domain struct {
 	version uint16
 	id      uint32
 }
 
-// sampling is the rate of each sampler that options told, by domain.
+// sampling has the rate of each sampler by domain, from options records.
 type sampling map[domain]map[uint64]uint64
 
-// rate is that of the sampler that a record names. Where it names none, it is that of the domain's only one.
+// rate returns the rate of a record's sampler. A record without sampler gets the rate of the domain's only one.
 func (s sampling) rate(domain domain, sampler uint64) uint64 {
 	samplers := s[domain]
 	if sampler == 0 && len(samplers) == 1 {
@@ -22,7 +22,7 @@ func (s sampling) rate(domain domain, sampler uint64) uint64 {
 	return samplers[sampler]
 }
 
-// learn takes the rate from a record of options that tells one.
+// learn stores the rate of an options record that has one.
 func (s sampling) learn(domain domain, record netflow.OptionsDataRecord) {
 	var id, rate, interval, space uint64
 	for _, fields := range [][]netflow.DataField{record.ScopesValues, record.OptionsValues} {

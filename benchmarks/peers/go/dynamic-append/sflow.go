@@ -9,7 +9,7 @@ import (
 
 const localInterface = 0x3fffffff
 
-// An sFlow interface: format 0 is an ifIndex, 1 a reason for a discard, 2 a number of outputs.
+// An sFlow interface. Its value is an ifIndex (format 0), a discard reason (1) or a number of outputs (2).
 type sflowInterface struct {
 	format, value uint32
 }
@@ -25,7 +25,7 @@ func (i sflowInterface) index() uint64 {
 	return uint64(i.value)
 }
 
-// discardStatus is the forwarding status (RFC 7270 section 4.12) that fits a reason for a discard best.
+// discardStatus returns the closest forwarding status (RFC 7270 section 4.12) of a discard reason.
 func discardStatus(reason uint32) uint64 {
 	switch reason {
 	case 0, 1, 2, 3, 5, 6, 7, 263: // unreachable, by the ICMP code
@@ -85,7 +85,7 @@ func (d *decoder) appendSample(
 	d.finish()
 }
 
-// appendSampleRecord appends what a record of a sample says. The sampled header says best what the packet was.
+// appendSampleRecord appends the fields of a record of a sample. The sampled header is the most precise one.
 func appendSampleRecord(m *Message, record any) {
 	switch record := record.(type) {
 	case sflow.SampledHeader:
@@ -97,7 +97,7 @@ func appendSampleRecord(m *Message, record any) {
 		case 12:
 			appendIPv6(m, record.HeaderData)
 		}
-		m.Append(Bytes, uint64(record.FrameLength)) // stands in where there is no IP header
+		m.Append(Bytes, uint64(record.FrameLength)) // used if the frame has no IP header
 	case sflow.SampledIPv4:
 		appendSampledIP(m, &record.SampledIPBase, etypeIPv4)
 	case sflow.SampledIPv6:
@@ -121,8 +121,8 @@ func appendSampledIP(m *Message, record *sflow.SampledIPBase, etype uint64) {
 	m.Append(TCPFlags, uint64(record.TcpFlags))
 }
 
-// appendGateway takes the last system of the path for the destination's. Where a system is 0 or a path is empty, it is the
-// exporter's own.
+// appendGateway appends the AS numbers. The last one of the path is the destination's. If an AS is 0 or the
+// path is empty, the exporter's own AS is used.
 func appendGateway(m *Message, record *sflow.ExtendedGateway) {
 	first(&m.SrcAS, uint64(record.SrcAS))
 	first(&m.SrcAS, uint64(record.AS))

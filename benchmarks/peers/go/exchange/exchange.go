@@ -1,11 +1,11 @@
-// Package exchange is how a Go peer talks with the benchmark: benchmarks/peers/harness.py has the other end.
+// Package exchange connects a Go peer with benchmarks/peers/harness.py.
 //
-//	PROGRAM version             prints what is measured
+//	PROGRAM version             prints the version of the peer
 //	PROGRAM dump WORKLOAD FILE  writes the messages of one pass to FILE
 //	PROGRAM run WORKLOAD        prints "ready FLOWS", then answers each line SECONDS with a line "PASSES NANOSECONDS"
 //
-// Datagrams are loaded before anything is timed. Time is the CPU time of the whole process, so the garbage collector's is in
-// it; GOMAXPROCS is 1, because what is asked for is what one core does.
+// Datagrams are loaded before anything is timed. Times are CPU time of the whole process, including the garbage
+// collector. GOMAXPROCS is 1, because the figures are for one core.
 package exchange
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/netsampler/goflow2/v2/utils"
 )
 
-// A Sink counts flows, and keeps their messages where they are asked for.
+// A Sink counts flows and optionally stores their messages.
 type Sink struct {
 	Flows int
-	File  *bufio.Writer // nil: messages are thrown away
+	File  *bufio.Writer // nil: messages are discarded
 }
 
-// Take is given length-delimited messages, and how many flows they are.
+// Take takes length-delimited messages and their number of flows.
 func (sink *Sink) Take(messages []byte, flows int) error {
 	sink.Flows += flows
 	if sink.File == nil {
@@ -41,14 +41,14 @@ func (sink *Sink) Take(messages []byte, flows int) error {
 	return err
 }
 
-// A Decoder decodes a datagram, in the form in which GoFlow2's receiver hands it on.
+// A Decoder decodes a datagram in the form of GoFlow2's receiver.
 type Decoder func(datagram *utils.Message) error
 
 type workload struct {
 	first, data []*utils.Message
 }
 
-// datagram is what stands before each payload of a workload file, little-endian.
+// datagram is the header of each payload of a workload file, little-endian.
 type datagram struct {
 	Length  uint32
 	Address [16]byte
@@ -94,7 +94,7 @@ func loadDatagram(reader io.Reader) (*utils.Message, error) {
 	}, nil
 }
 
-// Main does what the command line says, with the decoder that open makes of a sink.
+// Main runs the command line with the decoder that open returns for a sink.
 func Main(version string, open func(*Sink) (Decoder, error)) {
 	runtime.GOMAXPROCS(1)
 	if err := run(os.Args[1:], version, open); err != nil {
@@ -121,7 +121,7 @@ func run(arguments []string, version string, open func(*Sink) (Decoder, error)) 
 		return err
 	}
 	for _, datagram := range datagrams.first {
-		_ = decode(datagram) // what it cannot make out in the capture shows in the count of flows
+		_ = decode(datagram) // errors lower the number of flows, which the benchmark shows
 	}
 	if arguments[0] == "dump" {
 		return dump(datagrams, sink, decode, arguments[2])
@@ -167,7 +167,7 @@ func measure(datagrams *workload, sink *Sink, decode Decoder) error {
 	}
 }
 
-// cpuTime is that of all threads, in user and system mode.
+// cpuTime returns the CPU time of all threads, in user and system mode.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -176,7 +176,7 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// GoFlow2 is the version of the module that a program was built with.
+// GoFlow2 returns the version of GoFlow2 in this program.
 func GoFlow2() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {

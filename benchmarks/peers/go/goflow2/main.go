@@ -1,7 +1,7 @@
-// GoFlow2 as its own process runs it, from the datagram that its receiver hands on to the message that goes to its transport:
-// the pipes, the producer with its default mapping, the format "bin" and the wrappers for panics are put together as its
-// cmd/goflow2 does. Left out are the receiver, the transport, and the Prometheus metrics that it keeps of every datagram:
-// flowbuf keeps nothing of the kind.
+// GoFlow2 as in its own process, from the datagram of its receiver to the message for its transport. The pipes,
+// the producer with its default mapping, the format "bin" and the wrappers for panics are connected as in its
+// cmd/goflow2. The receiver, the transport and the Prometheus metrics per datagram are left out, because
+// flowbuf has no such metrics.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"flowbuf/benchmarks/peers/exchange"
 )
 
-// transport is where messages end: each is one flow.
+// transport receives messages. Each message is one flow.
 type transport struct {
 	sink *exchange.Sink
 }
@@ -54,7 +54,7 @@ func open(sink *exchange.Sink) (exchange.Decoder, error) {
 	}, nil
 }
 
-// isSFlow stands in for the port, by which GoFlow2 tells them apart: in NetFlow v5, octets 0 to 3 are never 0, 0, 0, 5.
+// isSFlow replaces the port, by which GoFlow2 separates protocols. Bytes 0 to 3 of NetFlow are never 0, 0, 0, 5.
 func isSFlow(payload []byte) bool {
 	return len(payload) >= 4 && binary.BigEndian.Uint32(payload) == 5
 }

@@ -1,11 +1,11 @@
-//! netflow_parser, parse alone: what it makes of a datagram is counted and thrown away.
+//! netflow_parser, parse only: the records of a datagram are counted and discarded.
 //!
 //! ```text
-//! PROGRAM version       prints what is measured
+//! PROGRAM version       prints the version of the peer
 //! PROGRAM run WORKLOAD  prints "ready FLOWS", then answers each line SECONDS with a line "PASSES NANOSECONDS"
 //! ```
 //!
-//! benchmarks/peers/harness.py has the other end, and says how a workload file looks.
+//! benchmarks/peers/harness.py runs this program and describes the workload file.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -28,7 +28,7 @@ struct Workload {
     data: Vec<Datagram>,
 }
 
-/// Takes numbers and octets off a workload file.
+/// Reads numbers and bytes from a workload file.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         let length = self.u32()? as usize;
         let address: [u8; 16] = self.take(16)?.try_into()?;
         let port = u16::from_le_bytes(self.take(2)?.try_into()?);
-        self.take(8)?; // the time: it takes none
+        self.take(8)?; // the time: netflow_parser does not use it
         let source = SocketAddr::new(Ipv6Addr::from(address).to_canonical(), port);
         Ok(Datagram {
             source,
@@ -69,7 +69,7 @@ fn load(path: &str) -> Result<Workload, Box<dyn Error>> {
     })
 }
 
-/// Parses datagrams with what the crate offers for several exporters.
+/// Parses datagrams with the crate's parser for several exporters.
 fn pass(parser: &mut AutoScopedParser, datagrams: &[Datagram]) {
     for datagram in datagrams {
         let _ = black_box(parser.parse_from_source(datagram.source, &datagram.payload));
@@ -85,7 +85,7 @@ fn count_flows(parser: &mut AutoScopedParser, datagrams: &[Datagram]) -> usize {
     flows
 }
 
-/// Records of data; those of options are none.
+/// Returns the number of data records. Options records do not count.
 fn flows_of(packet: &NetflowPacket) -> usize {
     match packet {
         NetflowPacket::V5(v5) => v5.flowsets.len(),
@@ -137,7 +137,7 @@ fn run(path: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The version that this program was built with, as the lock file has it.
+/// Returns the version of netflow_parser in the lock file of this build.
 fn version() -> &'static str {
     let mut lines = include_str!("../Cargo.lock").lines();
     lines.find(|line| *line == "name = \"netflow_parser\"");

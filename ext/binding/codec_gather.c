@@ -1,11 +1,11 @@
 /* Collects the values of an object of any kind by the slots of its fields, and owns them while they
    are written. */
-#include "binding/record_writer.h"
+#include "binding/codec_writer.h"
 
 #include <structmember.h>
 
-void fb_record_own(fb_record_writer *w) {
-    for (fb_record_frame *f = w->top; f && !f->owned; f = f->parent) {
+void fb_object_own(fb_object_writer *w) {
+    for (fb_object_frame *f = w->top; f && !f->owned; f = f->parent) {
         f->owned = true;
         Py_INCREF(f->record);
         Py_XINCREF(f->unknown);
@@ -13,7 +13,7 @@ void fb_record_own(fb_record_writer *w) {
     }
 }
 
-void fb_record_disown(fb_record_frame *f) {
+void fb_object_disown(fb_object_frame *f) {
     if (!f->owned) return;
     for (size_t i = 0; i < f->type->core.count; i++) Py_XDECREF(f->values[i]);
     Py_XDECREF(f->unknown);
@@ -21,9 +21,10 @@ void fb_record_disown(fb_record_frame *f) {
 }
 
 /* Raise an EncodeError. Takes ownership of the text. */
-static int fail_with(fb_record_writer *w, PyObject *problem) {
-    PyObject *path = problem ? fb_record_path(w->top ? &w->top->place : NULL, w->index) : NULL;
-    PyObject *error = path ? PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL) : NULL;
+static int fail_with(fb_object_writer *w, PyObject *problem) {
+    PyObject *path = problem ? fb_object_path(w->top ? &w->top->place : NULL, w->index) : NULL;
+    PyObject *error =
+        path ? PyObject_CallFunctionObjArgs(w->options->encode_error, problem, path, NULL) : NULL;
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(problem);
     Py_XDECREF(path);
@@ -31,7 +32,7 @@ static int fail_with(fb_record_writer *w, PyObject *problem) {
     return -1;
 }
 
-int fb_record_fail(fb_record_writer *w, const char *format, ...) {
+int fb_object_fail(fb_object_writer *w, const char *format, ...) {
     va_list arguments;
     if (PyErr_Occurred()) return -1;
     va_start(arguments, format);
@@ -40,10 +41,10 @@ int fb_record_fail(fb_record_writer *w, const char *format, ...) {
     return fail_with(w, problem);
 }
 
-int fb_record_fail_value(fb_record_writer *w, PyObject *value, const char *format, ...) {
+int fb_object_fail_value(fb_object_writer *w, PyObject *value, const char *format, ...) {
     va_list arguments;
     if (PyErr_Occurred()) return -1;
-    PyObject *shown = fb_record_show(value);
+    PyObject *shown = fb_object_show(value);
     va_start(arguments, format);
     PyObject *more = shown ? PyUnicode_FromFormatV(format, arguments) : NULL, *problem = NULL;
     va_end(arguments);
@@ -53,11 +54,13 @@ int fb_record_fail_value(fb_record_writer *w, PyObject *value, const char *forma
     return fail_with(w, problem);
 }
 
-int fb_record_check_depth(fb_record_writer *w) {
-    return w->depth <= FB_CODEC_DEPTH ? 0 : fb_record_fail(w, "more than %d records inside each other", FB_CODEC_DEPTH);
+int fb_object_check_depth(fb_object_writer *w) {
+    return w->depth <= FB_CODEC_DEPTH
+               ? 0
+               : fb_object_fail(w, "more than %d records inside each other", FB_CODEC_DEPTH);
 }
 
-int fb_record_fail_because(fb_record_writer *w, const char *format, ...) {
+int fb_object_fail_because(fb_object_writer *w, const char *format, ...) {
     PyObject *type, *cause, *traceback, *error;
     va_list arguments;
     PyErr_Fetch(&type, &cause, &traceback);
@@ -76,14 +79,14 @@ int fb_record_fail_because(fb_record_writer *w, const char *format, ...) {
     return -1;
 }
 
-int fb_record_fail_type(fb_record_writer *w, PyObject *value, const char *expected) {
-    if (value == Py_None) return fb_record_fail(w, "None where %s is expected", expected);
-    return fb_record_fail(w, "%.100s where %s is expected", Py_TYPE(value)->tp_name, expected);
+int fb_object_fail_type(fb_object_writer *w, PyObject *value, const char *expected) {
+    if (value == Py_None) return fb_object_fail(w, "None where %s is expected", expected);
+    return fb_object_fail(w, "%.100s where %s is expected", Py_TYPE(value)->tp_name, expected);
 }
 
 /* True if the pending exception is a TypeError, which is cleared: the caller raises its own
    error. */
-bool fb_record_is_type_error(void) {
+bool fb_object_is_type_error(void) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
     PyErr_Clear();
     return true;
@@ -91,7 +94,9 @@ bool fb_record_is_type_error(void) {
 
 static int has_keys(PyObject *value) {
     if (PyDict_Check(value)) return 1;
-    if (!Py_TYPE(value)->tp_as_mapping || !Py_TYPE(value)->tp_as_mapping->mp_subscript || PyTuple_Check(value)) return 0;
+    if (!Py_TYPE(value)->tp_as_mapping || !Py_TYPE(value)->tp_as_mapping->mp_subscript ||
+        PyTuple_Check(value))
+        return 0;
     PyObject *keys = PyObject_GetAttrString(value, "keys");
     if (!keys && !PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
     PyErr_Clear();
@@ -99,32 +104,36 @@ static int has_keys(PyObject *value) {
     return keys != NULL;
 }
 
-int fb_record_to_dict(PyObject *value, PyObject **dict) {
+int fb_object_to_dict(PyObject *value, PyObject **dict) {
     *dict = NULL;
     int found = has_keys(value);
     if (found <= 0) return found;
     *dict = PyObject_CallFunctionObjArgs((PyObject *)&PyDict_Type, value, NULL);
     if (*dict) return 0;
-    return fb_record_is_type_error() ? 0 : -1;
+    return fb_object_is_type_error() ? 0 : -1;
 }
 
 /* Values by slot ----------------------------------------------------------------------------- */
 
-static int fail_key(fb_record_writer *w, const fb_record_type *type, PyObject *key) {
-    if (!PyUnicode_Check(key)) return fb_record_fail(w, "%.100s as a key, where names are expected", Py_TYPE(key)->tp_name);
-    PyObject *name = fb_record_exact_text(key), *more = NULL;
+static int fail_key(fb_object_writer *w, const fb_object_type *type, PyObject *key) {
+    if (!PyUnicode_Check(key))
+        return fb_object_fail(w, "%.100s as a key, where names are expected",
+                              Py_TYPE(key)->tp_name);
+    PyObject *name = fb_object_exact_text(key), *more = NULL;
     if (name) more = PyObject_CallFunctionObjArgs(w->options->suggest, name, type->slots, NULL);
-    int result = more ? fb_record_fail(w, "unknown key %R%U", name, more) : -1;
+    int result = more ? fb_object_fail(w, "unknown key %R%U", name, more) : -1;
     Py_XDECREF(name);
     Py_XDECREF(more);
     return result;
 }
 
-static int slot_of_text(fb_record_type *type, PyObject *key, Py_ssize_t *slot) {
-    PyObject *text = fb_record_exact_text(key), *found = text ? PyDict_GetItemWithError(type->slots, text) : NULL;
+static int slot_of_text(fb_object_type *type, PyObject *key, Py_ssize_t *slot) {
+    PyObject *text = fb_object_exact_text(key),
+             *found = text ? PyDict_GetItemWithError(type->slots, text) : NULL;
     if (found) {
         *slot = PyLong_AsSsize_t(found);
-        if (key == text && key != type->fields[*slot].name) Py_XSETREF(type->fields[*slot].alias, Py_NewRef(key));
+        if (key == text && key != type->fields[*slot].name)
+            Py_XSETREF(type->fields[*slot].alias, Py_NewRef(key));
     }
     Py_XDECREF(text);
     return found || !PyErr_Occurred() ? 0 : -1;
@@ -132,7 +141,8 @@ static int slot_of_text(fb_record_type *type, PyObject *key, Py_ssize_t *slot) {
 
 /* Dicts usually have their keys in the order of the fields, and use the same key objects each
    time. */
-static int find_slot(fb_record_writer *w, fb_record_frame *f, PyObject *key, PyObject *value, Py_ssize_t *slot) {
+static int find_slot(fb_object_writer *w, fb_object_frame *f, PyObject *key, PyObject *value,
+                     Py_ssize_t *slot) {
     *slot = -1;
     if (PyUnicode_Check(key)) {
         if (slot_of_text(f->type, key, slot)) return -1;
@@ -145,8 +155,9 @@ static int find_slot(fb_record_writer *w, fb_record_frame *f, PyObject *key, PyO
     return w->options->ignore_unknown ? 0 : fail_key(w, f->type, key);
 }
 
-static int gather_dict(fb_record_writer *w, fb_record_frame *f, PyObject *dict) {
-    fb_record_field *fields = f->type->fields, *expected = fields, *end = fields + f->type->core.count;
+static int gather_dict(fb_object_writer *w, fb_object_frame *f, PyObject *dict) {
+    fb_object_field *fields = f->type->fields, *expected = fields,
+                    *end = fields + f->type->core.count;
     PyObject *key, *value;
     Py_ssize_t position = 0, slot;
     while (PyDict_Next(dict, &position, &key, &value)) {
@@ -160,16 +171,18 @@ static int gather_dict(fb_record_writer *w, fb_record_frame *f, PyObject *dict) 
     return 0;
 }
 
-static int gather_tuple(fb_record_writer *w, fb_record_frame *f, PyObject *tuple) {
+static int gather_tuple(fb_object_writer *w, fb_object_frame *f, PyObject *tuple) {
     Py_ssize_t count = (Py_ssize_t)f->type->core.count;
-    if (PyTuple_GET_SIZE(tuple) != count) return fb_record_fail(w, "a tuple of %zd, where there are %zd fields", PyTuple_GET_SIZE(tuple), count);
+    if (PyTuple_GET_SIZE(tuple) != count)
+        return fb_object_fail(w, "a tuple of %zd, where there are %zd fields",
+                              PyTuple_GET_SIZE(tuple), count);
     f->values = ((PyTupleObject *)tuple)->ob_item;
     return 0;
 }
 
-void fb_record_class_forget(fb_record_class *seen) {
+void fb_object_class_forget(fb_object_class *seen) {
     PyMem_Free(seen->offsets);
-    *seen = (fb_record_class){0};
+    *seen = (fb_object_class){0};
 }
 
 /* Return the offset of an attribute that instances store as a plain reference, as with __slots__
@@ -179,14 +192,15 @@ static Py_ssize_t find_offset(PyTypeObject *class, PyObject *name) {
     PyObject *attribute = _PyType_Lookup(class, name);
     if (!attribute || !Py_IS_TYPE(attribute, &PyMemberDescr_Type)) return 0;
     PyMemberDescrObject *member = (PyMemberDescrObject *)attribute;
-    bool plain = member->d_member->type == T_OBJECT_EX && PyType_IsSubtype(class, PyDescr_TYPE(member));
+    bool plain =
+        member->d_member->type == T_OBJECT_EX && PyType_IsSubtype(class, PyDescr_TYPE(member));
     return plain ? member->d_member->offset : 0;
 }
 
 /* Examine a class. A lookup compares names with the keys of the class, which may not be text. So it
    may run user code that examines other classes or changes this one. Therefore nothing is stored
    before the last lookup, and a class whose version changed is stored as unknown. */
-static int learn_class(fb_record_type *type, PyTypeObject *class) {
+static int learn_class(fb_object_type *type, PyTypeObject *class) {
     Py_ssize_t *offsets = PyMem_Calloc(type->core.count + 1, sizeof *offsets);
     unsigned version = 0;
     if (!offsets) {
@@ -197,14 +211,15 @@ static int learn_class(fb_record_type *type, PyTypeObject *class) {
         /* assigns a version to the class, if it can have one */
         find_offset(class, type->fields[0].name);
         version = class->tp_version_tag;
-        for (size_t i = 0; i < type->core.count; i++) offsets[i] = find_offset(class, type->fields[i].name);
+        for (size_t i = 0; i < type->core.count; i++)
+            offsets[i] = find_offset(class, type->fields[i].name);
     }
-    fb_record_class_forget(&type->seen);
-    type->seen = (fb_record_class){class, version == class->tp_version_tag ? version : 0, offsets};
+    fb_object_class_forget(&type->seen);
+    type->seen = (fb_object_class){class, version == class->tp_version_tag ? version : 0, offsets};
     return 0;
 }
 
-static bool is_known(const fb_record_class *seen, PyTypeObject *class) {
+static bool is_known(const fb_object_class *seen, PyTypeObject *class) {
 #if PY_VERSION_HEX < 0x030c0000 /* a changed class keeps its old version until the next lookup */
     if (!PyType_HasFeature(class, Py_TPFLAGS_VALID_VERSION_TAG)) return false;
 #endif
@@ -212,7 +227,7 @@ static bool is_known(const fb_record_class *seen, PyTypeObject *class) {
 }
 
 /* Gather borrowed references. Returns false if an attribute must be read by name. */
-static bool gather_slots(fb_record_frame *f) {
+static bool gather_slots(fb_object_frame *f) {
     const Py_ssize_t *offsets = f->type->seen.offsets;
     for (size_t i = 0; i < f->type->core.count; i++) {
         PyObject *value = offsets[i] ? *(PyObject **)((char *)f->record + offsets[i]) : NULL;
@@ -222,20 +237,21 @@ static bool gather_slots(fb_record_frame *f) {
     return true;
 }
 
-static int gather_attributes(fb_record_writer *w, fb_record_frame *f) {
-    fb_record_type *type = f->type;
+static int gather_attributes(fb_object_writer *w, fb_object_frame *f) {
+    fb_object_type *type = f->type;
     for (size_t i = 0; i < type->core.count; i++) {
         f->values[i] = PyObject_GetAttr(f->record, type->fields[i].name);
         if (f->values[i]) continue;
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
         f->place.field = type->fields + i;
-        return fb_record_fail_because(w, "%.100s has no such attribute", Py_TYPE(f->record)->tp_name);
+        return fb_object_fail_because(w, "%.100s has no such attribute",
+                                      Py_TYPE(f->record)->tp_name);
     }
     return 0;
 }
 
 /* Replace a mapping in the frame by a dict made of it, which the frame owns. */
-static int gather_mapping(fb_record_writer *w, fb_record_frame *f, PyObject *dict) {
+static int gather_mapping(fb_object_writer *w, fb_object_frame *f, PyObject *dict) {
     Py_SETREF(f->record, dict);
     int result = gather_dict(w, f, dict);
     Py_XINCREF(f->unknown);
@@ -244,33 +260,36 @@ static int gather_mapping(fb_record_writer *w, fb_record_frame *f, PyObject *dic
 }
 
 static bool is_plain(PyObject *value) {
-    return PyList_Check(value) || PyUnicode_Check(value) || PyLong_Check(value) || PyFloat_Check(value) || PyBytes_Check(value)
-        || value == Py_None;
+    return PyList_Check(value) || PyUnicode_Check(value) || PyLong_Check(value) ||
+           PyFloat_Check(value) || PyBytes_Check(value) || value == Py_None;
 }
 
 /* Refuse messages of google.protobuf: their attributes have values even for absent fields. */
-static int refuse_message(fb_record_writer *w, PyTypeObject *class) {
+static int refuse_message(fb_object_writer *w, PyTypeObject *class) {
     PyObject *name = PyUnicode_InternFromString("ListFields");
     bool found = name && _PyType_Lookup(class, name);
     Py_XDECREF(name);
     if (!found) return name ? 0 : -1;
-    return fb_record_fail(w, "a message of google.protobuf, whose SerializeToString writes it, where a record is expected");
+    return fb_object_fail(w, "a message of google.protobuf, whose SerializeToString writes it, "
+                             "where a record is expected");
 }
 
 /* Gather from an object that is not a dict or tuple, and not of the class seen last. */
-static int gather_other(fb_record_writer *w, fb_record_frame *f) {
+static int gather_other(fb_object_writer *w, fb_object_frame *f) {
     PyObject *dict;
-    fb_record_own(w);
-    if (is_plain(f->record)) return fb_record_fail_type(w, f->record, "a record");
-    if (fb_record_to_dict(f->record, &dict)) return -1;
+    fb_object_own(w);
+    if (is_plain(f->record)) return fb_object_fail_type(w, f->record, "a record");
+    if (fb_object_to_dict(f->record, &dict)) return -1;
     if (dict) return gather_mapping(w, f, dict);
     /* reading `keys` may have changed the class and freed the old one */
     PyTypeObject *class = Py_TYPE(f->record);
-    if (!is_known(&f->type->seen, class) && (refuse_message(w, class) || learn_class(f->type, class))) return -1;
+    if (!is_known(&f->type->seen, class) &&
+        (refuse_message(w, class) || learn_class(f->type, class)))
+        return -1;
     return gather_attributes(w, f);
 }
 
-int fb_record_gather(fb_record_writer *w, fb_record_frame *f) {
+int fb_object_gather(fb_object_writer *w, fb_object_frame *f) {
     PyObject *record = f->record;
     if (FB_LIKELY(PyDict_CheckExact(record))) return gather_dict(w, f, record);
     if (PyTuple_CheckExact(record)) return gather_tuple(w, f, record);

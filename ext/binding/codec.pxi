@@ -1,46 +1,46 @@
-# Objects of any message type: the tables that record_write.c and record_read.c use, and the owners of their
+# Objects of any message type: the tables that codec_write.c and codec_read.c use, and the owners of their
 # memory.
 
-cdef extern from "binding/record.h":
+cdef extern from "binding/codec_object.h":
     cdef enum:
         FB_VALUE_SCALAR
-        FB_VALUE_RECORD
+        FB_VALUE_OBJECT
         FB_VALUE_MAP
         FB_VALUE_TIMESTAMP
         FB_VALUE_DURATION
-        FB_SHAPE_DICT
-        FB_SHAPE_TUPLE
-        FB_SHAPE_CLASS
-    ctypedef int fb_shape_kind
-    ctypedef struct fb_record_class:
+        FB_OUTPUT_DICT
+        FB_OUTPUT_TUPLE
+        FB_OUTPUT_CLASS
+    ctypedef int fb_codec_output_kind
+    ctypedef struct fb_object_class:
         pass
-    ctypedef struct fb_record_field:
+    ctypedef struct fb_object_field:
         PyObject *name
         PyObject *alias
         PyObject *absent
         PyObject *numbers
         PyObject *names
-        fb_record_type *type
+        fb_object_type *type
         uint8_t role
-    ctypedef struct fb_record_type:
+    ctypedef struct fb_object_type:
         fb_codec_message core
-        fb_record_field *fields
+        fb_object_field *fields
         PyObject *slots
         PyObject *blank
-        fb_record_class seen
+        fb_object_class seen
         uint16_t *pending
         size_t pending_count
-    ctypedef struct fb_record_shape:
-        const fb_record_type *type
-        fb_shape_kind kind
+    ctypedef struct fb_codec_output:
+        const fb_object_type *type
+        fb_codec_output_kind kind
         PyObject *make
         PyObject *keywords
-        fb_record_shape **fields
-    ctypedef struct fb_record_output:
+        fb_codec_output **fields
+    ctypedef struct fb_codec_buffer:
         uint8_t *begin
         uint8_t *p
         uint8_t *end
-    ctypedef struct fb_record_options:
+    ctypedef struct fb_codec_options:
         bint ignore_unknown
         bint keep_unknown
         bint times_as_numbers
@@ -50,11 +50,11 @@ cdef extern from "binding/record.h":
         PyObject *suggest
         PyObject *encode_error
         PyObject *decode_error
-    int fb_record_write(fb_record_output *, fb_record_type *, const fb_record_options *, PyObject *, Py_ssize_t) except -1
-    object fb_record_read(const fb_record_shape *, const fb_record_options *, fb_bytes, const uint8_t *, Py_ssize_t)
-    int fb_record_output_grow(fb_record_output *, size_t) except -1
-    void fb_record_class_forget(fb_record_class *)
-    int fb_record_time_import() except -1
+    int fb_object_write(fb_codec_buffer *, fb_object_type *, const fb_codec_options *, PyObject *, Py_ssize_t) except -1
+    object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, const uint8_t *, Py_ssize_t)
+    int fb_codec_buffer_grow(fb_codec_buffer *, size_t) except -1
+    void fb_object_class_forget(fb_object_class *)
+    int fb_codec_time_import() except -1
 
 cdef extern from "Python.h":
     bint PyGC_Disable()
@@ -65,21 +65,21 @@ RECORD_KINDS = {fb_proto_name(i).decode(): i for i in range(FB_PROTO_COUNT)}
 
 RECORD_ROLES = {
     "scalar": FB_VALUE_SCALAR,
-    "record": FB_VALUE_RECORD,
+    "record": FB_VALUE_OBJECT,
     "map": FB_VALUE_MAP,
     "timestamp": FB_VALUE_TIMESTAMP,
     "duration": FB_VALUE_DURATION,
 }
 """Codes of the Python representations of a field's values."""
 
-RECORD_SHAPES = {"dict": FB_SHAPE_DICT, "tuple": FB_SHAPE_TUPLE, "class": FB_SHAPE_CLASS}
+RECORD_SHAPES = {"dict": FB_OUTPUT_DICT, "tuple": FB_OUTPUT_TUPLE, "class": FB_OUTPUT_CLASS}
 """Codes of the Python types that messages are decoded into."""
 
 cdef size_t _OUTPUT_KEPT = 8 << 20
 cdef size_t _PLACES = 128  # field numbers below this are found in a table
 cdef Py_ssize_t _COMMON_NAMES = 30  # largest number of attribute names that instances of a class share
 
-fb_record_time_import()
+fb_codec_time_import()
 
 
 cdef void *take_memory(size_t count, size_t size, list blocks) except NULL:
@@ -117,7 +117,7 @@ cdef class RecordTypes:
     A type is a list of fields, each a dict (see `flowbuf.codec`).
     """
 
-    cdef fb_record_type *types
+    cdef fb_object_type *types
     cdef size_t count
     cdef list blocks
     cdef list kept
@@ -126,7 +126,7 @@ cdef class RecordTypes:
         cdef size_t i
         self.blocks = []
         self.kept = types
-        self.types = <fb_record_type *> take_memory(len(types), sizeof(fb_record_type), self.blocks)
+        self.types = <fb_object_type *> take_memory(len(types), sizeof(fb_object_type), self.blocks)
         self.count = len(types)
         for i, fields in enumerate(types):
             self._fill_type(self.types + i, fields)
@@ -134,17 +134,17 @@ cdef class RecordTypes:
     def __dealloc__(self):
         cdef size_t i, slot
         for i in range(self.count):
-            fb_record_class_forget(&self.types[i].seen)
+            fb_object_class_forget(&self.types[i].seen)
             if self.types[i].fields:
                 for slot in range(self.types[i].core.count):
                     Py_XDECREF(self.types[i].fields[slot].alias)
 
-    cdef int _fill_type(self, fb_record_type *type, list fields) except -1:
+    cdef int _fill_type(self, fb_object_type *type, list fields) except -1:
         cdef size_t slot, count = len(fields)
         cdef fb_codec_field *core = <fb_codec_field *> take_memory(count, sizeof(fb_codec_field), self.blocks)
         cdef uint16_t *places
         cdef dict slots = {}
-        type.fields = <fb_record_field *> take_memory(count, sizeof(fb_record_field), self.blocks)
+        type.fields = <fb_object_field *> take_memory(count, sizeof(fb_object_field), self.blocks)
         type.pending = <uint16_t *> take_memory(count, sizeof(uint16_t), self.blocks)
         type.core.fields = core
         type.core.count = count
@@ -182,7 +182,7 @@ cdef class RecordTypes:
             core.members = members
         check(fb_codec_field_finish(core))
 
-    cdef int _fill_field(self, fb_record_field *of, dict field) except -1:
+    cdef int _fill_field(self, fb_object_field *of, dict field) except -1:
         of.name = <PyObject *> field["name"]
         of.role = field["role"]
         of.absent = NULL if field["repeated"] else <PyObject *> field["absent"]
@@ -192,7 +192,7 @@ cdef class RecordTypes:
             of.type = self.types + <size_t> field["type"]
 
 
-cdef class RecordShape:
+cdef class ObjectOutput:
     """The Python types that messages are decoded into, per message type.
 
     `nodes` are tuples (type, shape, make, keywords, children). Children are node indexes by slot, or -1. The
@@ -202,41 +202,41 @@ cdef class RecordShape:
     cdef RecordTypes types
     cdef list blocks
     cdef tuple nodes
-    cdef fb_record_shape *shapes
+    cdef fb_codec_output *shapes
 
     def __cinit__(self, RecordTypes types not None, tuple nodes not None):
         cdef size_t i, slot
         cdef int child
-        cdef fb_record_shape *shape
+        cdef fb_codec_output *shape
         self.types = types
         self.nodes = nodes
         self.blocks = []
-        self.shapes = <fb_record_shape *> take_memory(len(nodes), sizeof(fb_record_shape), self.blocks)
+        self.shapes = <fb_codec_output *> take_memory(len(nodes), sizeof(fb_codec_output), self.blocks)
         for i, (number, kind, make, keywords, children) in enumerate(nodes):
             shape = self.shapes + i
             shape.type = types.types + <size_t> number
             shape.kind = kind
             shape.make = <PyObject *> make
             shape.keywords = <PyObject *> keywords if keywords is not None else NULL
-            shape.fields = <fb_record_shape **> take_memory(len(children), sizeof(fb_record_shape *), self.blocks)
+            shape.fields = <fb_codec_output **> take_memory(len(children), sizeof(fb_codec_output *), self.blocks)
             for slot, child in enumerate(children):
                 if child >= 0:
                     shape.fields[slot] = self.shapes + child
 
 
 @cython.auto_pickle(False)
-cdef class RecordCodec:
+cdef class ObjectCodec:
     """Encodes and decodes objects of one message type.
 
     Requires `_describe` and `_use` to have been called.
     """
 
     cdef RecordTypes types
-    cdef fb_record_options options
-    cdef fb_record_output output
+    cdef fb_codec_options options
+    cdef fb_codec_buffer output
     cdef bint busy
     cdef tuple kept
-    cdef RecordShape shape
+    cdef ObjectOutput shape
 
     def __dealloc__(self):
         PyMem_Free(self.output.begin)
@@ -260,13 +260,13 @@ cdef class RecordCodec:
         self.options.encode_error = <PyObject *> encode_error
         self.options.decode_error = <PyObject *> decode_error
 
-    def _use(self, RecordShape shape not None):
+    def _use(self, ObjectOutput shape not None):
         """Set the default type that `decode` decodes into."""
         self.shape = shape
 
     # Writing --------------------------------------------------------------------------------------------------------
 
-    cdef int _begin(self, fb_record_output *output) except -1:
+    cdef int _begin(self, fb_codec_buffer *output) except -1:
         """Take the output buffer of the codec.
 
         A nested call, from user code called by another call, gets its own.
@@ -275,7 +275,7 @@ cdef class RecordCodec:
             raise RuntimeError("the codec is not described; create it with flowbuf.Codec")
         if self.busy or self.output.begin == NULL:
             output.begin = output.p = output.end = NULL
-            fb_record_output_grow(output, 1024)
+            fb_codec_buffer_grow(output, 1024)
             if self.busy:
                 return 0
             self.output = output[0]
@@ -283,7 +283,7 @@ cdef class RecordCodec:
         output[0] = self.output
         return 1
 
-    cdef void _end(self, fb_record_output *output, bint own):
+    cdef void _end(self, fb_codec_buffer *output, bint own):
         if own:
             self.busy = False
             self.output.begin = self.output.p = self.output.end = NULL
@@ -309,10 +309,10 @@ cdef class RecordCodec:
         Example:
             data = codec.encode({"device_id": "a1", "temperature": 21.5})
         """
-        cdef fb_record_output output
+        cdef fb_codec_buffer output
         cdef bint own = self._begin(&output)
         try:
-            fb_record_write(&output, self.types.types, &self.options, <PyObject *> record, -1)
+            fb_object_write(&output, self.types.types, &self.options, <PyObject *> record, -1)
             return PyBytes_FromStringAndSize(<char *> output.begin, output.p - output.begin)
         finally:
             self._end(&output, own)
@@ -333,14 +333,14 @@ cdef class RecordCodec:
             EncodeError: the object cannot be encoded: see `encode`.
             ValueError: the offset is outside the buffer.
         """
-        cdef fb_record_output output
+        cdef fb_codec_buffer output
         cdef bint own
         cdef Py_ssize_t size
         if not 0 <= offset <= buffer.shape[0]:
             raise ValueError(f"offset {offset} is outside the buffer of {buffer.shape[0]} bytes")
         own = self._begin(&output)
         try:
-            fb_record_write(&output, self.types.types, &self.options, <PyObject *> record, -1)
+            fb_object_write(&output, self.types.types, &self.options, <PyObject *> record, -1)
             size = output.p - output.begin
             if size > buffer.shape[0] - offset:
                 room = buffer.shape[0] - offset
@@ -363,19 +363,19 @@ cdef class RecordCodec:
         Raises:
             EncodeError: an object cannot be encoded. `path` begins with its index, such as `[3].time`.
         """
-        cdef fb_record_output output
+        cdef fb_codec_buffer output
         cdef bint own = self._begin(&output)
         cdef size_t begin
         cdef Py_ssize_t i = 0
         try:
             for record in records:
                 if output.end - output.p < 16:
-                    fb_record_output_grow(&output, 1024)
+                    fb_codec_buffer_grow(&output, 1024)
                 output.p += 1
                 begin = output.p - output.begin
-                fb_record_write(&output, self.types.types, &self.options, <PyObject *> record, i)
+                fb_object_write(&output, self.types.types, &self.options, <PyObject *> record, i)
                 if output.end - output.p < 16:
-                    fb_record_output_grow(&output, 1024)
+                    fb_codec_buffer_grow(&output, 1024)
                 output.p = fb_codec_end_length(output.begin + begin, output.p)
                 i += 1
             return PyBytes_FromStringAndSize(<char *> output.begin, output.p - output.begin)
@@ -384,7 +384,7 @@ cdef class RecordCodec:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
-    cdef RecordShape _shape(self, object into):
+    cdef ObjectOutput _shape(self, object into):
         if into is None:
             if self.shape is None:
                 raise RuntimeError("the codec is not described; create it with flowbuf.Codec")
@@ -413,18 +413,18 @@ cdef class RecordCodec:
             DecodeError: the message is malformed. `path` names the field, `offset` its position in bytes.
             TypeError: the type `into` does not take the fields.
         """
-        cdef RecordShape shape = self._shape(into)
+        cdef ObjectOutput shape = self._shape(into)
         cdef Py_buffer view
         cdef fb_bytes message
         if isinstance(data, bytes):
             message.data = <const uint8_t *> PyBytes_AS_STRING(data)
             message.size = PyBytes_GET_SIZE(data)
-            return fb_record_read(shape.shapes, &self.options, message, message.data, -1)
+            return fb_object_read(shape.shapes, &self.options, message, message.data, -1)
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             message.data = <const uint8_t *> view.buf
             message.size = view.len
-            return fb_record_read(shape.shapes, &self.options, message, message.data, -1)
+            return fb_object_read(shape.shapes, &self.options, message, message.data, -1)
         finally:
             PyBuffer_Release(&view)
 
@@ -443,7 +443,7 @@ cdef class RecordCodec:
                 from the start of the stream.
             TypeError: the type `into` does not take the fields.
         """
-        cdef RecordShape shape = self._shape(into)
+        cdef ObjectOutput shape = self._shape(into)
         cdef bint collecting
         cdef Py_buffer view
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
@@ -456,7 +456,7 @@ cdef class RecordCodec:
                 PyGC_Enable()
             PyBuffer_Release(&view)
 
-    cdef list _decode_many(self, RecordShape shape, const uint8_t *begin, size_t size):
+    cdef list _decode_many(self, ObjectOutput shape, const uint8_t *begin, size_t size):
         cdef fb_bytes rest, message
         cdef fb_status status
         cdef list records = []
@@ -470,4 +470,4 @@ cdef class RecordCodec:
                 what = "is cut short" if status == FB_MORE_INPUT else "has an invalid length"
                 problem = f"the message {what}"
                 raise (<object> self.options.decode_error)(problem, f"[{len(records)}]", rest.data - begin)
-            records.append(fb_record_read(shape.shapes, &self.options, message, begin, len(records)))
+            records.append(fb_object_read(shape.shapes, &self.options, message, begin, len(records)))

@@ -1,5 +1,5 @@
 /* The text of a place in an object, for error messages. */
-#include "binding/record.h"
+#include "binding/codec_object.h"
 
 static PyObject *joined(PyObject *path, PyObject *more) {
     PyObject *both = path && more ? PyUnicode_Concat(path, more) : NULL;
@@ -8,7 +8,7 @@ static PyObject *joined(PyObject *path, PyObject *more) {
     return both;
 }
 
-PyObject *fb_record_show(PyObject *value) {
+PyObject *fb_object_show(PyObject *value) {
     PyObject *shown = PyObject_Repr(value);
     if (shown || !PyErr_ExceptionMatches(PyExc_Exception)) return shown;
     PyErr_Clear();
@@ -16,16 +16,18 @@ PyObject *fb_record_show(PyObject *value) {
 }
 
 static PyObject *key_of(PyObject *key) {
-    PyObject *shown = fb_record_show(key), *text = shown ? PyUnicode_FromFormat("[%U]", shown) : NULL;
+    PyObject *shown = fb_object_show(key),
+             *text = shown ? PyUnicode_FromFormat("[%U]", shown) : NULL;
     Py_XDECREF(shown);
     return text;
 }
 
-PyObject *fb_record_path(const fb_record_where *place, Py_ssize_t index) {
+PyObject *fb_object_path(const fb_object_where *place, Py_ssize_t index) {
     if (!place) return index < 0 ? PyUnicode_FromString("") : PyUnicode_FromFormat("[%zd]", index);
-    PyObject *path = fb_record_path(place->parent, index);
+    PyObject *path = fb_object_path(place->parent, index);
     if (!path || !place->field) return path;
-    path = joined(path, PyUnicode_FromFormat(PyUnicode_GET_LENGTH(path) ? ".%U" : "%U", place->field->name));
+    path = joined(
+        path, PyUnicode_FromFormat(PyUnicode_GET_LENGTH(path) ? ".%U" : "%U", place->field->name));
     if (place->key) return joined(path, key_of(place->key));
     return place->index < 0 ? path : joined(path, PyUnicode_FromFormat("[%zd]", place->index));
 }

@@ -3,13 +3,13 @@
 
    A message field may come in several parts, which are merged. So it is read after the end of the
    outer message. */
-#include "binding/record.h"
+#include "binding/codec_object.h"
 
 enum { SMALL = 32, FEW = 8 };
 
 /* The bytes of one occurrence of a message field, in input order. */
 typedef struct part {
-    fb_bytes octets;
+    fb_bytes bytes;
     struct part *next;
 } part;
 
@@ -18,30 +18,34 @@ typedef struct {
 } parts;
 
 typedef struct {
-    fb_record_where place; /* must be first: a place is cast to its frame */
-    const fb_record_shape *shape;
+    fb_object_where place; /* must be first: a place is cast to its frame */
+    const fb_codec_output *output;
     PyObject **values;
-    parts *pending; /* single messages, by their index among those of the type */
+    parts *pending;    /* single messages, by their index among those of the type */
     PyObject *unknown; /* a bytearray of the kept fields; NULL: none */
 } frame;
 
 typedef struct {
-    const fb_record_options *options;
+    const fb_codec_options *options;
     const uint8_t *begin;
     size_t depth;
     Py_ssize_t index;
 } reader;
 
-static PyObject *read_record(reader *r, const fb_record_where *parent, const fb_record_shape *shape, const part *octets);
+static PyObject *read_record(reader *r, const fb_object_where *parent,
+                             const fb_codec_output *output, const part *bytes);
 
 /* Errors ------------------------------------------------------------------------------------- */
 
-static PyObject *fail(reader *r, const fb_record_where *place, const uint8_t *where, const char *problem) {
+static PyObject *fail(reader *r, const fb_object_where *place, const uint8_t *where,
+                      const char *problem) {
     if (PyErr_Occurred()) return NULL;
-    PyObject *path = fb_record_path(place, r->index);
+    PyObject *path = fb_object_path(place, r->index);
     PyObject *text = path ? PyUnicode_FromString(problem) : NULL;
     PyObject *offset = text ? PyLong_FromSsize_t(where - r->begin) : NULL;
-    PyObject *error = offset ? PyObject_CallFunctionObjArgs(r->options->decode_error, text, path, offset, NULL) : NULL;
+    PyObject *error =
+        offset ? PyObject_CallFunctionObjArgs(r->options->decode_error, text, path, offset, NULL)
+               : NULL;
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(path);
     Py_XDECREF(text);
@@ -50,31 +54,31 @@ static PyObject *fail(reader *r, const fb_record_where *place, const uint8_t *wh
     return NULL;
 }
 
-static PyObject *fail_depth(reader *r, const fb_record_where *place, const uint8_t *where) {
+static PyObject *fail_depth(reader *r, const fb_object_where *place, const uint8_t *where) {
     return fail(r, place, where, "more than 100 messages inside each other");
 }
 
 /* Scalars ------------------------------------------------------------------------------------ */
 
-static PyObject *new_text(reader *r, const fb_record_where *place, fb_bytes octets) {
-    const uint8_t *p = octets.data, *end = p + octets.size;
+static PyObject *new_text(reader *r, const fb_object_where *place, fb_bytes bytes) {
+    const uint8_t *p = bytes.data, *end = p + bytes.size;
     uint64_t all = 0;
     for (; end - p >= 8; p += 8) all |= fb_load_little64(p);
     for (; p < end; p++) all |= *p;
     if (FB_LIKELY(!(all & 0x8080808080808080u))) {
-        PyObject *text = PyUnicode_New((Py_ssize_t)octets.size, 127);
-        if (text && octets.size) memcpy(PyUnicode_1BYTE_DATA(text), octets.data, octets.size);
+        PyObject *text = PyUnicode_New((Py_ssize_t)bytes.size, 127);
+        if (text && bytes.size) memcpy(PyUnicode_1BYTE_DATA(text), bytes.data, bytes.size);
         return text;
     }
-    PyObject *text = PyUnicode_DecodeUTF8((const char *)octets.data, (Py_ssize_t)octets.size, NULL);
+    PyObject *text = PyUnicode_DecodeUTF8((const char *)bytes.data, (Py_ssize_t)bytes.size, NULL);
     if (!text && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
         PyErr_Clear();
-        return fail(r, place, octets.data, "a string that is not UTF-8");
+        return fail(r, place, bytes.data, "a string that is not UTF-8");
     }
     return text;
 }
 
-static PyObject *new_member(const fb_record_field *of, uint64_t value) {
+static PyObject *new_member(const fb_object_field *of, uint64_t value) {
     PyObject *number = PyLong_FromLongLong((int64_t)value);
     if (!of->names || !number) return number;
     PyObject *name = PyDict_GetItemWithError(of->names, number);
@@ -84,7 +88,8 @@ static PyObject *new_member(const fb_record_field *of, uint64_t value) {
     return Py_NewRef(name);
 }
 
-static PyObject *new_scalar(const fb_codec_field *field, const fb_record_field *of, uint64_t value) {
+static PyObject *new_scalar(const fb_codec_field *field, const fb_object_field *of,
+                            uint64_t value) {
     double real;
     float narrow;
     uint32_t bits = (uint32_t)value;
@@ -105,18 +110,20 @@ static PyObject *new_scalar(const fb_codec_field *field, const fb_record_field *
 
 /* Read a Timestamp or Duration. Both have the fields 1, seconds, and 2, nanoseconds; others are
    skipped. Returns NULL, or a text with the problem and its place. */
-static const char *read_time(const part *octets, size_t depth, int64_t *seconds, int32_t *nanoseconds, const uint8_t **where) {
+static const char *read_time(const part *bytes, size_t depth, int64_t *seconds,
+                             int32_t *nanoseconds, const uint8_t **where) {
     static const fb_codec_message none; /* without fields, so all are unknown */
     const fb_codec_field *field;
     fb_codec_reader fields;
     fb_codec_item item;
     fb_status status = FB_END;
-    for (; octets && status == FB_END; octets = octets->next) {
-        fb_codec_reader_begin(&fields, &none, octets->octets);
+    for (; bytes && status == FB_END; bytes = bytes->next) {
+        fb_codec_reader_begin(&fields, &none, bytes->bytes);
         fields.depth = depth;
         while ((status = fb_codec_next(&fields, &item)) == FB_OK) {
             uint64_t tag, value;
-            const uint8_t *end = item.bytes.data + item.bytes.size, *p = fb_wire_read_varint(item.bytes.data, end, &tag);
+            const uint8_t *end = item.bytes.data + item.bytes.size,
+                          *p = fb_wire_read_varint(item.bytes.data, end, &tag);
             if (!p || (tag & 7) != FB_WIRE_VARINT || !fb_wire_read_varint(p, end, &value)) continue;
             if (tag >> 3 == 1) *seconds = (int64_t)value;
             if (tag >> 3 == 2) *nanoseconds = (int32_t)(uint32_t)value;
@@ -126,38 +133,46 @@ static const char *read_time(const part *octets, size_t depth, int64_t *seconds,
     return status == FB_END ? NULL : fb_codec_problem(&fields, &field);
 }
 
-static PyObject *new_time(reader *r, const fb_record_where *place, bool duration, const part *octets) {
+static PyObject *new_time(reader *r, const fb_object_where *place, bool duration,
+                          const part *bytes) {
     int64_t seconds = 0;
     int32_t nanoseconds = 0;
-    const uint8_t *where = octets->octets.data;
+    const uint8_t *where = bytes->bytes.data;
     if (r->depth > FB_CODEC_DEPTH) return fail_depth(r, place, where);
-    const char *problem = read_time(octets, r->depth, &seconds, &nanoseconds, &where);
+    const char *problem = read_time(bytes, r->depth, &seconds, &nanoseconds, &where);
     if (problem) return fail(r, place, where, problem);
     PyObject *time;
     if (r->options->from_time) {
-        time = PyObject_CallFunction(r->options->from_time, "OLl", duration ? Py_True : Py_False, (long long)seconds, (long)nanoseconds);
+        time = PyObject_CallFunction(r->options->from_time, "OLl", duration ? Py_True : Py_False,
+                                     (long long)seconds, (long)nanoseconds);
         if (!time && PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();
     } else {
-        time = fb_record_time_new(duration, r->options->times_as_numbers, seconds, nanoseconds);
+        time = fb_codec_time_new(duration, r->options->times_as_numbers, seconds, nanoseconds);
     }
     if (time || PyErr_Occurred()) return time;
     problem = r->options->from_time ? "beyond the nanoseconds that 64 bits can count"
-              : duration ? "a duration that no timedelta can hold" : "a time that no datetime can hold";
-    return fail(r, place, octets->octets.data, problem);
+              : duration            ? "a duration that no timedelta can hold"
+                                    : "a time that no datetime can hold";
+    return fail(r, place, bytes->bytes.data, problem);
 }
 
 /* Fields ------------------------------------------------------------------------------------- */
 
 /* Make the value of a message field whose parts are complete. */
-static PyObject *new_message(reader *r, frame *f, const fb_record_field *of, size_t slot, const part *octets) {
-    if (of->role == FB_VALUE_RECORD) return read_record(r, &f->place, f->shape->fields[slot], octets);
-    return new_time(r, &f->place, of->role == FB_VALUE_DURATION, octets);
+static PyObject *new_message(reader *r, frame *f, const fb_object_field *of, size_t slot,
+                             const part *bytes) {
+    if (of->role == FB_VALUE_OBJECT)
+        return read_record(r, &f->place, f->output->fields[slot], bytes);
+    return new_time(r, &f->place, of->role == FB_VALUE_DURATION, bytes);
 }
 
-static PyObject *new_value(reader *r, frame *f, const fb_codec_field *field, const fb_codec_item *item) {
-    const fb_record_field *of = f->shape->type->fields + field->slot;
+static PyObject *new_value(reader *r, frame *f, const fb_codec_field *field,
+                           const fb_codec_item *item) {
+    const fb_object_field *of = f->output->type->fields + field->slot;
     if (field->type == FB_PROTO_STRING) return new_text(r, &f->place, item->bytes);
-    if (field->type == FB_PROTO_BYTES) return PyBytes_FromStringAndSize((const char *)item->bytes.data, (Py_ssize_t)item->bytes.size);
+    if (field->type == FB_PROTO_BYTES)
+        return PyBytes_FromStringAndSize((const char *)item->bytes.data,
+                                         (Py_ssize_t)item->bytes.size);
     if (of->role == FB_VALUE_SCALAR) return new_scalar(field, of, item->value);
     part whole = {item->bytes, NULL};
     return new_message(r, f, of, field->slot, &whole);
@@ -168,26 +183,28 @@ static bool is_message(const fb_codec_field *field) {
 }
 
 static bool keeps_unknown(const reader *r, const frame *f) {
-    return r->options->keep_unknown && f->shape->kind == FB_SHAPE_DICT;
+    return r->options->keep_unknown && f->output->kind == FB_OUTPUT_DICT;
 }
 
-static int keep_unknown(reader *r, frame *f, fb_bytes octets) {
+static int keep_unknown(reader *r, frame *f, fb_bytes bytes) {
     if (!keeps_unknown(r, f)) return 0;
     if (!f->unknown) {
-        f->unknown = PyByteArray_FromStringAndSize((const char *)octets.data, (Py_ssize_t)octets.size);
+        f->unknown =
+            PyByteArray_FromStringAndSize((const char *)bytes.data, (Py_ssize_t)bytes.size);
         return f->unknown ? 0 : -1;
     }
     Py_ssize_t size = PyByteArray_GET_SIZE(f->unknown);
-    if (PyByteArray_Resize(f->unknown, size + (Py_ssize_t)octets.size)) return -1;
-    memcpy(PyByteArray_AS_STRING(f->unknown) + size, octets.data, octets.size);
+    if (PyByteArray_Resize(f->unknown, size + (Py_ssize_t)bytes.size)) return -1;
+    memcpy(PyByteArray_AS_STRING(f->unknown) + size, bytes.data, bytes.size);
     return 0;
 }
 
 /* Keep a packed element as an unknown field of its own. Its number is not in its closed enum. */
 static int keep_element(reader *r, frame *f, const fb_codec_field *field, uint64_t value) {
-    uint8_t octets[FB_TAG_MAX + FB_VARINT_MAX], *p = fb_wire_put_varint(octets, fb_wire_tag(field->number, FB_WIRE_VARINT));
+    uint8_t bytes[FB_TAG_MAX + FB_VARINT_MAX],
+        *p = fb_wire_put_varint(bytes, fb_wire_tag(field->number, FB_WIRE_VARINT));
     p = fb_wire_put_varint(p, value);
-    return keep_unknown(r, f, (fb_bytes){octets, (size_t)(p - octets)});
+    return keep_unknown(r, f, (fb_bytes){bytes, (size_t)(p - bytes)});
 }
 
 static int append_new(PyObject *list, PyObject *value) {
@@ -196,12 +213,15 @@ static int append_new(PyObject *list, PyObject *value) {
     return result;
 }
 
-static int add_packed(reader *r, frame *f, const fb_codec_field *field, PyObject *list, fb_bytes elements) {
-    const fb_record_field *of = f->shape->type->fields + field->slot;
+static int add_packed(reader *r, frame *f, const fb_codec_field *field, PyObject *list,
+                      fb_bytes elements) {
+    const fb_object_field *of = f->output->type->fields + field->slot;
     uint64_t value;
     fb_status status;
     while ((status = fb_codec_next_element(field, &elements, &value)) == FB_OK) {
-        int result = fb_codec_has_member(field, value) ? append_new(list, new_scalar(field, of, value)) : keep_element(r, f, field, value);
+        int result = fb_codec_has_member(field, value)
+                         ? append_new(list, new_scalar(field, of, value))
+                         : keep_element(r, f, field, value);
         if (result) return -1;
     }
     if (status == FB_END) return 0;
@@ -214,18 +234,19 @@ static int add_element(reader *r, frame *f, const fb_codec_item *item) {
     PyObject **list = f->values + field->slot;
     if (!*list && !(*list = PyList_New(0))) return -1;
     f->place.index = PyList_GET_SIZE(*list);
-    int result = item->packed ? add_packed(r, f, field, *list, item->bytes) : append_new(*list, new_value(r, f, field, item));
+    int result = item->packed ? add_packed(r, f, field, *list, item->bytes)
+                              : append_new(*list, new_value(r, f, field, item));
     f->place.index = -1;
     return result;
 }
 
 /* Make the default value of an entry without one. `end` is the end of the entry. */
-static PyObject *new_empty(reader *r, frame *f, const fb_record_shape *shape, const uint8_t *end) {
+static PyObject *new_empty(reader *r, frame *f, const fb_codec_output *output, const uint8_t *end) {
     const part nothing = {{end, 0}, NULL};
-    const fb_record_field *of = shape->type->fields + 1;
+    const fb_object_field *of = output->type->fields + 1;
     PyObject *value;
     r->depth--; /* no messages inside the default value */
-    if (of->role == FB_VALUE_RECORD) value = read_record(r, &f->place, shape->fields[1], &nothing);
+    if (of->role == FB_VALUE_OBJECT) value = read_record(r, &f->place, output->fields[1], &nothing);
     else value = new_time(r, &f->place, of->role == FB_VALUE_DURATION, &nothing);
     r->depth++;
     return value;
@@ -234,7 +255,7 @@ static PyObject *new_empty(reader *r, frame *f, const fb_record_shape *shape, co
 /* Return true if a whole entry is an unknown field, because its value is not in its closed enum.
    With `all`, an entry with any unknown field is too, as in google.protobuf: the map has no place
    for that field, and it would be lost. */
-static bool is_unknown_entry(const fb_record_type *type, fb_bytes entry, bool all) {
+static bool is_unknown_entry(const fb_object_type *type, fb_bytes entry, bool all) {
     fb_codec_reader fields;
     fb_codec_item item;
     if (!all && !type->core.fields[1].members) return false;
@@ -242,31 +263,37 @@ static bool is_unknown_entry(const fb_record_type *type, fb_bytes entry, bool al
     while (fb_codec_next(&fields, &item) == FB_OK) {
         uint64_t tag;
         if (item.field) continue;
-        if (all || (fb_wire_read_varint(item.bytes.data, fields.p, &tag) && tag == fb_wire_tag(2, FB_WIRE_VARINT))) return true;
+        if (all || (fb_wire_read_varint(item.bytes.data, fields.p, &tag) &&
+                    tag == fb_wire_tag(2, FB_WIRE_VARINT)))
+            return true;
     }
     return false;
 }
 
 static int keep_entry(reader *r, frame *f, const fb_codec_item *item) {
-    uint8_t octets[FB_TAG_MAX + FB_VARINT_MAX], *p = fb_wire_put_varint(octets, fb_wire_tag(item->field->number, FB_WIRE_BYTES));
+    uint8_t bytes[FB_TAG_MAX + FB_VARINT_MAX],
+        *p = fb_wire_put_varint(bytes, fb_wire_tag(item->field->number, FB_WIRE_BYTES));
     p = fb_wire_put_varint(p, item->bytes.size);
-    return keep_unknown(r, f, (fb_bytes){octets, (size_t)(p - octets)}) ? -1 : keep_unknown(r, f, item->bytes);
+    return keep_unknown(r, f, (fb_bytes){bytes, (size_t)(p - bytes)})
+               ? -1
+               : keep_unknown(r, f, item->bytes);
 }
 
 /* Add an entry of a map. It is a message with a key and a value, and its shape makes a tuple. */
 static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
     PyObject **map = f->values + item->field->slot;
-    const fb_record_shape *shape = f->shape->fields[item->field->slot];
+    const fb_codec_output *output = f->output->fields[item->field->slot];
     part whole = {item->bytes, NULL};
     if (!*map && !(*map = PyDict_New())) return -1;
-    PyObject *entry = read_record(r, &f->place, shape, &whole);
+    PyObject *entry = read_record(r, &f->place, output, &whole);
     if (!entry) return -1;
-    if (FB_UNLIKELY(is_unknown_entry(shape->type, item->bytes, keeps_unknown(r, f)))) {
+    if (FB_UNLIKELY(is_unknown_entry(output->type, item->bytes, keeps_unknown(r, f)))) {
         Py_DECREF(entry);
         return keep_entry(r, f, item);
     }
     PyObject *value = PyTuple_GET_ITEM(entry, 1);
-    value = value == Py_None ? new_empty(r, f, shape, item->bytes.data + item->bytes.size) : Py_NewRef(value);
+    value = value == Py_None ? new_empty(r, f, output, item->bytes.data + item->bytes.size)
+                             : Py_NewRef(value);
     int result = value ? PyDict_SetItem(*map, PyTuple_GET_ITEM(entry, 0), value) : -1;
     Py_XDECREF(value);
     Py_DECREF(entry);
@@ -283,8 +310,8 @@ static void drop_parts(parts *all) {
 
 /* Read and discard a pending message. It must still be valid. */
 static int drop_pending(reader *r, frame *f, size_t slot) {
-    const fb_record_field *of = f->shape->type->fields + slot, *after = f->place.field;
-    size_t place = f->shape->type->pending[slot];
+    const fb_object_field *of = f->output->type->fields + slot, *after = f->place.field;
+    size_t place = f->output->type->pending[slot];
     if (!place || !f->pending[place - 1].last) return 0;
     f->place.field = of;
     PyObject *message = new_message(r, f, of, slot, &f->pending[place - 1].first);
@@ -297,7 +324,7 @@ static int drop_pending(reader *r, frame *f, size_t slot) {
 
 /* Clear the other fields of a oneof: the last one read counts. */
 static int clear_others(reader *r, frame *f, const fb_codec_field *field) {
-    const fb_record_type *type = f->shape->type;
+    const fb_object_type *type = f->output->type;
     for (size_t i = 0; i < type->core.count; i++) {
         const fb_codec_field *other = type->core.fields + i;
         if (other == field || other->oneof != field->oneof) continue;
@@ -307,10 +334,10 @@ static int clear_others(reader *r, frame *f, const fb_codec_field *field) {
     return 0;
 }
 
-static int add_part(frame *f, const fb_codec_field *field, fb_bytes octets) {
-    parts *all = f->pending + f->shape->type->pending[field->slot] - 1;
+static int add_part(frame *f, const fb_codec_field *field, fb_bytes bytes) {
+    parts *all = f->pending + f->output->type->pending[field->slot] - 1;
     if (FB_LIKELY(!all->last)) {
-        all->first = (part){octets, NULL};
+        all->first = (part){bytes, NULL};
         all->last = &all->first;
         return 0;
     }
@@ -319,7 +346,7 @@ static int add_part(frame *f, const fb_codec_field *field, fb_bytes octets) {
         PyErr_NoMemory();
         return -1;
     }
-    *next = (part){octets, NULL};
+    *next = (part){bytes, NULL};
     all->last = all->last->next = next;
     return 0;
 }
@@ -327,9 +354,10 @@ static int add_part(frame *f, const fb_codec_field *field, fb_bytes octets) {
 static int add_item(reader *r, frame *f, const fb_codec_item *item) {
     const fb_codec_field *field = item->field;
     if (FB_UNLIKELY(!field)) return keep_unknown(r, f, item->bytes);
-    const fb_record_field *of = f->shape->type->fields + field->slot;
+    const fb_object_field *of = f->output->type->fields + field->slot;
     f->place.field = of;
-    if (field->repeated) return of->role == FB_VALUE_MAP ? add_entry(r, f, item) : add_element(r, f, item);
+    if (field->repeated)
+        return of->role == FB_VALUE_MAP ? add_entry(r, f, item) : add_element(r, f, item);
     if (FB_UNLIKELY(field->oneof) && clear_others(r, f, field)) return -1;
     if (is_message(field)) return add_part(f, field, item->bytes);
     PyObject *value = new_value(r, f, field, item);
@@ -341,7 +369,7 @@ static int add_item(reader *r, frame *f, const fb_codec_item *item) {
 static PyObject *fail_field(reader *r, frame *f, const fb_codec_reader *fields) {
     const fb_codec_field *field;
     const char *problem = fb_codec_problem(fields, &field);
-    f->place.field = field ? f->shape->type->fields + field->slot : NULL;
+    f->place.field = field ? f->output->type->fields + field->slot : NULL;
     if (field && field->repeated && f->place.field->role != FB_VALUE_MAP) {
         PyObject *list = f->values[field->slot];
         f->place.index = list ? PyList_GET_SIZE(list) : 0;
@@ -349,12 +377,12 @@ static PyObject *fail_field(reader *r, frame *f, const fb_codec_reader *fields) 
     return fail(r, &f->place, fields->p, problem);
 }
 
-static int read_fields(reader *r, frame *f, const part *octets) {
+static int read_fields(reader *r, frame *f, const part *bytes) {
     fb_codec_reader fields;
     fb_codec_item item;
-    for (; octets; octets = octets->next) {
+    for (; bytes; bytes = bytes->next) {
         fb_status status;
-        fb_codec_reader_begin(&fields, &f->shape->type->core, octets->octets);
+        fb_codec_reader_begin(&fields, &f->output->type->core, bytes->bytes);
         fields.depth = r->depth - 1;
         while (FB_LIKELY((status = fb_codec_next(&fields, &item)) == FB_OK)) {
             if (FB_UNLIKELY(add_item(r, f, &item))) return -1;
@@ -367,7 +395,7 @@ static int read_fields(reader *r, frame *f, const part *octets) {
 
 /* Read the message fields that waited for the end of their message. */
 static int read_pending(reader *r, frame *f) {
-    const fb_record_type *type = f->shape->type;
+    const fb_object_type *type = f->output->type;
     for (size_t slot = 0; slot < type->core.count; slot++) {
         parts *all = type->pending[slot] ? f->pending + type->pending[slot] - 1 : NULL;
         if (!all || !all->last) continue;
@@ -380,22 +408,23 @@ static int read_pending(reader *r, frame *f) {
 
 /* Objects ------------------------------------------------------------------------------------ */
 
-static PyObject *new_absent(const fb_record_field *of) {
+static PyObject *new_absent(const fb_object_field *of) {
     if (FB_LIKELY(of->absent != NULL)) return Py_NewRef(of->absent);
     return of->role == FB_VALUE_MAP ? PyDict_New() : PyList_New(0);
 }
 
 static PyObject *make_dict(reader *r, frame *f) {
-    const fb_record_type *type = f->shape->type;
+    const fb_object_type *type = f->output->type;
     PyObject *dict = PyDict_Copy(type->blank); /* faster than inserting the keys into a new dict */
     if (!dict) return NULL;
     for (size_t i = 0; i < type->core.count; i++) {
         if (PyDict_SetItem(dict, type->fields[i].name, f->values[i])) goto fail;
     }
     if (f->unknown) {
-        PyObject *octets = PyBytes_FromStringAndSize(PyByteArray_AS_STRING(f->unknown), PyByteArray_GET_SIZE(f->unknown));
-        int result = octets ? PyDict_SetItem(dict, r->options->unknown_key, octets) : -1;
-        Py_XDECREF(octets);
+        PyObject *bytes = PyBytes_FromStringAndSize(PyByteArray_AS_STRING(f->unknown),
+                                                    PyByteArray_GET_SIZE(f->unknown));
+        int result = bytes ? PyDict_SetItem(dict, r->options->unknown_key, bytes) : -1;
+        Py_XDECREF(bytes);
         if (result) goto fail;
     }
     return dict;
@@ -405,7 +434,7 @@ fail:
 }
 
 static PyObject *make_tuple(frame *f) {
-    size_t count = f->shape->type->core.count;
+    size_t count = f->output->type->core.count;
     PyObject *tuple = PyTuple_New((Py_ssize_t)count);
     if (!tuple) return NULL;
     for (size_t i = 0; i < count; i++) {
@@ -416,36 +445,38 @@ static PyObject *make_tuple(frame *f) {
 }
 
 static PyObject *make_record(reader *r, frame *f) {
-    const fb_record_shape *shape = f->shape;
-    size_t count = shape->type->core.count;
+    const fb_codec_output *output = f->output;
+    size_t count = output->type->core.count;
     for (size_t i = 0; i < count; i++) {
-        if (!f->values[i] && !(f->values[i] = new_absent(shape->type->fields + i))) return NULL;
+        if (!f->values[i] && !(f->values[i] = new_absent(output->type->fields + i))) return NULL;
     }
-    if (shape->kind == FB_SHAPE_DICT) return make_dict(r, f);
-    if (shape->kind == FB_SHAPE_TUPLE) return make_tuple(f);
-    return PyObject_Vectorcall(shape->make, f->values, shape->keywords ? 0 : count, shape->keywords);
+    if (output->kind == FB_OUTPUT_DICT) return make_dict(r, f);
+    if (output->kind == FB_OUTPUT_TUPLE) return make_tuple(f);
+    return PyObject_Vectorcall(output->make, f->values, output->keywords ? 0 : count,
+                               output->keywords);
 }
 
-static PyObject *read_into(reader *r, frame *f, const part *octets) {
-    if (read_fields(r, f, octets)) return NULL;
-    if (f->shape->type->pending_count && read_pending(r, f)) return NULL;
+static PyObject *read_into(reader *r, frame *f, const part *bytes) {
+    if (read_fields(r, f, bytes)) return NULL;
+    if (f->output->type->pending_count && read_pending(r, f)) return NULL;
     f->place.field = NULL;
     return make_record(r, f);
 }
 
-static PyObject *read_record(reader *r, const fb_record_where *parent, const fb_record_shape *shape, const part *octets) {
+static PyObject *read_record(reader *r, const fb_object_where *parent,
+                             const fb_codec_output *output, const part *bytes) {
     PyObject *few_values[SMALL], *record = NULL;
     parts few_parts[FEW];
-    size_t count = shape->type->core.count, pending = shape->type->pending_count;
-    frame f = {.place = {.parent = parent, .index = -1}, .shape = shape};
-    if (r->depth > FB_CODEC_DEPTH) return fail_depth(r, parent, octets->octets.data);
+    size_t count = output->type->core.count, pending = output->type->pending_count;
+    frame f = {.place = {.parent = parent, .index = -1}, .output = output};
+    if (r->depth > FB_CODEC_DEPTH) return fail_depth(r, parent, bytes->bytes.data);
     f.values = count <= SMALL ? few_values : PyMem_Malloc(count * sizeof *f.values);
     f.pending = pending <= FEW ? few_parts : PyMem_Malloc(pending * sizeof *f.pending);
     if (f.values && f.pending) {
         memset(f.values, 0, count * sizeof *f.values);
         if (pending) memset(f.pending, 0, pending * sizeof *f.pending);
         r->depth++;
-        record = read_into(r, &f, octets);
+        record = read_into(r, &f, bytes);
         r->depth--;
         for (size_t i = 0; i < count; i++) Py_XDECREF(f.values[i]);
         Py_XDECREF(f.unknown);
@@ -458,9 +489,9 @@ static PyObject *read_record(reader *r, const fb_record_where *parent, const fb_
     return record;
 }
 
-PyObject *fb_record_read(const fb_record_shape *shape, const fb_record_options *options, fb_bytes message, const uint8_t *begin,
-                         Py_ssize_t index) {
+PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
+                         fb_bytes message, const uint8_t *begin, Py_ssize_t index) {
     reader r = {.options = options, .begin = begin, .index = index};
     part whole = {message, NULL};
-    return read_record(&r, NULL, shape, &whole);
+    return read_record(&r, NULL, output, &whole);
 }

@@ -1,71 +1,74 @@
 /* Shared by the files that write objects: the state of a call. */
-#ifndef FB_RECORD_WRITER_H
-#define FB_RECORD_WRITER_H
+#ifndef FB_BINDING_CODEC_WRITER_H
+#define FB_BINDING_CODEC_WRITER_H
 
-#include "binding/record.h"
+#include "binding/codec_object.h"
 
 /* An object that is being written. */
-typedef struct fb_record_frame {
-    fb_record_where place; /* must be first: a place is cast to its frame */
-    struct fb_record_frame *parent;
-    fb_record_type *type;
+typedef struct fb_object_frame {
+    fb_object_where place; /* must be first: a place is cast to its frame */
+    struct fb_object_frame *parent;
+    fb_object_type *type;
     PyObject *record;
     PyObject **values; /* by slot; NULL: absent */
     PyObject *unknown; /* value with the bytes of unknown fields; NULL: none */
     bool owned;
-} fb_record_frame;
+} fb_object_frame;
 
 typedef struct {
-    fb_record_output *output;
-    const fb_record_options *options;
-    fb_record_frame *top;
+    fb_codec_buffer *buffer;
+    const fb_codec_options *options;
+    fb_object_frame *top;
     size_t depth;
     Py_ssize_t index;
-} fb_record_writer;
+} fb_object_writer;
 
 /* Take references to all values in use. Values are borrowed while only this code runs, because
    counting references would take as long as writing. REQUIRED before any user code may run. Only
    exact built-in types are free of user code. */
-void fb_record_own(fb_record_writer *w);
-void fb_record_disown(fb_record_frame *f);
+void fb_object_own(fb_object_writer *w);
+void fb_object_disown(fb_object_frame *f);
 
 /* Raise an EncodeError with the path, or keep the exception that is set. Returns -1. */
-int fb_record_fail(fb_record_writer *w, const char *format, ...);
-int fb_record_fail_type(fb_record_writer *w, PyObject *value, const char *expected);
+int fb_object_fail(fb_object_writer *w, const char *format, ...);
+int fb_object_fail_type(fb_object_writer *w, PyObject *value, const char *expected);
 /* The same, with the text "VALUE is …", or its type if it has no repr. REQUIRES: a reference to
    value is owned, because user code may run. */
-int fb_record_fail_value(fb_record_writer *w, PyObject *value, const char *format, ...);
+int fb_object_fail_value(fb_object_writer *w, PyObject *value, const char *format, ...);
 /* The same, caused by the exception that is set. */
-int fb_record_fail_because(fb_record_writer *w, const char *format, ...);
+int fb_object_fail_because(fb_object_writer *w, const char *format, ...);
 /* Check that one more message may be nested in the current object. Returns 0, or -1 with an
    exception set. */
-int fb_record_check_depth(fb_record_writer *w);
+int fb_object_check_depth(fb_object_writer *w);
 /* Return true if the exception set is a TypeError, and clear it. The caller raises its own
    error. */
-bool fb_record_is_type_error(void);
+bool fb_object_is_type_error(void);
 
 /* Return an exact str: the text itself, or a copy if it is of a subclass. A new reference, or NULL.
    Runs no user code. */
-FB_INLINE PyObject *fb_record_exact_text(PyObject *text) {
+FB_INLINE PyObject *fb_object_exact_text(PyObject *text) {
     return PyUnicode_CheckExact(text) ? Py_NewRef(text) : PyUnicode_FromObject(text);
 }
 
 /* Make a dict of an object with keys. *dict is a new reference, or NULL if it has no keys. Returns
-   0, or -1 with an exception set. REQUIRES: references to all values are owned (fb_record_own). */
-int fb_record_to_dict(PyObject *value, PyObject **dict);
+   0, or -1 with an exception set. REQUIRES: references to all values are owned (fb_object_own). */
+int fb_object_to_dict(PyObject *value, PyObject **dict);
 /* Collect the values of the frame's object by their slots. Returns 0, or -1 with an exception
    set. */
-int fb_record_gather(fb_record_writer *w, fb_record_frame *f);
+int fb_object_gather(fb_object_writer *w, fb_object_frame *f);
 
 /* Convert a value to the number of a scalar that is not a string or bytes. Returns 0, or -1 with an
    exception set. */
-int fb_record_number(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *value, uint64_t *number);
+int fb_object_number(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                     PyObject *value, uint64_t *number);
 /* Write one value with its tag. `always`: zero too. Returns 0, or -1 with an exception set. */
-int fb_record_put_one(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, bool always, PyObject *value);
-int fb_record_put_map(fb_record_writer *w, const fb_codec_field *field, const fb_record_field *of, PyObject *map);
+int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                      bool always, PyObject *value);
+int fb_object_put_map(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
+                      PyObject *map);
 /* Write a tag and leave space for a length. Returns the offset of the content. It is an offset
    because the output moves when it grows. REQUIRES: room for the tag and a length. */
-size_t fb_record_begin_length(fb_record_output *output, const fb_codec_field *field);
-int fb_record_end_length(fb_record_writer *w, size_t begin);
+size_t fb_object_begin_length(fb_codec_buffer *buffer, const fb_codec_field *field);
+int fb_object_end_length(fb_object_writer *w, size_t begin);
 
 #endif

@@ -1,29 +1,35 @@
 /* Objects of any message type as Python objects: the names of the fields of the core's codec
    (core/codec/codec.h), and their Python values.
 
-   The core alone knows the wire format. Ownership: the RecordCodec or RecordShape (record.pxi) that
+   The core alone knows the wire format. Ownership: the ObjectCodec or ObjectOutput (codec.pxi) that
    contains these structures owns all references in them, unless a comment says otherwise. */
-#ifndef FB_RECORD_H
-#define FB_RECORD_H
+#ifndef FB_BINDING_CODEC_OBJECT_H
+#define FB_BINDING_CODEC_OBJECT_H
 
 #include <Python.h>
 
 #include "core/codec/codec.h"
 
-typedef enum { FB_VALUE_SCALAR, FB_VALUE_RECORD, FB_VALUE_MAP, FB_VALUE_TIMESTAMP, FB_VALUE_DURATION } fb_value_role;
+typedef enum {
+    FB_VALUE_SCALAR,
+    FB_VALUE_OBJECT,
+    FB_VALUE_MAP,
+    FB_VALUE_TIMESTAMP,
+    FB_VALUE_DURATION
+} fb_value_role;
 
-typedef struct fb_record_type fb_record_type;
+typedef struct fb_object_type fb_object_type;
 
 typedef struct {
-    PyObject *name;       /* interned */
-    PyObject *alias;      /* owned: the last object that was equal to the name and used as a key */
-    PyObject *absent;     /* value for an absent field; NULL: a new list, or a new dict for a map */
+    PyObject *name;    /* interned */
+    PyObject *alias;   /* owned: the last object that was equal to the name and used as a key */
+    PyObject *absent;  /* value for an absent field; NULL: a new list, or a new dict for a map */
     PyObject *numbers; /* for an enum: dict from names to numbers of its members; otherwise NULL */
     /* for an enum that is read as names: dict from numbers to names; otherwise NULL */
     PyObject *names;
-    fb_record_type *type; /* of an object; for a map, the type of its entries */
+    fb_object_type *type; /* of an object; for a map, the type of its entries */
     uint8_t role;         /* fb_value_role */
-} fb_record_field;
+} fb_object_field;
 
 /* The last class whose instances were written, and the offsets of their attributes. */
 typedef struct {
@@ -33,37 +39,37 @@ typedef struct {
     unsigned version;
     /* by slot: offset of a reference in the instance; 0: get the attribute by name */
     Py_ssize_t *offsets;
-} fb_record_class;
+} fb_object_class;
 
-struct fb_record_type {
+struct fb_object_type {
     fb_codec_message core;
-    fb_record_field *fields;  /* by slot */
-    PyObject *slots;          /* dict from names to slots */
-    fb_record_class seen;
-    PyObject *blank;          /* dict from names to None */
+    fb_object_field *fields; /* by slot */
+    PyObject *slots;         /* dict from names to slots */
+    fb_object_class seen;
+    PyObject *blank;   /* dict from names to None */
     uint16_t *pending; /* by slot: index of a single message among those of the type, from 1 */
     size_t pending_count;
 };
 
 /* The kind of Python object that is made when reading. */
-typedef enum { FB_SHAPE_DICT, FB_SHAPE_TUPLE, FB_SHAPE_CLASS } fb_shape_kind;
+typedef enum { FB_OUTPUT_DICT, FB_OUTPUT_TUPLE, FB_OUTPUT_CLASS } fb_codec_output_kind;
 
-typedef struct fb_record_shape {
-    const fb_record_type *type;
-    fb_shape_kind kind;
+typedef struct fb_codec_output {
+    const fb_object_type *type;
+    fb_codec_output_kind kind;
     /* for a class: called with the values, as keyword arguments if `keywords` is not NULL */
     PyObject *make;
     PyObject *keywords;
-    struct fb_record_shape **fields;     /* by slot: shapes of objects and of the values of maps */
-} fb_record_shape;
+    struct fb_codec_output **fields; /* by slot: shapes of objects and of the values of maps */
+} fb_codec_output;
 
 /* Output buffer in memory of PyMem, which grows as needed. */
 typedef struct {
     uint8_t *begin, *p, *end;
-} fb_record_output;
+} fb_codec_buffer;
 
 typedef struct {
-    bool ignore_unknown;   /* when writing: ignore keys that are not fields */
+    bool ignore_unknown; /* when writing: ignore keys that are not fields */
     /* when reading into a dict: keep fields that are not in the schema; they are written again */
     bool keep_unknown;
     bool times_as_numbers; /* true: nanoseconds; false: datetime and timedelta */
@@ -76,48 +82,52 @@ typedef struct {
     PyObject *suggest;
     /* called with (problem, path[, offset]); return the exception */
     PyObject *encode_error, *decode_error;
-} fb_record_options;
+} fb_codec_options;
 
 /* Write an object. `index`: its index among several; -1: a single object. Returns 0, or -1 with an
    exception set. */
-int fb_record_write(fb_record_output *output, fb_record_type *type, const fb_record_options *options, PyObject *record, Py_ssize_t index);
+int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
+                    PyObject *record, Py_ssize_t index);
 /* Read an object from `message`. Offsets in errors count from `begin`. Returns a new reference, or
    NULL with an exception set. */
-PyObject *fb_record_read(const fb_record_shape *shape, const fb_record_options *options, fb_bytes message, const uint8_t *begin,
-                         Py_ssize_t index);
+PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
+                         fb_bytes message, const uint8_t *begin, Py_ssize_t index);
 
-int fb_record_output_grow(fb_record_output *output, size_t more);
-void fb_record_class_forget(fb_record_class *seen);
+int fb_codec_buffer_grow(fb_codec_buffer *buffer, size_t more);
+void fb_object_class_forget(fb_object_class *seen);
 
-FB_INLINE int fb_record_output_reserve(fb_record_output *output, size_t size) {
-    return FB_LIKELY((size_t)(output->end - output->p) >= size) ? 0 : fb_record_output_grow(output, size);
+FB_INLINE int fb_codec_buffer_reserve(fb_codec_buffer *buffer, size_t size) {
+    return FB_LIKELY((size_t)(buffer->end - buffer->p) >= size)
+               ? 0
+               : fb_codec_buffer_grow(buffer, size);
 }
 
 /* A place in an object, for errors. Each level points to the level around it. */
-typedef struct fb_record_where {
-    const struct fb_record_where *parent;
-    const fb_record_field *field; /* the current field; NULL: none yet */
+typedef struct fb_object_where {
+    const struct fb_object_where *parent;
+    const fb_object_field *field; /* the current field; NULL: none yet */
     Py_ssize_t index;             /* of its element; -1: not repeated */
     PyObject *key;                /* of an entry of a map; otherwise NULL */
-} fb_record_where;
+} fb_object_where;
 
 /* Return the text of a value for errors: its repr, or its type in angle brackets if the repr fails,
    as for very long integers. A new reference, or NULL. */
-PyObject *fb_record_show(PyObject *value);
+PyObject *fb_object_show(PyObject *value);
 /* Return a place as text, for example events[3].time; "" for a whole object. A new reference, or
    NULL. */
-PyObject *fb_record_path(const fb_record_where *place, Py_ssize_t index);
+PyObject *fb_object_path(const fb_object_where *place, Py_ssize_t index);
 
-/* Times (record_time.c) ---------------------------------------------------------------------- */
+/* Times (codec_time.c) ---------------------------------------------------------------------- */
 
-int fb_record_time_import(void);
+int fb_codec_time_import(void);
 /* Convert a datetime, timedelta or nanoseconds to the fields of a Timestamp or Duration. Returns 0;
    1 if the value has another type, and nothing is set; -1 if it is out of range, with a text in
    *problem. */
-int fb_record_time_of(PyObject *value, bool duration, int64_t *seconds, int32_t *nanoseconds, const char **problem);
-bool fb_record_time_in_range(bool duration, int64_t seconds, int64_t nanoseconds);
+int fb_codec_time_of(PyObject *value, bool duration, int64_t *seconds, int32_t *nanoseconds,
+                     const char **problem);
+bool fb_codec_time_in_range(bool duration, int64_t seconds, int64_t nanoseconds);
 /* Make a datetime in UTC, a timedelta, or nanoseconds. Returns a new reference. NULL without an
    exception: the value is out of range. */
-PyObject *fb_record_time_new(bool duration, bool number, int64_t seconds, int32_t nanoseconds);
+PyObject *fb_codec_time_new(bool duration, bool number, int64_t seconds, int32_t nanoseconds);
 
 #endif
