@@ -14,7 +14,8 @@
 #   make fuzz-binding          fuzz the binding under the sanitizers; FUZZ_SECONDS=600 for each family
 #   make bench                 measure the core alone, then run all benchmark suites
 #   make bench-peers           build the harnesses of other collectors (needs Go and Cargo)
-#   make fields                write docs/fields.md from the schema and docs/collectors.csv
+#   make docs                  build the documentation site into build/site
+#   make fields                write docs/reference/fields.md from the schema and docs/reference/collectors.csv
 #   make kafka                 start a real Kafka broker on this machine; make kafka-stop ends it
 #   make clean                 stop the broker, and remove environments and builds
 #
@@ -29,7 +30,7 @@ TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
 SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/* ext/core/*/* ext/generate/*) setup.py pyproject.toml
 
-.PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check fields kafka kafka-stop clean setup
+.PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop clean setup
 
 setup: $(BUILT) $(TOOLS)
 
@@ -114,6 +115,12 @@ check: setup
 	$(VENV)/bin/mypy
 	$(PY) -m pytest tests/project/test_structure.py tests/project/test_prose.py
 	$(PY) -m benchmarks.instructions
+
+# Strict: a warning, such as a link that leads nowhere, ends the build.
+docs: $(BUILT)
+	@$(PY) -m pip install -q --group docs
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
+	@echo "build/site/index.html is the site; its search needs a server: $(PY) -m http.server -d build/site"
 
 fields: $(BUILT)
 	$(PY) tools/make_fields.py

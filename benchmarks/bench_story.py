@@ -273,7 +273,7 @@ def describe_stage(stage: str, rounds: list[dict[str, float]], octets: dict[str,
     }
     for side in ("with", "without"):
         allocated = round(octets[side] / flows, 3) if side in octets else None
-        result[side] = {**describe([each[side] for each in rounds], flows), "octets_per_flow": allocated}
+        result[side] = {**describe([each[side] for each in rounds], flows), "bytes_per_flow": allocated}
     return result
 
 
@@ -389,7 +389,7 @@ def make_table(name: str, results: list[dict[str, Any]]) -> Table:
     for result in results:
         sides = (result["with"], result["without"])
         times = [side[key] for side in sides for key in ("ns_per_flow", "least")]
-        octets = [side["octets_per_flow"] for side in sides]
+        octets = [side["bytes_per_flow"] for side in sides]
         encoding = result["encoding"]["ns_per_flow"] if "encoding" in result else None
         values = map(show, (*times, encoding, *octets))
         table.add_row(result["stage"], *STAGES[result["stage"]], *values)

@@ -27,7 +27,7 @@ def test_memory_of_the_core_does_not_grow_with_flows(benchmark: Any, workload: W
     benchmark.pedantic(run.decode, rounds=10)
     assert run.decoder.memory_used == held
     record(benchmark, workload.name, "memory of a batch", workload.flows, core_octets=held)
-    benchmark.extra_info["python_octets_per_flow"] = round(trace_peak(run.decode) / workload.flows, 1)
+    benchmark.extra_info["python_bytes_per_flow"] = round(trace_peak(run.decode) / workload.flows, 1)
 
 
 def trace_peak(call: Any) -> int:

@@ -120,7 +120,7 @@ def test_exporters(benchmark: Any, exporters: int, templates: str) -> None:
     turns = cycle(batches)
     benchmark.pedantic(lambda: decoder.encode_datagrams(next(turns)), rounds=max(ROUNDS, len(batches)))
     record(benchmark, f"{exporters} exporters", f"{templates} templates", flows)
-    benchmark.extra_info["octets_per_exporter"] = round(held / exporters)
+    benchmark.extra_info["bytes_per_exporter"] = round(held / exporters)
 
 
 # Threads ----------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Write docs/fields.md: every field that flowbuf reads, with its columns in three collectors.
+"""Write docs/reference/fields.md: every field that flowbuf reads, with its columns in three collectors.
 
 The columns of flowbuf come from schemas/flow.toml. Those of Akvorado and GoFlow2 come from
-docs/collectors.csv. Each row of that file has a source in the notation of a schema, the columns that each
-collector fills from it (separated by spaces), and notes on differences.
+docs/reference/collectors.csv. Each row of that file has a source in the notation of a schema, the columns
+that each collector fills from it (separated by spaces), and notes on differences.
 
     python tools/make_fields.py           # or: make fields
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 from flowbuf import Schema
 from flowbuf.schema import Column, Source
 
-DOCS = Path(__file__).parents[1] / "docs"
-FIELDS = DOCS / "fields.md"
-COLLECTORS = DOCS / "collectors.csv"
+REFERENCE = Path(__file__).parents[1] / "docs/reference"
+FIELDS = REFERENCE / "fields.md"
+COLLECTORS = REFERENCE / "collectors.csv"
 
 # The elements and fields that each `derived:` source is calculated from.
 ADDRESSES = "sourceIPv4Address destinationIPv4Address sourceIPv6Address destinationIPv6Address"
@@ -148,7 +148,7 @@ This page lists each information element and protocol field, and the columns tha
 - in GoFlow2 2.2.6 without a mapping file.
 
 If several sources have a value, `flowbuf schema show --all` shows which one wins. Any other element becomes
-a column with [a few lines of TOML](schema.md).
+a column with [a few lines of TOML](../how-to/custom-columns.md).
 
 `make fields` writes this page from `schemas/flow.toml` and [collectors.csv](collectors.csv). Change those
 files, not this page.

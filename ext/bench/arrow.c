@@ -24,9 +24,10 @@ static file generate(fb_generator_protocol protocol) {
                                     .exporters = 4,
                                     .sampling_rate = 1000,
                                     .start = UINT64_C(1735689600000000000)};
-    if (fb_generator_new(&memory, &options, &generator) != FB_OK) fail("no generator");
+    if (fb_generator_new(&memory, &options, &generator) != FB_OK)
+        fail("cannot create the generator");
     if (fb_generator_next(generator, f.data, 4096 * ROWS, &f.size) == FB_NO_SPACE)
-        fail("flows need more room");
+        fail("the buffer is too small for the flows");
     fb_generator_free(generator);
     return f;
 }
@@ -97,7 +98,7 @@ static void measure(const char *name, const fb_plan *plan, const batch_view *vie
             plan->columns[i].flags & FB_COLUMN_ENABLED ? (uint16_t)i : FB_NO_COLUMN;
     if (fb_arrow_encoder_new(&m.encoder, plan, &view->schema, bindings, processor, &memory) !=
         FB_OK)
-        fail("no encoder");
+        fail("cannot create the encoder");
     for (unsigned i = 0; i < repetitions; i++) times[i] = time_passes(encode, &m, NULL) / rows;
     spread result = spread_of(times, repetitions);
     printf("%-20s %9d %8.1f %8.1f%8.1f %9.1f\n", name, (int)processor, result.median, result.least,
@@ -120,8 +121,8 @@ int main(int argc, char **argv) {
     unsigned repetitions = counted ? (unsigned)strtoul(argv[2], NULL, 10) : 15;
     if ((argc != 2 && !counted) || !repetitions) fail("usage: run_arrow [--repetitions N] PLAN");
     read_plan(&plan, argv[argc - 1], &memory);
-    printf("%-20s %9s %8s %16s %9s\n", "columns of", "processor", "ns a row", "least, greatest",
-           "octets");
+    printf("%-20s %9s %8s %16s %9s\n", "columns of", "processor", "ns per row", "least, greatest",
+           "bytes");
     for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++) {
         fb_batch *batch = decode(plan.plan, (fb_generator_protocol)protocol);
         batch_view view;

@@ -36,9 +36,9 @@ static file generate(fb_generator_protocol protocol) {
 /* Measuring ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    uint64_t flows, datagrams;   /* of the working set */
-    spread nanoseconds;          /* per flow */
-    double octets_in, bytes_out; /* per flow */
+    uint64_t flows, datagrams;  /* of the working set */
+    spread nanoseconds;         /* per flow */
+    double bytes_in, bytes_out; /* per flow */
     uint64_t allocations;
 } result;
 
@@ -68,7 +68,7 @@ static result measure(const fb_plan *plan, const datagrams *all, unsigned repeti
     result r = {.flows = m.row.count - flows, .datagrams = set.count};
     if (r.flows) {
         double n = (double)r.flows;
-        r.octets_in = (double)set.bytes / n;
+        r.bytes_in = (double)set.bytes / n;
         r.bytes_out = (double)m.bytes_out / n;
         m.allocated = (allocations){0};
         r.nanoseconds = time_machine(&m, &set, repetitions, n);
@@ -83,26 +83,26 @@ static result measure(const fb_plan *plan, const datagrams *all, unsigned repeti
 
 static void print_heading(void) {
     printf("%-36s %9s %8s %16s %9s %7s %7s %6s\n", "", "flows in", "ns per", "least and", "million",
-           "octets", "octets", "allo-");
+           "bytes", "bytes", "allo-");
     printf("%-36s %9s %8s %16s %9s %7s %7s %6s\n", "capture", "the set", "flow", "greatest",
            "flows/s", "in", "out", "cations");
 }
 
 static void print_result(const char *name, const result *r) {
-    if (!r->flows) printf("%-36s no data by itself\n", name);
+    if (!r->flows) printf("%-36s no datagrams with only data\n", name);
     else
         printf("%-36s %9llu %8.1f %8.1f%8.1f %9.1f %7.1f %7.1f %6llu\n", name,
                (unsigned long long)r->flows, r->nanoseconds.median, r->nanoseconds.least,
-               r->nanoseconds.greatest, 1e3 / r->nanoseconds.median, r->octets_in, r->bytes_out,
+               r->nanoseconds.greatest, 1e3 / r->nanoseconds.median, r->bytes_in, r->bytes_out,
                (unsigned long long)r->allocations);
 }
 
 static void print_json(const char *name, const result *r) {
     printf("{\"capture\": \"%s\", \"flows\": %llu, \"datagrams\": %llu, \"ns_per_flow\": %.2f, "
            "\"least\": %.2f, \"greatest\": %.2f, "
-           "\"octets_in_per_flow\": %.1f, \"octets_out_per_flow\": %.1f, \"allocations\": %llu}\n",
+           "\"bytes_in_per_flow\": %.1f, \"bytes_out_per_flow\": %.1f, \"allocations\": %llu}\n",
            name, (unsigned long long)r->flows, (unsigned long long)r->datagrams,
-           r->nanoseconds.median, r->nanoseconds.least, r->nanoseconds.greatest, r->octets_in,
+           r->nanoseconds.median, r->nanoseconds.least, r->nanoseconds.greatest, r->bytes_in,
            r->bytes_out, (unsigned long long)r->allocations);
 }
 

@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
     datagrams set = machine_learn(&m, &all, BYTES);
     uint64_t flows = m.row.count, late = count_late(m.decoder);
     for (unsigned long i = 0; i < passes; i++) machine_decode(&m, &set);
-    if (count_late(m.decoder) != late) fail("datagrams of the working set came late");
+    if (count_late(m.decoder) != late) fail("datagrams of the working set counted as late");
     printf("%llu %s\n", (unsigned long long)(m.row.count - flows) / passes,
            name_processor(m.decoder->processor));
     machine_free(&m);

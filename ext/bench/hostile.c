@@ -95,7 +95,7 @@ static void alternate_flows(void) {
     withdraw_all(2, 1);
 }
 
-static void forget_flows(void) {
+static void withdraw_many_flows(void) {
     define_many(0, 2, 4);
     withdraw_all(2, 0);
 }
@@ -108,7 +108,7 @@ static void alternate_options(void) {
 }
 
 /* Send conflicting templates from two ports. A third port then sees no templates. */
-static void contest_flows(void) {
+static void send_conflicting_templates(void) {
     port = 1, define_many(0, 2, 4);
     port = 2, define_many(0, 2, 2);
     port = 1, define_many(0, 2, 4);
@@ -145,7 +145,7 @@ static void put_pending(uint32_t domain) {
     send();
 }
 
-static void let_wait(void) {
+static void send_pending_sets(void) {
     for (unsigned i = 0; i < 2; i++) put_pending(100000);
 }
 
@@ -244,9 +244,9 @@ static const struct {
     {"withdrawals-beside-options", define_options, withdraw_flows, SAME},
     {"definitions-withdrawn-beside-options", define_options, alternate_flows, SAME},
     {"definitions-withdrawn-beside-flows", define_flows, alternate_options, SAME},
-    {"definitions-withdrawn-beside-forgotten", forget_flows, alternate_flows, SAME},
-    {"withdrawals-beside-contested", contest_flows, withdraw_flows, SAME},
-    {"splits-beside-pending", let_wait, split_domains, NEW_DOMAINS},
+    {"definitions-withdrawn-beside-forgotten", withdraw_many_flows, alternate_flows, SAME},
+    {"withdrawals-beside-contested", send_conflicting_templates, withdraw_flows, SAME},
+    {"splits-beside-pending", send_pending_sets, split_domains, NEW_DOMAINS},
     {"domains-beyond-limit", fill_domains, exceed_domains, NEW_DOMAINS},
     {"split-of-pending", build_nothing, split_pending, NEW_ADDRESS},
     {"templates-inserted", build_nothing, define_flows, NEW_ADDRESS},
@@ -261,7 +261,7 @@ enum { SCENARIOS = sizeof scenarios / sizeof *scenarios };
 static size_t find_scenario(const char *name) {
     size_t i = 0;
     while (i < SCENARIOS && strcmp(scenarios[i].name, name) != 0) i++;
-    if (i == SCENARIOS && strcmp(name, "normal") != 0) fail("the scenario is not known");
+    if (i == SCENARIOS && strcmp(name, "normal") != 0) fail("the scenario is unknown");
     return i;
 }
 

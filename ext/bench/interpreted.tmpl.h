@@ -19,14 +19,15 @@ typedef struct {
     fb_target target;
     uint64_t number;
     fb_bytes field;
-} lesser;
+} lower_value;
 
 typedef struct {
-    lesser values[MAX_WAITING];
+    lower_value values[MAX_WAITING];
     size_t count;
-} lessers;
+} lower_values;
 
-static fb_cursor put_lesser(fb_context *c, fb_emitter *row, fb_cursor at, const lesser *value) {
+static fb_cursor put_lower_value(fb_context *c, fb_emitter *row, fb_cursor at,
+                                 const lower_value *value) {
     if (value->field.data)
         return put_field(c, row, at, value->target, value->field.data, value->field.size);
     return put_uint(c, row, at, value->target, value->number);
@@ -34,48 +35,51 @@ static fb_cursor put_lesser(fb_context *c, fb_emitter *row, fb_cursor at, const 
 
 /* Put a value of the best rank immediately, or let a lower one wait. If the list is full, it is put
    at once. */
-static fb_cursor offer(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting,
-                       lesser value) {
+static fb_cursor put_or_wait(fb_context *c, fb_emitter *row, fb_cursor at, lower_values *waiting,
+                             lower_value value) {
     if (!(c->plan->columns[value.target.column].flags & FB_COLUMN_ENABLED)) return at;
-    if (!value.target.rank || waiting->count == MAX_WAITING) return put_lesser(c, row, at, &value);
+    if (!value.target.rank || waiting->count == MAX_WAITING)
+        return put_lower_value(c, row, at, &value);
     waiting->values[waiting->count++] = value;
     return at;
 }
 
-static fb_cursor put_waiting(fb_context *c, fb_emitter *row, fb_cursor at, const lessers *waiting) {
+static fb_cursor put_waiting(fb_context *c, fb_emitter *row, fb_cursor at,
+                             const lower_values *waiting) {
     size_t left = waiting->count;
     for (unsigned rank = 1; left; rank++)
         for (size_t i = 0; i < waiting->count; i++)
             if (waiting->values[i].target.rank == rank) {
-                at = put_lesser(c, row, at, &waiting->values[i]);
+                at = put_lower_value(c, row, at, &waiting->values[i]);
                 left--;
             }
     return at;
 }
 
-static fb_cursor interpret_element(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting,
-                                   uint64_t pen, uint32_t id, fb_bytes field) {
+static fb_cursor interpret_element(fb_context *c, fb_emitter *row, fb_cursor at,
+                                   lower_values *waiting, uint64_t pen, uint32_t id,
+                                   fb_bytes field) {
     size_t count;
     const fb_plan_element *elements = fb_plan_find_elements(c->plan, pen, id, &count);
     for (size_t i = 0; i < count; i++) {
         fb_target target = elements[i].target;
         if (elements[i].occurrence > 1) continue;
         target.kind = (uint8_t)fb_column_kind(&c->plan->columns[target.column], target.kind);
-        at = offer(c, row, at, waiting, (lesser){target, 0, field});
+        at = put_or_wait(c, row, at, waiting, (lower_value){target, 0, field});
     }
     return at;
 }
 
-static fb_cursor interpret_derived(fb_context *c, fb_emitter *row, fb_cursor at, lessers *waiting,
-                                   fb_source source, uint64_t value) {
+static fb_cursor interpret_derived(fb_context *c, fb_emitter *row, fb_cursor at,
+                                   lower_values *waiting, fb_source source, uint64_t value) {
     FB_FOR_TARGETS(c, source, target)
-    at = offer(c, row, at, waiting, (lesser){*target, value, {NULL, 0}});
+    at = put_or_wait(c, row, at, waiting, (lower_value){*target, value, {NULL, 0}});
     return at;
 }
 
 static fb_cursor interpret_record(fb_context *c, fb_emitter *row, fb_cursor at,
                                   const fb_compiled_template *compiled, const uint8_t *record) {
-    lessers waiting;
+    lower_values waiting;
     const uint8_t *p = record;
     waiting.count = 0;
     for (size_t i = 0; i < compiled->field_count; p += compiled->fields[i++].size) {

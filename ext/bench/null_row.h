@@ -104,7 +104,7 @@ FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at,
                                      const uint8_t *second) {
     (void)row;
 #ifdef __AVX512VBMI2__
-    at->values += (uint64_t)_mm512_reduce_add_epi64(fb_varint_simd_deal(lanes, first, second));
+    at->values += (uint64_t)_mm512_reduce_add_epi64(fb_varint_simd_gather(lanes, first, second));
     return true;
 #else
     (void)at, (void)lanes, (void)first, (void)second;
@@ -130,7 +130,7 @@ FB_INLINE void null_row_close(null_row *row, null_row_cursor *at, uint16_t colum
     (void)row, (void)at, (void)column;
 }
 
-FB_INLINE bool null_row_wants(const null_row *row, null_row_cursor at, fb_target target) {
+FB_INLINE bool null_row_accepts(const null_row *row, null_row_cursor at, fb_target target) {
     (void)row, (void)at, (void)target;
     return true;
 }

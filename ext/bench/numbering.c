@@ -8,7 +8,7 @@
 #include "bench/workload.h"
 
 enum { SFLOW = 0, NETFLOW5 = 5, NETFLOW9 = 9, IPFIX = 10 };
-enum { LEAP = 1 << 27 }; /* more than any exporter sends in a minute */
+enum { JUMP = 1 << 27 }; /* more than any exporter sends in a minute */
 
 /* The owner and kind of a sequence. The sequence of a header has kind 0. A sample sequence has the
    kind and source of the sample. */
@@ -20,7 +20,7 @@ typedef struct {
 struct numbering_place {
     numbering_key key;
     uint32_t next;
-    uint32_t leaps; /* jumps still to come */
+    uint32_t jumps; /* remaining jumps */
     bool taken;
 };
 
@@ -60,17 +60,17 @@ void numberings_free(numberings *all) {
 /* Overwrite the number at p, which is the first one of a new sequence. The datagram or sample
    counts for `units`. */
 static void write_next(numberings *all, const numbering_key *key, const uint8_t *p, uint32_t units,
-                       uint32_t leaps) {
+                       uint32_t jumps) {
     if (2 * all->count >= all->capacity) grow(all);
     numbering_place *place = find(all->places, all->capacity, key);
     if (!place->taken) {
         *place =
-            (numbering_place){.key = *key, .next = fb_load32(p), .leaps = leaps, .taken = true};
+            (numbering_place){.key = *key, .next = fb_load32(p), .jumps = jumps, .taken = true};
         all->count++;
     }
-    if (place->leaps) {
-        place->next += LEAP;
-        place->leaps--;
+    if (place->jumps) {
+        place->next += JUMP;
+        place->jumps--;
     }
     uint8_t *to = (uint8_t *)(uintptr_t)p;
     for (int i = 0; i < 4; i++) to[i] = (uint8_t)(place->next >> (24 - 8 * i));
@@ -112,7 +112,7 @@ static void number_sflow(numberings *all, numbering_key key, fb_bytes payload) {
         write_sample(all, key, format, sample);
 }
 
-void number_on(numberings *all, const fb_datagram *datagram, uint32_t records) {
+void number_datagram(numberings *all, const fb_datagram *datagram, uint32_t records) {
     const uint8_t *p = datagram->payload.data;
     size_t size = datagram->payload.size;
     numbering_key key = {.protocol = size < 16 ? SFLOW : fb_load16(p)};

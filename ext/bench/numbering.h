@@ -26,7 +26,7 @@ typedef struct {
 
 /* Write the next numbers into a datagram, as far as it is not cut short. `records` is its number of
    data records, which IPFIX counts. REQUIRES: the payload is writable. */
-void number_on(numberings *all, const fb_datagram *datagram, uint32_t records);
+void number_datagram(numberings *all, const fb_datagram *datagram, uint32_t records);
 void numberings_free(numberings *all);
 
 #endif

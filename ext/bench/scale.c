@@ -173,7 +173,7 @@ static void shuffle(uint32_t *numbers, uint32_t count) {
 }
 
 /* NetFlow v9 counts the datagram, IPFIX the records before it. */
-static void teach(population *p, unsigned version, bool own) {
+static void send_templates(population *p, unsigned version, bool own) {
     static byte_buffer d;
     machine *m = &p->machine;
     size_t bytes_before = m->memory.used, compiled_before = m->decoder->compiled_templates.count;
@@ -196,7 +196,7 @@ static void population_new(population *p, const fb_plan *plan, uint32_t count, u
                       .times = must(calloc(repetitions, sizeof *p->times))};
     machine_new(&p->machine, plan, fb_row_decode, (fb_decoder_options){0});
     shuffle(p->order, count);
-    teach(p, version, own);
+    send_templates(p, version, own);
 }
 
 static void population_free(population *p) {
@@ -207,7 +207,7 @@ static void population_free(population *p) {
 }
 
 /* Write the addresses and sequence numbers of the next pass. */
-static void address(population *p, traffic *t) {
+static void write_addresses(population *p, traffic *t) {
     for (unsigned i = 0; i < BUFFERS; i++) {
         uint32_t number = p->order[p->next++ % p->count], sequence = p->sequences[number];
         uint8_t *at = t->payloads[i] + (t->version == 9 ? 12 : 8);
@@ -233,7 +233,7 @@ static double repeat(population *p, traffic *t, size_t batch) {
     double seconds = 0;
     for (unsigned i = 0; i < DATAGRAMS; i++) expected += t->records[i % BUFFERS % TEMPLATES];
     for (unsigned pass = 0; pass < DATAGRAMS / BUFFERS; pass++) {
-        address(p, t);
+        write_addresses(p, t);
         seconds += time_pass(m, t, batch);
     }
     if (m->row.count - flows != expected) fail("not every record became a flow");
@@ -265,7 +265,8 @@ static void print(const run *run, const char *name, population *p, double flows,
     if (run->json)
         printf("{\"workload\": \"%s\", \"exporters\": %u, \"ns_per_datagram\": %.1f, \"least\": "
                "%.1f, \"greatest\": %.1f, "
-               "\"ns_per_flow\": %.2f, \"ratio\": %.3f, \"octets_per_exporter\": %.0f, \"shapes\": "
+               "\"ns_per_flow\": %.2f, \"ratio\": %.3f, \"bytes_per_exporter\": %.0f, "
+               "\"compiled_templates\": "
                "%zu}\n",
                name, p->count, time.median, time.least, time.greatest, time.median / flows,
                time.median / one, bytes, p->compiled_templates);
@@ -304,7 +305,7 @@ static void bench(const run *run, traffic *t, unsigned version, bool own) {
 
 static size_t read_number(const char *text) {
     size_t number = strtoul(text, NULL, 10);
-    if (!number) fail("a number of at least 1 was expected");
+    if (!number) fail("the number must be at least 1");
     return number;
 }
 
@@ -329,10 +330,10 @@ int main(int argc, char **argv) {
     traffic.payloads = must(malloc(BUFFERS * sizeof *traffic.payloads));
     if (!run.json)
         printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "", "", "ns per", "", "", "ns per",
-               "", "octets per", "");
+               "", "bytes per", "");
     if (!run.json)
         printf("%-26s %9s %10s %10s %10s %9s %7s %10s %8s\n", "templates", "exporters", "datagram",
-               "least", "greatest", "flow", "ratio", "exporter", "shapes");
+               "least", "greatest", "flow", "ratio", "exporter", "compiled");
     for (unsigned version = 9; version <= 10; version++)
         for (int own = 0; own < 2; own++) bench(&run, &traffic, version, own);
     free(traffic.payloads);

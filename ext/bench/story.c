@@ -70,7 +70,7 @@ static void open_stage(contestant *c, size_t stage, const fb_plan *plan, const d
     machine_new(&c->machine, plan, stages[stage].encode, (fb_decoder_options){0});
     c->skip = stages[stage].skip;
     c->set = machine_learn(&c->machine, all, WORKING_SET);
-    if (!c->set.count) fail("the capture holds no data by itself");
+    if (!c->set.count) fail("the capture has no datagrams with only data");
     skip_pass(c, &c->set);
     c->folded = c->nothing.values;
 }
@@ -92,7 +92,7 @@ static void print_times(const char *name, double *times, unsigned repetitions, d
 
 static void print_side(const char *name, side *side, unsigned repetitions) {
     print_times(name, side->times, repetitions, flows_of(side));
-    printf(", \"octets_per_flow\": %.3f}, ", (double)side->bytes / (double)side->rows);
+    printf(", \"bytes_per_flow\": %.3f}, ", (double)side->bytes / (double)side->rows);
 }
 
 /* Print the time that encoding adds in each repetition. Both sides were timed one after the
@@ -113,7 +113,7 @@ static void print_stage(size_t stage, contestant *c, unsigned repetitions) {
     printf("\"folded\": %llu}\n", (unsigned long long)c->folded);
 }
 
-static void tell(const fb_plan *plan, const datagrams *all, unsigned repetitions) {
+static void print_stages(const fb_plan *plan, const datagrams *all, unsigned repetitions) {
     static contestant contestants[STAGES];
     for (size_t i = 0; i < STAGES; i++) open_stage(&contestants[i], i, plan, all);
     for (unsigned r = 0; r < repetitions; r++)
@@ -133,7 +133,7 @@ static void write_messages(const char *stage, const fb_plan *plan, const datagra
     machine m;
     size_t i = 0;
     while (i < STAGES && strcmp(stages[i].name, stage) != 0) i++;
-    if (i == STAGES) fail("there is no such stage");
+    if (i == STAGES) fail("the stage is unknown");
     machine_new(&m, plan, stages[i].encode, (fb_decoder_options){0});
     datagrams set = machine_learn(&m, all, 0);
     m.messages = stdout;
@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
     file capture = read_file(argv[argc - 1]);
     datagrams all = read_datagrams(&capture);
     if (stage) write_messages(stage, plan.plan, &all);
-    else tell(plan.plan, &all, (unsigned)repetitions);
+    else print_stages(plan.plan, &all, (unsigned)repetitions);
     release_datagrams(&all);
     free(capture.data);
     plan_free(&plan);

@@ -150,7 +150,7 @@ static datagrams fill(const datagrams *data, const uint32_t *records, size_t byt
     while (data->count && set.bytes < bytes)
         for (size_t i = 0; i < data->count; i++) {
             add(&set, &data->items[i]);
-            number_on(&numbers, &set.items[set.count - 1], records[i]);
+            number_datagram(&numbers, &set.items[set.count - 1], records[i]);
         }
     numberings_free(&numbers);
     return set;

@@ -69,28 +69,26 @@ cdef class Decoder:
     cdef bint busy
     cdef public bint strict
 
-    def __cinit__(self, Plan plan not None, *, bint strict=False, uint64_t default_sampling_rate=0,
-                  size_t capacity=65536, size_t memory_limit=0, size_t exporter_limit=0, size_t early_data_limit=0,
-                  size_t early_data_total=0, uint64_t template_expiry=0, bint obey_withdrawals=False,
-                  decapsulate=()):
-        cdef fb_decoder_options options
+    def __cinit__(self, Plan plan not None, options not None):
+        """`options` is a flowbuf.DecodeOptions."""
+        cdef fb_decoder_options chosen
         plan.need_sealed()
-        memset(&options, 0, sizeof(options))
-        options.exporter_limit = exporter_limit
-        options.default_sampling_rate = default_sampling_rate
-        options.early_data_limit = early_data_limit
-        options.early_data_total = early_data_total
-        options.template_expiry = template_expiry
-        options.obey_withdrawals = obey_withdrawals
-        for name in decapsulate:
-            options.decapsulate |= <unsigned> 1 << TUNNELS.index(name)
-        options.hash_seed = int.from_bytes(os.urandom(8), "little")
+        memset(&chosen, 0, sizeof(chosen))
+        chosen.exporter_limit = options.exporter_limit
+        chosen.default_sampling_rate = options.default_sampling_rate or 0
+        chosen.early_data_limit = options.early_data_limit
+        chosen.early_data_total = options.early_data_total
+        chosen.template_expiry = int((options.template_expiry or 0) * 1e9)
+        chosen.obey_withdrawals = options.obey_withdrawals
+        for name in options.decapsulate:
+            chosen.decapsulate |= <unsigned> 1 << TUNNELS.index(name)
+        chosen.hash_seed = int.from_bytes(os.urandom(8), "little")
         self.plan = plan
-        self.strict = strict
-        self.memory = fb_memory_system(memory_limit)
-        self.output = Buffer(capacity)
+        self.strict = options.strict
+        self.memory = fb_memory_system(options.memory_limit)
+        self.output = Buffer(options.capacity)
         check(fb_row_new(&self.row, plan.plan, &self.memory))
-        check(fb_decoder_new(&self.decoder, plan.plan, options, &self.memory))
+        check(fb_decoder_new(&self.decoder, plan.plan, chosen, &self.memory))
 
     def __dealloc__(self):
         fb_decoder_free(self.decoder)

@@ -43,7 +43,7 @@ static const fb_member members[] = {
 
 /* Make an encoder. A refused child is unbound, until all others are accepted. Returns false if the
    schema itself is refused. */
-static bool make(const choice *c, fb_arrow_binding *bindings) {
+static bool make_encoder(const choice *c, fb_arrow_binding *bindings) {
     fb_memory memory = fb_memory_system(0);
     fb_arrow_encoder e;
     fb_status status;
@@ -78,8 +78,8 @@ static void outcome_free(outcome *o) {
     text_free(&o->faults);
 }
 
-/* Take the output so far, and set its size to exactly `capacity` bytes. */
-static void renew_output(outcome *o, fb_row *row, size_t capacity) {
+/* Append the output to the result, and set its size to exactly `capacity` bytes. */
+static void take_output(outcome *o, fb_row *row, size_t capacity) {
     size_t size = row->data ? fb_row_size(row) : 0;
     uint8_t *output = malloc(capacity ? capacity : 1);
     MUST(output && (o->data = realloc(o->data, o->size + size + 1)));
@@ -110,7 +110,7 @@ static void encode(outcome *o, fb_arrow_encoder *e, const fb_arrow_binding *bind
         MUST(position < rows);
         if (status == FB_NO_SPACE) {
             MUST(fb_row_size(&e->row) || e->row.needed > capacity);
-            renew_output(o, &e->row, e->row.needed > capacity ? e->row.needed : capacity);
+            take_output(o, &e->row, e->row.needed > capacity ? e->row.needed : capacity);
         } else {
             take_fault(o, e, bindings, first, position++);
             o->rows--;
@@ -123,11 +123,12 @@ static void encode(outcome *o, fb_arrow_encoder *e, const fb_arrow_binding *bind
 }
 
 /* Encode an array with other dictionaries, to check that nothing of them remains cached. */
-static void mislead(const choice *c, fb_arrow_encoder *e, const fb_arrow_binding *bindings) {
+static void encode_other_dictionaries(const choice *c, fb_arrow_encoder *e,
+                                      const fb_arrow_binding *bindings) {
     outcome o = {.rows = 0};
     choice_slice slice;
     encode(&o, e, bindings, choice_shift(&slice, c), 0, ROOM);
-    renew_output(&o, &e->row, ROOM);
+    take_output(&o, &e->row, ROOM);
     e->row.count = 0;
     outcome_free(&o);
 }
@@ -141,14 +142,14 @@ static outcome run(const choice *c, const fb_arrow_binding *bindings, fb_process
     size_t first = 0, rows = (size_t)c->array.length;
     MUST(fb_arrow_encoder_new(&e, get_plan()->plan, &c->schema, bindings, processor, &memory) ==
          FB_OK);
-    renew_output(&o, &e.row, capacity);
+    take_output(&o, &e.row, capacity);
     if (step >= rows) encode(&o, &e, bindings, &c->array, 0, capacity);
-    else mislead(c, &e, bindings);
+    else encode_other_dictionaries(c, &e, bindings);
     for (choice_slice slice; step < rows && first < rows; first += step)
         encode(&o, &e, bindings,
                choice_cut(&slice, c, first, step < rows - first ? step : rows - first), first,
                capacity);
-    renew_output(&o, &e.row, 0);
+    take_output(&o, &e.row, 0);
     MUST(o.bad || e.row.count == o.rows);
     free(e.row.data);
     fb_arrow_encoder_free(&e);
@@ -221,7 +222,7 @@ static void check(const choice *c, const fb_arrow_binding *bindings, size_t seed
         outcome other = run(c, bindings, (fb_processor)processor, rows, seed % 5000), parts;
         check_same(&whole, &other);
         outcome_free(&other);
-        if (c->twisted) continue;
+        if (c->invalid) continue;
         parts = run(c, bindings, (fb_processor)processor, 1 + seed % 90, ROOM);
         check_same(&whole, &parts);
         outcome_free(&parts);
@@ -237,7 +238,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     choice_make(&c, data, size);
     for (size_t i = 0; i < c.child_count; i++)
         bindings[i] = (fb_arrow_binding){c.columns[i], members, sizeof members / sizeof *members};
-    if (make(&c, bindings)) check(&c, bindings, size);
+    if (make_encoder(&c, bindings)) check(&c, bindings, size);
     choice_free(&c);
     return 0;
 }

@@ -13,7 +13,7 @@ typedef struct {
     fb_status status;
 } reading;
 
-static void take(reading *r, const fb_datagram *datagrams, size_t count) {
+static void add_datagrams(reading *r, const fb_datagram *datagrams, size_t count) {
     r->datagrams += count;
     for (size_t i = 0; i < count; i++) {
         r->bytes += datagrams[i].payload.size;
@@ -39,7 +39,7 @@ static reading read_capture(const uint8_t *data, size_t size, size_t step) {
         r.status = fb_capture_scan(capture, (fb_bytes){window, end - begin}, end == size, datagrams,
                                    CAPACITY, &count, &consumed);
         MUST(count <= CAPACITY && consumed <= end - begin);
-        take(&r, datagrams, count);
+        add_datagrams(&r, datagrams, count);
         free(window);
         begin += consumed;
         if (r.status != FB_OK && r.status != FB_MORE_INPUT) break;

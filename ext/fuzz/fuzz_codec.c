@@ -139,28 +139,28 @@ typedef struct {
     uint8_t *p, *end;
 } output;
 
-static void need(const output *out, size_t size) {
+static void check_room(const output *out, size_t size) {
     MUST((size_t)(out->end - out->p) >= size);
 }
 
 static void put_bytes(output *out, fb_bytes bytes) {
-    need(out, bytes.size);
+    check_room(out, bytes.size);
     out->p = fb_wire_put_bytes(out->p, bytes.data, bytes.size);
 }
 
 static void end_length(output *out, uint8_t *begin) {
-    need(out, FB_VARINT_MAX);
+    check_room(out, FB_VARINT_MAX);
     out->p = fb_codec_end_length(begin, out->p);
 }
 
 static void put_fields(output *out, const node *n);
 
 static void put_inner(output *out, const node *n) {
-    need(out, FB_CODEC_ROOM);
+    check_room(out, FB_CODEC_ROOM);
     out->p = fb_codec_put_tag(out->p, n->field);
     if (n->field->type == FB_PROTO_GROUP) {
         put_fields(out, n->first);
-        need(out, FB_CODEC_ROOM);
+        check_room(out, FB_CODEC_ROOM);
         out->p = fb_codec_put_end_group(out->p, n->field);
     } else {
         uint8_t *begin = ++out->p;
@@ -172,10 +172,10 @@ static void put_inner(output *out, const node *n) {
 /* Write all values of a packed field. Returns the first value of the next field. */
 static const node *put_packed(output *out, const node *n) {
     const fb_codec_field *field = n->field;
-    need(out, FB_CODEC_ROOM);
+    check_room(out, FB_CODEC_ROOM);
     uint8_t *begin = out->p = fb_codec_put_tag(out->p, field) + 1;
     for (; n && n->field == field; n = n->next) {
-        need(out, FB_CODEC_ROOM);
+        check_room(out, FB_CODEC_ROOM);
         out->p = fb_codec_put_value(out->p, field, n->value);
     }
     end_length(out, begin);
@@ -184,7 +184,7 @@ static const node *put_packed(output *out, const node *n) {
 
 static void put_one(output *out, const node *n) {
     const fb_codec_field *field = n->field;
-    need(out, FB_CODEC_ROOM);
+    check_room(out, FB_CODEC_ROOM);
     if (!field) {
         put_bytes(out, n->bytes);
     } else if (has_fields(field)) {

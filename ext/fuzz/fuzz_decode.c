@@ -54,13 +54,13 @@ static size_t split(const uint8_t *data, size_t size, fb_datagram *datagrams) {
     return count;
 }
 
-static void turn_late_columns(void *context, void *deferred) {
+static void halve_late_columns(void *context, void *deferred) {
     const named_plan *plan = context;
     for (uint16_t i = 0; i < plan->count; i++) {
-        fb_deferred_value *slot = fb_deferred_values_find(deferred, i);
-        if (slot && slot->state == FB_DEFERRED_UINT &&
+        fb_deferred_value *value = fb_deferred_values_find(deferred, i);
+        if (value && value->state == FB_DEFERRED_UINT &&
             plan->plan->columns[i].flags & FB_COLUMN_LATE)
-            slot->number /= 2;
+            value->number /= 2;
     }
 }
 
@@ -69,7 +69,7 @@ typedef struct {
     size_t size, capacity;
 } messages;
 
-static void take(messages *m, const fb_row *row) {
+static void append_messages(messages *m, const fb_row *row) {
     size_t size = fb_row_size(row);
     if (m->size + size > m->capacity) {
         m->capacity = 2 * (m->size + size);
@@ -80,7 +80,7 @@ static void take(messages *m, const fb_row *row) {
     m->size += size;
 }
 
-/* Early data has little room, so that the oldest is dropped. */
+/* Pending sets have little room, so that the oldest is dropped. */
 static fb_decoder_options decoder_options(unsigned options) {
     return (fb_decoder_options){
         .exporter_memory = 1 << 20,
@@ -102,18 +102,18 @@ static messages decode(const named_plan *plan, const fb_datagram *batch, size_t 
     MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
     MUST(fb_row_new(&row, plan->plan, &memory) == FB_OK);
     if (options & OPTION_HOOK)
-        fb_deferred_values_set_hook(&row.deferred, turn_late_columns, (void *)(uintptr_t)plan);
+        fb_deferred_values_set_hook(&row.deferred, halve_late_columns, (void *)(uintptr_t)plan);
     uint8_t *output = malloc(capacity ? capacity : 1);
     fb_row_set_output(&row, output, capacity, 0);
     while (fb_row_decode(decoder, batch, count, &position, &row) == FB_NO_SPACE) {
-        take(&all, &row);
+        append_messages(&all, &row);
         if (row.needed > capacity) {
             output = realloc(output, capacity = row.needed);
             MUST(output);
         }
         fb_row_set_output(&row, output, capacity, 0);
     }
-    take(&all, &row);
+    append_messages(&all, &row);
     fb_decoder_finish(decoder);
     *counters = count_all(decoder);
     fb_decoder_free(decoder);

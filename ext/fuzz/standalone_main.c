@@ -129,17 +129,17 @@ static void mutate(void) {
 
 /* Running ------------------------------------------------------------------------------------ */
 
-static void keep_current(void) {
+static void save_current(void) {
     FILE *file = fopen(crash_path, "wb");
     if (!file) return;
     fwrite(current, 1, current_size, file);
     fclose(file);
-    fprintf(stderr, "the input is in %s\n", crash_path);
+    fprintf(stderr, "the input was saved as %s\n", crash_path);
 }
 
 static void handle_abort(int number) {
     (void)number;
-    keep_current();
+    save_current();
     signal(SIGABRT, SIG_DFL);
 }
 
@@ -174,7 +174,7 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     }
     signal(SIGABRT, handle_abort);
-    if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(keep_current);
+    if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(save_current);
     for (size_t i = 0; i < input_count; i++, runs++) {
         load(&inputs[i]);
         run();

@@ -31,23 +31,23 @@ const char *fb_generator_options_fault(const fb_generator_options *given) {
     fb_generator_options options = fill_in_defaults(*given);
     bool netflow5 =
         options.protocol == FB_GENERATOR_NETFLOW5 || options.protocol == FB_GENERATOR_MIXED;
-    if ((unsigned)options.protocol >= FB_GENERATOR_PROTOCOL_COUNT)
-        return "the protocol is not known";
+    if ((unsigned)options.protocol >= FB_GENERATOR_PROTOCOL_COUNT) return "the protocol is unknown";
     if (options.exporters < 1 || options.exporters > FB_GENERATOR_MAX_EXPORTERS)
         return "there may be 1 to 65536 exporters";
     if (options.protocol == FB_GENERATOR_MIXED && options.exporters < 4)
-        return "mixed traffic takes at least 4 exporters, one for each protocol";
-    if (options.sampling_rate < 1) return "the sampling rate is at least 1, which is every packet";
+        return "mixed traffic needs at least 4 exporters, one for each protocol";
+    if (options.sampling_rate < 1)
+        return "the sampling rate must be at least 1, which samples every packet";
     if (netflow5 && options.sampling_rate > NETFLOW5_MAX_SAMPLING_RATE)
         return "NetFlow v5 has 14 bits for the sampling rate: at most 16383";
-    if (options.flows_per_second > 1000000000) return "there may be at most 10^9 flows a second";
+    if (options.flows_per_second > 1000000000) return "there may be at most 10^9 flows per second";
     if (options.mtu < FB_GENERATOR_MIN_MTU || options.mtu > 65535)
-        return "the MTU is between 1280 and 65535";
-    if (options.start < EARLIEST_START) return "the start is before 2000";
+        return "the MTU must be between 1280 and 65535";
+    if (options.start < EARLIEST_START) return "the start must not be before 2000";
     uint64_t last_second = options.start / 1000000000 + 1;
     if (last_second > UINT32_MAX ||
         options.flows / options.flows_per_second > UINT32_MAX - last_second)
-        return "the traffic would last beyond 2106, where the seconds of these protocols end";
+        return "the traffic would last beyond 2106, when the seconds of these protocols overflow";
     return NULL;
 }
 

@@ -43,9 +43,11 @@ if TYPE_CHECKING:
     from flowbuf.kafka.consumer import KafkaSource
     from flowbuf.kafka.schema_registry import SchemaRegistry
     from flowbuf.kafka.sink import KafkaSink, ProduceReport
+    from flowbuf.options import DecodeOptions
     from flowbuf.schema import Column, Schema
 
     __version__: str
+    """Version of flowbuf."""
 
 __all__ = [
     "STATUSES",
@@ -56,6 +58,7 @@ __all__ = [
     "Codec",
     "Column",
     "DecodeError",
+    "DecodeOptions",
     "Decoder",
     "EncodeError",
     "EncodeResult",
@@ -87,6 +90,7 @@ _MODULES = {
     "arrow.batch": ("FlowBatch", "FlowStream"),
     "codec": ("UNKNOWN_FIELDS", "Codec"),
     "decoder": ("Decoder",),
+    "options": ("DecodeOptions",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "io.capture": ("CaptureReader",),
     "io.columns": ("encode_columns", "read_capture", "read_messages"),

@@ -5,12 +5,15 @@ from typing import Any, TypeAlias
 
 from typing_extensions import Self
 
+from flowbuf.options import DecodeOptions
+
 Data: TypeAlias = bytes | bytearray | memoryview
 Source: TypeAlias = str | tuple[str, int] | tuple[str, int, int, int]
 Time: TypeAlias = float | int | None
 
 COMPILER: str
 STATUSES: dict[str, tuple[str, str]]
+"""Name of each status -> its class ("fault", "loss", "note" or "control") and its explanation."""
 TYPES: dict[str, int]
 FLAGS: dict[str, int]
 KINDS: dict[str, int]
@@ -79,17 +82,7 @@ class Decoder:
     def __new__(
         cls,
         plan: Plan,
-        *,
-        strict: bool = False,
-        default_sampling_rate: int = 0,
-        capacity: int = 65536,
-        memory_limit: int = 0,
-        exporter_limit: int = 0,
-        early_data_limit: int = 0,
-        early_data_total: int = 0,
-        template_expiry: int = 0,
-        obey_withdrawals: bool = False,
-        decapsulate: Iterable[str] = (),
+        options: DecodeOptions,
     ) -> Self: ...
     def encode(
         self,

@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flowbuf import _core
 from flowbuf.arrow.batch import FlowBatch, check_ip, new_table_type
+from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.loader import RECORDS
 from flowbuf.schema.plan import compile_plan
 from flowbuf.schema.source import Source
 
-__all__ = ["TIMES", "TUNNELS", "Decoder", "check_rows", "choose_tunnels"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-TIMES = ("received", "export", "flow-start")
-"""Values of the option `time`, which chooses the source of the column `time_received`."""
+__all__ = ["Decoder", "check_rows"]
 
-TUNNELS = _core.TUNNELS
-"""Tunnel types that a decoder can open."""
-
-MAX_SIZE = 2**63 - 1
 MAX_ROWS = 1 << 26  # rows per batch
-MAX_EXPIRY = 10**9  # seconds; about three decades
-
-
-def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the tunnel types with these names, in the order of TUNNELS; "all" selects every type.
-
-    Raises:
-        ValueError: a name is unknown.
-    """
-    wanted = [names] if isinstance(names, str) else list(names)
-    for name in wanted:
-        if name not in (*TUNNELS, "all"):
-            raise ValueError(f"tunnel {name!r} is unknown; choose from {', '.join(TUNNELS)}, all")
-    return TUNNELS if "all" in wanted else tuple(name for name in TUNNELS if name in wanted)
-
-
-def check_range(name: str, value: float, lowest: float, highest: float, note: str = "") -> None:
-    """Raise ValueError if value is outside lowest to highest, or NaN."""
-    if not lowest <= value <= highest:
-        raise ValueError(f"{name} is {value}; it may be {lowest:,} to {highest:,}{note}")
 
 
 def find_time_received(schema: Schema) -> Column | None:
@@ -86,11 +62,8 @@ def choose_time(schema: Schema, time: str) -> Schema:
             flow).
 
     Raises:
-        ValueError: time is none of these.
         SchemaError: time is "flow-start", and the schema has no column for the start of a flow.
     """
-    if time not in TIMES:
-        raise ValueError(f"time is {time!r}; it may be {', '.join(TIMES)}")
     received = find_time_received(schema)
     if time == "received" or received is None:
         return schema
@@ -116,33 +89,12 @@ class Decoder(_core.Decoder):
         schema: Schema, name of a built-in schema, or path to a TOML file. A schema with rows = "counters"
             (`sflow_counters`) gives one message per sFlow counter sample or drop sample, and leaves out
             flows. Default: "flow".
-        time: Source of the column `time_received`: "received" (default), "export" or "flow-start". Without
-            that time, the time of reception is used.
-        default_sampling_rate: Value of `sampling_rate` for flows without a known rate. Default: the column
-            stays absent.
-        scale: Multiply columns with scale = "count" (bytes, packets) by the sampling rate of their flow,
-            including an overridden rate. Totals of flows without a rate stay unscaled. A total too large for
-            its column is absent and counted (`out_of_range`).
-        strict: Raise DecodeError at the first datagram that is malformed or cannot be decoded, instead of
-            counting it. Payloads that are not flow data (`other_packet`) raise too. Packets of a capture that
-            are not flow data are only counted.
-        capacity: Initial size of the output buffer, in bytes. The buffer grows as needed.
-        memory_limit: Limit for the state of all exporters, in bytes. Default: 1 GiB. 0 means no limit. A
-            template that cannot be stored is counted (`template_limit`); its own datagram is still decoded.
-        exporter_limit: Largest number of exporters. 0 means 1,048,576.
-        decapsulate: Tunnel types (`TUNNELS`, or "all") to open in sampled packets. Default: none.
-        early_data_limit: Largest size of the data sets of one exporter that wait for their templates, in
-            bytes. 0 means 4 MiB.
-        early_data_total: The same limit for all exporters together, in bytes. 0 means 128 MiB. It never
-            exceeds a quarter of `memory_limit`.
-        template_expiry: Lifetime of a template that is not refreshed, in seconds (1e-9 to 1e9), by the times
-            of reception. Data for an expired template waits. Default: None, no expiry.
-        obey_withdrawals: Remove withdrawn templates. RFC 7011 section 8.4 forbids withdrawals over UDP, so by
-            default they are only counted.
+        options: Options of decoding. Default: `DecodeOptions()`.
+        **keywords: Fields of `DecodeOptions` to replace, for example `scale=True`.
 
     Raises:
         SchemaError: the schema cannot be decoded into.
-        ValueError: an argument is out of range, or names an unknown time or tunnel.
+        ValueError: an option is out of range, or names an unknown time or tunnel.
 
     Eviction: When `memory_limit` or `exporter_limit` is reached, a new exporter replaces another one
     (`exporter_evicted`). Exporters without templates are replaced first, then exporters seen once, then the
@@ -174,47 +126,18 @@ class Decoder(_core.Decoder):
     def __new__(
         cls,
         schema: Schema | str = "flow",
-        *,
-        time: str = "received",
-        default_sampling_rate: int | None = None,
-        scale: bool = False,
-        strict: bool = False,
-        capacity: int = 65536,
-        memory_limit: int = 1 << 30,
-        exporter_limit: int = 0,
-        decapsulate: str | Iterable[str] = (),
-        early_data_limit: int = 0,
-        early_data_total: int = 0,
-        template_expiry: float | None = None,
-        obey_withdrawals: bool = False,
+        options: DecodeOptions | None = None,
+        **keywords: Unpack[DecodeKeywords],
     ) -> Decoder:
-        for name, value in (
-            *(("capacity", capacity), ("memory_limit", memory_limit), ("exporter_limit", exporter_limit)),
-            *(("early_data_limit", early_data_limit), ("early_data_total", early_data_total)),
-        ):
-            check_range(name, operator.index(value), 0, MAX_SIZE)
-        if default_sampling_rate is not None:
-            check_range("default_sampling_rate", operator.index(default_sampling_rate), 1, 2**64 - 1)
-        if template_expiry is not None:
-            check_range("template_expiry", template_expiry, 1e-9, MAX_EXPIRY, " seconds, or None for never")
+        chosen = merge_options(options, keywords)
         loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
         check_rows(loaded)
-        timed = choose_time(loaded, time)
-        plan = compile_plan(timed, default_sampling_rate=default_sampling_rate, scale=scale)
-        self = super().__new__(
-            cls,
-            plan,
-            strict=strict,
-            default_sampling_rate=default_sampling_rate or 0,
-            capacity=capacity,
-            memory_limit=memory_limit,
-            exporter_limit=exporter_limit,
-            decapsulate=choose_tunnels(decapsulate),
-            early_data_limit=early_data_limit,
-            early_data_total=early_data_total,
-            template_expiry=int((template_expiry or 0) * 1e9),
-            obey_withdrawals=obey_withdrawals,
+        plan = compile_plan(
+            choose_time(loaded, chosen.time),
+            default_sampling_rate=chosen.default_sampling_rate,
+            scale=chosen.scale,
         )
+        self = super().__new__(cls, plan, chosen)
         self.schema = loaded
         return self
 

@@ -9,8 +9,8 @@ Each file is one partition with its own decoder, so templates and sampling rates
 another. Flows reach Spark as Arrow columns, never as Python rows. `flowbuf.targets.spark` defines their
 types.
 
-The options are those of the command line, with _ in place of -; docs/spark.md lists them. Columns left out of
-`.schema("src_addr string, proto smallint")` are not decoded.
+The options are those of the command line, with _ in place of -; docs/how-to/spark.md lists them. Columns left
+out of `.schema("src_addr string, proto smallint")` are not decoded.
 
 Malformed, lost and undecoded data is counted. The worker that reads the file logs the counters as warnings of
 the logger `flowbuf.spark`, so they appear in the log of its executor. With the option `strict`, such data

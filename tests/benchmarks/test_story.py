@@ -71,7 +71,7 @@ def test_the_first_difference_is_described() -> None:
 
 def test_a_failed_program_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty.pcap").write_bytes(b"")
-    with pytest.raises(Failed, match="no data by itself"):
+    with pytest.raises(Failed, match="no datagrams with only data"):
         tell_in_c(tmp_path / "empty.pcap")
 
 
@@ -86,7 +86,7 @@ def tell_in_c(capture: Path) -> dict[str, dict[str, Any]]:
 def test_both_emitters_get_the_same_rows_and_nothing_is_allocated(capture: Path) -> None:
     for result in tell_in_c(capture).values():
         assert result["with"]["flows"] == result["without"]["flows"] > 1000
-        assert result["with"]["octets_per_flow"] == result["without"]["octets_per_flow"] == 0
+        assert result["with"]["bytes_per_flow"] == result["without"]["bytes_per_flow"] == 0
 
 
 FIELDS = {1: 4, 2: 4, 8: 4, 12: 4, 4: 1, 7: 2, 11: 2, 10: 4, 14: 4, 16: 4, 17: 4, 9: 1, 13: 1, 6: 1}
@@ -129,7 +129,7 @@ def test_the_program_prints_all_stages(capsys: pytest.CaptureFixture[str]) -> No
     for stage in story["stages"]:
         for side in (stage["with"], stage["without"]):
             assert 0 < side["least"] <= side["ns_per_flow"] <= side["greatest"]
-    assert all(stage["with"]["octets_per_flow"] != 0 for stage in story["stages"][:3])
+    assert all(stage["with"]["bytes_per_flow"] != 0 for stage in story["stages"][:3])
     bench_story.Console(width=120).print(bench_story.make_table(story["capture"], story["stages"]))
     table = capsys.readouterr().out
     assert all(stage in table for stage in STAGES)

@@ -18,6 +18,7 @@ from flowbuf.arrow.batch import new_table_type
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.columns import message_tables
 from flowbuf.io.message_stream import StreamBytes
+from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
 from flowbuf.schema.plan import compile_plan
 
@@ -295,7 +296,7 @@ def test_objects_built_without_their_factories_are_safe() -> None:
 def test_an_unsealed_plan_is_an_error() -> None:
     plan = _core.Plan()
     makers: list[Callable[[], object]] = [
-        lambda: _core.Decoder(plan),
+        lambda: _core.Decoder(plan, DecodeOptions()),
         lambda: _core.TableType(plan, []),
         lambda: _core.MessageReader(plan),
         lambda: _core.Row(plan),

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 import flowbuf as api
-from flowbuf.cli.options import DecodeOptions, decode_options
-from flowbuf.decoder import TUNNELS
+from flowbuf.cli.options import CaptureOptions, decode_options
+from flowbuf.options import TUNNELS
 from tests.reference.wire import decode_message, split_delimited
 from tests.support.command import flowbuf, json_lines, pcap, write
 from tests.support.datagrams import (
@@ -149,11 +149,11 @@ def test_decoding_options_are_usage_errors_for_messages(
 
 
 def test_tunnels_are_separated_by_commas_or_repeated_options() -> None:
-    seen: list[DecodeOptions] = []
+    seen: list[CaptureOptions] = []
 
     @click.command()
     @decode_options
-    def command(decoding: DecodeOptions) -> None:
+    def command(decoding: CaptureOptions) -> None:
         seen.append(decoding)
 
     for arguments in (

@@ -212,8 +212,8 @@ def test_equal_kafka_records_are_all_inserted(engine: Local, options: TableOptio
 def test_migrations_lose_no_flows(engine: Local, options: TableOptions, send: Send, way: str) -> None:
     """Flows that were read before a migration are kept. Flows that were sent before it are read after it.
 
-    The new topic exists before the new queue, as docs/clickhouse.md requires. librdkafka looks for new topics
-    only every five minutes.
+    The new topic exists before the new queue, as docs/how-to/clickhouse.md requires. librdkafka looks for new
+    topics only every five minutes.
     """
     old = FLOW
     new = FLOW.enable("group:l2", "mpls_labels") if way == "added" else FLOW.alter("proto", repeated=True)

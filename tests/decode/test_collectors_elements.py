@@ -1,7 +1,7 @@
 """flowbuf reads every element of NetFlow v9 and IPFIX that Akvorado and GoFlow2 read.
 
 The tests use the numbers of the registry instead of the schema's sources, so that a wrong element name in
-flow.toml fails. docs/collectors.csv lists the elements that each collector reads.
+flow.toml fails. docs/reference/collectors.csv lists the elements that each collector reads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.support.decoding import (
     templates,
 )
 
-COLLECTORS = Path(__file__).parents[2] / "docs/collectors.csv"
+COLLECTORS = Path(__file__).parents[2] / "docs/reference/collectors.csv"
 
 EXPORTED = 1_600_000_000  # s
 STARTED = 1_599_000_000_000  # ms

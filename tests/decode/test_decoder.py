@@ -13,6 +13,7 @@ import pytest
 
 import flowbuf
 from flowbuf import Decoder, Schema, SchemaError, _core, wire
+from flowbuf.options import DecodeOptions
 from tests.reference.wire import decode_message
 from tests.support.datagrams import (
     data_set,
@@ -473,7 +474,7 @@ class TestMisuse:
 
     def test_an_unsealed_plan_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="not sealed"):
-            _core.Decoder(_core.Plan())
+            _core.Decoder(_core.Plan(), DecodeOptions())
 
     def test_a_float_instead_of_an_integer_is_an_error(self) -> None:
         with pytest.raises((TypeError, ValueError)):

@@ -1,4 +1,4 @@
-"""The examples in docs/enrichment.md work, and the page names every key."""
+"""The examples in docs/how-to/enrichment.md work, and the page names every key."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ from flowbuf.enrich.config import TOP
 from flowbuf.enrich.derived import DERIVED
 from flowbuf.enrich.records import EXPORTER, LISTED_INTERFACE, NETWORK
 from flowbuf.enrich.rules import EXPORTER_RULE, INTERFACE_RULE
-from tests.support import mmdb
-from tests.support.enriching import FLOW, flows, said
+from tests.support.documents import read_blocks
+from tests.support.enriching import FLOW, flows, said, write_static_data
 
-PAGE = (Path(__file__).parents[2] / "docs/enrichment.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/how-to/enrichment.md").read_text()
+
+
+BLOCKS = {block.title: block.code for block in read_blocks(PAGE)}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with the example and the files that it names: CSV files and databases."""
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
-    for name, header in re.findall(r'= "(\w+\.csv)" +# (\S+)', text):
-        (tmp_path / name).write_text(f"{header}\n")
-    city = {"203.0.113.0/24": {"country": {"iso_code": "FR"}, "city": {"names": {"en": "Lyon"}}}}
-    (tmp_path / "GeoLite2-City.mmdb").write_bytes(mmdb.database(city, "GeoLite2-City"))
-    asn = {"203.0.113.0/24": {"autonomous_system_number": 65001}}
-    (tmp_path / "GeoLite2-ASN.mmdb").write_bytes(mmdb.database(asn, "GeoLite2-ASN"))
-    (tmp_path / "network.toml").write_text(text.replace("/var/lib/GeoIP/", ""))
+    write_static_data(PAGE, tmp_path)
+    (tmp_path / "network.toml").write_text(BLOCKS["network.toml"].replace("/var/lib/GeoIP/", ""))
     return tmp_path
 
 
@@ -60,11 +57,8 @@ def test_the_example_file_fills_columns(folder: Path) -> None:
 
 
 def test_the_example_function_fills_a_column(folder: Path) -> None:
-    block = next(
-        block for block in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "def tag_customers" in block
-    )
     names: dict[str, Any] = {}
-    exec(block, names)
+    exec(BLOCKS["mymodule.py"], names)
     pipeline = load_enrichments([names["tag_customers"]], FLOW)
     assert pipeline.extend(FLOW)["src_net_tenant"].enabled
     batch = pipeline(flows(dst_port=[179, 80, 80], in_if=[335, 335, 1]))

@@ -1,42 +1,43 @@
-"""Links, code blocks, commands and options in the documents work."""
+"""Links, code blocks, commands and options in documents work."""
 
 from __future__ import annotations
 
+import gzip
+import inspect
 import re
 import shlex
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from flowbuf.cli.main import COMMANDS, main
+from tests.support.broker import Broker
+from tests.support.command import GOOD, generated, write
+from tests.support.documents import LANGUAGES, RUN, Run, check_output, read_blocks, run_page, services_of
+from tools import make_docs
+
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "benchmarks/README.md",
-    "benchmarks/peers/README.md",
-    "ext/README.md",
-]
-DOCUMENTS += [
-    *("docs/command-line.md", "docs/python.md", "docs/schema.md"),
-    *("docs/fields.md", "docs/answers.md", "docs/presets.md", "docs/limits.md"),
-    *("docs/glossary.md", "CHANGELOG.md", "SECURITY.md"),
-    *(
-        "docs/columns.md",
-        "docs/records.md",
-        "docs/codec.md",
-        "docs/enrichment.md",
-        "docs/spark.md",
-        "docs/clickhouse.md",
-        "docs/kafka.md",
-    ),
-]
+PAGES = sorted([*make_docs.OUTSIDE, *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
+BLOCKS = {page: list(read_blocks((ROOT / page).read_text())) for page in PAGES}
+SERVICES = {page: services for page in PAGES if (services := services_of(BLOCKS[page]))}
+RUNNING = [page for page in PAGES if any(block.runs_with(()) for block in BLOCKS[page])]
+COMMANDS_OF_A_FAST_PAGE = 4
+
+# Addresses of brokers in pages.
+BROKERS = ("192.0.2.1:9092", "127.0.0.1:9092", "localhost:9092")
+MODULES = {"kafka": "confluent_kafka", "chdb": "chdb", "spark": "pyspark"}
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+# Links ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_links_have_targets_and_no_placeholder_remains(name: str) -> None:
     text = (ROOT / name).read_text()
     for link in re.findall(r"\]\(([^)#]+)\)", text):
@@ -44,12 +45,12 @@ def test_links_have_targets_and_no_placeholder_remains(name: str) -> None:
     assert not re.findall(r"@[A-Z0-9]{3}\b|TODO|FIXME", text)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", PAGES)
 def test_links_to_headings_have_targets(name: str) -> None:
     """Check links to headings of the page itself and of other pages."""
     for page, anchor in re.findall(r"\]\(([^)#:]*\.md)?#([^)]+)\)", (ROOT / name).read_text()):
         target = (ROOT / name).parent / page if page else ROOT / name
-        text = re.sub(r"```.*?```", "", target.read_text(), flags=re.S)
+        text = re.sub(r"```.*?```", "", make_docs.complete(target.read_text()), flags=re.S)
         headings = [re.sub(r"[^\w -]", "", title.lower()) for title in re.findall(r"^#+ (.+)$", text, re.M)]
         assert anchor in [heading.replace(" ", "-") for heading in headings], f"{page}#{anchor}"
 
@@ -58,67 +59,79 @@ def test_the_readme_is_short() -> None:
     assert (ROOT / "README.md").read_text().count("\n") <= 150
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "README.md",
-        "docs/python.md",
-        "docs/schema.md",
-        "docs/columns.md",
-        "docs/clickhouse.md",
-        "docs/kafka.md",
-    ],
-)
-def test_python_in_documents_compiles(name: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
-    assert blocks
-    for block in blocks:
-        compile(block, name, "exec")
+# Code blocks ------------------------------------------------------------------------------------------------
 
 
-def test_examples_in_the_codec_document_run() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/codec.md").read_text(), re.S)
-    assert len(blocks) == 4
-    for block in blocks:
-        assert "assert" in block
-        exec(compile(block, "docs/codec.md", "exec", dont_inherit=True), {"__name__": "__main__"})
+@pytest.mark.parametrize("name", PAGES)
+def test_every_block_is_run_or_has_a_reason(name: str) -> None:
+    """A block that is neither has a language that cannot be run."""
+    assert (ROOT / name).read_text().count("\n```") == 2 * len(BLOCKS[name])
+    ran = False
+    for block in BLOCKS[name]:
+        where = f"{name}:{block.line}"
+        assert block.language in LANGUAGES, where
+        assert not block.mark or block.reason or block.needs or block.is_output, where
+        assert block.needs <= MODULES.keys(), where
+        assert not block.is_output or ran, f"{where}: no block before it is run"
+        if block.language in RUN and not block.title:
+            assert block.reason or block.runs_with(MODULES), where
+            ran = not block.reason
 
 
 @pytest.fixture
-def capture(tmp_path: Path) -> Path:
-    """Return a folder with the capture that the examples of the README read."""
-    from tests.support.command import flowbuf
-
-    done = flowbuf("generate", "--protocol", "netflow9", "--flows", 1000, "-o", tmp_path / "capture.pcap")
-    assert done.exit_code == 0, done.output
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with the files that pages take for granted."""
+    write(tmp_path / "capture.pcap", generated("netflow9", 1000))
+    write(tmp_path / "sflow.pcap", generated("sflow", 100))
+    for name in ("released", "next"):
+        (tmp_path / f"{name}.toml").write_text('[schema]\nname = "mine"\nextends = "flow"\n')
     return tmp_path
 
 
-def test_python_in_the_readme_runs(capture: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) == 2
-    for block in blocks:
-        done = subprocess.run([sys.executable, "-c", block], cwd=capture, capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
+def with_speed(page: str) -> object:
+    """Mark a page with many commands as slow, except the README."""
+    commands = sum(
+        block.code.count("\n") for block in BLOCKS[page] if block.language == "sh" and not block.mark
+    )
+    slow = commands > COMMANDS_OF_A_FAST_PAGE and page != "README.md"
+    return pytest.param(page, marks=[pytest.mark.slow] if slow else [])
 
 
-def test_first_commands_in_the_readme_run(tmp_path: Path) -> None:
-    block = next(block for block in re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.S))
-    commands = [shlex.split(line, comments=True) for line in block.splitlines()]
-    assert {command[1] for command in commands} == {"generate", "inspect", "read", "query"}
-    for program, *arguments in commands:
-        assert program == "flowbuf"
-        done = subprocess.run(
-            [sys.executable, "-m", "flowbuf", *arguments], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert (done.returncode, done.stderr) == (0, ""), arguments
+@pytest.mark.parametrize("page", [with_speed(page) for page in RUNNING])
+def test_blocks_run(page: str, folder: Path) -> None:
+    """All blocks that need no service."""
+    run_page(page, folder, prepare(page, folder))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SERVICES)
+def test_blocks_that_need_services_run(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    run = prepare(page, folder)
+    run.services = sorted(SERVICES[page])
+    for service in run.services:
+        reason = f"{MODULES[service]} is not installed: pip install --group {service}"
+        pytest.importorskip(MODULES[service], reason=reason)
+    if "kafka" in run.services:
+        broker: Broker = request.getfixturevalue("own_broker")
+        run.replace |= dict.fromkeys(BROKERS, broker.servers)
+    run_page(page, folder, run)
+
+
+def prepare(page: str, folder: Path) -> Run:
+    """Write the files that only one page needs."""
+    if page == "docs/how-to/enrichment.md":
+        from tests.support.enriching import write_static_data
+
+        write_static_data((ROOT / page).read_text(), folder)
+        return Run(replace={"/var/lib/GeoIP/": ""})
+    if page == "docs/how-to/spark.md":
+        (folder / "captures").mkdir()
+        write(folder / "captures/capture.pcap.gz", gzip.compress(generated("netflow9", 1000)))
+    return Run()
 
 
 def test_the_collector_in_the_documents_writes_received_flows(tmp_path: Path) -> None:
-    from tests.support.command import GOOD
-
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.S)
-    (code,) = [block for block in blocks if "bind" in block]
+    (code,) = [block.code for block in BLOCKS["docs/how-to/python.md"] if "bind" in block.code]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.bind(("127.0.0.1", 0))
         port = sender.getsockname()[1]
@@ -136,55 +149,89 @@ def test_the_collector_in_the_documents_writes_received_flows(tmp_path: Path) ->
     assert output.stat().st_size
 
 
-def test_the_record_schema_in_the_documents_works_as_described() -> None:
-    from flowbuf.schema import Column, Schema
+def test_a_different_output_is_found() -> None:
+    check_output("a\n…\nz … 1\n", "a  \nb\nc\nz and 1\n", "page")
+    for said in ("a\nb\nz and 2\n", "a\nb\n", "a\nz and 1\nmore\n"):
+        with pytest.raises(AssertionError, match="the output is"):
+            check_output("a\n…\nz … 1\n", said, "page")
 
-    document = (ROOT / "docs/records.md").read_text()
-    (text,) = re.findall(r"```toml\n(.*?)```", document, re.S)
-    schema = Schema.from_toml(text, "docs/records.md")
+
+def test_a_block_that_fails_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for code in ("```sh\nfalse\n```", "```python\nassert False\n```"):
+        page.write_text(code)
+        with pytest.raises(AssertionError):
+            run_page(str(page), tmp_path)
+
+
+# Schemas ----------------------------------------------------------------------------------------------------
+
+
+def test_the_object_schema_in_the_documents_works_as_described() -> None:
+    from flowbuf.schema import Schema
+
+    (text,) = [block.code for block in BLOCKS["docs/how-to/object-schemas.md"] if block.language == "toml"]
+    schema = Schema.from_toml(text, "docs/how-to/object-schemas.md")
     order = schema.message_class()(customer="a", labels={"b": "c"})
     order.items.add(article=7, change=-1)
     order.placed.FromSeconds(1700000000)
     assert type(order).FromString(order.SerializeToString()) == order
     assert schema["customer"].required
-    for name in re.findall(r"^\| `(\w+) = ", document, re.M):
-        assert name in Column.__dataclass_fields__
 
 
 def test_the_schema_in_the_documents_loads() -> None:
     from flowbuf import Decoder, Schema
 
-    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/schema.md").read_text(), re.S)
-    schema = Schema.from_toml(text, "docs/schema.md")
+    (text,) = [block.code for block in BLOCKS["docs/how-to/custom-columns.md"] if block.language == "toml"]
+    schema = Schema.from_toml(text, "docs/how-to/custom-columns.md")
     assert schema["firewall_event"].enabled
     assert schema["src_mac"].enabled
     assert Decoder(schema)
 
 
-def test_schema_keys_in_the_documents_exist() -> None:
-    from flowbuf.schema import Column
+# Commands and options ---------------------------------------------------------------------------------------
 
-    keys = re.findall(r"^\| `(\w+) = ", (ROOT / "docs/schema.md").read_text(), re.M)
-    assert len(keys) > 8
-    assert set(keys) - {"rows"} <= set(Column.__dataclass_fields__)
+
+def all_commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield every command with its path, such as "flowbuf schema show"."""
+    context = click.Context(main, info_name="flowbuf")
+    waiting = [(f"flowbuf {name}", main.get_command(context, name)) for name in COMMANDS]
+    while waiting:
+        path, command = waiting.pop()
+        assert command
+        yield path, command
+        if isinstance(command, click.Group):
+            waiting += [(f"{path} {name}", each) for name, each in command.commands.items()]
+
+
+def examples_of(command: click.Command) -> list[str]:
+    (paragraph,) = re.findall(r"\x08\nExamples:\n(.*)", inspect.cleandoc(command.help or ""), re.DOTALL)
+    return [line.strip() for line in paragraph.split("\n")]
+
+
+@pytest.mark.parametrize(("path", "command"), sorted(all_commands(), key=lambda item: item[0]))
+def test_examples_of_help_texts_can_be_parsed(path: str, command: click.Command) -> None:
+    names = path.split()
+    for line in examples_of(command):
+        assert line.count("flowbuf ") == 1, line
+        words = shlex.split(line.removeprefix("tcpdump -w - udp port 2055 | "))
+        end = next((place for place, word in enumerate(words) if word in ("|", ">", "&&")), len(words))
+        assert words[: len(names)] == names, line
+        if isinstance(command, click.Group):
+            assert words[len(names)] in command.commands, line
+        else:
+            command.make_context(path, words[len(names) : end])
 
 
 def test_options_in_the_documents_exist() -> None:
-    from flowbuf.cli.main import COMMANDS
-    from tests.support.command import flowbuf
-
-    known = set()
-    for name in (*COMMANDS, ("schema", "show"), ("schema", "clickhouse")):
-        known |= set(
-            re.findall(
-                r"--[a-z][a-z-]*", flowbuf(*([name] if isinstance(name, str) else name), "--help").stdout
-            )
-        )
+    known = {option for _, command in all_commands() for each in command.params for option in each.opts}
+    known |= {"--help", "--version"}
     named: dict[str, set[str]] = {}
-    for name in ("README.md", "docs/command-line.md", "docs/python.md", "docs/schema.md"):
-        text = (ROOT / name).read_text()
-        lines = re.findall(r"`(flowbuf [^`]*)`", text) + re.findall(r"^(flowbuf [^|#\n]*)", text, re.M)
-        named[name] = set(re.findall(r"`(--[a-z][a-z-]*)", text))
-        named[name] |= set(re.findall(r"(?<=\s)--[a-z][a-z-]*", " ".join(lines)))
-    assert len(named["docs/command-line.md"]) > 15
+    for name in PAGES:
+        if not name.startswith(("benchmarks", "ext", "CONTRIBUTING")):
+            text = (ROOT / name).read_text()
+            lines = re.findall(r"`(flowbuf [^`]*)`", text) + re.findall(r"^(flowbuf [^|#\n]*)", text, re.M)
+            named[name] = set(re.findall(r"`(--[a-z][a-z-]*)", text))
+            named[name] |= set(re.findall(r"(?<=\s)--[a-z][a-z-]*", " ".join(lines)))
+    assert len(named["docs/how-to/captures.md"]) > 12
     assert {name: options - known for name, options in named.items() if options - known} == {}

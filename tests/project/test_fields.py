@@ -1,8 +1,8 @@
-"""docs/fields.md is current and correct about all three collectors.
+"""docs/reference/fields.md is current and correct about all three collectors.
 
-docs/collectors.csv lists the fields that Akvorado and GoFlow2 read. flowbuf reads each of them into the
-matching column, or a note explains the difference. The presets read exactly the fields that their collector
-reads.
+docs/reference/collectors.csv lists the fields that Akvorado and GoFlow2 read. flowbuf reads each of them into
+the matching column, or a note explains the difference. The presets read exactly the fields that their
+collector reads.
 """
 
 from __future__ import annotations

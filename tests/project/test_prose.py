@@ -16,7 +16,7 @@ UNUSUAL = re.compile(r"\b(anew|for ever|made-up|goes by|is told|says itself|besi
 
 PAGES = [
     *ROOT.glob("*.md"),
-    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("docs/**/*.md"),
     *ROOT.glob("ext/**/*.md"),
     *ROOT.glob("benchmarks/**/*.md"),
 ]

@@ -34,14 +34,15 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "targets": {"errors", "schema", "_core"},
     "wire": {"schema", "_core"},
     "arrow": {"errors", "schema", "targets", "_core"},
-    "decoder": {"schema", "arrow", "_core"},
-    "io": {"errors", "schema", "arrow", "decoder", "_core"},
+    "options": {"_core"},
+    "decoder": {"schema", "arrow", "options", "_core"},
+    "io": {"errors", "schema", "arrow", "decoder", "options", "_core"},
     "kafka": {"errors", "schema", "arrow", "io", "_core"},
     "clickhouse": {"errors", "schema", "targets", "arrow"},
     "enrich": {"errors", "schema", "targets"},
     "spark": {"schema", "targets", "arrow", "io", "_core"},
     "codec": {"errors", "schema", "arrow", "io", "_core"},
-    "bench": {"errors", "schema", "decoder", "io", "_core"},
+    "bench": {"errors", "schema", "decoder", "options", "io", "_core"},
 }
 
 # The core may use these functions of the C library: no input, no output, no clock, no locale.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from flowbuf import Schema
 from flowbuf.enrich import Pipeline, load_enrichments
 from flowbuf.enrich.columns import absent, conform
 from flowbuf.targets.arrow import arrow_type
+from tests.support import mmdb
 
 FLOW = Schema.load("flow")
 
@@ -49,6 +51,16 @@ def load(folder: Path, text: str, **options: Any) -> Pipeline:
     path = folder / "net.toml"
     path.write_text(text)
     return load_enrichments([path], FLOW, **options)
+
+
+def write_static_data(page: str, folder: Path) -> None:
+    """Write the CSV files and databases that the example of a page names."""
+    for name, header in re.findall(r'= "(\w+\.csv)" +# (\S+)', page):
+        (folder / name).write_text(f"{header}\n")
+    city = {"203.0.113.0/24": {"country": {"iso_code": "FR"}, "city": {"names": {"en": "Lyon"}}}}
+    (folder / "GeoLite2-City.mmdb").write_bytes(mmdb.database(city, "GeoLite2-City"))
+    asn = {"203.0.113.0/24": {"autonomous_system_number": 65001}}
+    (folder / "GeoLite2-ASN.mmdb").write_bytes(mmdb.database(asn, "GeoLite2-ASN"))
 
 
 class Clock:

@@ -5,21 +5,21 @@
 #include "core/base/address_parse.h"
 
 typedef enum {
-    WAY_NOTHING,
-    WAY_INTEGER,      /* integers, bools, times */
-    WAY_ADDRESS,      /* of 16 bytes each */
-    WAY_WIDE_INTEGER, /* of 128 bits */
-    WAY_REAL_INTEGER, /* floats that are integers */
-    WAY_INTEGER_REAL,
-    WAY_REAL,
-    WAY_SHORT_ADDRESS, /* of 4 or 16 bytes */
-    WAY_ADDRESS_TEXT,
-    WAY_MAC,
-    WAY_MAC_TEXT,
-    WAY_MEMBER,
-    WAY_TEXT,
-    WAY_BYTES
-} way;
+    PATH_NOTHING,
+    PATH_INTEGER,      /* integers, bools, times */
+    PATH_ADDRESS,      /* of 16 bytes each */
+    PATH_WIDE_INTEGER, /* of 128 bits */
+    PATH_REAL_INTEGER, /* floats that are integers */
+    PATH_INTEGER_REAL,
+    PATH_REAL,
+    PATH_SHORT_ADDRESS, /* of 4 or 16 bytes */
+    PATH_ADDRESS_TEXT,
+    PATH_MAC,
+    PATH_MAC_TEXT,
+    PATH_MEMBER,
+    PATH_TEXT,
+    PATH_BYTES
+} path_kind;
 
 #define MAC_LIMIT UINT64_C(0xffffffffffff)
 
@@ -38,41 +38,42 @@ static bool is_integer(const fb_arrow_type *type) {
     return type->meaning == FB_MEANS_NUMBER && !is_real(type) && !is_wide(type);
 }
 
-static way choose_number(const fb_arrow_type *type) {
-    if (is_real(type)) return WAY_REAL_INTEGER;
-    return is_wide(type) ? WAY_WIDE_INTEGER : is_integer(type) ? WAY_INTEGER : WAY_NOTHING;
+static path_kind choose_number(const fb_arrow_type *type) {
+    if (is_real(type)) return PATH_REAL_INTEGER;
+    return is_wide(type) ? PATH_WIDE_INTEGER : is_integer(type) ? PATH_INTEGER : PATH_NOTHING;
 }
 
-static way choose_address(const fb_arrow_type *type) {
-    if (type->meaning == FB_MEANS_TEXT) return WAY_ADDRESS_TEXT;
-    if (type->meaning != FB_MEANS_BYTES) return WAY_NOTHING;
-    if (type->layout != FB_LAYOUT_FIXED) return WAY_SHORT_ADDRESS;
-    return type->size == 16 ? WAY_ADDRESS : type->size == 4 ? WAY_SHORT_ADDRESS : WAY_NOTHING;
+static path_kind choose_address(const fb_arrow_type *type) {
+    if (type->meaning == FB_MEANS_TEXT) return PATH_ADDRESS_TEXT;
+    if (type->meaning != FB_MEANS_BYTES) return PATH_NOTHING;
+    if (type->layout != FB_LAYOUT_FIXED) return PATH_SHORT_ADDRESS;
+    return type->size == 16 ? PATH_ADDRESS : type->size == 4 ? PATH_SHORT_ADDRESS : PATH_NOTHING;
 }
 
-static way choose_integer(const fb_column *column, const fb_arrow_type *type) {
+static path_kind choose_integer(const fb_column *column, const fb_arrow_type *type) {
     bool mac = column->type == FB_TYPE_UINT && column->limit == MAC_LIMIT;
-    if (mac && type->meaning == FB_MEANS_TEXT) return WAY_MAC_TEXT;
-    if (mac && type->layout == FB_LAYOUT_FIXED && type->size == 6) return WAY_MAC;
-    return type->meaning == FB_MEANS_BOOL ? WAY_INTEGER : choose_number(type);
+    if (mac && type->meaning == FB_MEANS_TEXT) return PATH_MAC_TEXT;
+    if (mac && type->layout == FB_LAYOUT_FIXED && type->size == 6) return PATH_MAC;
+    return type->meaning == FB_MEANS_BOOL ? PATH_INTEGER : choose_number(type);
 }
 
-/* Choose the conversion. WAY_NOTHING: the type cannot fill the column. */
-static way choose_way(const fb_column *column, const fb_arrow_type *type) {
-    way whole = is_real(type) ? WAY_NOTHING : choose_number(type);
+/* Choose the conversion. PATH_NOTHING: the type cannot fill the column. */
+static path_kind choose_path(const fb_column *column, const fb_arrow_type *type) {
+    path_kind whole = is_real(type) ? PATH_NOTHING : choose_number(type);
     switch (column->type) {
         case FB_TYPE_IP: return choose_address(type);
-        case FB_TYPE_STRING: return type->meaning == FB_MEANS_TEXT ? WAY_TEXT : WAY_NOTHING;
+        case FB_TYPE_STRING: return type->meaning == FB_MEANS_TEXT ? PATH_TEXT : PATH_NOTHING;
         case FB_TYPE_BYTES:
-            return type->meaning == FB_MEANS_TEXT || type->meaning == FB_MEANS_BYTES ? WAY_BYTES
-                                                                                     : WAY_NOTHING;
+            return type->meaning == FB_MEANS_TEXT || type->meaning == FB_MEANS_BYTES ? PATH_BYTES
+                                                                                     : PATH_NOTHING;
         case FB_TYPE_FLOAT:
         case FB_TYPE_DOUBLE:
-            return is_real(type) ? WAY_REAL : is_integer(type) ? WAY_INTEGER_REAL : WAY_NOTHING;
-        case FB_TYPE_BOOL: return type->meaning == FB_MEANS_BOOL ? WAY_INTEGER : whole;
-        case FB_TYPE_TIMESTAMP: return type->meaning == FB_MEANS_TIME ? WAY_INTEGER : whole;
-        case FB_TYPE_DURATION: return type->meaning == FB_MEANS_SPAN ? WAY_INTEGER : whole;
-        case FB_TYPE_ENUM: return type->meaning == FB_MEANS_TEXT ? WAY_MEMBER : choose_number(type);
+            return is_real(type) ? PATH_REAL : is_integer(type) ? PATH_INTEGER_REAL : PATH_NOTHING;
+        case FB_TYPE_BOOL: return type->meaning == FB_MEANS_BOOL ? PATH_INTEGER : whole;
+        case FB_TYPE_TIMESTAMP: return type->meaning == FB_MEANS_TIME ? PATH_INTEGER : whole;
+        case FB_TYPE_DURATION: return type->meaning == FB_MEANS_SPAN ? PATH_INTEGER : whole;
+        case FB_TYPE_ENUM:
+            return type->meaning == FB_MEANS_TEXT ? PATH_MEMBER : choose_number(type);
         default: return choose_integer(column, type);
     }
 }
@@ -124,7 +125,7 @@ static void set_bounds(fb_arrow_conversion *c) {
     if (is_unsigned_layout(c->type.layout)) {
         c->fits = greatest >= UINT64_MAX >> (64 - bits);
         least = 0;
-    } else if (c->path == WAY_INTEGER) {
+    } else if (c->path == PATH_INTEGER) {
         if (greatest > INT64_MAX) greatest = INT64_MAX;
         c->fits = greatest >= UINT64_MAX >> (65 - bits) && least <= INT64_MIN >> (64 - bits);
     }
@@ -146,11 +147,11 @@ static bool set_unit(fb_arrow_conversion *c) {
 fb_arrow_reason fb_arrow_conversion_choose(fb_arrow_conversion *c, const fb_column *column,
                                            const fb_arrow_type *type) {
     *c = (fb_arrow_conversion){
-        .column = column, .type = *type, .path = (uint8_t)choose_way(column, type)};
-    if (c->path == WAY_NOTHING)
+        .column = column, .type = *type, .path = (uint8_t)choose_path(column, type)};
+    if (c->path == PATH_NOTHING)
         return type->meaning == FB_MEANS_NOTHING ? FB_ARROW_NONE : FB_ARROW_MISFIT;
     if (!set_unit(c)) return FB_ARROW_MISFIT;
-    if (c->path == WAY_INTEGER || c->path == WAY_WIDE_INTEGER || c->path == WAY_REAL_INTEGER)
+    if (c->path == PATH_INTEGER || c->path == PATH_WIDE_INTEGER || c->path == PATH_REAL_INTEGER)
         set_bounds(c);
     return FB_ARROW_NONE;
 }
@@ -289,21 +290,21 @@ static fb_arrow_reason read_member(const fb_arrow_conversion *c, fb_bytes text, 
 static fb_arrow_reason read_bytes(const fb_arrow_conversion *c, fb_bytes bytes,
                                   fb_arrow_cells *cells, size_t i) {
     switch (c->path) {
-        case WAY_SHORT_ADDRESS:
+        case PATH_SHORT_ADDRESS:
             if (bytes.size != 4 && bytes.size != 16) return FB_ARROW_ADDRESS_SIZE;
             fb_store_address(cells->addresses[i], bytes.data, bytes.size);
             return FB_ARROW_NONE;
-        case WAY_ADDRESS_TEXT:
+        case PATH_ADDRESS_TEXT:
             return fb_address_read(bytes, cells->addresses[i]) ? FB_ARROW_NONE
                                                                : FB_ARROW_NOT_AN_ADDRESS;
-        case WAY_MAC: cells->numbers[i] = fb_load48(bytes.data); return FB_ARROW_NONE;
-        case WAY_MAC_TEXT:
+        case PATH_MAC: cells->numbers[i] = fb_load48(bytes.data); return FB_ARROW_NONE;
+        case PATH_MAC_TEXT:
             return fb_mac_read(bytes, &cells->numbers[i]) ? FB_ARROW_NONE : FB_ARROW_NOT_A_MAC;
-        case WAY_MEMBER: return read_member(c, bytes, &cells->numbers[i]);
+        case PATH_MEMBER: return read_member(c, bytes, &cells->numbers[i]);
         default: break;
     }
     if (bytes.size > INT32_MAX) return FB_ARROW_TOO_LONG;
-    if (c->path == WAY_TEXT && !fb_utf8_valid(bytes)) return FB_ARROW_NOT_UTF8;
+    if (c->path == PATH_TEXT && !fb_utf8_valid(bytes)) return FB_ARROW_NOT_UTF8;
     cells->bytes[i] = bytes;
     return FB_ARROW_NONE;
 }
@@ -311,8 +312,8 @@ static fb_arrow_reason read_bytes(const fb_arrow_conversion *c, fb_bytes bytes,
 static fb_arrow_reason read_float(const fb_arrow_conversion *c, const fb_arrow_view *view,
                                   int64_t at, bool *present, uint64_t *number) {
     fb_arrow_view_numbers(view, at, 1, number);
-    if (c->path == WAY_INTEGER_REAL) return read_integer_real(c, number);
-    if (c->path == WAY_REAL) return read_real(c, number);
+    if (c->path == PATH_INTEGER_REAL) return read_integer_real(c, number);
+    if (c->path == PATH_REAL) return read_real(c, number);
     *present = !is_nan(real_of(*number));
     return *present ? read_real_integer(c, real_of(*number), number) : FB_ARROW_NONE;
 }
@@ -346,8 +347,8 @@ FB_INLINE void clear_cell(cell kind, fb_arrow_cells *cells, size_t i) {
 static fb_arrow_reason read_one(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t at,
                                 bool *present, fb_arrow_cells *cells, size_t i) {
     fb_bytes bytes;
-    if (c->path == WAY_WIDE_INTEGER) return read_wide_integer(c, view, at, &cells->numbers[i]);
-    if (c->path <= WAY_REAL) return read_float(c, view, at, present, &cells->numbers[i]);
+    if (c->path == PATH_WIDE_INTEGER) return read_wide_integer(c, view, at, &cells->numbers[i]);
+    if (c->path <= PATH_REAL) return read_float(c, view, at, present, &cells->numbers[i]);
     return fb_arrow_view_bytes(view, at, &bytes) ? read_bytes(c, bytes, cells, i)
                                                  : FB_ARROW_BAD_OFFSET;
 }
@@ -409,15 +410,15 @@ static bool read_plain_texts(const fb_arrow_view *view, int64_t first, size_t co
 static size_t read_block(const fb_arrow_conversion *c, const fb_arrow_view *view, int64_t first,
                          size_t count, uint64_t *present, fb_arrow_cells *cells,
                          fb_arrow_reason *reason) {
-    if (c->path == WAY_NOTHING) *present = 0; /* all cells stay cleared */
-    if (c->path == WAY_INTEGER) {
+    if (c->path == PATH_NOTHING) *present = 0; /* all cells stay cleared */
+    if (c->path == PATH_INTEGER) {
         *reason = FB_ARROW_OUT_OF_RANGE; /* used if count_within finds one */
         return read_integers(c, view, first, count, *present, cells->numbers);
     }
-    if (c->path == WAY_ADDRESS) read_addresses(view, first, count, *present, cells->addresses);
-    else if (c->path == WAY_REAL && c->column->type == FB_TYPE_DOUBLE)
+    if (c->path == PATH_ADDRESS) read_addresses(view, first, count, *present, cells->addresses);
+    else if (c->path == PATH_REAL && c->column->type == FB_TYPE_DOUBLE)
         read_reals(view, first, count, *present, cells->numbers);
-    else if (c->path != WAY_TEXT || !read_plain_texts(view, first, count, *present, cells->bytes))
+    else if (c->path != PATH_TEXT || !read_plain_texts(view, first, count, *present, cells->bytes))
         return read_each(c, view, first, count, present, cells, reason);
     return count;
 }
@@ -449,7 +450,7 @@ fb_arrow_reason fb_arrow_values_locate(const fb_arrow_values *values, int64_t at
 }
 
 /* Store the value of an index in the memo. */
-static fb_arrow_reason remember(const fb_arrow_values *values, int64_t index, size_t slot) {
+static fb_arrow_reason store_in_memo(const fb_arrow_values *values, int64_t index, size_t slot) {
     fb_arrow_memo *memo = values->memo;
     fb_arrow_cells cells;
     fb_arrow_reason reason = FB_ARROW_NONE;
@@ -479,7 +480,7 @@ static size_t read_indexed(const fb_arrow_values *values, int64_t first, size_t 
             return i;
         }
         if (memo->held[slot] != (int64_t)indices[i] + 1 &&
-            (*reason = remember(values, (int64_t)indices[i], slot)) != FB_ARROW_NONE)
+            (*reason = store_in_memo(values, (int64_t)indices[i], slot)) != FB_ARROW_NONE)
             return i;
         copy_cell(kind, cells, i, &memo->cells, slot);
         *present &= ~((~memo->present >> slot & 1) << i);
@@ -496,7 +497,7 @@ size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t
 
 bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count,
                                 uint64_t present, size_t most, fb_arrow_texts *texts) {
-    bool may = values->conversion.path == WAY_TEXT && !fb_arrow_values_are_indexed(values) &&
+    bool may = values->conversion.path == PATH_TEXT && !fb_arrow_values_are_indexed(values) &&
                present == fb_mask_of(count);
     return may && find_texts(&values->view, first, count, most, texts);
 }

@@ -3,8 +3,8 @@
    the rows are written from the cells. */
 #include "core/arrow/arrow_encode.h"
 
-static fb_status refuse(fb_arrow_encoder *e, fb_arrow_reason reason, size_t child,
-                        fb_status status) {
+static fb_status set_fault(fb_arrow_encoder *e, fb_arrow_reason reason, size_t child,
+                           fb_status status) {
     e->fault = (fb_arrow_fault){reason, child, 0};
     return status;
 }
@@ -18,7 +18,7 @@ static fb_status check_bindings(fb_arrow_encoder *e, const fb_arrow_binding *bin
         else if (!(e->plan->columns[column].flags & FB_COLUMN_ENABLED)) reason = FB_ARROW_DISABLED;
         for (size_t k = 0; k < i; k++)
             if (bindings[k].column == column) reason = FB_ARROW_TWICE;
-        if (reason != FB_ARROW_NONE) return refuse(e, reason, i, FB_BAD_ARGUMENT);
+        if (reason != FB_ARROW_NONE) return set_fault(e, reason, i, FB_BAD_ARGUMENT);
     }
     return FB_OK;
 }
@@ -30,12 +30,12 @@ static fb_status bind(fb_arrow_encoder *e, const fb_column *column,
     fb_arrow_reason reason = FB_ARROW_NONE;
     field->child = child;
     fb_status status = fb_arrow_field_bind(field, column, schema, binding, e->memory, &reason);
-    return reason == FB_ARROW_NONE ? status : refuse(e, reason, child, status);
+    return reason == FB_ARROW_NONE ? status : set_fault(e, reason, child, status);
 }
 
 /* Bind the plain numbers, or all other fields, in the order of columns. */
-static fb_status bind_those(fb_arrow_encoder *e, const struct ArrowSchema *schema,
-                            const fb_arrow_binding *bindings, bool plain) {
+static fb_status bind_fields(fb_arrow_encoder *e, const struct ArrowSchema *schema,
+                             const fb_arrow_binding *bindings, bool plain) {
     fb_status status = FB_OK;
     for (size_t c = 0; c < e->plan->column_count; c++) {
         const fb_column *column = &e->plan->columns[c];
@@ -49,17 +49,17 @@ static fb_status bind_those(fb_arrow_encoder *e, const struct ArrowSchema *schem
     return status;
 }
 
-static fb_status make(fb_arrow_encoder *e, const struct ArrowSchema *schema,
-                      const fb_arrow_binding *bindings) {
+static fb_status build_encoder(fb_arrow_encoder *e, const struct ArrowSchema *schema,
+                               const fb_arrow_binding *bindings) {
     fb_arrow_block *block = &e->block;
     fb_status status = fb_row_new(&e->row, e->plan, e->memory);
     if (status != FB_OK) return status;
     e->row.plain = true; /* no value is deferred to the end of its row, and no column comes twice */
     block->fields = fb_memory_allocate(e->memory, (e->child_count + 1) * sizeof *block->fields);
     if (!block->fields) return FB_NO_MEMORY;
-    if ((status = bind_those(e, schema, bindings, true)) != FB_OK) return status;
+    if ((status = bind_fields(e, schema, bindings, true)) != FB_OK) return status;
     block->plain_count = block->field_count;
-    if ((status = bind_those(e, schema, bindings, false)) != FB_OK) return status;
+    if ((status = bind_fields(e, schema, bindings, false)) != FB_OK) return status;
     return fb_arrow_block_make_lanes(block, e->memory);
 }
 
@@ -69,12 +69,12 @@ fb_status fb_arrow_encoder_new(fb_arrow_encoder *e, const fb_plan *plan,
     *e = (fb_arrow_encoder){.plan = plan, .memory = memory};
     e->block.processor = fb_processor_choose(processor);
     if (!fb_arrow_schema_is_sound(schema))
-        return refuse(e, FB_ARROW_BAD_SCHEMA, FB_NO_CHILD, FB_BAD_ARGUMENT);
+        return set_fault(e, FB_ARROW_BAD_SCHEMA, FB_NO_CHILD, FB_BAD_ARGUMENT);
     if (strcmp(schema->format, "+s") != 0 || schema->dictionary)
-        return refuse(e, FB_ARROW_NOT_A_BATCH, FB_NO_CHILD, FB_BAD_ARGUMENT);
+        return set_fault(e, FB_ARROW_NOT_A_BATCH, FB_NO_CHILD, FB_BAD_ARGUMENT);
     e->child_count = (size_t)schema->n_children;
     fb_status status = check_bindings(e, bindings);
-    if (status == FB_OK) status = make(e, schema, bindings);
+    if (status == FB_OK) status = build_encoder(e, schema, bindings);
     if (status == FB_OK) return status;
     fb_arrow_fault fault = e->fault;
     fb_arrow_encoder_free(e);
@@ -96,12 +96,12 @@ void fb_arrow_encoder_free(fb_arrow_encoder *e) {
 static fb_status set_array(fb_arrow_encoder *e, const struct ArrowArray *array) {
     static const fb_arrow_type rows = {.layout = FB_LAYOUT_ROWS};
     if (!fb_arrow_view_set(&e->rows, &rows, array) || array->n_children != (int64_t)e->child_count)
-        return refuse(e, FB_ARROW_BAD_ARRAY, FB_NO_CHILD, FB_BAD_ARGUMENT);
+        return set_fault(e, FB_ARROW_BAD_ARRAY, FB_NO_CHILD, FB_BAD_ARGUMENT);
     for (size_t i = 0; i < e->block.field_count; i++) {
         fb_arrow_field *field = &e->block.fields[i];
         if (!fb_arrow_field_set(field, array->children[field->child],
                                 array->offset + array->length))
-            return refuse(e, FB_ARROW_BAD_ARRAY, field->child, FB_BAD_ARGUMENT);
+            return set_fault(e, FB_ARROW_BAD_ARRAY, field->child, FB_BAD_ARGUMENT);
     }
     return FB_OK;
 }
@@ -128,7 +128,7 @@ static size_t read_block(fb_arrow_encoder *e, size_t position, size_t count) {
 
 /* Return the number of rows to read: no more than could fit. Otherwise a small buffer would cause a
    whole block to be read for each row. */
-static size_t choose_count(const fb_arrow_encoder *e, size_t position) {
+static size_t choose_row_count(const fb_arrow_encoder *e, size_t position) {
     size_t left = (size_t)e->rows.length - position,
            room = (size_t)(e->row.end - e->row.next) / e->plan->max_fixed_size;
     size_t count = left < FB_ARROW_BLOCK ? left : FB_ARROW_BLOCK;
@@ -139,7 +139,7 @@ fb_status fb_arrow_encode(fb_arrow_encoder *e, const struct ArrowArray *array, s
     fb_status status = set_array(e, array);
     if (status != FB_OK) return status;
     while (*position < (size_t)e->rows.length) {
-        size_t count = read_block(e, *position, choose_count(e, *position));
+        size_t count = read_block(e, *position, choose_row_count(e, *position));
         size_t done = fb_arrow_block_put(&e->block, &e->row, count);
         *position += done;
         if (e->block.changed) {

@@ -61,7 +61,8 @@ FB_INLINE uint8_t *put_double(uint8_t *p, const fb_arrow_field *field, size_t k)
 
 enum { SHORT = 32 };
 
-static uint8_t *put_few(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size) {
+static uint8_t *put_short_bytes(uint8_t *p, const fb_column *column, const uint8_t *data,
+                                size_t size) {
     return size ? fb_wire_put_few_bytes(fb_wire_put_varint(fb_row_put_tag(p, column), size), data,
                                         size)
                 : p;
@@ -73,10 +74,11 @@ FB_INLINE uint8_t *put_text(uint8_t *p, const fb_arrow_field *field, size_t k) {
     const fb_column *column = field->column;
     const int32_t *offsets = field->texts.offsets;
     const uint8_t *bytes = field->texts.bytes;
-    if (!bytes) return put_few(p, column, field->cells.bytes[k].data, field->cells.bytes[k].size);
+    if (!bytes)
+        return put_short_bytes(p, column, field->cells.bytes[k].data, field->cells.bytes[k].size);
     size_t size = (size_t)(offsets[k + 1] - offsets[k]);
     if (FB_UNLIKELY(size > SHORT || offsets[FB_ARROW_BLOCK] - offsets[k] < SHORT))
-        return put_few(p, column, bytes + offsets[k], size);
+        return put_short_bytes(p, column, bytes + offsets[k], size);
     fb_store64(p, column->tag | (uint64_t)size << column->tag_bits);
     size_t head = column->tag_size + 1u;
     memcpy(p + head, bytes + offsets[k], SHORT);
@@ -94,7 +96,7 @@ static void append_numbers(fb_row *row, fb_row_cursor *at, const fb_arrow_field 
 }
 
 #ifdef __AVX512VBMI2__
-static void deal_numbers(const fb_arrow_block *block, size_t count) {
+static void transpose_numbers(const fb_arrow_block *block, size_t count) {
     size_t stride = block->lane_groups * FB_SIMD_LANES;
     for (size_t i = 0; i < block->plain_count; i++) {
         const uint64_t *from = block->fields[i].cells.numbers;
@@ -118,7 +120,7 @@ static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor 
     }
 }
 #else
-static void deal_numbers(const fb_arrow_block *block, size_t count) {
+static void transpose_numbers(const fb_arrow_block *block, size_t count) {
     (void)block, (void)count;
 }
 
@@ -133,7 +135,7 @@ size_t FB_ENTRY(fb_arrow_block *block, fb_row *row, size_t count) {
     fb_row_cursor at;
     size_t max_size = row->plan->max_fixed_size + block->room.any;
     assert(row->plain && !row->constants_size);
-    deal_numbers(block, count);
+    transpose_numbers(block, count);
     for (size_t k = 0; k < count; k++) {
         if (!fb_row_begin_empty(row, max_size + block->room.rows[k], &at)) return k;
         put_numbers(block, row, &at, k);

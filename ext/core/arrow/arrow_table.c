@@ -39,7 +39,7 @@ struct fb_table {
 };
 
 /* Allocate memory that lives as long as the table. */
-static void *make(fb_table *table, size_t size) {
+static void *allocate(fb_table *table, size_t size) {
     block *block = fb_memory_allocate(&table->memory, BLOCK_HEAD + size);
     if (!block) return NULL;
     block->next = table->blocks;
@@ -49,7 +49,7 @@ static void *make(fb_table *table, size_t size) {
 }
 
 /* Shrink the last allocation to `size` bytes. It may move. */
-static void *trim(fb_table *table, size_t size) {
+static void *shrink_last_allocation(fb_table *table, size_t size) {
     block *old = table->blocks,
           *block = fb_memory_resize(&table->memory, old, old->size, BLOCK_HEAD + size);
     if (!block) block = old; /* shrinking failed; keep the old size */
@@ -120,7 +120,7 @@ static size_t pack(uint8_t *bits, const uint8_t *bytes, size_t count) {
 static bool make_validity(const maker *m) {
     bool explicit = m->vector->present != NULL;
     if (!m->count || (!explicit && !m->field->nullable)) return true;
-    uint8_t *bits = make(m->table, (m->count + 7) / 8),
+    uint8_t *bits = allocate(m->table, (m->count + 7) / 8),
             *present = fb_memory_allocate(&m->table->memory, m->count + 8);
     if (!bits || !present) {
         fb_memory_release(&m->table->memory, present, m->count + 8);
@@ -135,7 +135,7 @@ static bool make_validity(const maker *m) {
 }
 
 static bool make_bits(const maker *m) {
-    uint8_t *bits = make(m->table, (m->count + 7) / 8);
+    uint8_t *bits = allocate(m->table, (m->count + 7) / 8);
     if (bits && m->count) pack(bits, m->vector->values, m->count);
     m->values->buffers[1] = bits;
     return bits != NULL;
@@ -155,8 +155,8 @@ static bool make_text(const maker *m) {
     const uint8_t *validity = m->values->buffers[0];
     const size_t most = size_of_texts(m, address);
     if (most > INT32_MAX) return false;
-    uint32_t *offsets = make(m->table, (m->count + 1) * sizeof *offsets);
-    char *text = make(m->table, most), *p = text;
+    uint32_t *offsets = allocate(m->table, (m->count + 1) * sizeof *offsets);
+    char *text = allocate(m->table, most), *p = text;
     if (!text || !offsets) return false;
     for (size_t i = 0; i < m->count; i++) {
         if (!validity || validity[i / 8] >> i % 8 & 1)
@@ -166,7 +166,7 @@ static bool make_text(const maker *m) {
     }
     m->values->buffer_count = 3;
     m->values->buffers[1] = offsets;
-    m->values->buffers[2] = trim(m->table, (size_t)(p - text));
+    m->values->buffers[2] = shrink_last_allocation(m->table, (size_t)(p - text));
     return true;
 }
 
@@ -189,7 +189,7 @@ static int compare_numbers(const void *a, const void *b) {
 }
 
 /* Append the numbers that no member has, sorted and without duplicates. */
-static size_t add_strangers(const maker *m, uint32_t *numbers, size_t known) {
+static size_t add_unknown_members(const maker *m, uint32_t *numbers, size_t known) {
     size_t count = known;
     for (size_t i = 0; i < m->count; i++) {
         uint32_t number = load_u32(m->vector, i);
@@ -214,8 +214,8 @@ static bool make_names(const maker *m, values *names, const uint32_t *numbers, s
     size_t size = (count - known) * FB_FORMAT_NUMBER_MAX;
     for (size_t i = 0; i < known; i++) size += m->field->members[i].name.size;
     if (size > INT32_MAX) return false;
-    char *text = make(m->table, size), *p = text;
-    uint32_t *offsets = make(m->table, (count + 1) * sizeof *offsets);
+    char *text = allocate(m->table, size), *p = text;
+    uint32_t *offsets = allocate(m->table, (count + 1) * sizeof *offsets);
     if (!text || !offsets) return false;
     for (size_t i = 0; i < count; i++) {
         p = i < known ? put_name(p, m->field->members[i].name) : fb_format_number(p, numbers[i]);
@@ -227,7 +227,7 @@ static bool make_names(const maker *m, values *names, const uint32_t *numbers, s
 
 /* True if members are numbered from 0 on and no other number occurs. Then a number is its
    dictionary index. */
-static bool is_index(const maker *m) {
+static bool numbers_are_indices(const maker *m) {
     uint32_t greatest = 0;
     for (size_t i = 0; i < m->count; i++) {
         uint32_t number = load_u32(m->vector, i);
@@ -239,7 +239,7 @@ static bool is_index(const maker *m) {
 }
 
 static bool make_indices(const maker *m, const uint32_t *numbers, size_t known, size_t count) {
-    uint32_t *indices = make(m->table, m->count * sizeof *indices);
+    uint32_t *indices = allocate(m->table, m->count * sizeof *indices);
     if (!indices) return false;
     for (size_t i = 0; i < m->count; i++) {
         uint32_t number = load_u32(m->vector, i);
@@ -259,8 +259,8 @@ static bool make_dictionary(const maker *m, values *names) {
     if (!numbers) return false;
     for (size_t i = 0; i < known; i++) numbers[i] = m->field->members[i].number;
     bool made = true;
-    if (!is_index(m)) {
-        count = add_strangers(m, numbers, known);
+    if (!numbers_are_indices(m)) {
+        count = add_unknown_members(m, numbers, known);
         made = make_indices(m, numbers, known, count);
     }
     made = made && make_names(m, names, numbers, known, count);
@@ -273,7 +273,7 @@ static bool make_dictionary(const maker *m, values *names) {
 /* Placeholder buffer of an empty array. Arrow requires at least one offset. */
 static const uint64_t nothing[2];
 
-static const void *or_nothing(const void *buffer) {
+static const void *non_null_buffer(const void *buffer) {
     return buffer ? buffer : nothing;
 }
 
@@ -285,8 +285,8 @@ static bool make_column(fb_table *table, const fb_plan *plan, const fb_table_fie
                vector, &out->values, vector->listed ? vector->count : table->rows};
     out->listed = vector->listed;
     out->lists[1] = vector->offsets;
-    const void *bytes = or_nothing(vector->values),
-               *offsets = or_nothing(vector->listed ? vector->members : vector->offsets);
+    const void *bytes = non_null_buffer(vector->values),
+               *offsets = non_null_buffer(vector->listed ? vector->members : vector->offsets);
     if (vector->width) *m.values = (values){{NULL, bytes, NULL}, 2, (int64_t)m.count, 0};
     else *m.values = (values){{NULL, offsets, bytes}, 3, (int64_t)m.count, 0};
     if (!vector->listed && !make_validity(&m)) return false;
@@ -296,7 +296,7 @@ static bool make_column(fb_table *table, const fb_plan *plan, const fb_table_fie
     return !field->text || make_text(&m);
 }
 
-static void hold(fb_table *table) {
+static void retain(fb_table *table) {
     atomic_fetch_add_explicit(&table->references, 1, memory_order_relaxed);
 }
 
@@ -312,11 +312,11 @@ static fb_status new_table(fb_table **out, const fb_plan *plan, fb_table *base, 
     }
     atomic_init(&table->references, 1);
     table->memory = memory;
-    if ((table->base = base)) hold(base);
+    if ((table->base = base)) retain(base);
     table->batch = batch;
     table->rows = batch->rows;
     table->count = count;
-    bool made = (table->columns = make(table, count * sizeof *table->columns));
+    bool made = (table->columns = allocate(table, count * sizeof *table->columns));
     for (size_t i = 0; made && i < count; i++)
         made = make_column(table, plan, &fields[i], &table->columns[i]);
     if (!made) {
@@ -401,7 +401,7 @@ static bool new_array(fb_table *table, struct ArrowArray *array, size_t children
     *array = (struct ArrowArray){.children = children ? node->children : NULL,
                                  .release = release_array,
                                  .private_data = node};
-    hold(table);
+    retain(table);
     return true;
 }
 

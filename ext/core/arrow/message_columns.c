@@ -15,7 +15,7 @@ const char *fb_message_fault_text(fb_message_fault_kind kind) {
 
 /* Places ------------------------------------------------------------------------------------- */
 
-static uint64_t least(uint64_t a, uint64_t b) {
+static uint64_t minimum(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
@@ -23,18 +23,18 @@ static uint64_t least(uint64_t a, uint64_t b) {
 static uint64_t limit_of(const fb_column *column) {
     switch (column->type) {
         case FB_TYPE_ENUM: return INT32_MAX;
-        case FB_TYPE_FIXED32: return least(column->limit, UINT32_MAX);
+        case FB_TYPE_FIXED32: return minimum(column->limit, UINT32_MAX);
         case FB_TYPE_UINT:
         case FB_TYPE_TIMESTAMP:
         case FB_TYPE_FIXED64: return column->limit;
         case FB_TYPE_INT:
-        case FB_TYPE_SINT: return least(column->limit, INT64_MAX);
+        case FB_TYPE_SINT: return minimum(column->limit, INT64_MAX);
         case FB_TYPE_DURATION: return INT64_MAX;
         default: return UINT64_MAX; /* all bit patterns are valid */
     }
 }
 
-static uint8_t way_of(const fb_column *column) {
+static uint8_t choose_path(const fb_column *column) {
     if (!(column->flags & FB_COLUMN_ENABLED)) return FB_MESSAGE_PATH_SKIP;
     if (column->flags & (FB_COLUMN_REPEATED | FB_COLUMN_EXPLICIT)) return FB_MESSAGE_PATH_OTHER;
     switch (column->type) {
@@ -55,7 +55,7 @@ static fb_message_place place_of(const fb_plan *plan, size_t column) {
         .limit = limit_of(c),
         .number = c->number,
         .column = (uint16_t)column,
-        .path = way_of(c),
+        .path = choose_path(c),
         .wire = c->wire,
         .type = c->type,
         .listed = c->flags & FB_COLUMN_REPEATED,

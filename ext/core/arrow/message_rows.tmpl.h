@@ -9,7 +9,7 @@
 
 #include "core/arrow/message_columns.h"
 
-static const fb_message_place *find_far(const fb_message_columns *reader, uint32_t number) {
+static const fb_message_place *search_place(const fb_message_columns *reader, uint32_t number) {
     size_t low = 1, high = reader->place_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -22,7 +22,7 @@ static const fb_message_place *find_far(const fb_message_columns *reader, uint32
 
 static const fb_message_place *find_place(const fb_message_columns *reader, uint32_t number) {
     return number < FB_MESSAGE_NEAR ? &reader->places[reader->near[number]]
-                                    : find_far(reader, number);
+                                    : search_place(reader, number);
 }
 
 /* Values ------------------------------------------------------------------------------------- */
@@ -38,15 +38,15 @@ typedef struct {
 } fb_message_row;
 
 /* Set the fault and return NULL. */
-static const uint8_t *refuse(const fb_message_row *to, const fb_message_place *place,
-                             fb_message_fault_kind kind) {
+static const uint8_t *set_fault(const fb_message_row *to, const fb_message_place *place,
+                                fb_message_fault_kind kind) {
     to->fault->kind = kind;
     to->fault->column = place->column;
     return NULL;
 }
 
 /* Convert a wire number to the column's width. Returns false if it does not fit. */
-static bool convert(const fb_message_place *place, uint8_t width, uint64_t *number) {
+static bool convert_number(const fb_message_place *place, uint8_t width, uint64_t *number) {
     switch (place->type) {
         case FB_TYPE_BOOL: *number = *number != 0; return true;
         case FB_TYPE_SINT: *number = (uint64_t)fb_wire_unzigzag(*number); break;
@@ -61,7 +61,8 @@ static bool convert(const fb_message_place *place, uint8_t width, uint64_t *numb
 
 static bool put_number(const fb_message_row *to, const fb_message_place *place, uint64_t number) {
     fb_vector *vector = &to->vectors[place->column];
-    if (!convert(place, vector->width, &number)) return refuse(to, place, FB_MESSAGE_FAULT_RANGE);
+    if (!convert_number(place, vector->width, &number))
+        return set_fault(to, place, FB_MESSAGE_FAULT_RANGE);
     if (vector->listed) fb_vector_add_number(vector, number);
     else fb_vector_set(vector, to->row, number);
     if (vector->present) vector->present[to->row] = 1;
@@ -74,7 +75,7 @@ static bool put_address(const fb_message_row *to, const fb_message_place *place,
     static const uint8_t zeros[16];
     fb_vector *vector = &to->vectors[place->column];
     if (bytes.size && bytes.size != 4 && bytes.size != 16)
-        return refuse(to, place, FB_MESSAGE_FAULT_ADDRESS);
+        return set_fault(to, place, FB_MESSAGE_FAULT_ADDRESS);
     fb_bytes address = bytes.size ? bytes : (fb_bytes){zeros, 16};
     if (vector->listed) fb_vector_add_address(vector, address.data, address.size);
     else fb_vector_set_address(vector, to->row, address.data, address.size);
@@ -106,11 +107,11 @@ static bool reserve(const fb_message_row *to, const fb_message_place *place, siz
     return !vector->offsets || fb_batch_reserve(to->batch, vector, bytes);
 }
 
-static FB_NOINLINE const uint8_t *read_other(const fb_message_row *to,
-                                             const fb_message_place *place, const uint8_t *p) {
+static FB_NOINLINE const uint8_t *read_general(const fb_message_row *to,
+                                               const fb_message_place *place, const uint8_t *p) {
     fb_message_field field = {.wire = (fb_wire_type)place->wire};
     if (!(p = fb_message_read_value(p, to->end, &field)))
-        return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
+        return set_fault(to, place, FB_MESSAGE_FAULT_FIELD);
     if (place->path == FB_MESSAGE_PATH_SKIP) return p;
     return reserve(to, place, field.bytes.size) && put_value(to, place, &field) ? p : NULL;
 }
@@ -120,12 +121,12 @@ static const uint8_t *read_packed(const fb_message_row *to, const fb_message_pla
     fb_bytes members;
     fb_message_field member = {.wire = (fb_wire_type)place->wire};
     if (!(p = fb_wire_read_bytes(p, to->end, &members)))
-        return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
+        return set_fault(to, place, FB_MESSAGE_FAULT_FIELD);
     if (place->path == FB_MESSAGE_PATH_SKIP) return p;
     if (!reserve(to, place, members.size)) return NULL;
     for (const uint8_t *next = members.data; next < p;) {
         if (!(next = fb_message_read_value(next, p, &member)))
-            return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
+            return set_fault(to, place, FB_MESSAGE_FAULT_FIELD);
         if (!put_number(to, place, member.value)) return NULL;
     }
     return p;
@@ -137,8 +138,8 @@ static const uint8_t *read_unexpected(const fb_message_row *to, const fb_message
     fb_message_field field = {.wire = wire};
     if (place->listed && wire == FB_WIRE_BYTES) return read_packed(to, place, p);
     if (!(p = fb_message_read_value(p, to->end, &field)))
-        return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
-    if (place->wire != FB_MESSAGE_NO_WIRE) return refuse(to, place, FB_MESSAGE_FAULT_WIRE_TYPE);
+        return set_fault(to, place, FB_MESSAGE_FAULT_FIELD);
+    if (place->wire != FB_MESSAGE_NO_WIRE) return set_fault(to, place, FB_MESSAGE_FAULT_WIRE_TYPE);
     to->reader->unknown_fields++;
     return p;
 }
@@ -148,9 +149,9 @@ static FB_NOINLINE const uint8_t *read_field(const fb_message_row *to, const uin
     uint64_t tag;
     const fb_message_place *place = to->reader->places;
     if (!(p = fb_wire_read_varint(p, to->end, &tag)) || tag >> 3 == 0 || tag >> 3 > FB_NUMBER_MAX)
-        return refuse(to, place, FB_MESSAGE_FAULT_FIELD);
+        return set_fault(to, place, FB_MESSAGE_FAULT_FIELD);
     place = find_place(to->reader, (uint32_t)(tag >> 3));
-    return (tag & 7) == place->wire ? read_other(to, place, p)
+    return (tag & 7) == place->wire ? read_general(to, place, p)
                                     : read_unexpected(to, place, (fb_wire_type)(tag & 7), p);
 }
 
@@ -171,7 +172,7 @@ FB_INLINE const uint8_t *read_fast_number(const fb_message_row *to, const fb_mes
 
 FB_INLINE const uint8_t *read_fast_address(const fb_message_row *to, const fb_message_place *place,
                                            size_t row, const uint8_t *p) {
-    if (FB_UNLIKELY(*p != 16)) return read_other(to, place, p);
+    if (FB_UNLIKELY(*p != 16)) return read_general(to, place, p);
     memcpy(place->values + 16 * row, p + 1, 16);
     return p + 17;
 }
@@ -190,9 +191,9 @@ FB_INLINE const uint8_t *read_fast_text(const fb_message_row *to, const fb_messa
                                         size_t row, const uint8_t *p) {
     fb_vector *vector = &to->vectors[place->column];
     size_t size = *p, begin = vector->offsets[row];
-    if (size > FAST_ROOM || (ptrdiff_t)size >= to->end - p) return read_other(to, place, p);
-    if (vector->size - begin < FAST_ROOM + FB_BATCH_SLACK) return read_other(to, place, p);
-    if (FB_UNLIKELY(!fb_is_ascii(p + 1, size))) return read_other(to, place, p);
+    if (size > FAST_ROOM || (ptrdiff_t)size >= to->end - p) return read_general(to, place, p);
+    if (vector->size - begin < FAST_ROOM + FB_BATCH_SLACK) return read_general(to, place, p);
+    if (FB_UNLIKELY(!fb_is_ascii(p + 1, size))) return read_general(to, place, p);
     memcpy(vector->values + begin, p + 1, FAST_ROOM / 2);
     if (size > FAST_ROOM / 2)
         memcpy(vector->values + begin + FAST_ROOM / 2, p + 1 + FAST_ROOM / 2, FAST_ROOM / 2);
@@ -215,7 +216,7 @@ FB_INLINE const uint8_t *read_fast_field(const fb_message_row *to, const fb_mess
         case FB_MESSAGE_PATH_ADDRESS: return read_fast_address(to, place, row, p);
         case FB_MESSAGE_PATH_FIXED64: return read_fast_fixed64(place, row, p);
         case FB_MESSAGE_PATH_TEXT: return read_fast_text(to, place, row, p);
-        default: return read_other(to, place, p);
+        default: return read_general(to, place, p);
     }
 }
 
@@ -232,7 +233,7 @@ static bool read_fast(const fb_message_row *to, const uint8_t *p) {
 
 /* Messages ----------------------------------------------------------------------------------- */
 
-static bool read_slowly(const fb_message_row *to, const uint8_t *begin) {
+static bool read_all_fields(const fb_message_row *to, const uint8_t *begin) {
     for (const uint8_t *p = begin, *field; p < to->end;) {
         field = p;
         if ((p = read_field(to, field))) continue;
@@ -252,7 +253,8 @@ static fb_status read_message(fb_message_columns *reader, fb_bytes message, size
     if (batch->rows == batch->capacity) return FB_NO_SPACE;
     for (bool fast = behind >= FAST_ROOM;; fast = false) {
         *fault = (fb_message_fault){.column = FB_NO_COLUMN};
-        if (FB_LIKELY(fast ? read_fast(&to, message.data) : read_slowly(&to, message.data))) break;
+        if (FB_LIKELY(fast ? read_fast(&to, message.data) : read_all_fields(&to, message.data)))
+            break;
         fb_batch_undo(batch, to.row);
         reader->unknown_fields = unknown_fields;
         reader->invalid_texts = invalid_texts;

@@ -46,7 +46,7 @@ static bool has_dot(const uint8_t *p, const uint8_t *end) {
 
 /* Move the groups after `::` to the end and fill the gap with zeros. `::` replaces at least one
    group. */
-static bool stretch(uint8_t address[16], size_t size, size_t gap) {
+static bool expand_gap(uint8_t address[16], size_t size, size_t gap) {
     if (size > 14) return false;
     size_t behind = size - gap;
     memmove(address + 16 - behind, address + gap, behind);
@@ -78,7 +78,7 @@ static bool read_groups(const uint8_t *p, const uint8_t *end, uint8_t address[16
         gap = size;
         p++;
     }
-    return gap == NO_GAP ? size == 16 : stretch(address, size, gap);
+    return gap == NO_GAP ? size == 16 : expand_gap(address, size, gap);
 }
 
 bool fb_address_read(fb_bytes text, uint8_t address[16]) {

@@ -3,46 +3,48 @@
 
 #include <stdlib.h>
 
-static bool is_kept(size_t size) {
+static bool is_cacheable(size_t size) {
     return size >= FB_CACHED_BLOCK_MIN && size <= FB_CACHED_BLOCK_MAX;
 }
 
-static fb_cached_block *swap(fb_block_cache *cache, size_t place, fb_cached_block *block) {
+static fb_cached_block *exchange_block(fb_block_cache *cache, size_t place,
+                                       fb_cached_block *block) {
     return atomic_exchange_explicit(&cache->places[place], block, memory_order_acq_rel);
 }
 
 /* Return false if the place is taken. */
-static bool put(fb_block_cache *cache, size_t place, fb_cached_block *block) {
+static bool put_block(fb_block_cache *cache, size_t place, fb_cached_block *block) {
     fb_cached_block *none = NULL;
     return atomic_compare_exchange_strong_explicit(&cache->places[place], &none, block,
                                                    memory_order_release, memory_order_relaxed);
 }
 
-static void *take(fb_block_cache *cache, size_t size) {
+static void *take_block(fb_block_cache *cache, size_t size) {
     for (size_t i = 0; i < FB_CACHED_BLOCKS; i++) {
-        fb_cached_block *block = swap(cache, i, NULL);
+        fb_cached_block *block = exchange_block(cache, i, NULL);
         if (!block) continue;
         if (block->size == size) return block;
-        if (!put(cache, i, block)) free(block); /* another thread filled the place */
+        if (!put_block(cache, i, block)) free(block); /* another thread filled the place */
     }
     return NULL;
 }
 
 /* If all places are taken, replace one of them, in rotation. */
-static void keep(fb_block_cache *cache, fb_cached_block *block, size_t size) {
+static void store_block(fb_block_cache *cache, fb_cached_block *block, size_t size) {
     block->size = size;
     for (size_t i = 0; i < FB_CACHED_BLOCKS; i++)
-        if (put(cache, i, block)) return;
+        if (put_block(cache, i, block)) return;
     unsigned place =
         atomic_fetch_add_explicit(&cache->released, 1, memory_order_relaxed) % FB_CACHED_BLOCKS;
-    free(swap(cache, place, block));
+    free(exchange_block(cache, place, block));
 }
 
 static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
-    void *block = !p && is_kept(new_size) ? take(context, new_size) : NULL;
+    void *block = !p && is_cacheable(new_size) ? take_block(context, new_size) : NULL;
     if (block) return memset(block, 0, new_size);
-    if (new_size || !p || !is_kept(old_size)) return fb_system_resize(NULL, p, old_size, new_size);
-    keep(context, p, old_size);
+    if (new_size || !p || !is_cacheable(old_size))
+        return fb_system_resize(NULL, p, old_size, new_size);
+    store_block(context, p, old_size);
     return NULL;
 }
 
@@ -51,5 +53,5 @@ fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit) {
 }
 
 void fb_block_cache_free(fb_block_cache *cache) {
-    for (size_t i = 0; i < FB_CACHED_BLOCKS; i++) free(swap(cache, i, NULL));
+    for (size_t i = 0; i < FB_CACHED_BLOCKS; i++) free(exchange_block(cache, i, NULL));
 }

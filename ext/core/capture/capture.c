@@ -275,7 +275,7 @@ static fb_status read_block(fb_capture *capture, fb_bytes input, size_t *size, f
     return status;
 }
 
-static fb_status recognize(fb_capture *capture, fb_bytes input, size_t *size) {
+static fb_status recognize_format(fb_capture *capture, fb_bytes input, size_t *size) {
     if (input.size < FILE_HEADER_SIZE) return FB_MORE_INPUT;
     if (is_section(input.data)) {
         capture->format = PCAPNG;
@@ -294,7 +294,7 @@ static fb_status read_record(fb_capture *capture, fb_bytes input, size_t *size, 
     switch (capture->format) {
         case PCAP: return read_pcap_record(capture, input, size, frame);
         case PCAPNG: return read_block(capture, input, size, frame);
-        default: return recognize(capture, input, size);
+        default: return recognize_format(capture, input, size);
     }
 }
 
@@ -313,7 +313,7 @@ static fb_status read_datagram(fb_capture *capture, const fb_frame *frame, fb_da
                : FB_OTHER_PORT;
 }
 
-static fb_status end(fb_capture *capture, fb_status status) {
+static fb_status end_capture(fb_capture *capture, fb_status status) {
     if (status == FB_TRUNCATED_CAPTURE || status == FB_BAD_CAPTURE_RECORD) {
         capture->counters[status]++;
         status = FB_END;
@@ -325,11 +325,11 @@ static fb_status end(fb_capture *capture, fb_status status) {
 
 /* End the capture with `rest` bytes that are not a complete record. */
 static fb_status end_of_input(fb_capture *capture, size_t rest) {
-    if (capture->format == UNKNOWN) return end(capture, FB_NOT_A_CAPTURE);
-    return end(capture, rest || capture->skip ? FB_TRUNCATED_CAPTURE : FB_END);
+    if (capture->format == UNKNOWN) return end_capture(capture, FB_NOT_A_CAPTURE);
+    return end_capture(capture, rest || capture->skip ? FB_TRUNCATED_CAPTURE : FB_END);
 }
 
-static void note_link_type(fb_capture_stats *stats, uint16_t link_type) {
+static void add_link_type(fb_capture_stats *stats, uint16_t link_type) {
     for (size_t i = 0; i < stats->link_type_count; i++)
         if (stats->link_types[i] == link_type) return;
     if (stats->link_type_count < FB_CAPTURE_MAX_LINK_TYPES)
@@ -357,10 +357,10 @@ fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_da
         if (status == FB_MORE_INPUT)
             return final ? end_of_input(capture, rest.size - size) : FB_MORE_INPUT;
         if (status == FB_NO_MEMORY) return status;
-        if (status != FB_OK) return end(capture, status);
+        if (status != FB_OK) return end_capture(capture, status);
         if (!frame.data.data) continue;
         capture->stats.packets++;
-        note_link_type(&capture->stats, frame.link_type);
+        add_link_type(&capture->stats, frame.link_type);
         status = read_datagram(capture, &frame, &datagrams[*count]);
         if (status == FB_OK) {
             ++*count;

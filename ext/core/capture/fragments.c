@@ -64,14 +64,14 @@ static void mark_lost(fb_fragments *fragments, fb_partial *partial) {
     free_data(fragments, partial);
 }
 
-static void drop(fb_fragments *fragments, fb_partial *partial) {
+static void drop_partial(fb_fragments *fragments, fb_partial *partial) {
     mark_lost(fragments, partial);
     unlink_partial(fragments, partial);
     free_partial(fragments, partial);
 }
 
 static void drop_oldest(fb_fragments *fragments) {
-    drop(fragments, fragments->oldest);
+    drop_partial(fragments, fragments->oldest);
 }
 
 /* Like fb_memory_resize, but evicts older datagrams if needed, except `keep`. */
@@ -116,7 +116,7 @@ static fb_partial *add_partial(fb_fragments *fragments, uint64_t time, const fb_
 
 /* Check sizes. Only the last fragment may have an incomplete unit. No fragment may exceed the end
    of the last one, and the last one may not end before another. */
-static bool fits(const fb_partial *partial, const fb_ip_packet *packet, size_t end) {
+static bool has_valid_size(const fb_partial *partial, const fb_ip_packet *packet, size_t end) {
     if (packet->payload.size == 0 || end > MAX_PAYLOAD) return false;
     if (packet->more_fragments)
         return packet->payload.size % 8 == 0 && (!partial->total || end < partial->total);
@@ -150,7 +150,7 @@ static bool reserve(fb_fragments *fragments, fb_partial *partial, size_t size) {
     return true;
 }
 
-static void store(fb_partial *partial, const fb_ip_packet *packet, size_t end) {
+static void store_fragment(fb_partial *partial, const fb_ip_packet *packet, size_t end) {
     size_t begin = packet->fragment_offset;
     memcpy(partial->data + begin, packet->payload.data, packet->payload.size);
     for (size_t unit = begin / 8; unit * 8 < end; unit++)
@@ -161,7 +161,8 @@ static void store(fb_partial *partial, const fb_ip_packet *packet, size_t end) {
     if (!packet->more_fragments) partial->total = end;
 }
 
-static fb_status complete(fb_fragments *fragments, fb_partial *partial, fb_ip_packet *packet) {
+static fb_status complete_datagram(fb_fragments *fragments, fb_partial *partial,
+                                   fb_ip_packet *packet) {
     unlink_partial(fragments, partial);
     partial->older = fragments->completed;
     fragments->completed = partial;
@@ -175,15 +176,16 @@ static fb_status complete(fb_fragments *fragments, fb_partial *partial, fb_ip_pa
 
 /* Identifications are reused. A first fragment that conflicts with the stored ones, and comes at
    least 1 second later, belongs to another datagram. */
-static bool is_anothers(const fb_partial *partial, uint64_t time, const fb_ip_packet *packet,
-                        fragment_kind kind) {
+static bool is_of_another_datagram(const fb_partial *partial, uint64_t time,
+                                   const fb_ip_packet *packet, fragment_kind kind) {
     bool later = time > partial->time && time - partial->time >= REUSE;
     return packet->fragment_offset == 0 && later && (partial->lost || kind == CONFLICTING);
 }
 
 static fragment_kind compare(const fb_partial *partial, const fb_ip_packet *packet) {
     size_t begin = packet->fragment_offset;
-    if (partial->lost || !fits(partial, packet, begin + packet->payload.size)) return CONFLICTING;
+    if (partial->lost || !has_valid_size(partial, packet, begin + packet->payload.size))
+        return CONFLICTING;
     return compare_with_known(partial, begin, packet->payload);
 }
 
@@ -191,8 +193,8 @@ fb_status fb_fragments_add(fb_fragments *fragments, uint64_t time, fb_ip_packet 
     drop_expired(fragments, time);
     if (packet->cut) return FB_TRUNCATED_PACKET;
     fb_partial *partial = find_partial(fragments, packet);
-    if (partial && is_anothers(partial, time, packet, compare(partial, packet))) {
-        drop(fragments, partial);
+    if (partial && is_of_another_datagram(partial, time, packet, compare(partial, packet))) {
+        drop_partial(fragments, partial);
         partial = NULL;
     }
     if (!partial) partial = add_partial(fragments, time, packet);
@@ -208,8 +210,8 @@ fb_status fb_fragments_add(fb_fragments *fragments, uint64_t time, fb_ip_packet 
         mark_lost(fragments, partial);
         return FB_MORE_INPUT;
     }
-    store(partial, packet, end);
-    return partial->received == partial->total ? complete(fragments, partial, packet)
+    store_fragment(partial, packet, end);
+    return partial->received == partial->total ? complete_datagram(fragments, partial, packet)
                                                : FB_MORE_INPUT;
 }
 

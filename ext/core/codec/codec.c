@@ -61,7 +61,7 @@ fb_status fb_codec_message_finish(fb_codec_message *message, uint16_t *places, s
     return FB_OK;
 }
 
-static const fb_codec_field *find(const fb_codec_message *message, uint32_t number) {
+static const fb_codec_field *find_field(const fb_codec_message *message, uint32_t number) {
     if (number < message->place_count) {
         size_t place = message->places[number];
         return place ? message->fields + place - 1 : NULL;
@@ -149,7 +149,7 @@ static const uint8_t *skip_group(const uint8_t *p, const uint8_t *end, uint32_t 
     return p;
 }
 
-static bool suits(const fb_codec_field *field, unsigned wire) {
+static bool fits_wire_type(const fb_codec_field *field, unsigned wire) {
     return wire == field->wire || (wire == FB_WIRE_BYTES && field->repeated && is_scalar(field));
 }
 
@@ -159,8 +159,8 @@ fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item) {
     unsigned wire;
     if (!(p = read_tag(p, end, &number, &wire))) return FB_BAD_MESSAGE;
     const fb_codec_message *message = reader->message;
-    const fb_codec_field *field = find(message, number);
-    item->field = field && suits(field, wire) ? field : NULL;
+    const fb_codec_field *field = find_field(message, number);
+    item->field = field && fits_wire_type(field, wire) ? field : NULL;
     item->packed = item->field && wire != field->wire;
     if (wire == FB_WIRE_START_GROUP) p = skip_group(p, end, number, reader->depth, &item->bytes);
     else if (!item->field) p = skip_value(p, end, wire);
@@ -178,12 +178,12 @@ fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item) {
 
 /* Reasons of failures ------------------------------------------------------------------------- */
 
-static const char *problem_of_varint(const uint8_t *p, const uint8_t *end) {
+static const char *describe_varint_problem(const uint8_t *p, const uint8_t *end) {
     return end - p < FB_VARINT_MAX ? "a varint that is cut short"
                                    : "a varint of more than 10 octets";
 }
 
-static const char *problem_of_word(const uint8_t *p, const uint8_t *end, bool tag) {
+static const char *describe_word_problem(const uint8_t *p, const uint8_t *end, bool tag) {
     uint64_t word;
     const uint8_t *after = fb_wire_read_varint(p, end, &word);
     if (after && after - p <= FB_TAG_MAX && tag && word >> 3 == 0 && word <= UINT32_MAX)
@@ -201,12 +201,12 @@ const char *fb_codec_problem(const fb_codec_reader *reader, const fb_codec_field
     unsigned wire;
     *field = NULL;
     if (!(p = read_tag(reader->p, end, &number, &wire)))
-        return problem_of_word(reader->p, end, true);
-    const fb_codec_field *found = find(reader->message, number);
-    if (found && suits(found, wire)) *field = found;
+        return describe_word_problem(reader->p, end, true);
+    const fb_codec_field *found = find_field(reader->message, number);
+    if (found && fits_wire_type(found, wire)) *field = found;
     switch (wire) {
-        case FB_WIRE_VARINT: return problem_of_varint(p, end);
-        case FB_WIRE_BYTES: return problem_of_word(p, end, false);
+        case FB_WIRE_VARINT: return describe_varint_problem(p, end);
+        case FB_WIRE_BYTES: return describe_word_problem(p, end, false);
         case FB_WIRE_FIXED64: return "a number of 8 octets that is cut short";
         case FB_WIRE_FIXED32: return "a number of 4 octets that is cut short";
         case FB_WIRE_START_GROUP:

@@ -54,7 +54,7 @@ static bool compile_netflow(fb_decoder *decoder) {
 
 /* The sets that wait are limited to a quarter of the memory, so that their templates still find
    room. */
-static void open_early_data(fb_decoder *decoder) {
+static void init_pending_sets(fb_decoder *decoder) {
     const fb_decoder_options *options = &decoder->options;
     size_t limit = options->early_data_limit ? options->early_data_limit : DEFAULT_EARLY_DATA_LIMIT;
     size_t total = options->early_data_total ? options->early_data_total : DEFAULT_EARLY_DATA_TOTAL;
@@ -87,7 +87,7 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
         fb_decoder_free(decoder);
         return FB_NO_MEMORY;
     }
-    open_early_data(decoder);
+    init_pending_sets(decoder);
     decoder->patterns = fb_patterns_new(plan, memory, decoder->processor == FB_PROCESSOR_AVX512);
     decoder->exporters.template_expiry = options.template_expiry;
     decoder->exporters.obey_withdrawals = options.obey_withdrawals;
@@ -107,7 +107,7 @@ void fb_decoder_free(fb_decoder *decoder) {
 }
 
 void fb_decoder_finish(fb_decoder *decoder) {
-    fb_pending_give_up(&decoder->pending, &decoder->fault);
+    fb_pending_drop_all(&decoder->pending, &decoder->fault);
 }
 
 /* Return 1 or 7 if the payload is NetFlow of this version, FB_UNSUPPORTED, or 0 if it is something
@@ -138,7 +138,7 @@ void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t address[16]) 
     if (fb_xdr_read_address(&xdr, &agent)) fb_sflow_agent_address(address, agent);
 }
 
-uint32_t fb_payload_look_closer(fb_bytes payload) {
+uint32_t fb_payload_sniff_slowly(fb_bytes payload) {
     if (payload.size < 2) return 0;
     unsigned version = fb_load16(payload.data);
     if (version == 5 || version == 9 || version == 10) return version; /* shorter than 4 bytes */

@@ -36,8 +36,8 @@ typedef struct {
     /* newest kind whose instructions may be used; 0: the kind of this processor */
     fb_processor processor;
     unsigned decapsulate; /* set of bits (1 << fb_tunnel), one for each kind of tunnel to open */
-    /* for tests: learn patterns (pattern.h) also on processors without lanes, where they do not
-       pay */
+    /* for tests: learn patterns (pattern.h) also on processors without lanes, where they save no
+       time */
     bool always_learn;
 } fb_decoder_options;
 
@@ -99,13 +99,13 @@ void fb_decoder_finish(fb_decoder *decoder);
    NetFlow v1 and v7 (1 and 7) are also recognized by their length: the payload holds at least one
    record, and all records are complete. */
 enum { FB_SFLOW5 = 0x10005, FB_UNSUPPORTED = 0x20000 };
-uint32_t fb_payload_look_closer(fb_bytes payload); /* the slow path */
+uint32_t fb_payload_sniff_slowly(fb_bytes payload); /* the slow path */
 FB_INLINE uint32_t fb_payload_sniff(fb_bytes payload) {
     uint32_t word = FB_LIKELY(payload.size >= 4) ? fb_load32(payload.data) : 0,
              version = word >> 16;
     if (word == 5) return FB_SFLOW5;
     if (version == 5 || version == 9 || version == 10) return version;
-    return fb_payload_look_closer(payload);
+    return fb_payload_sniff_slowly(payload);
 }
 
 /* Write the address that identifies the exporter of a datagram. It is the UDP source, or for sFlow

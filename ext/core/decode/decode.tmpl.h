@@ -22,7 +22,7 @@ FB_NOINLINE static void count_other(fb_context *c, fb_decoder *decoder, uint32_t
     c->counters->bytes += c->datagram->payload.size;
     fb_context_count(c, FB_OTHER_PACKET, NULL);
     if (!decoder->expect_flows) return;
-    fb_fault_note(c->fault, FB_OTHER_PACKET, c->index, 0, c->datagram->source);
+    fb_fault_set_first(c->fault, FB_OTHER_PACKET, c->index, 0, c->datagram->source);
 }
 
 static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter *emitter,
@@ -56,8 +56,8 @@ static void count_refused(fb_context *c, fb_emitter *emitter) {
 
 /* Prefetch the exporter state of the next datagrams. A prefetch for a single datagram gains
    nothing. Returns the index after the last one. */
-static size_t look_ahead(const fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
-                         size_t at) {
+static size_t prefetch_exporters(const fb_decoder *decoder, const fb_datagram *datagrams,
+                                 size_t count, size_t at) {
     size_t next = count - at < FB_LOOK_AHEAD ? count - at : FB_LOOK_AHEAD;
     if (next > 1) fb_exporters_prefetch(&decoder->exporters, &datagrams[at], next);
     return at + next;
@@ -77,7 +77,8 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
         .decapsulate = decoder->options.decapsulate,
     };
     for (size_t ahead = position->datagram; position->datagram < count;) {
-        if (position->datagram == ahead) ahead = look_ahead(decoder, datagrams, count, ahead);
+        if (position->datagram == ahead)
+            ahead = prefetch_exporters(decoder, datagrams, count, ahead);
         fb_context_begin(&c, &datagrams[position->datagram], position->datagram);
         fb_status status = decode_datagram(&c, decoder, emitter, position);
         count_refused(&c, emitter);

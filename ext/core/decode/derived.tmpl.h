@@ -90,7 +90,7 @@ static fb_cursor put_fragment_flags(fb_context *c, fb_emitter *emitter, fb_curso
     uint64_t flags = fb_role_uint(compiled, FB_ROLE_FRAGMENT_FLAGS, record, locations);
     if (!has_uint(compiled, FB_ROLE_FRAGMENT_FLAGS, record, locations)) return at;
     if (flags <= UINT8_MAX) at = put_uint(c, emitter, at, target, flags >> 5);
-    else note(c, emitter, at, target, FB_OUT_OF_RANGE, record);
+    else count_fault(c, emitter, at, target, FB_OUT_OF_RANGE, record);
     return at;
 }
 

@@ -24,24 +24,24 @@ FB_NOINLINE static fb_cursor put_field(fb_context *c, fb_emitter *emitter, fb_cu
     switch (target.kind) {
         case FB_KIND_IP:
             if (size == 4 || size == 16) at = put_ip(c, emitter, at, target, p, size);
-            else if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+            else if (size) count_fault(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_MAC: /* reduced size does not apply, even to zeros (RFC 7011 section 6.2) */
             if (size == 6) at = put_uint(c, emitter, at, target, fb_load_uint(p, size));
-            else if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+            else if (size) count_fault(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         case FB_KIND_STRING:
         case FB_KIND_BYTES: return put_bytes(c, emitter, at, target, p, size);
         case FB_KIND_LIST: return put_list(c, emitter, at, target, (fb_bytes){p, size});
         case FB_KIND_OPAQUE:
-            if (size) note(c, emitter, at, target, FB_OPAQUE_VALUE, p);
+            if (size) count_fault(c, emitter, at, target, FB_OPAQUE_VALUE, p);
             return put_bytes(c, emitter, at, target, p, size);
         case FB_KIND_FLOAT:
             if (fb_load_real(p, size, &real)) return put_real(c, emitter, at, target, real);
-            if (size) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+            if (size) count_fault(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return at;
         default:
-            if (size > 8) note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+            if (size > 8) count_fault(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
             return size && size <= 8 ? put_integer(c, emitter, at, target, p, size) : at;
     }
 }
@@ -101,7 +101,7 @@ static fb_cursor put_members(fb_context *c, fb_emitter *emitter, fb_cursor at, f
         fb_plan_member_kind(c->plan, &c->plan->columns[target.column], list.pen, list.id);
     if (kind == FB_KIND_COUNT) return count_list(c, at, target, FB_BAD_LIST, field.data);
     target.kind = kind & 63;
-    while (list.p < list.end && whole && FB_EMIT(wants)(emitter, at, target))
+    while (list.p < list.end && whole && FB_EMIT(accepts)(emitter, at, target))
         if ((whole = next_member(&list, &member)))
             at = put_field(c, emitter, at, target, member.data, member.size);
     return whole ? at : count_list(c, at, target, FB_BAD_LIST, list.p);
@@ -114,7 +114,7 @@ typedef struct {
     fb_fault fault;
 } fb_quiet;
 
-static fb_context *be_quiet(fb_quiet *quiet, const fb_context *c) {
+static fb_context *discard_faults(fb_quiet *quiet, const fb_context *c) {
     *quiet = (fb_quiet){.context = *c};
     quiet->context.counters = &quiet->counters;
     quiet->context.fault = &quiet->fault;
@@ -130,14 +130,14 @@ static fb_cursor put_first_member(fb_context *c, fb_emitter *emitter, fb_cursor 
     fb_quiet quiet;
     without_zero.zero = false;
     at = put_members(c, emitter, at, without_zero, field);
-    if (!target.zero || !FB_EMIT(wants)(emitter, at, target)) return at;
-    return put_members(be_quiet(&quiet, c), emitter, at, target, field);
+    if (!target.zero || !FB_EMIT(accepts)(emitter, at, target)) return at;
+    return put_members(discard_faults(&quiet, c), emitter, at, target, field);
 }
 
 /* Put the members of a list into a column. A repeated column takes all of them. */
 FB_NOINLINE static fb_cursor put_list(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                       fb_target target, fb_bytes field) {
-    if (!field.size || !FB_EMIT(wants)(emitter, at, target)) return at;
+    if (!field.size || !FB_EMIT(accepts)(emitter, at, target)) return at;
     bool repeated = c->plan->columns[target.column].flags & FB_COLUMN_REPEATED;
     if (!repeated) return put_first_member(c, emitter, at, target, field);
     FB_EMIT(open)(emitter, &at, target.column);
@@ -154,7 +154,7 @@ static fb_cursor put_each(fb_context *c, fb_emitter *emitter, fb_cursor at, cons
     bool all = op->code == FB_OP_COLLECT, list = op->target.kind == FB_KIND_LIST;
     for (uint16_t i = op->field; i != FB_NO_FIELD; i = all ? compiled->chain[i] : FB_NO_FIELD) {
         fb_bytes field = fb_compiled_template_field(compiled, i, record, locations);
-        if (!field.size || !FB_EMIT(wants)(emitter, at, op->target)) continue;
+        if (!field.size || !FB_EMIT(accepts)(emitter, at, op->target)) continue;
         at = list ? put_members(c, emitter, at, op->target, field)
                   : put_field(c, emitter, at, op->target, field.data, field.size);
     }
@@ -164,7 +164,7 @@ static fb_cursor put_each(fb_context *c, fb_emitter *emitter, fb_cursor at, cons
 FB_NOINLINE static fb_cursor put_occurrences(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                              const fb_op *op, const fb_compiled_template *compiled,
                                              const uint8_t *record, const fb_location *locations) {
-    if (!FB_EMIT(wants)(emitter, at, op->target)) return at;
+    if (!FB_EMIT(accepts)(emitter, at, op->target)) return at;
     FB_EMIT(open)(emitter, &at, op->target.column);
     at = put_each(c, emitter, at, op, compiled, record, locations);
     FB_EMIT(close)(emitter, &at, op->target.column);
@@ -172,13 +172,13 @@ FB_NOINLINE static fb_cursor put_occurrences(fb_context *c, fb_emitter *emitter,
 }
 
 /* Read a field again for another column. Its faults were counted at the first read. */
-FB_NOINLINE static fb_cursor put_again(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                       const fb_op *op, const fb_compiled_template *compiled,
-                                       const uint8_t *record, const fb_location *locations) {
+FB_NOINLINE static fb_cursor put_field_again(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                             const fb_op *op, const fb_compiled_template *compiled,
+                                             const uint8_t *record, const fb_location *locations) {
     fb_bytes field = fb_compiled_template_field(compiled, op->field, record, locations);
-    if (!FB_EMIT(wants)(emitter, at, op->target)) return at;
+    if (!FB_EMIT(accepts)(emitter, at, op->target)) return at;
     fb_quiet quiet;
-    return put_field(be_quiet(&quiet, c), emitter, at, op->target, field.data, field.size);
+    return put_field(discard_faults(&quiet, c), emitter, at, op->target, field.data, field.size);
 }
 
 #endif

@@ -157,7 +157,7 @@ static fb_status read_data_set(fb_context *c, fb_emitter *emitter, const fb_mess
     if (FB_LIKELY(compiled != NULL)) return read_records(c, emitter, compiled, set, end, position);
     fb_context_lose_count(c);
     if (fb_context_need_domain(c, m->version, m->domain) == FB_OK && !c->exporter->stateless)
-        fb_pending_wait(c, m->sequence, set, end);
+        fb_pending_add(c, m->sequence, set, end);
     else fb_context_count(c, FB_TEMPLATE_MISSING, set);
     return FB_OK;
 }
@@ -201,7 +201,7 @@ static void check_sequence(fb_context *c, const fb_message *m) {
                                   (uint32_t)(c->export_time / FB_MILLISECOND), *c->content);
 }
 
-FB_INLINE void take_system_init(fb_context *c, const fb_message *m) {
+FB_INLINE void load_system_init(fb_context *c, const fb_message *m) {
     if (m->version != 10 || !c->domain) return;
     uint64_t system_init = fb_domain_find_system_init(c->domain);
     if (system_init) fb_context_set_system_init(c, system_init);
@@ -209,7 +209,7 @@ FB_INLINE void take_system_init(fb_context *c, const fb_message *m) {
 
 /* Read a set that waited for its template. It keeps the time, sequence number and port of its own
    datagram, and uses the state known now. */
-static fb_status read_waiting_set(const fb_context *c, fb_emitter *emitter, const fb_message *m,
+static fb_status read_pending_set(const fb_context *c, fb_emitter *emitter, const fb_message *m,
                                   fb_pending_set *set, const uint8_t *at) {
     fb_datagram datagram = *c->datagram;
     fb_context own = *c;
@@ -224,7 +224,7 @@ static fb_status read_waiting_set(const fb_context *c, fb_emitter *emitter, cons
     if (m->version == 9) fb_context_set_uptime(&own, set->uptime, set->export_time);
     own.place = at;
     own.content = NULL; /* the records were counted with the message of the set */
-    take_system_init(&own, m);
+    load_system_init(&own, m);
     if (!position.record) put_constants_ipfix(&own, emitter, &sent);
     const fb_template *template = fb_domain_find_template(set->domain, fb_load16(set->bytes));
     fb_status status = read_records(&own, emitter, template->compiled, set->bytes,
@@ -235,13 +235,13 @@ static fb_status read_waiting_set(const fb_context *c, fb_emitter *emitter, cons
 
 /* Read the sets whose templates have now arrived, oldest first. Then restore the constants of the
    current datagram. `at` is the current place in its payload. */
-static fb_status read_waiting(fb_context *c, fb_emitter *emitter, const fb_message *m,
-                              const uint8_t *at) {
+static fb_status read_pending_sets(fb_context *c, fb_emitter *emitter, const fb_message *m,
+                                   const uint8_t *at) {
     fb_pending_sets *pending = c->exporters->pending;
     for (fb_pending_set *set; (set = fb_pending_next(pending)); fb_pending_remove(pending, set))
-        if (read_waiting_set(c, emitter, m, set, at) != FB_OK) return FB_NO_SPACE;
+        if (read_pending_set(c, emitter, m, set, at) != FB_OK) return FB_NO_SPACE;
     put_constants_ipfix(c, emitter, m);
-    take_system_init(c, m);
+    load_system_init(c, m);
     return FB_OK;
 }
 
@@ -265,7 +265,7 @@ static fb_status read_sets(fb_context *c, fb_emitter *emitter, const fb_message 
     const fb_pending_sets *pending = c->exporters->pending;
     for (const uint8_t *end;; p = end) {
         position->set = (size_t)(p - c->datagram->payload.data);
-        if (FB_UNLIKELY(pending->due) && read_waiting(c, emitter, m, p) != FB_OK)
+        if (FB_UNLIKELY(pending->due) && read_pending_sets(c, emitter, m, p) != FB_OK)
             return FB_NO_SPACE;
         size_t left = (size_t)(m->end - p), length = left < 4 ? 0 : fb_load16(p + 2);
         if (!left) return FB_OK;
@@ -289,7 +289,7 @@ static fb_status decode_ipfix(fb_context *c, fb_emitter *emitter, uint32_t versi
     }
     bool resumed = position->set != 0;
     open_message(c, &m, resumed);
-    take_system_init(c, &m);
+    load_system_init(c, &m);
     if (!resumed) {
         if (m.cut) fb_context_count(c, FB_TRUNCATED_DATAGRAM, m.end);
         if (FB_UNLIKELY(c->exporters->pending->due)) fb_pending_return_all(c->exporters->pending);

@@ -45,7 +45,7 @@ static bool find_packet(const fb_compiled_template *compiled, const uint8_t *rec
     packet->type = FB_PACKET_FRAME;
     if (packet->bytes.size) return true;
     packet->bytes = fb_compiled_template_role(compiled, FB_ROLE_IP_PACKET, record, locations);
-    if (packet->bytes.size) packet->type = tell_ip_version(packet->bytes);
+    if (packet->bytes.size) packet->type = find_ip_type(packet->bytes);
     return packet->bytes.size;
 }
 
@@ -54,7 +54,7 @@ static fb_cursor put_packet(fb_context *c, fb_emitter *emitter, fb_cursor at,
                             const fb_location *locations) {
     fb_sampled packet;
     if (!find_packet(compiled, record, locations, &packet)) return at;
-    return put_sampled(c, emitter, at, packet.bytes, packet.type);
+    return put_sampled_packet(c, emitter, at, packet.bytes, packet.type);
 }
 
 FB_INLINE const uint8_t *find_field(const fb_op *op, const uint8_t *record,
@@ -134,7 +134,9 @@ FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor 
                 at = put_variable(c, emitter, at, op, locations);
             else at = put_field(c, emitter, at, op->target, p, op->size);
             break;
-        case FB_OP_AGAIN: at = put_again(c, emitter, at, op, compiled, record, locations); break;
+        case FB_OP_AGAIN:
+            at = put_field_again(c, emitter, at, op, compiled, record, locations);
+            break;
         case FB_OP_COLLECT:
             at = put_occurrences(c, emitter, at, op, compiled, record, locations);
             break;
@@ -219,7 +221,7 @@ FB_NOINLINE static fb_cursor run_around_packet(fb_context *c, fb_emitter *emitte
                                                fb_sampled *packet) {
     walk_packet(c, packet);
     for (const fb_op *op = compiled->ops, *end = op + compiled->op_count; op < end; op++) {
-        if (op->code == FB_OP_PACKET) at = put_walked(c, emitter, at, packet);
+        if (op->code == FB_OP_PACKET) at = put_walked_packet(c, emitter, at, packet);
         else if (!packet->found.tunnels ||
                  c->plan->columns[op->target.column].packet_rank == FB_NO_RANK)
             at = run_operation(c, emitter, at, op, compiled, record, locations);

@@ -8,7 +8,7 @@
 
 /* True if an IPFIX record states the start time of the exporter. The time is valid for that record
    only. */
-FB_INLINE bool states_system_init(const fb_compiled_template *compiled) {
+FB_INLINE bool has_system_init(const fb_compiled_template *compiled) {
     return compiled->version == 10 &&
            fb_compiled_template_has_role(compiled, FB_ROLE_SYSTEM_INIT_TIME);
 }
@@ -28,7 +28,7 @@ static fb_status put_flow(fb_context *c, fb_emitter *emitter, const fb_compiled_
                           size_t max_size, const uint8_t *record, const fb_location *locations) {
     fb_cursor at;
     if (!FB_EMIT(begin)(emitter, max_size, &at)) return FB_NO_SPACE;
-    if (FB_UNLIKELY(states_system_init(compiled)))
+    if (FB_UNLIKELY(has_system_init(compiled)))
         at = run_with_system_init(c, emitter, at, compiled, record, locations);
     else at = run_record(c, emitter, at, compiled, record, locations);
     FB_EMIT(finish)(emitter, at);
@@ -78,7 +78,7 @@ static fb_status put_record(fb_context *c, fb_emitter *emitter,
 static bool has_fast_path(const fb_context *c, const fb_emitter *emitter,
                           const fb_compiled_template *compiled) {
     return FB_EMIT(has_fast_path)(emitter) && !compiled->reverse && !compiled->list_count &&
-           !states_system_init(compiled) && !c->decapsulate;
+           !has_system_init(compiled) && !c->decapsulate;
 }
 
 static uint64_t find_value_of_set(fb_context *c, const fb_compiled_template *compiled,

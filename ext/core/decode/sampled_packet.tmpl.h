@@ -25,7 +25,7 @@ FB_INLINE void walk_packet(fb_context *c, fb_sampled *packet) {
 #define PACKET_BIT(source) (1ull << (FB_SOURCE_PACKET_##source - FB_SOURCE_FIRST_PACKET))
 
 /* True if a column uses one of these sources, given as a set of PACKET_BITs. */
-FB_INLINE bool wants_packet(const fb_context *c, uint64_t sources) {
+FB_INLINE bool has_packet_sources(const fb_context *c, uint64_t sources) {
     return c->plan->packet_sources & sources;
 }
 
@@ -153,61 +153,63 @@ FB_INLINE fb_cursor put_ip_packet(fb_context *c, fb_emitter *emitter, fb_cursor 
     if (packet->ip_length) set_uint(c, emitter, &at, FB_SOURCE_PACKET_IP_LENGTH, packet->ip_length);
     set_endpoints(c, emitter, &at, FB_SOURCE_PACKET_SRC_ADDR, FB_SOURCE_PACKET_DST_ADDR, packet->ip,
                   packet->version);
-    if (wants_packet(c, details)) at = put_ip_details(c, emitter, at, packet->ip, packet->fragment);
+    if (has_packet_sources(c, details))
+        at = put_ip_details(c, emitter, at, packet->ip, packet->fragment);
     set_uint(c, emitter, &at, FB_SOURCE_PACKET_PROTO, packet->proto);
     return packet->transport ? put_transport(c, emitter, at, packet) : at;
 }
 
 /* Put the columns of a packet. A plain packet has no labels, no routing header and no opened
    tunnel. */
-FB_INLINE fb_cursor put_found(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes bytes,
-                              uint32_t type, const fb_packet *found, bool plain) {
+FB_INLINE fb_cursor put_packet_columns(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                       fb_bytes bytes, uint32_t type, const fb_packet *found,
+                                       bool plain) {
     const uint64_t link =
         PACKET_BIT(SRC_MAC) | PACKET_BIT(DST_MAC) | PACKET_BIT(VLAN_ID) | PACKET_BIT(INNER_VLAN_ID);
     const uint64_t labels = PACKET_BIT(MPLS_LABELS) | PACKET_BIT(MPLS_TTLS);
     const uint64_t routing = PACKET_BIT(ROUTING_ADDRESSES) | PACKET_BIT(ROUTING_SEGMENTS_LEFT);
     set_uint(c, emitter, &at, FB_SOURCE_PACKET_PACKETS, 1);
     if (!plain && found->outer) at = put_tunnel(c, emitter, at, found);
-    if (wants_packet(c, link)) at = put_frame(c, emitter, at, found);
-    if (!plain && found->label_stacks && wants_packet(c, labels))
+    if (has_packet_sources(c, link)) at = put_frame(c, emitter, at, found);
+    if (!plain && found->label_stacks && has_packet_sources(c, labels))
         at = put_labels(c, emitter, at, found);
     if (plain || found->etype) set_uint(c, emitter, &at, FB_SOURCE_PACKET_ETYPE, found->etype);
     if (plain || found->ip) at = put_ip_packet(c, emitter, at, found);
-    if (!plain && found->routing.data && wants_packet(c, routing))
+    if (!plain && found->routing.data && has_packet_sources(c, routing))
         at = put_routing(c, emitter, at, found->routing);
-    if (wants_packet(c, PACKET_BIT(LAYERS) | PACKET_BIT(LAYER_SIZES)))
+    if (has_packet_sources(c, PACKET_BIT(LAYERS) | PACKET_BIT(LAYER_SIZES)))
         at = put_layers(c, emitter, at, bytes, type);
-    if (wants_packet(c, PACKET_BIT(SECTION_LENGTH)))
+    if (has_packet_sources(c, PACKET_BIT(SECTION_LENGTH)))
         set_uint(c, emitter, &at, FB_SOURCE_PACKET_SECTION_LENGTH, bytes.size);
     return at;
 }
 
 /* Put the columns of a packet that has been walked. */
-FB_NOINLINE static fb_cursor put_walked(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                        const fb_sampled *packet) {
-    return put_found(c, emitter, at, packet->bytes, packet->type, &packet->found, false);
+FB_NOINLINE static fb_cursor put_walked_packet(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                               const fb_sampled *packet) {
+    return put_packet_columns(c, emitter, at, packet->bytes, packet->type, &packet->found, false);
 }
 
 FB_NOINLINE static fb_cursor walk_and_put(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                           fb_bytes bytes, uint32_t type) {
     fb_sampled packet = {.bytes = bytes, .type = type};
     walk_packet(c, &packet);
-    return put_walked(c, emitter, at, &packet);
+    return put_walked_packet(c, emitter, at, &packet);
 }
 
 /* Put the columns of a packet whose tunnels are not opened. The results for a plain packet stay in
    registers. */
-FB_INLINE fb_cursor put_sampled(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes bytes,
-                                uint32_t type) {
+FB_INLINE fb_cursor put_sampled_packet(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                       fb_bytes bytes, uint32_t type) {
     fb_packet plain;
     if (FB_LIKELY(type == FB_PACKET_FRAME && !c->decapsulate &&
                   fb_packet_walk_plain(&plain, bytes)))
-        return put_found(c, emitter, at, bytes, type, &plain, true);
+        return put_packet_columns(c, emitter, at, bytes, type, &plain, true);
     return walk_and_put(c, emitter, at, bytes, type);
 }
 
 /* Return the type of an IP packet from its version field. REQUIRES: the packet is not empty. */
-static uint32_t tell_ip_version(fb_bytes bytes) {
+static uint32_t find_ip_type(fb_bytes bytes) {
     unsigned version = bytes.data[0] >> 4;
     return version == 4 ? FB_ETHERTYPE_IPV4 : version == 6 ? FB_ETHERTYPE_IPV6 : FB_PACKET_UNKNOWN;
 }

@@ -109,12 +109,12 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern 
 
 /* Datagrams ---------------------------------------------------------------------------------- */
 
-/* Return the patterns that samples may match, or NULL. Patterns are used if they pay, rows are
-   flows, no value is deferred to the end of a row, and no tunnel is opened. */
+/* Return the patterns that samples may match, or NULL. Patterns are used if they save time, rows
+   are flows, no value is deferred to the end of a row, and no tunnel is opened. */
 static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitter,
                                     fb_decoder *decoder) {
-    bool pay = decoder->patterns.wide || decoder->options.always_learn;
-    return pay && FB_EMIT(has_fast_path)(emitter) && !c->decapsulate &&
+    bool useful = decoder->patterns.wide || decoder->options.always_learn;
+    return useful && FB_EMIT(has_fast_path)(emitter) && !c->decapsulate &&
                    c->plan->rows == FB_ROWS_FLOWS
                ? &decoder->patterns
                : NULL;
@@ -200,7 +200,7 @@ FB_INLINE void check_sample(fb_context *c, uint32_t format, fb_bytes sample) {
 
 /* Prefetch about two samples ahead, in this datagram or the next. The first reads of a sample are
    scattered over it, so the hardware prefetcher does not predict them. */
-FB_INLINE void fetch_ahead(const uint8_t *sample) {
+FB_INLINE void prefetch_samples(const uint8_t *sample) {
     for (uintptr_t line = 512; line < 768; line += FB_CACHE_LINE)
         FB_PREFETCH((const void *)((uintptr_t)sample + line));
 }
@@ -212,7 +212,7 @@ FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *emitter,
     if (position->record) xdr.p = begin + position->set;
     for (size_t i = position->record; i < count; i++) {
         const uint8_t *at = xdr.p;
-        fetch_ahead(at);
+        prefetch_samples(at);
         uint32_t format;
         fb_status status = FB_BAD_SAMPLE;
         fb_bytes sample;

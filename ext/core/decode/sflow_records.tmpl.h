@@ -110,7 +110,8 @@ FB_INLINE void put_flow_sample(fb_context *c, fb_emitter *emitter, fb_cursor *at
     const uint8_t *counts = expanded ? p + 12 : p + 8;
     uint32_t output_format, output;
     set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLING_RATE, fb_load32(counts));
-    if (fb_plan_wants(c->plan, FB_SOURCE_SFLOW_SAMPLE_SEQUENCE, FB_SOURCE_SFLOW_SAMPLE_SOURCE)) {
+    if (fb_plan_has_sources(c->plan, FB_SOURCE_SFLOW_SAMPLE_SEQUENCE,
+                            FB_SOURCE_SFLOW_SAMPLE_SOURCE)) {
         set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLE_SEQUENCE, fb_load32(p));
         set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLE_POOL, fb_load32(counts + 4));
         set_uint(c, emitter, at, FB_SOURCE_SFLOW_SAMPLE_DROPS, fb_load32(counts + 8));
@@ -142,8 +143,8 @@ FB_INLINE void put_switch(fb_context *c, fb_emitter *emitter, fb_cursor *at,
                           const fb_sample_records *records) {
     if (!holds_record(c, records, FB_PLACE_SWITCH, 16)) return;
     const uint8_t *p = records->of[FB_PLACE_SWITCH].data;
-    if (!fb_plan_wants(c->plan, FB_SOURCE_SFLOW_SWITCH_SRC_VLAN,
-                       FB_SOURCE_SFLOW_SWITCH_DST_PRIORITY))
+    if (!fb_plan_has_sources(c->plan, FB_SOURCE_SFLOW_SWITCH_SRC_VLAN,
+                             FB_SOURCE_SFLOW_SWITCH_DST_PRIORITY))
         return;
     set_vlan(c, emitter, at, FB_SOURCE_SFLOW_SWITCH_SRC_VLAN, fb_load32(p));
     set_uint(c, emitter, at, FB_SOURCE_SFLOW_SWITCH_SRC_PRIORITY, fb_load32(p + 4));
@@ -170,8 +171,8 @@ FB_INLINE bool read_router(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb
 FB_INLINE bool put_as_path(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_xdr *xdr,
                            uint32_t *destination) {
     uint32_t segments, type, length;
-    bool first = true, wanted = fb_plan_wants(c->plan, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS,
-                                              FB_SOURCE_SFLOW_GATEWAY_AS_PATH);
+    bool first = true, wanted = fb_plan_has_sources(c->plan, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS,
+                                                    FB_SOURCE_SFLOW_GATEWAY_AS_PATH);
     if (!fb_xdr_read_word(xdr, &segments)) return false;
     for (; segments; segments--) {
         if (!fb_xdr_read_word(xdr, &type) || !fb_xdr_read_word(xdr, &length)) return false;
@@ -191,8 +192,8 @@ FB_INLINE bool put_as_path(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb
 
 FB_INLINE bool put_communities(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_xdr *xdr) {
     uint32_t length;
-    bool wanted = fb_plan_wants(c->plan, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES,
-                                FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES);
+    bool wanted = fb_plan_has_sources(c->plan, FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES,
+                                      FB_SOURCE_SFLOW_GATEWAY_COMMUNITIES);
     if (!fb_xdr_read_word(xdr, &length)) return false;
     size_t there = (size_t)(xdr->end - xdr->p) / 4, count = length < there ? length : there;
     for (size_t i = 0; wanted && i < count; i++)
@@ -319,8 +320,9 @@ FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *emitter, fb_cursor
         set_uint(c, emitter, &at, FB_SOURCE_DERIVED_ETYPE,
                  ipv4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6);
     if (!plain && status) set_uint(c, emitter, &at, FB_SOURCE_DERIVED_FORWARDING_STATUS, status);
-    if (walked) at = put_walked(c, emitter, at, &packet);
-    else if (bytes.data && c->plan->has_packet) at = put_sampled(c, emitter, at, bytes, type);
+    if (walked) at = put_walked_packet(c, emitter, at, &packet);
+    else if (bytes.data && c->plan->has_packet)
+        at = put_sampled_packet(c, emitter, at, bytes, type);
     if (ethernet)
         set_uint(c, emitter, &at, FB_SOURCE_SFLOW_ETHERNET_TYPE,
                  fb_load32(of[FB_PLACE_ETHERNET].data + 20));

@@ -11,7 +11,8 @@
 
    The template belongs to the domain of the outer record. Its elements fill the columns that the
    outer record leaves empty. A repeated column takes values from all inner records, any other
-   column from the first record that has a value. FB_COLUMN_ZERO says whether zero is a value.
+   column from the first record that has a value. Zero is a value only in columns with
+   FB_COLUMN_ZERO.
 
    Templates of inner records have no records of zero bytes, so each record advances. Nested lists
    are read to a depth of FB_LIST_DEPTH, so a byte is read at most that many times. */
@@ -51,8 +52,8 @@ static void put_inner_record(fb_inner_records *inner, const fb_compiled_template
             continue;
         }
         if (op->code == FB_OP_AGAIN) {
-            inner->at =
-                put_again(inner->c, inner->emitter, inner->at, &last, compiled, record, locations);
+            inner->at = put_field_again(inner->c, inner->emitter, inner->at, &last, compiled,
+                                        record, locations);
             continue;
         }
         fb_bytes field = fb_compiled_template_field(compiled, op->field, record, locations);

@@ -13,9 +13,9 @@
 
 #include <math.h>
 
-static void note(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
-                 fb_status status, const uint8_t *p) {
-    if (!FB_EMIT(wants)(emitter, at, target)) return;
+static void count_fault(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
+                        fb_status status, const uint8_t *p) {
+    if (!FB_EMIT(accepts)(emitter, at, target)) return;
     fb_context_count(c, status, p);
     if (status == FB_OUT_OF_RANGE || status == FB_BAD_FIELD_SIZE)
         fb_context_leave_out(c, target.column);
@@ -47,7 +47,7 @@ static fb_cursor put_real(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_t
                           double value) {
     bool narrow = c->plan->columns[target.column].type == FB_TYPE_FLOAT;
     if (narrow && isfinite(value) && !isfinite((float)value))
-        note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
+        count_fault(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
     else FB_EMIT(put_real)(emitter, &at, target, narrow ? (double)(float)value : value);
     return at;
 }
@@ -60,7 +60,7 @@ FB_NOINLINE static fb_cursor convert_uint(fb_context *c, fb_emitter *emitter, fb
     switch (column->type) {
         case FB_TYPE_ENUM:
             if (!map_enum(column, value, &number)) {
-                note(c, emitter, at, target, FB_UNMAPPED, NULL);
+                count_fault(c, emitter, at, target, FB_UNMAPPED, NULL);
                 if (column->flags & FB_COLUMN_REPEATED) return at; /* not a member of a list */
                 target.zero = false;                               /* and zero is not a value */
             }
@@ -72,7 +72,7 @@ FB_NOINLINE static fb_cursor convert_uint(fb_context *c, fb_emitter *emitter, fb
         default: break;
     }
     if (value > column->limit) {
-        note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
+        count_fault(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
     } else if (column->type == FB_TYPE_INT || column->type == FB_TYPE_SINT ||
                column->type == FB_TYPE_DURATION) {
         FB_EMIT(put_int)(emitter, &at, target, (int64_t)value);
@@ -97,7 +97,7 @@ static fb_cursor put_int(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_ta
     uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
     if (column->type == FB_TYPE_FLOAT || column->type == FB_TYPE_DOUBLE)
         return put_real(c, emitter, at, target, (double)value);
-    if (magnitude > column->limit) note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
+    if (magnitude > column->limit) count_fault(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
     else FB_EMIT(put_int)(emitter, &at, target, value);
     return at;
 }
@@ -167,14 +167,14 @@ FB_NOINLINE static fb_cursor put_member(fb_context *c, fb_emitter *emitter, fb_c
     switch (column->type) {
         case FB_TYPE_ENUM:
             if (map_enum(column, value, &value)) break;
-            note(c, emitter, at, target, FB_UNMAPPED, NULL);
+            count_fault(c, emitter, at, target, FB_UNMAPPED, NULL);
             return at;
         case FB_TYPE_BOOL: value = value != 0; break;
         case FB_TYPE_FLOAT:
         case FB_TYPE_DOUBLE: memcpy(&value, &real, 8); break;
         default:
             if (value <= column->limit) break;
-            note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
+            count_fault(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
             return at;
     }
     FB_EMIT(repeat_uint)(emitter, &at, target, value);
@@ -297,13 +297,15 @@ static fb_cursor put_time(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_t
     uint64_t time;
     bool ntp = target.kind == FB_KIND_TIME_NTP_US || target.kind == FB_KIND_TIME_NTP_NS;
     if (ntp && size != 8) {
-        note(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
+        count_fault(c, emitter, at, target, FB_BAD_FIELD_SIZE, p);
         return at;
     }
     switch (read_time(c, target.kind, p, size, &time)) {
         case TIME_KNOWN: return put_nanoseconds(c, emitter, at, target, time);
-        case TIME_OUT_OF_RANGE: note(c, emitter, at, target, FB_OUT_OF_RANGE, p); return at;
-        case TIME_WITHOUT_START: note(c, emitter, at, target, FB_NO_SYSTEM_START, p); return at;
+        case TIME_OUT_OF_RANGE: count_fault(c, emitter, at, target, FB_OUT_OF_RANGE, p); return at;
+        case TIME_WITHOUT_START:
+            count_fault(c, emitter, at, target, FB_NO_SYSTEM_START, p);
+            return at;
         default: return at;
     }
 }
@@ -326,7 +328,8 @@ static fb_cursor put_bytes(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_
                            const uint8_t *p, size_t size) {
     if (target.kind == FB_KIND_STRING) {
         while (size && !p[size - 1]) size--;
-        if (!fb_utf8_valid((fb_bytes){p, size})) note(c, emitter, at, target, FB_INVALID_UTF8, p);
+        if (!fb_utf8_valid((fb_bytes){p, size}))
+            count_fault(c, emitter, at, target, FB_INVALID_UTF8, p);
     }
     FB_EMIT(put_bytes)(emitter, &at, target, p, size);
     return at;
@@ -336,7 +339,7 @@ static fb_cursor put_bytes(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_
 static fb_cursor put_bool(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_target target,
                           uint64_t value) {
     if (value == 1 || value == 2) return convert_uint(c, emitter, at, target, value == 1);
-    if (value) note(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
+    if (value) count_fault(c, emitter, at, target, FB_OUT_OF_RANGE, NULL);
     return at;
 }
 
@@ -353,7 +356,7 @@ static fb_cursor put_integer(fb_context *c, fb_emitter *emitter, fb_cursor at, f
             unit = span_unit(target.kind);
             if (value <= UINT64_MAX / unit)
                 return put_nanoseconds(c, emitter, at, target, value * unit);
-            note(c, emitter, at, target, FB_OUT_OF_RANGE, p);
+            count_fault(c, emitter, at, target, FB_OUT_OF_RANGE, p);
             return at;
         case FB_KIND_TCP_BITS: value &= 0x0fff; /* fall through */
         case FB_KIND_UINT: return put_uint(c, emitter, at, target, value);

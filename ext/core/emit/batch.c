@@ -26,7 +26,7 @@ bool fb_batch_is_uneven(const fb_column *column) {
            (column->flags & FB_COLUMN_REPEATED || !fb_batch_width(column));
 }
 
-static void describe(fb_vector *vector, const fb_column *column) {
+static void init_vector(fb_vector *vector, const fb_column *column) {
     vector->width = (uint8_t)fb_batch_width(column);
     vector->listed = column->flags & FB_COLUMN_REPEATED;
     while (vector->width > 1u << vector->shift) vector->shift++;
@@ -73,7 +73,7 @@ fb_status fb_batch_new(fb_batch **out, const fb_plan *plan, size_t capacity, fb_
     batch->fixed_size = FB_CACHE_LINE;
     for (size_t i = 0; i < plan->column_count; i++) {
         if (!(plan->columns[i].flags & FB_COLUMN_ENABLED)) continue;
-        describe(&batch->vectors[i], &plan->columns[i]);
+        init_vector(&batch->vectors[i], &plan->columns[i]);
         if (is_fixed(&batch->vectors[i]))
             batch->fixed_size += size_of_fixed(&batch->vectors[i], capacity);
     }
@@ -144,13 +144,13 @@ fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity) 
 }
 
 /* Doubling keeps the total cost of growing linear. */
-static size_t next_size(size_t size, size_t needed) {
+static size_t grown_size(size_t size, size_t needed) {
     size_t twice = size ? 2 * size : 4096;
     return twice < needed ? needed : twice;
 }
 
 static bool grow_values(fb_batch *batch, fb_vector *vector, size_t needed) {
-    size_t size = next_size(vector->size, needed);
+    size_t size = grown_size(vector->size, needed);
     uint8_t *values = fb_memory_resize(&batch->memory, vector->values, vector->size, size);
     if (!values) return false;
     vector->values = values;
@@ -159,7 +159,7 @@ static bool grow_values(fb_batch *batch, fb_vector *vector, size_t needed) {
 }
 
 static bool grow_members(fb_batch *batch, fb_vector *vector, size_t needed) {
-    size_t capacity = next_size(vector->capacity, needed),
+    size_t capacity = grown_size(vector->capacity, needed),
            size = (capacity + 1) * sizeof *vector->members;
     if (!vector->width) {
         size_t old = vector->members ? (vector->capacity + 1) * sizeof *vector->members : 0;

@@ -1,7 +1,7 @@
-/* One byte of state per column tells if a column without a bit may still take a value. */
+/* One byte of state per column: it states whether a column without a bit may still take a value. */
 #include "core/emit/column_state.h"
 
-/* Return true if the cursor or a slot tracks the column, or if it is disabled. */
+/* Return true if the cursor or a deferred value tracks the column, or if it is disabled. */
 static bool is_tracked(const fb_column *column) {
     return column->bit || column->flags & FB_COLUMN_DEFERRED ||
            !(column->flags & FB_COLUMN_ENABLED);

@@ -6,8 +6,8 @@
 
 #include "core/plan/plan.h"
 
-/* LISTING: set by the repeat verbs. OPEN: set by `open`; GROWING once the put verbs add a member.
-   WHOLE: the column takes no more values. */
+/* LISTING: set by the repeat functions. OPEN: set by `open`; GROWING once the put functions add a
+   member. WHOLE: the column takes no more values. */
 enum fb_column_state {
     FB_STATE_EMPTY,
     FB_STATE_LISTING,
@@ -39,10 +39,10 @@ bool fb_column_states_claim(fb_column_states *states, const fb_plan *plan, fb_ta
 /* Return true if the list of a repeated column may grow, and mark it. REQUIRES: the column is
    repeated. */
 bool fb_column_states_claim_member(fb_column_states *states, const fb_plan *plan, uint16_t column);
-/* The verbs `open` and `close` of emitters. */
+/* The functions `open` and `close` of emitters. */
 void fb_column_states_open(fb_column_states *states, uint16_t column);
 void fb_column_states_close(fb_column_states *states, uint16_t column);
-FB_INLINE bool fb_column_states_wants(const fb_column_states *states, uint16_t column) {
+FB_INLINE bool fb_column_states_accepts(const fb_column_states *states, uint16_t column) {
     return states->state && states->state[column] != FB_STATE_WHOLE;
 }
 

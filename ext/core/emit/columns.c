@@ -1,4 +1,4 @@
-/* Slow paths of the column emitter: constants, slots, lists, strings and bytes. */
+/* Slow paths of the column emitter: constants, deferred values, lists, strings and bytes. */
 #include "core/emit/columns.h"
 
 fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory) {
@@ -38,7 +38,7 @@ void fb_columns_free(fb_columns *columns) {
 /* Values ----------------------------------------------------------------------------------- */
 
 /* Convert a number to the width of its column. Bits above the width are cleared. */
-static uint64_t narrow(const fb_column *column, uint64_t number) {
+static uint64_t narrow_number(const fb_column *column, uint64_t number) {
     if (column->type == FB_TYPE_FLOAT) {
         double wide;
         memcpy(&wide, &number, 8);
@@ -54,8 +54,8 @@ static uint64_t narrow(const fb_column *column, uint64_t number) {
 static void put_number(fb_columns *columns, size_t row, uint16_t index, uint64_t number) {
     const fb_column *column = &columns->columns[index];
     fb_vector *vector = &columns->vectors[index];
-    if (vector->listed) fb_vector_add_number(vector, narrow(column, number));
-    else fb_vector_set(vector, row, narrow(column, number));
+    if (vector->listed) fb_vector_add_number(vector, narrow_number(column, number));
+    else fb_vector_set(vector, row, narrow_number(column, number));
     if (vector->present) vector->present[row] = 1;
 }
 
@@ -74,8 +74,8 @@ static void put_bytes(fb_columns *columns, size_t row, uint16_t index, const uin
     if (vector->listed) fb_vector_end_member(vector);
 }
 
-static void keep(fb_constant *constant, uint16_t column, uint64_t number, const uint8_t *data,
-                 size_t size) {
+static void save_constant(fb_constant *constant, uint16_t column, uint64_t number,
+                          const uint8_t *data, size_t size) {
     *constant = (fb_constant){.number = number, .column = column, .size = (uint8_t)size};
     if (size) memcpy(constant->bytes, data, size);
 }
@@ -89,7 +89,8 @@ FB_NOINLINE fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_co
         fb_deferred_values_offer(&columns->deferred, target, state, number, (fb_bytes){NULL, 0});
     else if (!fb_column_states_claim(&columns->states, columns->plan, target, !number)) return at;
     else if (columns->keeping)
-        keep(&columns->untracked[columns->untracked_count++], target.column, number, NULL, 0);
+        save_constant(&columns->untracked[columns->untracked_count++], target.column, number, NULL,
+                      0);
     else put_number(columns, at.row, target.column, number);
     return at;
 }
@@ -106,7 +107,8 @@ FB_NOINLINE fb_columns_cursor fb_columns_offer_bytes(fb_columns *columns, fb_col
     } else if (!fb_column_states_claim(&columns->states, columns->plan, target, !size)) {
         return at;
     } else if (columns->keeping) {
-        keep(&columns->untracked[columns->untracked_count++], target.column, 0, data, size);
+        save_constant(&columns->untracked[columns->untracked_count++], target.column, 0, data,
+                      size);
     } else {
         put_bytes(columns, at.row, target.column, data, size);
     }
@@ -125,19 +127,19 @@ void fb_columns_repeat_bytes(fb_columns *columns, fb_columns_cursor *at, fb_targ
         put_bytes(columns, at->row, target.column, data, size);
 }
 
-bool fb_columns_wants(const fb_columns *columns, fb_columns_cursor at, fb_target target) {
+bool fb_columns_accepts(const fb_columns *columns, fb_columns_cursor at, fb_target target) {
     const fb_column *column = &columns->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
     if (fb_deferred_values_collects(&columns->deferred, column))
-        return fb_deferred_values_wants(&columns->deferred, target);
+        return fb_deferred_values_accepts(&columns->deferred, target);
     if (column->bit) return at.open & column->bit;
-    return fb_column_states_wants(&columns->states, target.column);
+    return fb_column_states_accepts(&columns->states, target.column);
 }
 
 /* Constants -------------------------------------------------------------------------------- */
 
 /* Constants are written into the row after the capacity of the batch. */
-static fb_columns_cursor begin_keeping(fb_columns *columns, uint64_t open) {
+static fb_columns_cursor begin_saving_constants(fb_columns *columns, uint64_t open) {
     columns->keeping = true;
     return (fb_columns_cursor){columns->batch->capacity, open};
 }
@@ -149,7 +151,7 @@ static uint64_t take_number(const fb_vector *vector, size_t row) {
 }
 
 /* Save the values of that row as constants and clear the row. */
-static void end_keeping(fb_columns *columns, fb_columns_cursor at, uint64_t open) {
+static void end_saving_constants(fb_columns *columns, fb_columns_cursor at, uint64_t open) {
     fb_constant *constant = columns->constants + columns->constant_count;
     for (uint64_t states = open & ~at.open; states; states &= states - 1, constant++) {
         constant->column = columns->column_of_bit[__builtin_ctzll(states)];
@@ -167,7 +169,7 @@ static void end_keeping(fb_columns *columns, fb_columns_cursor at, uint64_t open
     columns->keeping = false;
 }
 
-static uint64_t find_open(const fb_columns *columns) {
+static uint64_t find_open_columns(const fb_columns *columns) {
     return columns->plan->open & ~(columns->deferred.late ? columns->plan->late : 0);
 }
 
@@ -175,11 +177,11 @@ void fb_columns_begin_constants(fb_columns *columns, fb_columns_cursor *at) {
     columns->constant_count = columns->untracked_count = 0;
     fb_column_states_forget(&columns->states);
     fb_deferred_values_forget(&columns->deferred);
-    *at = begin_keeping(columns, find_open(columns));
+    *at = begin_saving_constants(columns, find_open_columns(columns));
 }
 
 void fb_columns_end_constants(fb_columns *columns, fb_columns_cursor at) {
-    end_keeping(columns, at, find_open(columns));
+    end_saving_constants(columns, at, find_open_columns(columns));
     fb_column_states_keep_constants(&columns->states);
     if (columns->deferred.active) fb_deferred_values_keep_constants(&columns->deferred);
     columns->plain = !columns->deferred.active && !columns->states.state && !columns->uneven_count;
@@ -188,11 +190,11 @@ void fb_columns_end_constants(fb_columns *columns, fb_columns_cursor at) {
 void fb_columns_begin_set(fb_columns *columns, fb_columns_cursor *at) {
     columns->datagram_count = columns->constant_count;
     columns->datagram_open = columns->open;
-    *at = begin_keeping(columns, columns->open);
+    *at = begin_saving_constants(columns, columns->open);
 }
 
 void fb_columns_end_set_constants(fb_columns *columns, fb_columns_cursor at) {
-    end_keeping(columns, at, columns->open);
+    end_saving_constants(columns, at, columns->open);
 }
 
 void fb_columns_end_set(fb_columns *columns) {
@@ -223,23 +225,23 @@ FB_NOINLINE void fb_columns_begin_rest(fb_columns *columns, fb_columns_cursor *a
         else put_number(columns, at->row, constant->column, constant->number);
 }
 
-static void put_slots(fb_columns *columns, size_t row) {
+static void put_deferred_values(fb_columns *columns, size_t row) {
     fb_deferred_values_settle(&columns->deferred);
-    for (size_t i = 0; i < columns->plan->slot_count; i++) {
-        const fb_deferred_value *slot = &columns->deferred.slots[i];
-        const fb_column *column = &columns->columns[slot->column];
-        if (slot->state == FB_DEFERRED_EMPTY ||
+    for (size_t i = 0; i < columns->plan->deferred_count; i++) {
+        const fb_deferred_value *value = &columns->deferred.values[i];
+        const fb_column *column = &columns->columns[value->column];
+        if (value->state == FB_DEFERRED_EMPTY ||
             !fb_deferred_values_collects(&columns->deferred, column))
             continue;
-        if (slot->state == FB_DEFERRED_BYTES)
-            put_bytes(columns, row, slot->column, slot->data ? slot->data : slot->bytes,
-                      slot->size);
-        else put_number(columns, row, slot->column, slot->number);
+        if (value->state == FB_DEFERRED_BYTES)
+            put_bytes(columns, row, value->column, value->data ? value->data : value->bytes,
+                      value->size);
+        else put_number(columns, row, value->column, value->number);
     }
 }
 
 FB_NOINLINE void fb_columns_finish_rest(fb_columns *columns, fb_columns_cursor at) {
-    if (columns->deferred.active) put_slots(columns, at.row);
+    if (columns->deferred.active) put_deferred_values(columns, at.row);
     for (size_t i = 0; i < columns->uneven_count; i++)
         fb_vector_end(&columns->vectors[columns->uneven[i]], at.row);
 }

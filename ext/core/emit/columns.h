@@ -193,7 +193,7 @@ void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_targe
                             uint64_t value);
 void fb_columns_repeat_bytes(fb_columns *columns, fb_columns_cursor *at, fb_target target,
                              const uint8_t *data, size_t size);
-bool fb_columns_wants(const fb_columns *columns, fb_columns_cursor at, fb_target target);
+bool fb_columns_accepts(const fb_columns *columns, fb_columns_cursor at, fb_target target);
 
 FB_INLINE void fb_columns_open(fb_columns *columns, fb_columns_cursor *at, uint16_t column) {
     (void)at;

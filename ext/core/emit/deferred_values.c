@@ -1,47 +1,49 @@
-/* The slots of a row, and the ways to replace their values: a better rank, the hook, an override,
+/* The deferred values of a row, and their replacement by a better rank, the hook, an override or
    scaling. */
 #include "core/emit/deferred_values.h"
 
-static size_t bytes_of_slots(const fb_plan *plan) {
-    return plan->slot_count * sizeof(fb_deferred_value);
+static size_t bytes_of_values(const fb_plan *plan) {
+    return plan->deferred_count * sizeof(fb_deferred_value);
 }
 
 /* Late columns wait only while a hook or an override may replace them. */
-static void update(fb_deferred_values *deferred) {
+static void update_late(fb_deferred_values *deferred) {
     bool overridden = false, any = false;
-    for (size_t i = 0; i < deferred->plan->slot_count; i++) {
+    for (size_t i = 0; i < deferred->plan->deferred_count; i++) {
         overridden |= deferred->override[i].state != FB_DEFERRED_EMPTY;
-        any |= (deferred->plan->columns[deferred->slots[i].column].flags & FB_COLUMN_DEFERRED) != 0;
+        any |=
+            (deferred->plan->columns[deferred->values[i].column].flags & FB_COLUMN_DEFERRED) != 0;
     }
     deferred->late = overridden || deferred->hook;
     deferred->active = deferred->late || any;
 }
 
-static void clear(const fb_plan *plan, fb_deferred_value *slot) {
-    memset(slot, 0, bytes_of_slots(plan));
+static void clear_values(const fb_plan *plan, fb_deferred_value *value) {
+    memset(value, 0, bytes_of_values(plan));
     for (size_t i = 0; i < plan->column_count; i++)
-        if (plan->columns[i].slot != FB_NO_SLOT) slot[plan->columns[i].slot].column = (uint16_t)i;
+        if (plan->columns[i].deferred_index != FB_NOT_DEFERRED)
+            value[plan->columns[i].deferred_index].column = (uint16_t)i;
 }
 
 fb_status fb_deferred_values_new(fb_deferred_values *deferred, const fb_plan *plan,
                                  fb_memory *memory) {
     *deferred = (fb_deferred_values){.plan = plan};
-    if (!plan->slot_count) return FB_OK;
-    fb_deferred_value *all = fb_memory_allocate(memory, 3 * bytes_of_slots(plan));
+    if (!plan->deferred_count) return FB_OK;
+    fb_deferred_value *all = fb_memory_allocate(memory, 3 * bytes_of_values(plan));
     if (!all) return FB_NO_MEMORY;
-    deferred->slots = all;
-    deferred->constant = all + plan->slot_count;
-    deferred->override = all + 2 * plan->slot_count;
-    clear(plan, deferred->slots);
-    clear(plan, deferred->constant);
-    clear(plan, deferred->override);
-    update(deferred);
+    deferred->values = all;
+    deferred->constant = all + plan->deferred_count;
+    deferred->override = all + 2 * plan->deferred_count;
+    clear_values(plan, deferred->values);
+    clear_values(plan, deferred->constant);
+    clear_values(plan, deferred->override);
+    update_late(deferred);
     return FB_OK;
 }
 
 void fb_deferred_values_free(fb_deferred_values *deferred, fb_memory *memory) {
-    if (deferred->slots)
-        fb_memory_release(memory, deferred->slots, 3 * bytes_of_slots(deferred->plan));
+    if (deferred->values)
+        fb_memory_release(memory, deferred->values, 3 * bytes_of_values(deferred->plan));
     *deferred = (fb_deferred_values){0};
 }
 
@@ -49,10 +51,11 @@ void fb_deferred_values_set_hook(fb_deferred_values *deferred, void (*hook)(void
                                  void *context) {
     deferred->hook = hook;
     deferred->hook_context = context;
-    if (deferred->slots) update(deferred);
+    if (deferred->values) update_late(deferred);
 }
 
-static bool holds(const fb_column *column, fb_deferred_state state, uint64_t number, size_t size) {
+static bool fits_column(const fb_column *column, fb_deferred_state state, uint64_t number,
+                        size_t size) {
     switch (column->type) {
         case FB_TYPE_IP: return state == FB_DEFERRED_BYTES && (size == 4 || size == 16);
         case FB_TYPE_STRING:
@@ -69,107 +72,111 @@ static bool holds(const fb_column *column, fb_deferred_state state, uint64_t num
     }
 }
 
-static void copy_bytes(fb_deferred_value *slot, fb_bytes bytes) {
-    memcpy(slot->bytes, bytes.data, bytes.size);
-    slot->data = NULL; /* in `bytes`: a slot may be copied, so it must not point into itself */
-    slot->size = (uint32_t)bytes.size;
+static void copy_bytes(fb_deferred_value *value, fb_bytes bytes) {
+    memcpy(value->bytes, bytes.data, bytes.size);
+    value->data = NULL; /* in `bytes`: a value may be copied, so it must not point into itself */
+    value->size = (uint32_t)bytes.size;
 }
 
-static fb_status replace(fb_deferred_values *deferred, fb_deferred_value *slot, uint16_t column,
-                         fb_deferred_state state, uint64_t number, fb_bytes bytes) {
+static fb_status replace_value(fb_deferred_values *deferred, fb_deferred_value *value,
+                               uint16_t column, fb_deferred_state state, uint64_t number,
+                               fb_bytes bytes) {
     const fb_column *c = &deferred->plan->columns[column];
-    if (!(c->flags & FB_COLUMN_LATE) || !holds(c, state, number, bytes.size))
+    if (!(c->flags & FB_COLUMN_LATE) || !fits_column(c, state, number, bytes.size))
         return FB_BAD_ARGUMENT;
-    slot->state = (uint8_t)state;
-    slot->number = number;
-    if (state == FB_DEFERRED_BYTES) copy_bytes(slot, bytes);
+    value->state = (uint8_t)state;
+    value->number = number;
+    if (state == FB_DEFERRED_BYTES) copy_bytes(value, bytes);
     return FB_OK;
 }
 
 fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t column,
                                       fb_deferred_state state, uint64_t number, fb_bytes bytes) {
     if (column >= deferred->plan->column_count ||
-        deferred->plan->columns[column].slot == FB_NO_SLOT)
+        deferred->plan->columns[column].deferred_index == FB_NOT_DEFERRED)
         return FB_BAD_ARGUMENT;
-    fb_deferred_value *slot = &deferred->override[deferred->plan->columns[column].slot];
-    fb_status status = replace(deferred, slot, column, state, number, bytes);
-    if (status == FB_OK) update(deferred);
+    fb_deferred_value *value = &deferred->override[deferred->plan->columns[column].deferred_index];
+    fb_status status = replace_value(deferred, value, column, state, number, bytes);
+    if (status == FB_OK) update_late(deferred);
     return status;
 }
 
 fb_status fb_deferred_values_replace(fb_deferred_values *deferred, uint16_t column,
                                      fb_deferred_state state, uint64_t number, fb_bytes bytes) {
-    fb_deferred_value *slot = fb_deferred_values_find(deferred, column);
-    return slot ? replace(deferred, slot, column, state, number, bytes) : FB_BAD_ARGUMENT;
+    fb_deferred_value *value = fb_deferred_values_find(deferred, column);
+    return value ? replace_value(deferred, value, column, state, number, bytes) : FB_BAD_ARGUMENT;
 }
 
 void fb_deferred_values_clear_overrides(fb_deferred_values *deferred) {
-    if (!deferred->slots) return;
-    clear(deferred->plan, deferred->override);
-    update(deferred);
+    if (!deferred->values) return;
+    clear_values(deferred->plan, deferred->override);
+    update_late(deferred);
 }
 
-static bool is_zero(const fb_deferred_value *slot) {
-    return slot->state == FB_DEFERRED_BYTES ? slot->size == 0 : slot->number == 0;
+static bool is_zero(const fb_deferred_value *value) {
+    return value->state == FB_DEFERRED_BYTES ? value->size == 0 : value->number == 0;
 }
 
-bool fb_deferred_values_wants(const fb_deferred_values *deferred, fb_target target) {
-    const fb_deferred_value *slot = &deferred->slots[deferred->plan->columns[target.column].slot];
-    if (slot->state == FB_DEFERRED_EMPTY) return true;
-    if (is_zero(slot))
-        return !slot->zero || (target.rank <= slot->rank && target.rank != FB_NO_RANK);
-    return target.rank < slot->rank;
+bool fb_deferred_values_accepts(const fb_deferred_values *deferred, fb_target target) {
+    const fb_deferred_value *value =
+        &deferred->values[deferred->plan->columns[target.column].deferred_index];
+    if (value->state == FB_DEFERRED_EMPTY) return true;
+    if (is_zero(value))
+        return !value->zero || (target.rank <= value->rank && target.rank != FB_NO_RANK);
+    return target.rank < value->rank;
 }
 
 void fb_deferred_values_offer(fb_deferred_values *deferred, fb_target target,
                               fb_deferred_state state, uint64_t number, fb_bytes bytes) {
-    fb_deferred_value *slot = &deferred->slots[deferred->plan->columns[target.column].slot];
+    fb_deferred_value *value =
+        &deferred->values[deferred->plan->columns[target.column].deferred_index];
     bool zero = state == FB_DEFERRED_BYTES ? bytes.size == 0 : number == 0;
-    if (!fb_deferred_values_wants(deferred, target) ||
-        (zero && !target.zero && slot->state != FB_DEFERRED_EMPTY))
+    if (!fb_deferred_values_accepts(deferred, target) ||
+        (zero && !target.zero && value->state != FB_DEFERRED_EMPTY))
         return;
-    slot->state = (uint8_t)state;
-    slot->rank = target.rank;
-    slot->zero = zero && target.zero;
-    slot->number = number;
-    slot->data = bytes.data;
-    slot->size = (uint32_t)bytes.size;
+    value->state = (uint8_t)state;
+    value->rank = target.rank;
+    value->zero = zero && target.zero;
+    value->number = number;
+    value->data = bytes.data;
+    value->size = (uint32_t)bytes.size;
 }
 
 fb_deferred_value *fb_deferred_values_find(fb_deferred_values *deferred, uint16_t column) {
-    if (!deferred->slots || column >= deferred->plan->column_count) return NULL;
+    if (!deferred->values || column >= deferred->plan->column_count) return NULL;
     const fb_column *c = &deferred->plan->columns[column];
-    return fb_deferred_values_collects(deferred, c) ? &deferred->slots[c->slot] : NULL;
+    return fb_deferred_values_collects(deferred, c) ? &deferred->values[c->deferred_index] : NULL;
 }
 
 void fb_deferred_values_keep_constants(fb_deferred_values *deferred) {
-    for (size_t i = 0; i < deferred->plan->slot_count; i++) {
-        deferred->constant[i] = deferred->slots[i];
-        if (deferred->slots[i].state == FB_DEFERRED_BYTES)
+    for (size_t i = 0; i < deferred->plan->deferred_count; i++) {
+        deferred->constant[i] = deferred->values[i];
+        if (deferred->values[i].state == FB_DEFERRED_BYTES)
             copy_bytes(&deferred->constant[i],
-                       (fb_bytes){deferred->slots[i].data, deferred->slots[i].size});
+                       (fb_bytes){deferred->values[i].data, deferred->values[i].size});
     }
 }
 
 static void apply_overrides(fb_deferred_values *deferred) {
-    for (size_t i = 0; i < deferred->plan->slot_count; i++)
+    for (size_t i = 0; i < deferred->plan->deferred_count; i++)
         if (deferred->override[i].state != FB_DEFERRED_EMPTY)
-            deferred->slots[i] = deferred->override[i];
+            deferred->values[i] = deferred->override[i];
 }
 
 static void scale_totals(fb_deferred_values *deferred) {
     const fb_plan *plan = deferred->plan;
-    const fb_deferred_value *rate = &deferred->slots[plan->columns[plan->rate_column].slot];
+    const fb_deferred_value *rate =
+        &deferred->values[plan->columns[plan->rate_column].deferred_index];
     if (rate->state == FB_DEFERRED_EMPTY || rate->number < 2) return;
-    for (size_t i = 0; i < plan->slot_count; i++) {
-        fb_deferred_value *slot = &deferred->slots[i];
-        const fb_column *column = &plan->columns[slot->column];
-        if (slot->state == FB_DEFERRED_EMPTY || !(column->flags & FB_COLUMN_SCALED)) continue;
-        if (slot->number > column->limit / rate->number) {
-            slot->state = FB_DEFERRED_EMPTY;
+    for (size_t i = 0; i < plan->deferred_count; i++) {
+        fb_deferred_value *value = &deferred->values[i];
+        const fb_column *column = &plan->columns[value->column];
+        if (value->state == FB_DEFERRED_EMPTY || !(column->flags & FB_COLUMN_SCALED)) continue;
+        if (value->number > column->limit / rate->number) {
+            value->state = FB_DEFERRED_EMPTY;
             deferred->refused++;
         } else {
-            slot->number *= rate->number;
+            value->number *= rate->number;
         }
     }
 }

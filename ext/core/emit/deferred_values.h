@@ -1,13 +1,13 @@
 /* Values of a row that wait until the row is finished: those of deferred columns, and those of late
    columns while a hook or an override may replace them.
 
-   A slot keeps the best value so far. A better rank replaces a worse one, a non-zero value replaces
+   Each keeps the best value so far. A better rank replaces a worse one, a non-zero value replaces
    a zero, and the first of equal values stays. A zero with target.zero blocks worse ranks, like any
    other value. FB_NO_RANK counts as worse than itself.
 
-   Both emitters use slots (message_row.h, columns.h), and so does the hook. It sees the slots of
-   the late columns after the last value of a row and before its end, and may replace any of them.
-   Totals are scaled after that, by the rate that is written with them. */
+   Both emitters use deferred values (message_row.h, columns.h), and so does the hook. It sees the
+   values of the late columns after the last value of a row and before its end, and may replace any
+   of them. Totals are scaled after that, by the rate that is written with them. */
 #ifndef FB_EMIT_DEFERRED_VALUES_H
 #define FB_EMIT_DEFERRED_VALUES_H
 
@@ -34,7 +34,7 @@ typedef struct {
 
 typedef struct {
     const fb_plan *plan;
-    fb_deferred_value *slots;    /* one per slot of the plan: the values of the row */
+    fb_deferred_value *values;   /* of the row, one per deferred or late column of the plan */
     fb_deferred_value *constant; /* initial values of a row: the constants of the datagram */
     fb_deferred_value *override; /* overrides by the caller; FB_DEFERRED_EMPTY: none */
     bool late;                   /* late columns wait here, for the hook or the overrides */
@@ -59,46 +59,47 @@ fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t col
                                       fb_deferred_state state, uint64_t number, fb_bytes bytes);
 void fb_deferred_values_clear_overrides(fb_deferred_values *deferred);
 
-/* Offer a value to the slot of a column. The bytes must stay valid until the row is finished.
+/* Offer a value to a column. The bytes must stay valid until the row is finished.
    REQUIRES: fb_deferred_values_collects. */
 void fb_deferred_values_offer(fb_deferred_values *deferred, fb_target target,
                               fb_deferred_state state, uint64_t number, fb_bytes bytes);
 /* Return true if a non-zero value of this rank would be kept. REQUIRES:
    fb_deferred_values_collects. */
-bool fb_deferred_values_wants(const fb_deferred_values *deferred, fb_target target);
+bool fb_deferred_values_accepts(const fb_deferred_values *deferred, fb_target target);
 /* For the hook: replace the value of a late column. OK. BAD_ARGUMENT: the column is not collected,
    or as above. */
 fb_status fb_deferred_values_replace(fb_deferred_values *deferred, uint16_t column,
                                      fb_deferred_state state, uint64_t number, fb_bytes bytes);
-/* For the hook, read-only: return the slot of a column, or NULL if the column is not collected
+/* For the hook, read-only: return the value of a column, or NULL if the column is not collected
    now. */
 fb_deferred_value *fb_deferred_values_find(fb_deferred_values *deferred, uint16_t column);
 
-/* Return true if the values of a column wait in its slot now. */
+/* Return true if the values of a column are deferred now. */
 FB_INLINE bool fb_deferred_values_collects(const fb_deferred_values *deferred,
                                            const fb_column *column) {
-    bool late = deferred->late && column->flags & FB_COLUMN_LATE && column->slot != FB_NO_SLOT;
+    bool late = deferred->late && column->flags & FB_COLUMN_LATE &&
+                column->deferred_index != FB_NOT_DEFERRED;
     return late || column->flags & FB_COLUMN_DEFERRED;
 }
 
 FB_INLINE void fb_deferred_values_forget(fb_deferred_values *deferred) {
-    for (size_t i = 0; deferred->active && i < deferred->plan->slot_count; i++)
-        deferred->slots[i].state = FB_DEFERRED_EMPTY;
+    for (size_t i = 0; deferred->active && i < deferred->plan->deferred_count; i++)
+        deferred->values[i].state = FB_DEFERRED_EMPTY;
 }
 
 FB_INLINE void fb_deferred_values_begin(fb_deferred_values *deferred) {
     if (FB_UNLIKELY(deferred->active))
-        memcpy(deferred->slots, deferred->constant,
-               deferred->plan->slot_count * sizeof *deferred->slots);
+        memcpy(deferred->values, deferred->constant,
+               deferred->plan->deferred_count * sizeof *deferred->values);
 }
 
-/* Make the current slots the initial values of the rows that follow. Bytes are addresses and are
+/* Make the current values the initial values of the rows that follow. Bytes are addresses and are
    copied, because their memory may be gone when decoding resumes. */
 void fb_deferred_values_keep_constants(fb_deferred_values *deferred);
 
 /* Run the hook, apply the overrides, then multiply totals by the rate of the row. Without a rate,
    totals are unchanged. A total that exceeds its column is left out and counted in `refused`. After
-   the call, the slots hold the values to write. */
+   the call, the values are those to write. */
 void fb_deferred_values_settle(fb_deferred_values *deferred);
 
 /* Return the number of totals left out since the last call. */

@@ -1,5 +1,5 @@
-/* Slow paths of the message emitter: constants, slots, and columns that the cursor does not
-   track. */
+/* Slow paths of the message emitter: constants, deferred values, and columns that the cursor does
+   not track. */
 #include "core/emit/message_row.h"
 
 static size_t bytes_of_lanes(const fb_row *row) {
@@ -141,16 +141,17 @@ FB_NOINLINE fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_t
 
 FB_NOINLINE fb_row_cursor fb_row_finish_deferred(fb_row *row, fb_row_cursor at) {
     fb_deferred_values_settle(&row->deferred);
-    for (size_t i = 0; i < row->plan->slot_count; i++) {
-        const fb_deferred_value *slot = &row->deferred.slots[i];
-        const fb_column *column = &row->columns[slot->column];
-        if (slot->state == FB_DEFERRED_EMPTY ||
+    for (size_t i = 0; i < row->plan->deferred_count; i++) {
+        const fb_deferred_value *value = &row->deferred.values[i];
+        const fb_column *column = &row->columns[value->column];
+        if (value->state == FB_DEFERRED_EMPTY ||
             !fb_deferred_values_collects(&row->deferred, column))
             continue;
-        if (slot->state == FB_DEFERRED_BYTES)
-            at.next = put_bytes(at.next, column, slot->data ? slot->data : slot->bytes, slot->size);
-        else if (slot->number || column->flags & FB_COLUMN_EXPLICIT)
-            at.next = fb_row_put_number(at.next, column, slot->number);
+        if (value->state == FB_DEFERRED_BYTES)
+            at.next =
+                put_bytes(at.next, column, value->data ? value->data : value->bytes, value->size);
+        else if (value->number || column->flags & FB_COLUMN_EXPLICIT)
+            at.next = fb_row_put_number(at.next, column, value->number);
     }
     return at;
 }
@@ -167,14 +168,14 @@ FB_NOINLINE fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, s
     return at;
 }
 
-bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target) {
+bool fb_row_accepts(const fb_row *row, fb_row_cursor at, fb_target target) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
     if (fb_deferred_values_collects(&row->deferred, column))
-        return fb_deferred_values_wants(&row->deferred, target);
+        return fb_deferred_values_accepts(&row->deferred, target);
     if (column->bit)
         return at.open & column->bit && (column->lane == FB_NO_LANE || !row->waiting[column->lane]);
-    return fb_column_states_wants(&row->states, target.column);
+    return fb_column_states_accepts(&row->states, target.column);
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {

@@ -1,7 +1,7 @@
 /* One flow under construction as a length-delimited Protocol Buffers message: the first emitter.
 
    The emitter contract. The packet parser, the operations and the decoders are written once against
-   these verbs and compiled for each emitter (emitter.h). `cursor` is the state that an emitter
+   these functions and compiled for each emitter (emitter.h). `cursor` is the state that an emitter
    keeps in registers while a row grows.
 
      bool begin(row, max_size, cursor)     Begin a row of at most `max_size` bytes. False: the
@@ -26,11 +26,11 @@
                       value)               included. Numbers of a signed column are two's
      void repeat_bytes(…, data, size)      complement, those of a float or double the bits of a
                                            binary64.
-     void open(row, cursor, column)        Let the put verbs add members to the repeated column from
-                                           now on, zeros included.
+     void open(row, cursor, column)        Let the put functions add members to the repeated
+                                           column from now on, zeros included.
      void close(row, cursor, column)       End that list. If it has members, the column takes no
                                            other list.
-     bool wants(row, cursor, target)       Return true if a value may still change the column.
+     bool accepts(row, cursor, target)     Return true if a value may still change the column.
      void finish(row, cursor)              End the row.
      uint64_t take_refused(row)            Return the number of values that `finish` left out since
                                            the last call: scaled totals that exceed their column.
@@ -45,7 +45,7 @@
 
    A row in memory:
 
-     …finished messages…│prefix│ constants │ columns in decoding order … │ slots, at the end │
+     …finished messages…│prefix│ constants │ columns in decoding order … │ deferred values   │
                                └ message                           next ┘
 
    The prefix is as long as that of the last message. A message that needs another length is moved
@@ -81,7 +81,7 @@ typedef struct {
     size_t needed;  /* room that `begin` needed when it returned false */
     uint64_t count; /* finished messages */
     uint64_t open;  /* initial `open` of the cursor of a row */
-    /* constants are short, no slot is active and the cursor tracks all columns: nothing else to
+    /* constants are short, no value is deferred and the cursor tracks all columns: nothing else to
        begin or to end */
     bool plain;
     uint8_t *constants;
@@ -110,7 +110,7 @@ FB_INLINE size_t fb_row_size(const fb_row *row) {
     return (size_t)(row->next - row->data);
 }
 
-/* Slow paths: slots, columns that the cursor does not track, fixed-size wire types. */
+/* Slow paths: deferred values, columns that the cursor does not track, fixed-size wire types. */
 fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target,
                                   fb_deferred_state state, uint64_t number);
 fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_target target,
@@ -274,7 +274,7 @@ FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
 #ifdef __AVX512VBMI2__
     for (size_t i = 0; i < row->lane_groups; i++) {
         uint64_t *waiting = row->waiting + 8 * i;
-        at->open &= ~((uint64_t)fb_varint_simd_filled(waiting) << 8 * i);
+        at->open &= ~((uint64_t)fb_varint_simd_find_nonzero(waiting) << 8 * i);
         uint8_t *next = fb_varint_simd_append(at->next, &row->lanes[i], _mm512_load_si512(waiting));
         if (FB_LIKELY(next != NULL)) at->next = next;
         else *at = fb_row_append_waiting(row, *at, i);
@@ -348,7 +348,7 @@ FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);
 void fb_row_repeat_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data,
                          size_t size);
-bool fb_row_wants(const fb_row *row, fb_row_cursor at, fb_target target);
+bool fb_row_accepts(const fb_row *row, fb_row_cursor at, fb_target target);
 
 FB_INLINE void fb_row_open(fb_row *row, fb_row_cursor *at, uint16_t column) {
     (void)at;

@@ -37,11 +37,11 @@ void fb_varint_simd_bound(fb_varint_simd *lanes, unsigned lane, uint64_t bound) 
     lanes->may_be_beyond = true;
 }
 
-static uint64_t mask_of(size_t bytes) {
+static uint64_t mask_of_bytes(size_t bytes) {
     return bytes >= FB_SIMD_REACH ? UINT64_MAX : ((uint64_t)1 << bytes) - 1;
 }
 
 void fb_varint_simd_set_window(fb_varint_simd *lanes, size_t first, size_t second) {
-    lanes->window[0] = mask_of(first);
-    lanes->window[1] = mask_of(second);
+    lanes->window[0] = mask_of_bytes(first);
+    lanes->window[1] = mask_of_bytes(second);
 }

@@ -68,7 +68,7 @@ extern const fb_varint_simd_constants fb_varint_simd_constant;
 #include <immintrin.h>
 
 /* Return a bit for each of eight numbers that is not zero. REQUIRES: they begin at a cache line. */
-FB_INLINE unsigned fb_varint_simd_filled(const uint64_t *numbers) {
+FB_INLINE unsigned fb_varint_simd_find_nonzero(const uint64_t *numbers) {
     __m512i value = _mm512_load_si512(numbers);
     return _mm512_test_epi64_mask(value, value);
 }
@@ -99,8 +99,8 @@ FB_INLINE uint8_t *fb_varint_simd_append(uint8_t *p, const fb_varint_simd *lanes
 }
 
 /* Load the numbers of a record from two places in it. */
-FB_INLINE __m512i fb_varint_simd_deal(const fb_varint_simd *lanes, const uint8_t *first,
-                                      const uint8_t *second) {
+FB_INLINE __m512i fb_varint_simd_gather(const fb_varint_simd *lanes, const uint8_t *first,
+                                        const uint8_t *second) {
     __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], first), high = _mm512_setzero_si512();
     if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], second);
     __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
@@ -110,7 +110,7 @@ FB_INLINE __m512i fb_varint_simd_deal(const fb_varint_simd *lanes, const uint8_t
 /* Load the same numbers as column values, by lane. Return false if one does not fit its lane. */
 FB_INLINE bool fb_varint_simd_read(const fb_varint_simd *lanes, const uint8_t *first,
                                    const uint8_t *second, uint64_t numbers[FB_SIMD_LANES]) {
-    __m512i value = fb_varint_simd_deal(lanes, first, second);
+    __m512i value = fb_varint_simd_gather(lanes, first, second);
     if (fb_varint_simd_are_beyond(lanes, value)) return false;
     _mm512_storeu_si512(numbers, _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add)));
     return true;
@@ -118,7 +118,7 @@ FB_INLINE bool fb_varint_simd_read(const fb_varint_simd *lanes, const uint8_t *f
 
 FB_INLINE uint8_t *fb_varint_simd_append_window(uint8_t *p, const fb_varint_simd *lanes,
                                                 const uint8_t *first, const uint8_t *second) {
-    return fb_varint_simd_append(p, lanes, fb_varint_simd_deal(lanes, first, second));
+    return fb_varint_simd_append(p, lanes, fb_varint_simd_gather(lanes, first, second));
 }
 #endif
 

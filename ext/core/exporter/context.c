@@ -1,8 +1,8 @@
 /* Count faults, and find the domain and the sequence of a datagram. */
 #include "core/exporter/context.h"
 
-void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t offset,
-                   const uint8_t exporter[16]) {
+void fb_fault_set_first(fb_fault *fault, fb_status status, size_t datagram, size_t offset,
+                        const uint8_t exporter[16]) {
     if (fault->status != FB_OK) return;
     fault->status = status;
     fault->datagram = datagram;
@@ -18,7 +18,7 @@ void fb_context_count(fb_context *context, fb_status status, const uint8_t *at) 
     size_t offset = at ? (size_t)(at - context->datagram->payload.data) : 0;
     const uint8_t *exporter =
         context->exporter ? context->exporter_address : context->datagram->source;
-    fb_fault_note(context->fault, status, context->index, offset, exporter);
+    fb_fault_set_first(context->fault, status, context->index, offset, exporter);
 }
 
 FB_NOINLINE fb_status fb_context_search_domain(fb_context *context, uint16_t version, uint32_t id) {
@@ -42,8 +42,8 @@ FB_NOINLINE void fb_context_resume_temporary(fb_context *context, uint16_t versi
     if (!kept) fb_context_use_temporary(context, version, id);
 }
 
-FB_NOINLINE void fb_context_judge_sequence(fb_context *context, fb_domain *domain,
-                                           fb_sequence_unit unit, fb_sequence_mark mark) {
+FB_NOINLINE void fb_context_classify_sequence(fb_context *context, fb_domain *domain,
+                                              fb_sequence_unit unit, fb_sequence_mark mark) {
     fb_status status =
         fb_sequences_check(&domain->sequences, &context->exporter->memory, unit, &mark);
     if (status != FB_OK) fb_context_count(context, status, NULL);

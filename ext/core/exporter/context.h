@@ -43,8 +43,8 @@ typedef struct {
 } fb_context;
 
 /* Store a fault if it is the first one. */
-void fb_fault_note(fb_fault *fault, fb_status status, size_t datagram, size_t offset,
-                   const uint8_t exporter[16]);
+void fb_fault_set_first(fb_fault *fault, fb_status status, size_t datagram, size_t offset,
+                        const uint8_t exporter[16]);
 
 /* Count a status, and store it if it is the first fault or loss. `at` points into the datagram, or
    is NULL for its start. */
@@ -94,8 +94,8 @@ void fb_context_resume_temporary(fb_context *context, uint16_t version, uint32_t
 
 /* Slow path of fb_context_check_sequence, for numbers that may not be the next one. `domain` is the
    common one. */
-void fb_context_judge_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit,
-                               fb_sequence_mark mark);
+void fb_context_classify_sequence(fb_context *context, fb_domain *domain, fb_sequence_unit unit,
+                                  fb_sequence_mark mark);
 
 /* Check the sequence number of the datagram in its domain, and count any problem. `sent` is that of
    fb_sequence_mark. REQUIRES: called once per datagram. */
@@ -110,8 +110,8 @@ FB_INLINE void fb_context_check_sequence(fb_context *context, fb_sequence_unit u
        matter. */
     uint16_t port = unit == FB_SEQUENCE_DATAGRAMS ? 0 : context->datagram->source_port;
     const fb_sequence_mark mark = {number, sent, port, content};
-    if (FB_UNLIKELY(!fb_sequences_go_on(&domain->sequences, unit, &mark)))
-        fb_context_judge_sequence(context, domain, unit, mark);
+    if (FB_UNLIKELY(!fb_sequences_continue(&domain->sequences, unit, &mark)))
+        fb_context_classify_sequence(context, domain, unit, mark);
 }
 
 /* Count records of the current message. */

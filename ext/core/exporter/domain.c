@@ -27,7 +27,7 @@ static uint32_t find_template_place(const fb_domain *domain, uint16_t id) {
     return low;
 }
 
-static fb_template *find_own(const fb_domain *domain, uint16_t id) {
+static fb_template *find_own_template(const fb_domain *domain, uint16_t id) {
     uint32_t i = find_template_place(domain, id);
     fb_template *template =
         i < domain->template_count ? &domain->templates[domain->template_order[i]] : NULL;
@@ -35,24 +35,24 @@ static fb_template *find_own(const fb_domain *domain, uint16_t id) {
 }
 
 /* Return true if a template of the common domain applies to the port of a domain. */
-static bool is_seen_by(const fb_template *template, const fb_domain *domain) {
+static bool applies_to_port_of(const fb_template *template, const fb_domain *domain) {
     if (!template || !template->compiled || domain->withdrawn[template->compiled->options])
         return false;
     return !template->contested || template->port == domain->port;
 }
 
 FB_NOINLINE fb_template *fb_domain_search_template(fb_domain *domain, uint16_t id) {
-    fb_template *template = find_own(domain, id);
+    fb_template *template = find_own_template(domain, id);
     if (template) domain->latest_template = (uint32_t)(template - domain->templates);
     if (template && template->compiled) return template;
     if (!domain->common) return NULL;
-    template = find_own(domain->common, id);
-    return is_seen_by(template, domain) ? template : NULL;
+    template = find_own_template(domain->common, id);
+    return applies_to_port_of(template, domain) ? template : NULL;
 }
 
 /* It keeps its index, for the next template of the id. */
-static void forget(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
-                   fb_template *template) {
+static void drop_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                          fb_template *template) {
     fb_template_drop_compiled(exporters, exporter, domain, template);
     template->contested = false;
     template->replaced_count = 0;
@@ -62,20 +62,21 @@ static void forget(fb_exporters *exporters, fb_exporter *exporter, fb_domain *do
 
 void fb_domain_forget_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                                uint16_t id) {
-    fb_template *template = find_own(domain, id);
-    if (template) forget(exporters, exporter, domain, template);
-    template = domain->common ? find_own(domain->common, id) : NULL;
-    if (is_seen_by(template, domain)) forget(exporters, exporter, domain->common, template);
+    fb_template *template = find_own_template(domain, id);
+    if (template) drop_template(exporters, exporter, domain, template);
+    template = domain->common ? find_own_template(domain->common, id) : NULL;
+    if (applies_to_port_of(template, domain))
+        drop_template(exporters, exporter, domain->common, template);
 }
 
 void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                           bool options) {
     fb_id_list *list = domain->defined ? &domain->defined[options] : NULL;
     for (uint32_t i = 0; list && i < list->count; i++) {
-        fb_template *template = find_own(domain, list->ids[i]);
+        fb_template *template = find_own_template(domain, list->ids[i]);
         template->listed &= (uint8_t)~(1u << options);
         if (template->compiled && template->compiled->options == options)
-            forget(exporters, exporter, domain, template);
+            drop_template(exporters, exporter, domain, template);
     }
     if (list) list->count = 0;
     domain->withdrawn[options] = domain->common != NULL;
@@ -110,8 +111,8 @@ static uint32_t short_hash(const fb_compiled_template *compiled) {
 
 /* Return true if a port repeats a definition that other ports have since replaced. Random ports do
    not do that, and neither does an exporter that is reconfigured. */
-static bool is_at_odds(const fb_domain *domain, const fb_template *template,
-                       const fb_compiled_template *compiled, uint16_t port) {
+static bool repeats_replaced_definition(const fb_domain *domain, const fb_template *template,
+                                        const fb_compiled_template *compiled, uint16_t port) {
     if (domain->common || domain->split || !template->compiled || template->compiled == compiled)
         return false;
     for (size_t i = 0; i < template->replaced_count; i++)
@@ -177,8 +178,9 @@ static fb_status put_compiled(fb_exporters *exporters, fb_exporter *exporter, fb
 
 static fb_status set_compiled(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                               fb_compiled_template *compiled, const fb_definition *definition) {
-    fb_template *template = find_own(domain, definition->id);
-    bool at_odds = template && is_at_odds(domain, template, compiled, definition->port);
+    fb_template *template = find_own_template(domain, definition->id);
+    bool at_odds =
+        template && repeats_replaced_definition(domain, template, compiled, definition->port);
     if (!at_odds && (template || (template = add_template(exporter, domain, definition->id))))
         return put_compiled(exporters, exporter, domain, template, compiled, definition);
     fb_compiled_templates_release(exporters->compiled_templates, compiled);

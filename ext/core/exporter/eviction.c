@@ -6,7 +6,8 @@
 
 /* --- lists ---------------------------------------------------------------------------------- */
 
-static void append(fb_exporter_list *list, enum fb_exporter_place_in place, fb_exporter *exporter) {
+static void link_newest(fb_exporter_list *list, enum fb_exporter_place_in place,
+                        fb_exporter *exporter) {
     exporter->in[place].older = list->newest;
     exporter->in[place].newer = NULL;
     *(list->newest ? &list->newest->in[place].newer : &list->oldest) = exporter;
@@ -14,7 +15,8 @@ static void append(fb_exporter_list *list, enum fb_exporter_place_in place, fb_e
     list->count++;
 }
 
-static void detach(fb_exporter_list *list, enum fb_exporter_place_in place, fb_exporter *exporter) {
+static void unlink_exporter(fb_exporter_list *list, enum fb_exporter_place_in place,
+                            fb_exporter *exporter) {
     fb_exporter *older = exporter->in[place].older, *newer = exporter->in[place].newer;
     *(older ? &older->in[place].newer : &list->oldest) = newer;
     *(newer ? &newer->in[place].older : &list->newest) = older;
@@ -32,14 +34,14 @@ static fb_eviction_class class_of(const fb_exporter *exporter) {
 void fb_eviction_enter(fb_exporters *exporters, fb_exporter *exporter) {
     exporter->class = FB_EVICTION_BARE;
     exporter->used = exporter->checked = ++exporters->clock;
-    append(&exporters->classes[FB_EVICTION_BARE], FB_EXPORTER_OF_CLASS, exporter);
+    link_newest(&exporters->classes[FB_EVICTION_BARE], FB_EXPORTER_OF_CLASS, exporter);
 }
 
 void fb_eviction_classify(fb_exporters *exporters, fb_exporter *exporter) {
     fb_eviction_class class = class_of(exporter);
     if (exporter->stateless || exporter->class == class) return;
-    detach(&exporters->classes[exporter->class], FB_EXPORTER_OF_CLASS, exporter);
-    append(&exporters->classes[class], FB_EXPORTER_OF_CLASS, exporter);
+    unlink_exporter(&exporters->classes[exporter->class], FB_EXPORTER_OF_CLASS, exporter);
+    link_newest(&exporters->classes[class], FB_EXPORTER_OF_CLASS, exporter);
     exporter->class = (uint8_t)class;
 }
 
@@ -53,8 +55,8 @@ static fb_exporter *choose(fb_exporter_list *list, enum fb_exporter_place_in pla
         if (exporter != except && exporter->used <= exporter->checked) return exporter;
         if (exporter != except && (!stalest || exporter->used < stalest->used)) stalest = exporter;
         exporter->checked = exporter->used;
-        detach(list, place, exporter);
-        append(list, place, exporter);
+        unlink_exporter(list, place, exporter);
+        link_newest(list, place, exporter);
     }
     return stalest;
 }
@@ -69,7 +71,7 @@ static void sort_seen_once(fb_exporters *exporters) {
 
 /* Spare a class with few members. Otherwise, if all other exporters are in use, a new exporter
    would be evicted before its second datagram. */
-static bool is_cached(size_t class, size_t count, size_t all) {
+static bool is_spared(size_t class, size_t count, size_t all) {
     return class != FB_EVICTION_IN_USE && count <= all / 16;
 }
 
@@ -79,7 +81,7 @@ fb_exporter *fb_eviction_choose(fb_exporters *exporters, const fb_exporter *exce
     sort_seen_once(exporters);
     for (int spare = 1; spare >= 0; spare--)
         for (size_t class = 0; !exporter && class < FB_EVICTION_CLASSES; class++)
-            if (!spare || !is_cached(class, exporters->classes[class].count, exporters->count))
+            if (!spare || !is_spared(class, exporters->classes[class].count, exporters->count))
                 exporter = choose(&exporters->classes[class], FB_EXPORTER_OF_CLASS, except);
     return exporter;
 }
@@ -133,7 +135,7 @@ void fb_eviction_set_sender(fb_exporters *exporters, fb_exporter *exporter,
     if (!sender) return;
     exporter->sender = sender;
     exporter->memory = fb_memory_within(&sender->memory, exporters->exporter_memory);
-    append(&sender->agents, FB_EXPORTER_OF_SENDER, exporter);
+    link_newest(&sender->agents, FB_EXPORTER_OF_SENDER, exporter);
 }
 
 fb_exporter *fb_eviction_choose_agent(fb_exporters *exporters, const uint8_t source[16]) {
@@ -146,7 +148,7 @@ fb_exporter *fb_eviction_choose_agent(fb_exporters *exporters, const uint8_t sou
 
 static void leave_sender(fb_exporters *exporters, fb_exporter *exporter) {
     fb_sender *sender = exporter->sender;
-    detach(&sender->agents, FB_EXPORTER_OF_SENDER, exporter);
+    unlink_exporter(&sender->agents, FB_EXPORTER_OF_SENDER, exporter);
     if (sender->agents.count) return;
     *find_sender(exporters, sender->address) = sender->next;
     exporters->senders.count--;
@@ -221,7 +223,7 @@ fb_domain *fb_eviction_choose_domain(fb_exporter *exporter) {
         fb_eviction_classify_domain(exporter, oldest);
     for (int spare = 1; !domain && spare >= 0; spare--)
         for (size_t class = 0; !domain && class < FB_EVICTION_CLASSES; class++) {
-            bool cached = is_cached(class, exporter->domain_counts[class], exporter->domains.count);
+            bool cached = is_spared(class, exporter->domain_counts[class], exporter->domains.count);
             if (!spare || !cached) domain = choose_domain(exporter, class);
         }
     return domain;
@@ -230,7 +232,7 @@ fb_domain *fb_eviction_choose_domain(fb_exporter *exporter) {
 /* --- exporters and domains ------------------------------------------------------------------ */
 
 void fb_eviction_leave(fb_exporters *exporters, fb_exporter *exporter) {
-    detach(&exporters->classes[exporter->class], FB_EXPORTER_OF_CLASS, exporter);
+    unlink_exporter(&exporters->classes[exporter->class], FB_EXPORTER_OF_CLASS, exporter);
     if (exporter->sender) leave_sender(exporters, exporter);
 }
 

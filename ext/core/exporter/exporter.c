@@ -85,7 +85,7 @@ static uint64_t hash_key(const fb_exporters *exporters, const uint8_t *address,
 }
 
 /* Return the first entry from i on that has the hash or is empty. */
-static size_t seek(const fb_exporter_place *table, size_t capacity, size_t i, uint64_t hash) {
+static size_t find_hash(const fb_exporter_place *table, size_t capacity, size_t i, uint64_t hash) {
     i &= capacity - 1;
     while (table[i].exporter && table[i].hash != hash) i = (i + 1) & (capacity - 1);
     return i;
@@ -94,8 +94,8 @@ static size_t seek(const fb_exporter_place *table, size_t capacity, size_t i, ui
 static fb_exporter *find_exporter(const fb_exporters *exporters, uint64_t hash,
                                   const uint8_t *address, uint64_t agent) {
     const fb_exporter_place *table = exporters->table;
-    size_t capacity = exporters->capacity, i = seek(table, capacity, (size_t)hash, hash);
-    for (; table[i].exporter; i = seek(table, capacity, i + 1, hash))
+    size_t capacity = exporters->capacity, i = find_hash(table, capacity, (size_t)hash, hash);
+    for (; table[i].exporter; i = find_hash(table, capacity, i + 1, hash))
         if (fb_exporter_has_key(table[i].exporter, address, agent)) return table[i].exporter;
     return NULL;
 }
@@ -177,15 +177,15 @@ static bool evict(fb_exporters *exporters, fb_exporter *exporter, fb_status reas
 }
 
 /* Return true if a budget is nearly exhausted. */
-static bool is_short(const fb_memory *memory) {
+static bool is_nearly_exhausted(const fb_memory *memory) {
     return memory->limit &&
            (memory->used > memory->limit || memory->limit - memory->used < memory->limit / 16);
 }
 
 /* Nothing is evicted for `overflow`: the current datagram may belong to any other exporter. */
 bool fb_exporters_make_room(fb_exporters *exporters, const fb_exporter *exporter) {
-    if (!is_short(exporters->memory)) return false;
-    if (exporter && (exporter->stateless || is_short(&exporter->memory))) return false;
+    if (!is_nearly_exhausted(exporters->memory)) return false;
+    if (exporter && (exporter->stateless || is_nearly_exhausted(&exporter->memory))) return false;
     return evict(exporters, fb_eviction_choose(exporters, exporter), FB_EXPORTER_EVICTED);
 }
 
@@ -298,7 +298,7 @@ void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *dat
     count = hash_sources(exporters, datagrams, count, hashes);
     for (size_t i = 0; i < count; i++) FB_PREFETCH(&table[hashes[i] & (capacity - 1)]);
     for (size_t i = 0; i < count; i++) {
-        found[known] = table[seek(table, capacity, (size_t)hashes[i], hashes[i])].exporter;
+        found[known] = table[find_hash(table, capacity, (size_t)hashes[i], hashes[i])].exporter;
         if (found[known]) prefetch(found[known++], offsetof(fb_exporter, counters.options_records));
     }
     for (size_t i = 0; i < known; i++)

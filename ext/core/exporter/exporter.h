@@ -217,7 +217,7 @@ typedef struct {
     uint64_t clock;       /* advances when an exporter is added or evicted */
     fb_exporter_list classes[FB_EVICTION_CLASSES];
     fb_senders senders;
-    /* Gives up the sets that wait for templates of an exporter or of one of its domains
+    /* Drops the sets that wait for templates of an exporter or of one of its domains
        (pending_sets.h). NULL: sets never wait. */
     void (*forget_pending)(struct fb_pending_sets *pending, fb_exporter *exporter,
                            fb_domain *domain);
@@ -304,8 +304,8 @@ fb_domain *fb_domain_find_of_port(const fb_exporter *exporter, fb_domain *common
 
      OK                             it is stored
      TEMPLATE_REDEFINED             it is stored and replaces a different one
-     EMPTY_TEMPLATE, TEMPLATE_LIMIT it is not stored, and the previous one is forgotten, because the
-                                    exporter no longer means it
+     EMPTY_TEMPLATE, TEMPLATE_LIMIT it is not stored, and the previous one is forgotten, because
+                                    it is no longer valid
      PORT_IN_KEY                    nothing was done: two ports disagree about the id. Split the
                                     domain (domain->split), and set the template in the port's
                                     own domain */

@@ -153,7 +153,7 @@ static int compare_candidates(const void *a, const void *b) {
 
 /* Mark all candidates of each column except the best. They are sorted by column and rank, first
    those before a packet and then those after it. */
-static void mark_again(fb_compiled_templates *compiled_templates, size_t count) {
+static void mark_repeated_reads(fb_compiled_templates *compiled_templates, size_t count) {
     bool *taken = compiled_templates->has_reverse;
     memset(taken, 0, compiled_templates->plan->column_count);
     for (size_t i = 0; i < count; i++) {
@@ -193,7 +193,7 @@ static size_t collect_candidates(fb_compiled_templates *compiled_templates,
     if (compiled->reversed) c.count = drop_shared(&c);
     qsort(compiled_templates->candidates, c.count, sizeof *compiled_templates->candidates,
           compare_candidates);
-    mark_again(compiled_templates, c.count);
+    mark_repeated_reads(compiled_templates, c.count);
     return c.count;
 }
 
@@ -223,8 +223,9 @@ static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t si
 /* --- zeros ---------------------------------------------------------------------------------- */
 
 /* Return true if a candidate gives its column a number in every record. */
-static bool is_certain(const fb_compiled_templates *compiled_templates,
-                       const fb_compiled_template *compiled, const struct fb_candidate *candidate) {
+static bool always_gives_a_number(const fb_compiled_templates *compiled_templates,
+                                  const fb_compiled_template *compiled,
+                                  const struct fb_candidate *candidate) {
     const fb_column *column = &compiled_templates->plan->columns[candidate->target.column];
     if (candidate->field == FB_NO_FIELD) return false;
     uint8_t kind = (uint8_t)fb_column_kind(column, candidate->target.kind);
@@ -243,7 +244,7 @@ static struct fb_candidate *end_rank(const fb_compiled_templates *compiled_templ
                                      const fb_compiled_template *compiled,
                                      const struct fb_candidate *rank, size_t count,
                                      struct fb_candidate *out, bool *settled) {
-    bool last_is_certain = is_certain(compiled_templates, compiled, &rank[count - 1]);
+    bool last_is_certain = always_gives_a_number(compiled_templates, compiled, &rank[count - 1]);
     *settled = last_is_certain;
     for (size_t i = 0; i < count; i++, out++) {
         *out = rank[i];
@@ -252,13 +253,14 @@ static struct fb_candidate *end_rank(const fb_compiled_templates *compiled_templ
     for (size_t i = 0; !last_is_certain && i < count - 1; i++, out++) {
         *out = rank[i];
         out->code = FB_OP_AGAIN;
-        *settled |= is_certain(compiled_templates, compiled, &rank[i]);
+        *settled |= always_gives_a_number(compiled_templates, compiled, &rank[i]);
     }
     return out;
 }
 
 /* If a zero is a value of the column, drop the candidates after one that always has a value. A
-   deferred column keeps all of them: the slot compares ranks, and a better rank may come later. */
+   deferred column keeps all of them: its deferred value compares ranks, and a better rank may come
+   later. */
 static size_t end_ranks(fb_compiled_templates *compiled_templates,
                         const fb_compiled_template *compiled, size_t count) {
     struct fb_candidate *all = compiled_templates->candidates,
@@ -282,13 +284,13 @@ static size_t end_ranks(fb_compiled_templates *compiled_templates,
     return count;
 }
 
-static void place(fb_op *op, const fb_compiled_template *compiled, uint16_t field) {
+static void set_position(fb_op *op, const fb_compiled_template *compiled, uint16_t field) {
     op->size = compiled->fields[field].size;
     op->base = compiled->bases[field];
     op->offset = compiled->offsets[field];
 }
 
-static bool takes_uint(const fb_column *column, uint64_t greatest) {
+static bool accepts_uint(const fb_column *column, uint64_t greatest) {
     return fb_column_has_fast_path(column) && column->type == FB_TYPE_UINT &&
            column->limit >= greatest;
 }
@@ -298,11 +300,11 @@ static void specialize_etype(const fb_compiled_template *compiled, fb_op *op) {
     uint16_t field = compiled->address_field[0];
     if (compiled->version == 5 || field == FB_NO_FIELD ||
         fb_compiled_template_has_role(compiled, FB_ROLE_ETHERNET_TYPE) ||
-        !takes_uint(op->column, 0xffff))
+        !accepts_uint(op->column, 0xffff))
         return;
     bool ipv4 = compiled->fields[field].id < 27;
     if (compiled->fields[field].size != (ipv4 ? 4 : 16)) return;
-    place(op, compiled, field);
+    set_position(op, compiled, field);
     op->code = ipv4 ? FB_OP_ETYPE_IPV4 : FB_OP_ETYPE_IPV6;
 }
 
@@ -311,9 +313,10 @@ static void specialize_rate(const fb_compiled_template *compiled, fb_op *op) {
              selector = compiled->role[FB_ROLE_SELECTOR_ID];
     uint16_t field = sampler == FB_NO_FIELD ? selector : sampler;
     bool both = sampler != FB_NO_FIELD && selector != FB_NO_FIELD;
-    if (compiled->rated || !compiled->named || both || !takes_uint(op->column, UINT64_MAX)) return;
+    if (compiled->rated || !compiled->named || both || !accepts_uint(op->column, UINT64_MAX))
+        return;
     if (compiled->fields[field].size < 1 || compiled->fields[field].size > 8) return;
-    place(op, compiled, field);
+    set_position(op, compiled, field);
     op->code = FB_OP_RATE_OF_SAMPLER;
 }
 
@@ -335,7 +338,7 @@ static fb_op make_op(const fb_compiled_templates *compiled_templates,
         specialize_derived(compiled, &op);
         return op;
     }
-    place(&op, compiled, candidate->field);
+    set_position(&op, compiled, candidate->field);
     op.field = candidate->field;
     op.target.kind = fb_column_kind(column, candidate->target.kind) & 63;
     if (op.code == FB_OP_VALUE) op.code = (uint8_t)choose_code(column, op.target.kind, op.size);
@@ -344,8 +347,8 @@ static fb_op make_op(const fb_compiled_templates *compiled_templates,
 
 /* Return true if nothing else in a record may fill the column of a candidate. Candidates are sorted
    by column. */
-static bool is_alone(const fb_compiled_templates *compiled_templates,
-                     const fb_compiled_template *compiled, size_t count, size_t i) {
+static bool is_only_source(const fb_compiled_templates *compiled_templates,
+                           const fb_compiled_template *compiled, size_t count, size_t i) {
     const struct fb_candidate *all = compiled_templates->candidates, *candidate = &all[i];
     const fb_column *column = &compiled_templates->plan->columns[candidate->target.column];
     unsigned constants =
@@ -358,12 +361,12 @@ static bool is_alone(const fb_compiled_templates *compiled_templates,
 
 /* Return true if a derived value is the same for all records of a set, and the column accepts every
    value. A value that a column cannot hold must be counted once per record. */
-static bool is_of_set(const fb_compiled_template *compiled, const fb_op *op) {
+static bool is_constant_in_set(const fb_compiled_template *compiled, const fb_op *op) {
     if (op->code == FB_OP_RATE_OF_SAMPLER) return true;
     if (op->code == FB_OP_DERIVED_SAMPLING_RATE)
-        return !compiled->rated && !compiled->named && takes_uint(op->column, UINT64_MAX);
+        return !compiled->rated && !compiled->named && accepts_uint(op->column, UINT64_MAX);
     return op->code == FB_OP_DERIVED_ETYPE && compiled->version == 5 &&
-           takes_uint(op->column, 0xffff);
+           accepts_uint(op->column, 0xffff);
 }
 
 /* Return true if an enum only adds a constant: the values 0, 1, … up to the greatest number of some
@@ -389,10 +392,10 @@ enum { GROUP_SET = FB_MOVE_CODES, GROUP_OTHER, GROUP_LANES };
 static unsigned choose_group(const fb_compiled_templates *compiled_templates,
                              const fb_compiled_template *compiled, size_t count, size_t i,
                              const fb_op *op) {
-    if (!is_alone(compiled_templates, compiled, count, i)) return GROUP_OTHER;
+    if (!is_only_source(compiled_templates, compiled, count, i)) return GROUP_OTHER;
     if (compiled_templates->wide && fits_lane(op)) return GROUP_LANES;
     if (op->code < FB_MOVE_CODES) return op->code;
-    return is_of_set(compiled, op) ? GROUP_SET : GROUP_OTHER;
+    return is_constant_in_set(compiled, op) ? GROUP_SET : GROUP_OTHER;
 }
 
 static void choose_groups(fb_compiled_templates *compiled_templates,

@@ -25,7 +25,7 @@ static size_t cost_of(size_t size) {
     return FB_PENDING_SET_BYTES + size;
 }
 
-static void append(fb_pending_list *list, enum fb_pending_place place, fb_pending_set *set) {
+static void link_newest(fb_pending_list *list, enum fb_pending_place place, fb_pending_set *set) {
     set->in[place].older = list->newest;
     set->in[place].newer = NULL;
     *(list->newest ? &list->newest->in[place].newer : &list->oldest) = set;
@@ -34,7 +34,7 @@ static void append(fb_pending_list *list, enum fb_pending_place place, fb_pendin
     list->bytes += cost_of(set->size);
 }
 
-static void detach(fb_pending_list *list, enum fb_pending_place place, fb_pending_set *set) {
+static void unlink_set(fb_pending_list *list, enum fb_pending_place place, fb_pending_set *set) {
     fb_pending_set *older = set->in[place].older, *newer = set->in[place].newer;
     *(older ? &older->in[place].newer : &list->oldest) = newer;
     *(newer ? &newer->in[place].older : &list->newest) = older;
@@ -113,14 +113,14 @@ static void leave_domain(fb_pending_set *set) {
 }
 
 static void enter_queue(fb_pending_queue *queue, fb_domain *domain, fb_pending_set *set) {
-    append(&queue->sets, FB_PENDING_IN_QUEUE, set);
+    link_newest(&queue->sets, FB_PENDING_IN_QUEUE, set);
     set->queue = queue;
     enter_domain(domain, set);
 }
 
 static void leave_queue(fb_pending_sets *pending, fb_pending_set *set) {
     fb_pending_queue *queue = set->queue;
-    detach(&queue->sets, FB_PENDING_IN_QUEUE, set);
+    unlink_set(&queue->sets, FB_PENDING_IN_QUEUE, set);
     leave_domain(set);
     set->queue = NULL;
     if (!queue->sets.oldest) remove_queue(pending, queue);
@@ -129,17 +129,17 @@ static void leave_queue(fb_pending_sets *pending, fb_pending_set *set) {
 /* --- sets ----------------------------------------------------------------------------------- */
 
 static void free_set(fb_pending_sets *pending, fb_pending_set *set) {
-    detach(&set->exporter->pending, FB_PENDING_OF_EXPORTER, set);
-    detach(&pending->all, FB_PENDING_OF_ALL, set);
+    unlink_set(&set->exporter->pending, FB_PENDING_OF_EXPORTER, set);
+    unlink_set(&pending->all, FB_PENDING_OF_ALL, set);
     fb_memory_release(pending->memory, set, sizeof *set + set->size);
 }
 
 /* The datagram of the set is gone, so `index` and `offset` are the current position of the
    decoder. */
-static void give_up(fb_pending_sets *pending, fb_pending_set *set, fb_fault *fault, size_t index,
-                    size_t offset) {
+static void drop_set(fb_pending_sets *pending, fb_pending_set *set, fb_fault *fault, size_t index,
+                     size_t offset) {
     set->exporter->counters.status[FB_TEMPLATE_MISSING]++;
-    fb_fault_note(fault, FB_TEMPLATE_MISSING, index, offset, set->exporter->address);
+    fb_fault_set_first(fault, FB_TEMPLATE_MISSING, index, offset, set->exporter->address);
     if (set->queue) leave_queue(pending, set);
     free_set(pending, set);
 }
@@ -166,8 +166,8 @@ static fb_pending_set *copy_set(fb_context *context, uint32_t sequence, const ui
     return set;
 }
 
-void fb_pending_wait(fb_context *context, uint32_t sequence, const uint8_t *set,
-                     const uint8_t *end) {
+void fb_pending_add(fb_context *context, uint32_t sequence, const uint8_t *set,
+                    const uint8_t *end) {
     fb_pending_sets *pending = context->exporters->pending;
     fb_pending_list *own = &context->exporter->pending;
     size_t size = (size_t)(end - set), cost = cost_of(size);
@@ -175,21 +175,21 @@ void fb_pending_wait(fb_context *context, uint32_t sequence, const uint8_t *set,
     fb_pending_set *copy = NULL;
     if (cost <= pending->limit && cost <= pending->total) {
         while (own->bytes > pending->limit - cost)
-            give_up(pending, own->oldest, context->fault, context->index, offset);
+            drop_set(pending, own->oldest, context->fault, context->index, offset);
         while (pending->all.bytes > pending->total - cost)
-            give_up(pending, pending->all.oldest, context->fault, context->index, offset);
+            drop_set(pending, pending->all.oldest, context->fault, context->index, offset);
         copy = copy_set(context, sequence, set, size);
     }
     if (copy) {
-        append(own, FB_PENDING_OF_EXPORTER, copy);
-        append(&pending->all, FB_PENDING_OF_ALL, copy);
+        link_newest(own, FB_PENDING_OF_EXPORTER, copy);
+        link_newest(&pending->all, FB_PENDING_OF_ALL, copy);
     }
     fb_context_count(context, copy ? FB_EARLY_DATA : FB_TEMPLATE_MISSING, set);
 }
 
 /* --- due sets ------------------------------------------------------------------------------- */
 
-static fb_pending_set *merge(fb_pending_set *a, fb_pending_set *b) {
+static fb_pending_set *merge_by_arrival(fb_pending_set *a, fb_pending_set *b) {
     fb_pending_set *first = NULL, **link = &first;
     while (a && b) {
         fb_pending_set **older = a->arrival < b->arrival ? &a : &b;
@@ -206,10 +206,10 @@ static fb_pending_set *merge(fb_pending_set *a, fb_pending_set *b) {
 static void add_run(fb_pending_sets *pending, fb_pending_set *run) {
     size_t i = 0;
     for (; i < FB_PENDING_RUNS - 1 && pending->runs[i]; i++) {
-        run = merge(pending->runs[i], run);
+        run = merge_by_arrival(pending->runs[i], run);
         pending->runs[i] = NULL;
     }
-    pending->runs[i] = merge(pending->runs[i], run);
+    pending->runs[i] = merge_by_arrival(pending->runs[i], run);
     pending->due = pending->unmerged = true;
 }
 
@@ -228,7 +228,7 @@ void fb_pending_take(fb_pending_sets *pending, const fb_domain *domain, uint16_t
 
 fb_pending_set *fb_pending_next(fb_pending_sets *pending) {
     for (size_t i = 0; pending->unmerged && i < FB_PENDING_RUNS; i++) {
-        pending->first = merge(pending->first, pending->runs[i]);
+        pending->first = merge_by_arrival(pending->first, pending->runs[i]);
         pending->runs[i] = NULL;
     }
     pending->unmerged = false;
@@ -247,7 +247,7 @@ void fb_pending_return(fb_pending_sets *pending, fb_pending_set *set) {
     set->record = 0;
     fb_pending_queue *queue = get_queue(pending, set->domain, fb_load16(set->bytes));
     if (queue) enter_queue(queue, set->domain, set);
-    else give_up(pending, set, &none, 0, 0);
+    else drop_set(pending, set, &none, 0, 0);
 }
 
 void fb_pending_return_all(fb_pending_sets *pending) {
@@ -278,18 +278,18 @@ void fb_pending_forget(fb_pending_sets *pending, fb_exporter *exporter, fb_domai
     if (!exporter->pending.oldest) return;
     /* from a datagram that was not decoded to its end */
     if (pending->due) fb_pending_return_all(pending);
-    while (*next) give_up(pending, *next, pending->fault ? pending->fault : &none, 0, 0);
+    while (*next) drop_set(pending, *next, pending->fault ? pending->fault : &none, 0, 0);
 }
 
-void fb_pending_give_up(fb_pending_sets *pending, fb_fault *fault) {
+void fb_pending_drop_all(fb_pending_sets *pending, fb_fault *fault) {
     fb_pending_return_all(pending);
-    while (pending->all.oldest) give_up(pending, pending->all.oldest, fault, 0, 0);
+    while (pending->all.oldest) drop_set(pending, pending->all.oldest, fault, 0, 0);
 }
 
 void fb_pending_free(fb_pending_sets *pending) {
     if (!pending->memory) return;
     fb_fault none = {.status = FB_OK};
-    fb_pending_give_up(pending, &none);
+    fb_pending_drop_all(pending, &none);
     fb_memory_release(pending->memory, pending->buckets,
                       pending->bucket_count * sizeof *pending->buckets);
     *pending = (fb_pending_sets){0};

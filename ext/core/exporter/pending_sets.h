@@ -12,7 +12,7 @@
    Usage, after a set of templates was read:
 
      fb_pending_take(…) for each id that was defined: its waiting sets become due
-     while ((set = fb_pending_next(early))) …decode it; fb_pending_remove(early, set)…
+     while ((set = fb_pending_next(pending))) …decode it; fb_pending_remove(pending, set)…
 
    Waiting sets have their own limits, separate from the budget of the exporter, so neither can
    exhaust the other. */
@@ -40,7 +40,7 @@ struct fb_pending_set {
     struct {
         fb_pending_set *older, *newer;
     } in[FB_PENDING_PLACES];
-    fb_pending_queue *queue; /* NULL: its template has come */
+    fb_pending_queue *queue; /* NULL: its template has arrived */
     fb_exporter *exporter;
     fb_domain *domain;
     uint64_t arrival; /* sequence number in order of arrival */
@@ -78,8 +78,7 @@ void fb_pending_free(fb_pending_sets *pending);
 /* Let the set [set, end) of the current datagram wait in context->domain. Count EARLY_DATA, or
    TEMPLATE_MISSING if there is no room. Older sets that must make room are also counted as
    TEMPLATE_MISSING. REQUIRES: context->domain is set. */
-void fb_pending_wait(fb_context *context, uint32_t sequence, const uint8_t *set,
-                     const uint8_t *end);
+void fb_pending_add(fb_context *context, uint32_t sequence, const uint8_t *set, const uint8_t *end);
 
 /* Make the sets that wait for a template due. */
 void fb_pending_take(fb_pending_sets *pending, const fb_domain *domain, uint16_t id);
@@ -96,11 +95,11 @@ void fb_pending_return_all(fb_pending_sets *pending);
 void fb_pending_split(fb_pending_sets *pending, fb_exporters *exporters, fb_exporter *exporter,
                       fb_domain *common);
 
-/* Give up the waiting sets of an exporter, or of one of its domains (NULL: all), before it is
+/* Drop the waiting sets of an exporter, or of one of its domains (NULL: all), before it is
    forgotten. Count them as TEMPLATE_MISSING. */
 void fb_pending_forget(fb_pending_sets *pending, fb_exporter *exporter, fb_domain *domain);
 
-/* Give up all waiting sets at the end of the input. Count them as TEMPLATE_MISSING. */
-void fb_pending_give_up(fb_pending_sets *pending, fb_fault *fault);
+/* Drop all waiting sets at the end of the input. Count them as TEMPLATE_MISSING. */
+void fb_pending_drop_all(fb_pending_sets *pending, fb_fault *fault);
 
 #endif

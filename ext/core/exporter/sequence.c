@@ -58,7 +58,7 @@ static uint32_t begin_of(const fb_sequence_mark *mark, unsigned convention) {
 
 /* --- gaps ----------------------------------------------------------------------------------- */
 
-static void remember_gap(fb_sequence *sequence, uint32_t begin, uint32_t size) {
+static void add_gap(fb_sequence *sequence, uint32_t begin, uint32_t size) {
     if (sequence->gap_count == FB_MAX_GAPS) {
         sequence->gap_count--;
         memmove(sequence->gaps, sequence->gaps + 1, sequence->gap_count * sizeof *sequence->gaps);
@@ -105,9 +105,9 @@ static uint32_t fill_gaps(fb_sequence *sequence, uint32_t begin, uint32_t units)
                 to = end < from   ? from
                      : end > size ? size
                                   : end;
-        if (from) remember_gap(sequence, old[i].begin, (uint32_t)(from == to ? size : from));
+        if (from) add_gap(sequence, old[i].begin, (uint32_t)(from == to ? size : from));
         if (to < size && (!from || from < to))
-            remember_gap(sequence, old[i].begin + (uint32_t)to, (uint32_t)(size - to));
+            add_gap(sequence, old[i].begin + (uint32_t)to, (uint32_t)(size - to));
         found += (uint32_t)(to - from);
     }
     return found;
@@ -134,8 +134,8 @@ static bool is_plausible(fb_sequence_unit unit, uint32_t missing, int32_t later)
 }
 
 /* Classify a span by its start and the end of the newest one. */
-static fb_status judge(const fb_sequence *sequence, fb_sequence_unit unit,
-                       const fb_sequence_mark *mark, uint32_t begin, uint32_t end) {
+static fb_status classify(const fb_sequence *sequence, fb_sequence_unit unit,
+                          const fb_sequence_mark *mark, uint32_t begin, uint32_t end) {
     int32_t distance = (int32_t)(begin - end);
     if (distance == 0) return FB_OK;
     if (is_new_run(sequence, unit, mark, begin, distance)) return FB_EXPORTER_RESTART;
@@ -155,7 +155,7 @@ fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit,
     unsigned convention = numbered ? choose_convention(sequence, unit, mark) : 0;
     uint32_t begin = begin_of(mark, convention), end = end_of(newest, convention);
     uint32_t units = count_units(&mark->content, convention);
-    fb_status status = numbered ? judge(sequence, unit, mark, begin, end) : FB_OK;
+    fb_status status = numbered ? classify(sequence, unit, mark, begin, end) : FB_OK;
     if (status == FB_OUT_OF_SEQUENCE) {
         totals->late++;
         totals->lost -= fill_gaps(sequence, begin, units);
@@ -170,7 +170,7 @@ fb_status fb_sequence_check(fb_sequence *sequence, fb_sequence_unit unit,
             status = FB_OK; /* the missing units may have been in that message */
         } else {
             totals->lost += begin - end;
-            remember_gap(sequence, end, begin - end);
+            add_gap(sequence, end, begin - end);
         }
     }
     totals->expected += units;
@@ -269,15 +269,15 @@ static fb_status add_source(fb_samples *samples, fb_memory *memory, uint64_t see
 
 /* Return true if a number behind the newest one came late or twice, and there is no gap that it
    could fill. */
-static bool is_plainly_late(const fb_sample_source *source, uint32_t number) {
+static bool is_late_without_gaps(const fb_sample_source *source, uint32_t number) {
     bool fills = source->sequence && source->sequence->gap_count;
     return source->number + 1 - number <= limits[FB_SEQUENCE_SAMPLES].window && !fills &&
            (number || source->number);
 }
 
 /* Check the number with the gaps of the source. The source has a full sequence from now on. */
-FB_NOINLINE static fb_status judge_sample(fb_samples *samples, fb_memory *memory,
-                                          fb_sample_source *source, uint32_t number) {
+FB_NOINLINE static fb_status classify_sample(fb_samples *samples, fb_memory *memory,
+                                             fb_sample_source *source, uint32_t number) {
     fb_sequence *sequence = source->sequence;
     if (!sequence && !(sequence = source->sequence = fb_memory_allocate(memory, sizeof *sequence)))
         return begin_source(samples, source, number, source->run);
@@ -289,9 +289,10 @@ FB_NOINLINE static fb_status judge_sample(fb_samples *samples, fb_memory *memory
     return status;
 }
 
-fb_status fb_samples_judge(fb_samples *samples, fb_memory *memory, fb_sample_source *source,
-                           uint32_t number) {
-    if (!is_plainly_late(source, number)) return judge_sample(samples, memory, source, number);
+fb_status fb_samples_classify(fb_samples *samples, fb_memory *memory, fb_sample_source *source,
+                              uint32_t number) {
+    if (!is_late_without_gaps(source, number))
+        return classify_sample(samples, memory, source, number);
     samples->totals.late++;
     return FB_OUT_OF_SEQUENCE;
 }

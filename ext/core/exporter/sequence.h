@@ -119,7 +119,7 @@ void fb_sequences_free(fb_sequences *sequences, fb_memory *memory);
 /* For records: return true if the message continues the sequence by the convention of RFC 7011, and
    no other convention explained more numbers so far. Count the number for each convention that
    explains it. False: nothing was done. REQUIRES: the message begins where the newest one ends. */
-FB_INLINE bool fb_sequence_hit(fb_sequence *sequence, const fb_sequence_mark *mark) {
+FB_INLINE bool fb_sequence_count_hit(fb_sequence *sequence, const fb_sequence_mark *mark) {
     const fb_sequence_content *before = &sequence->newest.content, *content = &mark->content;
     uint8_t *hits = sequence->hits;
     uint32_t step = before->units;
@@ -137,13 +137,14 @@ FB_INLINE bool fb_sequence_hit(fb_sequence *sequence, const fb_sequence_mark *ma
 /* Fast path of fb_sequences_check, with the same result: the sequence of the port is the first one,
    and the number is the next one. Clock and gaps do not matter then. False: it is another case, and
    nothing was done. */
-FB_INLINE bool fb_sequences_go_on(fb_sequences *sequences, fb_sequence_unit unit,
-                                  const fb_sequence_mark *mark) {
+FB_INLINE bool fb_sequences_continue(fb_sequences *sequences, fb_sequence_unit unit,
+                                     const fb_sequence_mark *mark) {
     fb_sequence *stream = sequences->streams;
     if (FB_UNLIKELY(!stream || stream->newest.port != mark->port)) return false;
     if (FB_UNLIKELY(mark->number != stream->newest.number + stream->newest.content.units))
         return false;
-    if (unit == FB_SEQUENCE_RECORDS && FB_UNLIKELY(!fb_sequence_hit(stream, mark))) return false;
+    if (unit == FB_SEQUENCE_RECORDS && FB_UNLIKELY(!fb_sequence_count_hit(stream, mark)))
+        return false;
     sequences->unit = unit;
     sequences->totals.expected += mark->content.units;
     stream->used = ++sequences->clock;
@@ -194,8 +195,8 @@ FB_INLINE fb_sample_source *fb_samples_find(fb_sample_source *table, uint32_t ca
 }
 
 /* Slow paths: a number that is not the next one; a source that is new or restarts. */
-fb_status fb_samples_judge(fb_samples *samples, fb_memory *memory, fb_sample_source *source,
-                           uint32_t number);
+fb_status fb_samples_classify(fb_samples *samples, fb_memory *memory, fb_sample_source *source,
+                              uint32_t number);
 fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key,
                            uint32_t number, uint32_t run);
 
@@ -209,7 +210,7 @@ FB_INLINE fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uin
     if (FB_UNLIKELY(!source || source->key != key || source->run != run))
         return fb_samples_begin(samples, memory, seed, key, number, run);
     if (FB_UNLIKELY(source->number + 1 != number))
-        return fb_samples_judge(samples, memory, source, number);
+        return fb_samples_classify(samples, memory, source, number);
     source->number = number;
     samples->totals.expected++;
     return FB_OK;

@@ -92,7 +92,7 @@ static const uint16_t counter_ids[] = {
 
 /* Return a field as it is in a reversed compiled template. Only reverse elements without the
    reverse PEN change. */
-static fb_field turn_field(fb_field field) {
+static fb_field normalize_reverse_field(fb_field field) {
     bool responder = !field.pen && (field.id == 232 || field.id == 299);
     if (responder) field = (fb_field){FB_PEN_REVERSE, (uint16_t)(field.id - 1), field.size};
     return field;
@@ -108,14 +108,14 @@ static bool is_reverse_counter(fb_field field) {
 static size_t count_reverse_counters(const fb_compiled_template *key) {
     size_t count = 0;
     for (size_t i = 0; i < key->field_count; i++)
-        count += is_reverse_counter(turn_field(key->fields[i]));
+        count += is_reverse_counter(normalize_reverse_field(key->fields[i]));
     return count;
 }
 
-static void turn_fields(fb_compiled_template *compiled) {
+static void normalize_reverse_fields(fb_compiled_template *compiled) {
     uint16_t *next = compiled->counters;
     for (uint16_t i = 0; i < compiled->field_count; i++) {
-        compiled->fields[i] = turn_field(compiled->fields[i]);
+        compiled->fields[i] = normalize_reverse_field(compiled->fields[i]);
         if (is_reverse_counter(compiled->fields[i])) *next++ = i;
     }
 }
@@ -128,10 +128,11 @@ static void set_role(fb_compiled_template *compiled, fb_role role, size_t field)
 
 static void add_address_field(fb_compiled_template *compiled, uint16_t id, size_t field) {
     for (size_t i = 0; i < FB_MAX_ADDRESS_FIELDS; i++) {
-        uint16_t *slot = &compiled->address_field[i];
-        if (*slot != FB_NO_FIELD && compiled->fields[*slot].id == id) return;
-        if (*slot != FB_NO_FIELD) continue;
-        *slot = (uint16_t)field;
+        uint16_t *field_of_address = &compiled->address_field[i];
+        if (*field_of_address != FB_NO_FIELD && compiled->fields[*field_of_address].id == id)
+            return;
+        if (*field_of_address != FB_NO_FIELD) continue;
+        *field_of_address = (uint16_t)field;
         return;
     }
 }
@@ -173,7 +174,7 @@ static void find_roles(fb_compiled_template *compiled) {
         if (!fb_compiled_template_is_own(compiled, i)) find_roles_of_field(compiled, i);
 }
 
-static bool is_rated(const fb_compiled_template *compiled) {
+static bool has_sampling_rate(const fb_compiled_template *compiled) {
     static const fb_role rates[] = {FB_ROLE_SAMPLING_INTERVAL,   FB_ROLE_RANDOM_INTERVAL,
                                     FB_ROLE_PACKET_INTERVAL,     FB_ROLE_SAMPLING_SIZE,
                                     FB_ROLE_SAMPLING_POPULATION, FB_ROLE_SAMPLING_PROBABILITY};
@@ -211,7 +212,7 @@ static void find_lists(fb_compiled_template *compiled) {
 }
 
 /* Compute the offsets of the fields. Return false if records have no bytes. */
-static bool measure(fb_compiled_template *compiled) {
+static bool compute_offsets(fb_compiled_template *compiled) {
     uint32_t size = 0, offset = 0;
     uint16_t base = 0;
     for (uint16_t i = 0; i < compiled->field_count; i++) {
@@ -318,8 +319,8 @@ static void lay_out(fb_compiled_template *compiled, size_t ops) {
 }
 
 /* Copy a compiled template into a block of its exact size. */
-static fb_compiled_template *fit(fb_compiled_templates *compiled_templates,
-                                 const fb_compiled_template *compiled) {
+static fb_compiled_template *shrink_to_size(fb_compiled_templates *compiled_templates,
+                                            const fb_compiled_template *compiled) {
     size_t bytes = bytes_of(compiled, compiled->op_count);
     fb_compiled_template *fitted = fb_memory_allocate(compiled_templates->memory, bytes);
     if (!fitted) return NULL;
@@ -350,7 +351,7 @@ static fb_compiled_template *reserve_draft(fb_compiled_templates *compiled_templ
 
 static fb_status compile_one(fb_compiled_templates *compiled_templates,
                              const fb_compiled_template *key, fb_compiled_template **out) {
-    /* Room for as many operations as the plan can need; `fit` copies only those in use. */
+    /* Room for all operations that the plan can need; `shrink_to_size` copies only those in use. */
     size_t most_ops = compiled_templates->candidate_capacity + 1;
     fb_compiled_template *compiled = reserve_draft(compiled_templates, bytes_of(key, most_ops));
     if (!compiled) return FB_NO_MEMORY;
@@ -358,15 +359,15 @@ static fb_status compile_one(fb_compiled_templates *compiled_templates,
     lay_out(compiled, most_ops);
     memcpy(compiled->fields, key->fields, key->field_count * sizeof *key->fields);
     memset(compiled->chain, 0xff, compiled->chain_count * sizeof *compiled->chain);
-    bool empty = !measure(compiled);
-    if (compiled->reversed) turn_fields(compiled);
+    bool empty = !compute_offsets(compiled);
+    if (compiled->reversed) normalize_reverse_fields(compiled);
     find_lists(compiled);
     find_roles(compiled);
-    compiled->rated = is_rated(compiled);
+    compiled->rated = has_sampling_rate(compiled);
     compiled->named = fb_compiled_template_has_role(compiled, FB_ROLE_SAMPLER_ID) ||
                       fb_compiled_template_has_role(compiled, FB_ROLE_SELECTOR_ID);
     if (!compiled->options && !empty) fb_operations_write(compiled_templates, compiled);
-    *out = empty ? NULL : fit(compiled_templates, compiled);
+    *out = empty ? NULL : shrink_to_size(compiled_templates, compiled);
     return empty ? FB_EMPTY_TEMPLATE : *out ? FB_OK : FB_NO_MEMORY;
 }
 

@@ -77,8 +77,8 @@ static fb_status keep_template(fb_context *context, uint16_t version, uint32_t d
     return set_template(context, definition);
 }
 
-static void store(fb_context *context, uint16_t version, uint32_t domain_id, bool options,
-                  const header *h, const fb_field *fields, const uint8_t *at) {
+static void store_template(fb_context *context, uint16_t version, uint32_t domain_id, bool options,
+                           const header *h, const fb_field *fields, const uint8_t *at) {
     fb_definition definition = {fields,
                                 h->field_count,
                                 h->scope_count,
@@ -128,7 +128,7 @@ static const uint8_t *read_template(fb_context *context, uint16_t version, uint3
         fb_context_count(context, FB_BAD_TEMPLATE, at);
         return NULL;
     }
-    store(context, version, domain_id, options, &h, fields, at);
+    store_template(context, version, domain_id, options, &h, fields, at);
     *id = h.id;
     return p;
 }

@@ -17,7 +17,7 @@ typedef struct {
     fb_layers *layers; /* NULL: headers are not listed */
 } walker;
 
-static size_t left(const walker *w) {
+static size_t bytes_left(const walker *w) {
     return (size_t)(w->end - w->p);
 }
 
@@ -45,7 +45,7 @@ static bool end_walk(fb_packet *packet, fb_status problem, const uint8_t *at) {
 /* Each step returns false if the walk ends. Otherwise *type is that of the next header, at w->p. */
 
 static bool step_ethernet(fb_packet *packet, walker *w, uint32_t *type) {
-    if (left(w) < 14) return false;
+    if (bytes_left(w) < 14) return false;
     if (!packet->frame) packet->frame = w->p;
     *type = fb_load16(w->p + 12);
     take_layer(w, FB_LAYER_ETHERNET, 14);
@@ -55,12 +55,12 @@ static bool step_ethernet(fb_packet *packet, walker *w, uint32_t *type) {
 /* IEEE 802.1Q clause 9.6. Of the tag control information, only the 12 bits of the VLAN id are
    used. */
 static bool step_tag(fb_packet *packet, walker *w, uint32_t *type) {
-    if (left(w) < 2) return false;
+    if (bytes_left(w) < 2) return false;
     uint16_t id = fb_load16(w->p) & 0x0fff;
     if (packet->tags == 0) packet->vlan_id = id;
     if (packet->tags == 1) packet->inner_vlan_id = id;
     if (packet->tags < 2) packet->tags++;
-    if (left(w) < 4) return false;
+    if (bytes_left(w) < 4) return false;
     *type = fb_load16(w->p + 2);
     take_layer(w, FB_LAYER_DOT1Q, 4);
     return true;
@@ -70,7 +70,7 @@ static bool step_tag(fb_packet *packet, walker *w, uint32_t *type) {
    ethertype follows). */
 static bool step_snap(fb_packet *packet, walker *w, uint32_t *type) {
     static const uint8_t snap[] = {0xaa, 0xaa, 3, 0, 0, 0};
-    if (left(w) < 8 || memcmp(w->p, snap, sizeof snap) != 0)
+    if (bytes_left(w) < 8 || memcmp(w->p, snap, sizeof snap) != 0)
         return end_walk(packet, FB_UNKNOWN_HEADER, w->p);
     *type = fb_load16(w->p + 6);
     if (*type < LOWEST_ETHERTYPE) *type = FB_PACKET_UNKNOWN;
@@ -87,14 +87,14 @@ static bool step_snap(fb_packet *packet, walker *w, uint32_t *type) {
    +----+----+------+------------+--------+----------+ */
 static bool step_pppoe(fb_packet *packet, walker *w, uint32_t *type) {
     const uint8_t *p = w->p;
-    if (left(w) < 6) return false;
+    if (bytes_left(w) < 6) return false;
     if (p[0] != 0x11 || p[1] != 0) return end_walk(packet, FB_UNKNOWN_HEADER, p);
     size_t length = fb_load16(p + 4), size = 7;
-    if (left(w) - 6 > length) w->end = p + 6 + length;
-    if (left(w) < 7) return false;
+    if (bytes_left(w) - 6 > length) w->end = p + 6 + length;
+    if (bytes_left(w) < 7) return false;
     uint32_t protocol = p[6];
     if (!(protocol & 1)) {
-        if (left(w) < 8) return false;
+        if (bytes_left(w) < 8) return false;
         protocol = fb_load16(p + 6);
         size = 8;
     }
@@ -113,7 +113,7 @@ static bool step_pppoe(fb_packet *packet, walker *w, uint32_t *type) {
 
 /* Return true if an IPv4 header is complete and its checksum is correct (RFC 791 section 3.1: the
    sum of its words is all ones). */
-static bool is_proven_ipv4(const uint8_t *p, size_t size) {
+static bool has_valid_ipv4_header(const uint8_t *p, size_t size) {
     if (size < 20 || p[0] >> 4 != 4) return false;
     size_t header = (size_t)(p[0] & 0x0f) * 4;
     if (header < 20 || header > size) return false;
@@ -139,7 +139,7 @@ static uint32_t recognize_frame(const uint8_t *p, size_t size) {
         type = fb_load16(p + 2);
         p += 4, size -= 4;
     }
-    if (type == FB_ETHERTYPE_IPV4) return is_proven_ipv4(p, size) ? type : 0;
+    if (type == FB_ETHERTYPE_IPV4) return has_valid_ipv4_header(p, size) ? type : 0;
     return type == FB_ETHERTYPE_IPV6 && is_likely_ipv6(p, size) ? type : 0;
 }
 
@@ -151,10 +151,10 @@ static uint32_t recognize_frame(const uint8_t *p, size_t size) {
    frame, too. */
 static bool step_control_word(fb_packet *packet, walker *w, uint32_t *type) {
     const uint8_t *p = w->p;
-    if (left(w) < 4) return false;
+    if (bytes_left(w) < 4) return false;
     bool word = fb_load32(p) == 0;
-    if (!word && !recognize_frame(p, left(w))) {
-        word = fb_load16(p) == 0 && recognize_frame(p + 4, left(w) - 4);
+    if (!word && !recognize_frame(p, bytes_left(w))) {
+        word = fb_load16(p) == 0 && recognize_frame(p + 4, bytes_left(w) - 4);
         if (!word) return end_walk(packet, FB_UNKNOWN_HEADER, p);
     }
     *type = FB_PACKET_FRAME;
@@ -167,12 +167,12 @@ static bool step_control_word(fb_packet *packet, walker *w, uint32_t *type) {
    begins with a MAC address, which may have any nibble (RFC 9790 section 2). It is accepted if a
    frame is recognized. With nibble 4 or 6, the frame must also hold an IPv4 header with a correct
    checksum, and the payload itself must not be such a header. */
-static bool step_unnamed(fb_packet *packet, walker *w, uint32_t *type) {
+static bool step_label_payload(fb_packet *packet, walker *w, uint32_t *type) {
     unsigned nibble = w->p[0] >> 4;
     if (nibble == 0) return step_control_word(packet, w, type);
-    uint32_t inside = recognize_frame(w->p, left(w));
+    uint32_t inside = recognize_frame(w->p, bytes_left(w));
     if (nibble == 4 || nibble == 6) {
-        bool frame = inside == FB_ETHERTYPE_IPV4 && !is_proven_ipv4(w->p, left(w));
+        bool frame = inside == FB_ETHERTYPE_IPV4 && !has_valid_ipv4_header(w->p, bytes_left(w));
         *type = frame ? FB_PACKET_FRAME : nibble == 4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6;
         return true;
     }
@@ -199,7 +199,7 @@ static bool step_labels(fb_packet *packet, walker *w, uint32_t *type) {
     uint32_t label = fb_load32(p - 4) >> 12;
     *type = label == 0 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6;
     if (label == 0 || label == 2) return true;
-    return left(w) && step_unnamed(packet, w, type);
+    return bytes_left(w) && step_label_payload(packet, w, type);
 }
 
 /* Walk Ethernet headers, tags, labels, frames below labels, and so on. True: w->p is at an IP
@@ -239,8 +239,8 @@ static bool walk_link(fb_packet *packet, walker *w, uint32_t type) {
 
 /* Link layers pad short packets. Bytes after the end of the IP packet are not its transport
    header. */
-static void trim(walker *w, size_t length) {
-    if (left(w) > length) w->end = w->p + length;
+static void trim_to_length(walker *w, size_t length) {
+    if (bytes_left(w) > length) w->end = w->p + length;
 }
 
 static void set_transport(fb_packet *packet, const walker *w) {
@@ -252,11 +252,11 @@ static void set_transport(fb_packet *packet, const walker *w) {
    network card send it. */
 static void walk_ipv4(fb_packet *packet, walker *w) {
     const uint8_t *p = w->p;
-    if (left(w) && p[0] >> 4 != 4) {
+    if (bytes_left(w) && p[0] >> 4 != 4) {
         end_walk(packet, FB_BAD_PACKET, p);
         return;
     }
-    if (left(w) < 20) return;
+    if (bytes_left(w) < 20) return;
     size_t header = (size_t)(p[0] & 0x0f) * 4, length = fb_load16(p + 2);
     if (header < 20 || (length && length < header)) {
         end_walk(packet, FB_BAD_PACKET, p);
@@ -266,9 +266,9 @@ static void walk_ipv4(fb_packet *packet, walker *w) {
     packet->version = 4;
     packet->proto = p[9];
     packet->ip_length = (uint32_t)length;
-    if (length) trim(w, length);
+    if (length) trim_to_length(w, length);
     if (FB_UNLIKELY(w->layers != NULL)) list_layer(w->layers, FB_LAYER_IPV4, header);
-    if (fb_load16(p + 6) & 0x1fff || left(w) < header) return;
+    if (fb_load16(p + 6) & 0x1fff || bytes_left(w) < header) return;
     w->p += header;
     set_transport(packet, w);
 }
@@ -291,8 +291,9 @@ static fb_layer extension_layer(unsigned kind) {
 }
 
 /* RFC 8200 section 4.4: next header, length, routing type, segments left. */
-static void keep_routing(fb_packet *packet, const walker *w, size_t size) {
-    if (!packet->routing.data) packet->routing = (fb_bytes){w->p, left(w) < size ? left(w) : size};
+static void store_routing(fb_packet *packet, const walker *w, size_t size) {
+    if (!packet->routing.data)
+        packet->routing = (fb_bytes){w->p, bytes_left(w) < size ? bytes_left(w) : size};
     *(w->p[2] == 4 ? &packet->segment_routing : &packet->other_routing) = true;
 }
 
@@ -306,36 +307,36 @@ static void walk_extensions(fb_packet *packet, walker *w) {
     while (is_extension(packet->proto)) {
         const uint8_t *p = w->p;
         unsigned kind = packet->proto;
-        if (left(w) < 8) return;
+        if (bytes_left(w) < 8) return;
         size_t size = kind == FRAGMENT         ? 8
                       : kind == AUTHENTICATION ? ((size_t)p[1] + 2) * 4
                                                : ((size_t)p[1] + 1) * 8;
         packet->proto = p[0];
         if (kind == FRAGMENT && !packet->fragment) packet->fragment = p;
-        if (kind == ROUTING) keep_routing(packet, w, size);
+        if (kind == ROUTING) store_routing(packet, w, size);
         if (FB_UNLIKELY(w->layers != NULL)) list_layer(w->layers, extension_layer(kind), size);
-        if (left(w) < size || (kind == FRAGMENT && fb_load16(p + 2) >> 3)) return;
+        if (bytes_left(w) < size || (kind == FRAGMENT && fb_load16(p + 2) >> 3)) return;
         w->p += size;
     }
     set_transport(packet, w);
 }
 
 /* RFC 8200 section 3. A payload length of 0 means a jumbogram (RFC 2675), or a packet whose next
-   header says that it has no payload. */
+   header states that it has no payload. */
 static void walk_ipv6(fb_packet *packet, walker *w) {
     const uint8_t *p = w->p;
-    if (left(w) && p[0] >> 4 != 6) {
+    if (bytes_left(w) && p[0] >> 4 != 6) {
         end_walk(packet, FB_BAD_PACKET, p);
         return;
     }
-    if (left(w) < 40) return;
+    if (bytes_left(w) < 40) return;
     size_t payload = fb_load16(p + 4);
     packet->ip = p;
     packet->version = 6;
     packet->proto = p[6];
     if (payload || p[6] == 59) {
         packet->ip_length = (uint32_t)payload + 40;
-        trim(w, payload + 40);
+        trim_to_length(w, payload + 40);
     }
     take_layer(w, FB_LAYER_IPV6, 40);
     walk_extensions(packet, w);
@@ -343,7 +344,7 @@ static void walk_ipv6(fb_packet *packet, walker *w) {
 
 /* Whole packets ------------------------------------------------------------------------------ */
 
-static void begin(fb_packet *packet) {
+static void clear_packet(fb_packet *packet) {
     packet->frame = packet->ip = packet->fragment = packet->transport = packet->end =
         packet->outer = packet->problem_at = NULL;
     packet->routing = (fb_bytes){NULL, 0};
@@ -358,7 +359,7 @@ static void begin(fb_packet *packet) {
 /* Walk one packet, without those inside its tunnels. The walker is passed by value, so that it
    stays in registers. */
 static void walk_one(fb_packet *packet, walker w, uint32_t type) {
-    begin(packet);
+    clear_packet(packet);
     if (!walk_link(packet, &w, type)) return;
     if (packet->etype == FB_ETHERTYPE_IPV4) walk_ipv4(packet, &w);
     else walk_ipv6(packet, &w);

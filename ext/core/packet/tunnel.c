@@ -14,7 +14,7 @@ const char *fb_tunnel_name(fb_tunnel tunnel) {
     return (unsigned)tunnel < FB_TUNNEL_COUNT ? tunnels[tunnel] : NULL;
 }
 
-static bool is_asked(unsigned tunnels, fb_tunnel tunnel) {
+static bool is_requested(unsigned tunnels, fb_tunnel tunnel) {
     return tunnels >> tunnel & 1;
 }
 
@@ -101,9 +101,9 @@ static bool find_in_udp(fb_bytes segment, unsigned tunnels, fb_inner *inner) {
     fb_bytes header = {segment.data + 8, segment.size - 8};
     switch (fb_load16(segment.data + 2)) {
         case 4789:
-        case 8472: return is_asked(tunnels, FB_TUNNEL_VXLAN) && read_vxlan(header, inner);
-        case 6081: return is_asked(tunnels, FB_TUNNEL_GENEVE) && read_geneve(header, inner);
-        case 2152: return is_asked(tunnels, FB_TUNNEL_GTP) && read_gtp(header, inner);
+        case 8472: return is_requested(tunnels, FB_TUNNEL_VXLAN) && read_vxlan(header, inner);
+        case 6081: return is_requested(tunnels, FB_TUNNEL_GENEVE) && read_geneve(header, inner);
+        case 2152: return is_requested(tunnels, FB_TUNNEL_GTP) && read_gtp(header, inner);
         default: return false;
     }
 }
@@ -141,8 +141,9 @@ static bool read_gre(fb_bytes header, fb_inner *inner) {
 static bool find_in_ip(const fb_packet *outer, unsigned tunnels, fb_inner *inner) {
     static const uint32_t types[] = {FB_ETHERTYPE_IPV4, FB_ETHERTYPE_IPV6, FB_PACKET_FRAME};
     unsigned kind = outer->proto == 4 ? 0 : outer->proto == 41 ? 1 : 2;
-    bool srv6 = is_asked(tunnels, FB_TUNNEL_SRV6) && outer->version == 6 && !outer->other_routing;
-    bool ipip = is_asked(tunnels, FB_TUNNEL_IPIP) && kind < 2 && !outer->segment_routing;
+    bool srv6 =
+        is_requested(tunnels, FB_TUNNEL_SRV6) && outer->version == 6 && !outer->other_routing;
+    bool ipip = is_requested(tunnels, FB_TUNNEL_IPIP) && kind < 2 && !outer->segment_routing;
     *inner = (fb_inner){.p = outer->transport, .type = types[kind]};
     return srv6 || ipip;
 }
@@ -154,7 +155,7 @@ bool fb_tunnel_find(const fb_packet *outer, unsigned tunnels, fb_inner *inner) {
         case 4:
         case 41:
         case 143: return find_in_ip(outer, tunnels, inner);
-        case 47: return is_asked(tunnels, FB_TUNNEL_GRE) && read_gre(segment, inner);
+        case 47: return is_requested(tunnels, FB_TUNNEL_GRE) && read_gre(segment, inner);
         case 17: return find_in_udp(segment, tunnels, inner);
         default: return false;
     }

@@ -91,7 +91,7 @@ static bool may_scale(const fb_plan *plan, const fb_column_spec *spec) {
 
 /* Return true if a zero may be a value of a column. Addresses, times, bytes and lists have no such
    zero. */
-static bool takes_zero(const fb_column_spec *spec) {
+static bool may_keep_zero(const fb_column_spec *spec) {
     fb_type type = spec->type;
     bool bytes = type == FB_TYPE_STRING || type == FB_TYPE_BYTES || type == FB_TYPE_IP;
     return !bytes && type != FB_TYPE_TIMESTAMP && !(spec->flags & FB_COLUMN_REPEATED);
@@ -131,8 +131,8 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         .type = (uint8_t)spec->type,
         .wire = (uint8_t)choose_wire(spec->type),
         .flags =
-            (uint16_t)(takes_zero(spec) ? spec->flags : spec->flags & ~(unsigned)FB_COLUMN_ZERO),
-        .slot = FB_NO_SLOT,
+            (uint16_t)(may_keep_zero(spec) ? spec->flags : spec->flags & ~(unsigned)FB_COLUMN_ZERO),
+        .deferred_index = FB_NOT_DEFERRED,
         .lane = FB_NO_LANE,
         .packet_rank = FB_NO_RANK,
         .mirror = FB_NO_MIRROR,
@@ -224,7 +224,7 @@ static int compare_entries(const void *a, const void *b) {
 /* Position of a source in the order of arrival within a row, to compare with the ranks. Constants
    come first, then the operations of a template before its packet, then the other fixed sources in
    their order. Operations after the packet come between the packet's sources and those after it. */
-static unsigned arrival(const struct fb_plan_entry *entry, bool after_packet) {
+static unsigned arrival_position(const struct fb_plan_entry *entry, bool after_packet) {
     if (entry->is_element)
         return after_packet ? FB_SOURCE_LAST_PACKET + 2 : FB_SOURCE_LAST_CONSTANT + 1;
     return entry->id + (entry->id > FB_SOURCE_LAST_CONSTANT) + (entry->id > FB_SOURCE_LAST_PACKET);
@@ -246,7 +246,7 @@ static bool arrives_in_order(const fb_plan *plan, uint16_t column) {
         for (size_t i = 0; i < plan->entry_count; i++) {
             const struct fb_plan_entry *entry = &plan->entries[i];
             if (entry->target.column != column || entry->target.rank != rank) continue;
-            unsigned when = arrival(entry, after_packet);
+            unsigned when = arrival_position(entry, after_packet);
             if (when < first) first = when;
             if (when > last) last = when;
             packet |= is_packet(entry);
@@ -320,11 +320,11 @@ static void number_bits(fb_plan *plan) {
             if (numbers) column->lane = (uint8_t)plan->lane_count++;
             column->bit = 1ull << bits++;
             plan->open |= column->bit;
-            if (column->slot != FB_NO_SLOT) plan->late |= column->bit;
+            if (column->deferred_index != FB_NOT_DEFERRED) plan->late |= column->bit;
         }
 }
 
-static void open_columns(fb_plan *plan) {
+static void classify_columns(fb_plan *plan) {
     unsigned direct = 0;
     for (size_t i = 0; i < plan->column_count; i++) {
         fb_column *column = &plan->columns[i];
@@ -338,7 +338,7 @@ static void open_columns(fb_plan *plan) {
         if (!single && !ordered) column->flags |= FB_COLUMN_UNORDERED;
         plan->collects |= !single;
         if (single && column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_LATE))
-            column->slot = (uint16_t)plan->slot_count++;
+            column->deferred_index = (uint16_t)plan->deferred_count++;
         if (direct == MOST_DIRECT || !is_plain(column)) continue;
         column->bit = 1;
         direct++;
@@ -346,7 +346,7 @@ static void open_columns(fb_plan *plan) {
     number_bits(plan);
 }
 
-static fb_path choose_way(fb_kind kind, const fb_column *column) {
+static fb_path choose_path(fb_kind kind, const fb_column *column) {
     if (!fb_column_has_fast_path(column)) return FB_PATH_SLOW;
     if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM) return FB_PATH_ENUM;
     fb_type wanted = kind == FB_KIND_IP     ? FB_TYPE_IP
@@ -360,7 +360,7 @@ static fb_path choose_way(fb_kind kind, const fb_column *column) {
 _Static_assert(FB_SOURCE_SFLOW_UPTIME < 32,
                "constants has a bit for each of them, whatever the protocol");
 
-static void choose_ways(fb_plan *plan) {
+static void choose_paths(fb_plan *plan) {
     for (unsigned source = 0; source < FB_SOURCE_COUNT; source++) {
         fb_target_range *range = &plan->sources[source];
         range->path = range->count ? FB_PATH_SLOW : FB_PATH_NONE;
@@ -371,7 +371,7 @@ static void choose_ways(fb_plan *plan) {
         range->target = plan->targets[range->first];
         const fb_column *column = &plan->columns[range->target.column];
         range->column = column;
-        range->path = choose_way(fb_source_kind(source), column);
+        range->path = choose_path(fb_source_kind(source), column);
         range->bit = column->bit;
         range->zero = range->target.zero ? column->bit : 0;
         range->lane = column->lane;
@@ -401,7 +401,7 @@ static size_t max_size_per_byte(const fb_column *column) {
     return column->tag_size + max_value_size(column) + (text ? 3 : 1);
 }
 
-static void measure(fb_plan *plan) {
+static void compute_max_sizes(fb_plan *plan) {
     plan->max_fixed_size = FIXED_SLACK;
     for (size_t i = 0; i < plan->column_count; i++) {
         const fb_column *column = &plan->columns[i];
@@ -457,9 +457,9 @@ fb_status fb_plan_seal(fb_plan *plan) {
     plan->sealed = true;
     mark_constants(plan);
     mark_packet_ranks(plan);
-    open_columns(plan);
-    choose_ways(plan);
-    measure(plan);
+    classify_columns(plan);
+    choose_paths(plan);
+    compute_max_sizes(plan);
     return FB_OK;
 }
 

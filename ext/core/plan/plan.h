@@ -6,8 +6,8 @@
    Ranks. A column lists its sources by rank, and the best rank that gives a value wins. Operations
    of a template are sorted by rank, and fixed sources arrive in the order of source.h. In most
    columns the first value that arrives is therefore the best, and it is encoded at once. A column
-   whose sources do not arrive in the order of their ranks is *deferred*: the best value so far
-   waits in a slot (deferred_values.h) until the row is finished. Two more kinds of columns wait:
+   whose sources do not arrive in the order of their ranks is *deferred*: the best value so far is a
+   deferred value (deferred_values.h) until the row is finished. Two more kinds of columns wait:
    `explicit` ones, whose zero is written only if no better value came, and `late` ones while a hook
    or an override may replace them.
 
@@ -29,7 +29,7 @@
 #define FB_MAX_COLUMNS   1024
 #define FB_MAX_RANK      254
 #define FB_NO_RANK       255
-#define FB_NO_SLOT       0xffff
+#define FB_NOT_DEFERRED  0xffff
 #define FB_NO_COLUMN     0xffff
 #define FB_NO_MIRROR     0xffff
 #define FB_NO_LANE       0xff
@@ -112,7 +112,7 @@ typedef struct {
        (message_row.h), and the index of `bit` */
     uint8_t lane;
     uint16_t flags;
-    uint16_t slot;        /* index of the slot; FB_NO_SLOT if the column never needs one */
+    uint16_t deferred_index; /* in the deferred values of a row; FB_NOT_DEFERRED */
     uint16_t packet_rank; /* best rank of a sampled packet in this column; FB_NO_RANK without one */
     uint16_t mappings_size;
     uint16_t mirror; /* column of the other direction (src_ and dst_), for biflows; FB_NO_MIRROR */
@@ -138,7 +138,7 @@ typedef struct {
 _Static_assert(FB_KIND_COUNT < 64, "a target has 6 bits for a kind");
 _Static_assert(sizeof(fb_target) == 4, "targets are passed in registers");
 
-/* The way of a value from a fixed source to its targets. All but FB_PATH_SLOW require a single
+/* The path of a value from a fixed source to its targets. All but FB_PATH_SLOW require a single
    target of fb_column_has_fast_path: no loop, no lookup. */
 typedef enum {
     FB_PATH_NONE, /* no column uses the source */
@@ -160,7 +160,7 @@ typedef struct {
     const fb_column *column;
     uint64_t bit;
     uint64_t zero; /* `bit` if a zero is a value; else 0 */
-    /* if `way` is FB_PATH_FAST: numbers below it go the direct way, others the long way; else 0 */
+    /* for FB_PATH_FAST: numbers below it take the fast path, others the slow path; else 0 */
     uint64_t bound;
 } fb_target_range;
 
@@ -184,9 +184,9 @@ struct fb_plan {
     fb_rows rows;
     fb_column *columns;
     size_t column_count;
-    size_t lane_count;    /* at most 64 */
-    size_t slot_count;    /* number of columns that are late, explicit, scaled or out of order */
-    uint16_t rate_column; /* the enabled FB_COLUMN_RATE; FB_NO_COLUMN: totals are not scaled */
+    size_t lane_count;     /* at most 64 */
+    size_t deferred_count; /* number of columns that are late, explicit, scaled or out of order */
+    uint16_t rate_column;  /* the enabled FB_COLUMN_RATE; FB_NO_COLUMN: totals are not scaled */
     fb_target_range sources[FB_SOURCE_COUNT];
     /* bit (1 << source) for each source that is constant within a datagram and feeds a column */
     unsigned constants;
@@ -278,7 +278,7 @@ fb_kind fb_plan_member_kind(const fb_plan *plan, const fb_column *column, uint32
                             uint32_t id);
 
 /* Return true if any fixed source from `first` to `last` feeds a column. */
-FB_INLINE bool fb_plan_wants(const fb_plan *plan, fb_source first, fb_source last) {
+FB_INLINE bool fb_plan_has_sources(const fb_plan *plan, fb_source first, fb_source last) {
     return plan->wanted_before[last + 1] != plan->wanted_before[first];
 }
 

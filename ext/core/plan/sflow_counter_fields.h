@@ -93,21 +93,21 @@
     F(X, tokenring_counters, dot5_stats_singles, UINT, 64, 4) \
     F(X, tokenring_counters, dot5_stats_freq_errors, UINT, 68, 4) \
     F(X, vg_counters, dot12_in_high_priority_frames, UINT, 0, 4) \
-    F(X, vg_counters, dot12_in_high_priority_bytes, UINT, 4, 8) \
+    F(X, vg_counters, dot12_in_high_priority_octets, UINT, 4, 8) \
     F(X, vg_counters, dot12_in_norm_priority_frames, UINT, 12, 4) \
-    F(X, vg_counters, dot12_in_norm_priority_bytes, UINT, 16, 8) \
+    F(X, vg_counters, dot12_in_norm_priority_octets, UINT, 16, 8) \
     F(X, vg_counters, dot12_in_ipm_errors, UINT, 24, 4) \
     F(X, vg_counters, dot12_in_oversize_frame_errors, UINT, 28, 4) \
     F(X, vg_counters, dot12_in_data_errors, UINT, 32, 4) \
     F(X, vg_counters, dot12_in_null_addressed_frames, UINT, 36, 4) \
     F(X, vg_counters, dot12_out_high_priority_frames, UINT, 40, 4) \
-    F(X, vg_counters, dot12_out_high_priority_bytes, UINT, 44, 8) \
+    F(X, vg_counters, dot12_out_high_priority_octets, UINT, 44, 8) \
     F(X, vg_counters, dot12_transition_into_trainings, UINT, 52, 4) \
-    F(X, vg_counters, dot12_hc_in_high_priority_bytes, UINT, 56, 8) \
-    F(X, vg_counters, dot12_hc_in_norm_priority_bytes, UINT, 64, 8) \
-    F(X, vg_counters, dot12_hc_out_high_priority_bytes, UINT, 72, 8) \
+    F(X, vg_counters, dot12_hc_in_high_priority_octets, UINT, 56, 8) \
+    F(X, vg_counters, dot12_hc_in_norm_priority_octets, UINT, 64, 8) \
+    F(X, vg_counters, dot12_hc_out_high_priority_octets, UINT, 72, 8) \
     F(X, vlan_counters, vlan_id, UINT, 0, 4) \
-    F(X, vlan_counters, bytes, UINT, 4, 8) \
+    F(X, vlan_counters, octets, UINT, 4, 8) \
     F(X, vlan_counters, ucast_pkts, UINT, 12, 4) \
     F(X, vlan_counters, multicast_pkts, UINT, 16, 4) \
     F(X, vlan_counters, broadcast_pkts, UINT, 20, 4) \

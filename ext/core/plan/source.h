@@ -3,7 +3,7 @@
 
    A source has a kind and a name that schemas use, such as "sflow:extended_switch.src_vlan". The
    order of the list is the order in which a decoder produces values within one flow. A column whose
-   ranks follow this order is written at once. Any other column waits in a slot until the row is
+   ranks follow this order is written at once. Any other column is deferred until the row is
    finished (plan.h). */
 #ifndef FB_PLAN_SOURCE_H
 #define FB_PLAN_SOURCE_H

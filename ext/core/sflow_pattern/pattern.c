@@ -21,7 +21,7 @@ static const fb_target_range *targets_of(const compiler *c, size_t value) {
 }
 
 /* Return true if a fixed source feeds a column. */
-static bool feeds(const fb_plan *plan, unsigned source, uint16_t column) {
+static bool is_source_of(const fb_plan *plan, unsigned source, uint16_t column) {
     const fb_target_range *range = &plan->sources[source];
     for (size_t i = 0; i < range->count; i++)
         if (plan->targets[range->first + i].column == column) return true;
@@ -32,13 +32,14 @@ static bool feeds(const fb_plan *plan, unsigned source, uint16_t column) {
 static bool may_fill(const compiler *c, size_t value, uint16_t column) {
     const fb_pattern_value *of = &c->learner->values[value].value;
     if (of->code == FB_PATTERN_UNKNOWN) return false;
-    if (of->code == FB_PATTERN_LAYERS && feeds(c->plan, FB_SOURCE_PACKET_LAYER_SIZES, column))
+    if (of->code == FB_PATTERN_LAYERS &&
+        is_source_of(c->plan, FB_SOURCE_PACKET_LAYER_SIZES, column))
         return true;
-    return feeds(c->plan, of->source, column);
+    return is_source_of(c->plan, of->source, column);
 }
 
 /* Return true if every possible value can be appended to a column without conversion. */
-static bool takes_any(const fb_column *column, const fb_pattern_value *value) {
+static bool accepts_any_value(const fb_column *column, const fb_pattern_value *value) {
     if (!fb_column_has_fast_path(column)) return false;
     if (value->code == FB_PATTERN_ADDRESS) return column->type == FB_TYPE_IP;
     return column->type == FB_TYPE_UINT && value->mask + value->add <= column->limit;
@@ -46,7 +47,7 @@ static bool takes_any(const fb_column *column, const fb_pattern_value *value) {
 
 /* Return true if a zero is a value of a column. A source with a number in every sample then always
    fills it. */
-static bool takes_zero(const compiler *c, uint16_t column) {
+static bool keeps_zero(const compiler *c, uint16_t column) {
     return c->plan->columns[column].flags & FB_COLUMN_ZERO;
 }
 
@@ -54,15 +55,15 @@ static bool takes_zero(const compiler *c, uint16_t column) {
 static bool is_filled_before(const compiler *c, size_t value, uint16_t column) {
     for (size_t i = 0; i < value; i++) {
         const fb_learned_value *before = &c->learner->values[i];
-        bool fills = (before->least || takes_zero(c, column)) &&
-                     takes_any(&c->plan->columns[column], &before->value);
+        bool fills = (before->least || keeps_zero(c, column)) &&
+                     accepts_any_value(&c->plan->columns[column], &before->value);
         if (fills && may_fill(c, i, column)) return true;
     }
     return false;
 }
 
 /* Return true if a later value may fill the column. */
-static bool is_offered_after(const compiler *c, size_t value, uint16_t column) {
+static bool may_be_filled_later(const compiler *c, size_t value, uint16_t column) {
     for (size_t i = value + 1; i < c->learner->value_count; i++)
         if (may_fill(c, i, column)) return true;
     return false;
@@ -81,8 +82,9 @@ static bool is_dropped(const compiler *c, size_t value) {
     const fb_target_range *range = targets_of(c, value);
     for (size_t i = 0; i < range->count; i++) {
         uint16_t column = c->plan->targets[range->first + i].column;
-        bool keeps_away = takes_zero(c, column) && is_offered_after(c, value, column);
-        if (is_zero(of) && takes_any(&c->plan->columns[column], of) && !keeps_away) continue;
+        bool keeps_away = keeps_zero(c, column) && may_be_filled_later(c, value, column);
+        if (is_zero(of) && accepts_any_value(&c->plan->columns[column], of) && !keeps_away)
+            continue;
         if (!fb_column_has_fast_path(&c->plan->columns[column]) ||
             !is_filled_before(c, value, column))
             return false;
@@ -93,8 +95,8 @@ static bool is_dropped(const compiler *c, size_t value) {
 /* Return true if a constant of some datagram may fill a column. */
 static bool may_be_constant(const fb_plan *plan, uint16_t column) {
     return plan->columns[column].flags & FB_COLUMN_CONSTANT ||
-           feeds(plan, FB_SOURCE_SFLOW_SUB_AGENT_ID, column) ||
-           feeds(plan, FB_SOURCE_SFLOW_UPTIME, column);
+           is_source_of(plan, FB_SOURCE_SFLOW_SUB_AGENT_ID, column) ||
+           is_source_of(plan, FB_SOURCE_SFLOW_UPTIME, column);
 }
 
 /* Return true if another value of the same sample may fill the column. */
@@ -109,14 +111,14 @@ static bool is_step(const compiler *c, size_t value) {
     const fb_target_range *range = targets_of(c, value);
     for (size_t i = 0; i < range->count; i++) {
         uint16_t column = c->plan->targets[range->first + i].column;
-        if (!takes_any(&c->plan->columns[column], of) || may_be_constant(c->plan, column))
+        if (!accepts_any_value(&c->plan->columns[column], of) || may_be_constant(c->plan, column))
             return true;
         if (is_shared(c, value, column)) return true;
     }
     return false;
 }
 
-static void sort_out(compiler *c) {
+static void classify_values(compiler *c) {
     for (size_t i = 0; i < c->learner->value_count; i++) {
         unsigned code = c->learner->values[i].value.code;
         bool plain = code == FB_PATTERN_NUMBER || code == FB_PATTERN_ADDRESS;
@@ -315,16 +317,16 @@ static bool make_table(fb_patterns *patterns) {
 
 /* Return an empty entry; NULL: all are taken. */
 static fb_pattern *find_empty_place(const fb_patterns *patterns, size_t place) {
-    for (size_t way = 0; way < FB_PATTERN_PROBES; way++)
-        if (!patterns->table->patterns[place ^ way].key)
-            return &patterns->table->patterns[place ^ way];
+    for (size_t probe = 0; probe < FB_PATTERN_PROBES; probe++)
+        if (!patterns->table->patterns[place ^ probe].key)
+            return &patterns->table->patterns[place ^ probe];
     return NULL;
 }
 
 static bool write_learned(const fb_patterns *patterns, const fb_pattern_learner *learner,
                           uint32_t key, fb_pattern *pattern) {
     compiler c = {.plan = patterns->plan, .learner = learner, .wide = patterns->wide};
-    sort_out(&c);
+    classify_values(&c);
     pattern->key = 0;
     if (!write_pattern(&c, pattern)) return false;
     pattern->key = key;
@@ -346,7 +348,7 @@ static bool learn_exact(fb_patterns *patterns, const fb_pattern_learner *learner
     return true;
 }
 
-static void become_general(fb_patterns *patterns) {
+static void switch_to_general(fb_patterns *patterns) {
     patterns->general = true;
     memset(patterns->table, 0, sizeof *patterns->table);
     memset(patterns->turns, 0, sizeof patterns->turns);
@@ -370,7 +372,7 @@ FB_NOINLINE static bool learn(fb_patterns *patterns, fb_bytes sample, bool expan
         return false;
     if (patterns->general) return learn_general(patterns, &learner);
     if (learn_exact(patterns, &learner, sample, expanded)) return patterns->exact_count > before;
-    become_general(patterns);
+    switch_to_general(patterns);
     return true;
 }
 

@@ -315,8 +315,8 @@ FB_INLINE bool fb_pattern_find_path(const fb_pattern *pattern, fb_sample_parts *
 FB_INLINE const fb_pattern *fb_patterns_match(const fb_patterns *patterns, fb_sample_parts *parts,
                                               uint32_t key, const uint8_t *header, bool exact) {
     size_t place = fb_pattern_place(key, header);
-    for (size_t way = 0; way < FB_PATTERN_PROBES; way++) {
-        const fb_pattern *pattern = &patterns->table->patterns[place ^ way];
+    for (size_t probe = 0; probe < FB_PATTERN_PROBES; probe++) {
+        const fb_pattern *pattern = &patterns->table->patterns[place ^ probe];
         if (FB_UNLIKELY(pattern->key != key || (!exact && !fb_pattern_is_whole(pattern, parts))))
             continue;
         if (FB_UNLIKELY(!fb_pattern_is_same(pattern, parts, exact) ||

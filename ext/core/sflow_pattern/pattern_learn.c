@@ -28,17 +28,17 @@ static void refuse_unless(fb_pattern_learner *learner, bool condition) {
 }
 
 /* Require fixed values of these bytes. */
-static void fix(fb_pattern_learner *learner, const uint8_t *p, size_t size) {
+static void require_bytes(fb_pattern_learner *learner, const uint8_t *p, size_t size) {
     memset(learner->mask + place_of(learner, p), 0xff, size);
 }
 
-static void fix_bits(fb_pattern_learner *learner, const uint8_t *p, uint8_t bits) {
+static void require_bits(fb_pattern_learner *learner, const uint8_t *p, uint8_t bits) {
     learner->mask[place_of(learner, p)] |= bits;
 }
 
 /* Require the number of four bytes, masked, to be within two limits. */
-static void bound(fb_pattern_learner *learner, const uint8_t *p, uint32_t mask, uint32_t low,
-                  uint32_t high) {
+static void add_bound(fb_pattern_learner *learner, const uint8_t *p, uint32_t mask, uint32_t low,
+                      uint32_t high) {
     uint32_t number = fb_load32(p) & mask;
     refuse_unless(learner,
                   number >= low && number <= high && learner->bound_count < FB_PATTERN_BOUNDS);
@@ -47,11 +47,11 @@ static void bound(fb_pattern_learner *learner, const uint8_t *p, uint32_t mask, 
         mask, low, high - low, place_in_part(learner, p), (uint16_t)part_of(learner, p)};
 }
 
-static bool is_wanted(const fb_pattern_learner *learner, fb_source source) {
-    return fb_plan_wants(learner->plan, source, source);
+static bool is_used(const fb_pattern_learner *learner, fb_source source) {
+    return fb_plan_has_sources(learner->plan, source, source);
 }
 
-static void put(fb_pattern_learner *learner, fb_pattern_value value, uint64_t least) {
+static void add_value(fb_pattern_learner *learner, fb_pattern_value value, uint64_t least) {
     refuse_unless(learner, learner->value_count < FB_LEARNED_VALUES);
     if (!learner->refused)
         learner->values[learner->value_count++] = (fb_learned_value){value, least};
@@ -60,19 +60,19 @@ static void put(fb_pattern_learner *learner, fb_pattern_value value, uint64_t le
 /* The number ends `shift` bits before the end of its bytes. */
 static void put_shifted(fb_pattern_learner *learner, fb_source source, const uint8_t *p,
                         size_t size, unsigned shift, uint64_t mask, uint64_t add, uint64_t least) {
-    if (!is_wanted(learner, source)) return;
-    put(learner,
-        (fb_pattern_value){
-            .code = FB_PATTERN_NUMBER,
-            .source = (uint16_t)source,
-            .part = (uint8_t)part_of(learner, p),
-            .place = place_in_part(learner, p),
-            .size = (uint16_t)size,
-            .mask = mask,
-            .add = add,
-            .shift = (uint8_t)shift,
-        },
-        least);
+    if (!is_used(learner, source)) return;
+    add_value(learner,
+              (fb_pattern_value){
+                  .code = FB_PATTERN_NUMBER,
+                  .source = (uint16_t)source,
+                  .part = (uint8_t)part_of(learner, p),
+                  .place = place_in_part(learner, p),
+                  .size = (uint16_t)size,
+                  .mask = mask,
+                  .add = add,
+                  .shift = (uint8_t)shift,
+              },
+              least);
 }
 
 static void put_number(fb_pattern_learner *learner, fb_source source, const uint8_t *p, size_t size,
@@ -109,27 +109,27 @@ static void put_word(fb_pattern_learner *learner, fb_source source, const uint8_
         put_field(learner, source, p, 4);
         return;
     }
-    if (!is_wanted(learner, source)) return;
-    if (limit == UINT8_MAX && !learner->part) fix(learner, p, 3);
-    else if (limit == UINT16_MAX && !learner->part) fix(learner, p, 2);
-    else bound(learner, p, UINT32_MAX, 0, (uint32_t)limit);
+    if (!is_used(learner, source)) return;
+    if (limit == UINT8_MAX && !learner->part) require_bytes(learner, p, 3);
+    else if (limit == UINT16_MAX && !learner->part) require_bytes(learner, p, 2);
+    else add_bound(learner, p, UINT32_MAX, 0, (uint32_t)limit);
     put_number(learner, source, p, 4, limit & (limit + 1) ? UINT32_MAX : limit, 0, 0);
 }
 
 static void put_bytes(fb_pattern_learner *learner, fb_source source, fb_pattern_code code,
                       const uint8_t *p, size_t size) {
-    put(learner,
-        (fb_pattern_value){.code = (uint8_t)code,
-                           .source = (uint16_t)source,
-                           .part = (uint8_t)part_of(learner, p),
-                           .place = place_in_part(learner, p),
-                           .size = (uint16_t)size},
-        0);
+    add_value(learner,
+              (fb_pattern_value){.code = (uint8_t)code,
+                                 .source = (uint16_t)source,
+                                 .part = (uint8_t)part_of(learner, p),
+                                 .place = place_in_part(learner, p),
+                                 .size = (uint16_t)size},
+              0);
 }
 
 static void put_address(fb_pattern_learner *learner, fb_source source, const uint8_t *p,
                         size_t size) {
-    if (is_wanted(learner, source)) put_bytes(learner, source, FB_PATTERN_ADDRESS, p, size);
+    if (is_used(learner, source)) put_bytes(learner, source, FB_PATTERN_ADDRESS, p, size);
 }
 
 /* The packet --------------------------------------------------------------------------------- */
@@ -174,17 +174,17 @@ static size_t read_transport(fb_pattern_learner *learner, unsigned proto, const 
 static void read_ip(fb_pattern_learner *learner, const fb_packet *packet) {
     const uint8_t *ip = packet->ip;
     if (packet->version == 4) {
-        fix(learner, ip, 1);
-        fix_bits(learner, ip + 6, 0x1f);
-        fix(learner, ip + 7, 1);
-        fix(learner, ip + 9, 1);
+        require_bytes(learner, ip, 1);
+        require_bits(learner, ip + 6, 0x1f);
+        require_bytes(learner, ip + 7, 1);
+        require_bytes(learner, ip + 9, 1);
         put_number(learner, FB_SOURCE_PACKET_IP_LENGTH, ip + 2, 2, UINT16_MAX, 0, 20);
         put_address(learner, FB_SOURCE_PACKET_SRC_ADDR, ip + 12, 4);
         put_address(learner, FB_SOURCE_PACKET_DST_ADDR, ip + 16, 4);
         read_details_ipv4(learner, ip);
     } else {
-        fix_bits(learner, ip, 0xf0);
-        fix(learner, ip + 6, 1);
+        require_bits(learner, ip, 0xf0);
+        require_bytes(learner, ip + 6, 1);
         put_number(learner, FB_SOURCE_PACKET_IP_LENGTH, ip + 4, 2, UINT16_MAX, 40, 40);
         put_address(learner, FB_SOURCE_PACKET_SRC_ADDR, ip + 8, 16);
         put_address(learner, FB_SOURCE_PACKET_DST_ADDR, ip + 24, 16);
@@ -194,8 +194,9 @@ static void read_ip(fb_pattern_learner *learner, const fb_packet *packet) {
     size_t needed = read_transport(learner, packet->proto, packet->transport,
                                    (size_t)(packet->end - packet->transport));
     learner->header_needed = (size_t)(packet->transport - packet->frame) + needed;
-    if (packet->version == 4) bound(learner, ip, UINT16_MAX, (uint32_t)(20 + needed), UINT16_MAX);
-    else bound(learner, ip + 2, UINT16_MAX, needed ? (uint32_t)needed : 1, UINT16_MAX);
+    if (packet->version == 4)
+        add_bound(learner, ip, UINT16_MAX, (uint32_t)(20 + needed), UINT16_MAX);
+    else add_bound(learner, ip + 2, UINT16_MAX, needed ? (uint32_t)needed : 1, UINT16_MAX);
 }
 
 static void read_packet(fb_pattern_learner *learner, fb_bytes bytes) {
@@ -203,7 +204,7 @@ static void read_packet(fb_pattern_learner *learner, fb_bytes bytes) {
     const uint8_t *frame = bytes.data;
     refuse_unless(learner, fb_packet_walk_plain(&packet, bytes));
     if (learner->refused) return;
-    for (size_t i = 0; i <= packet.tags; i++) fix(learner, frame + 12 + 4 * i, 2);
+    for (size_t i = 0; i <= packet.tags; i++) require_bytes(learner, frame + 12 + 4 * i, 2);
     put_constant(learner, FB_SOURCE_PACKET_PACKETS, 1);
     put_field(learner, FB_SOURCE_PACKET_SRC_MAC, frame + 6, 6);
     put_field(learner, FB_SOURCE_PACKET_DST_MAC, frame, 6);
@@ -212,7 +213,7 @@ static void read_packet(fb_pattern_learner *learner, fb_bytes bytes) {
         put_number(learner, FB_SOURCE_PACKET_INNER_VLAN_ID, frame + 18, 2, 0x0fff, 0, 0);
     put_constant(learner, FB_SOURCE_PACKET_ETYPE, packet.etype);
     read_ip(learner, &packet);
-    if (fb_plan_wants(learner->plan, FB_SOURCE_PACKET_LAYERS, FB_SOURCE_PACKET_LAYER_SIZES))
+    if (fb_plan_has_sources(learner->plan, FB_SOURCE_PACKET_LAYERS, FB_SOURCE_PACKET_LAYER_SIZES))
         put_bytes(learner, FB_SOURCE_PACKET_LAYERS, FB_PATTERN_LAYERS, bytes.data, bytes.size);
     put_word(learner, FB_SOURCE_PACKET_SECTION_LENGTH, bytes.data - 4);
 }
@@ -224,17 +225,18 @@ static void read_interface(fb_pattern_learner *learner, fb_source source, const 
                            bool expanded) {
     uint32_t format = expanded ? fb_load32(p) : p[0] >> 6,
              mask = expanded ? UINT32_MAX : FB_INTERFACE_INTERNAL;
-    if (expanded) fix(learner, p, 4), p += 4;
-    else fix_bits(learner, p, 0xc0);
+    if (expanded) require_bytes(learner, p, 4), p += 4;
+    else require_bits(learner, p, 0xc0);
     uint32_t number = fb_load32(p) & mask;
     refuse_unless(learner, source != FB_SOURCE_SFLOW_OUTPUT || format != FB_INTERFACE_DISCARDED);
-    if (format != FB_INTERFACE_INDEX || !is_wanted(learner, source)) return;
-    if (number == FB_INTERFACE_INTERNAL) fix(learner, p, 4);
+    if (format != FB_INTERFACE_INDEX || !is_used(learner, source)) return;
+    if (number == FB_INTERFACE_INTERNAL) require_bytes(learner, p, 4);
     else put_number(learner, source, p, 4, mask, 0, 0);
-    if (number <= 0xffffff) fix(learner, p, 1);
-    else if (number < FB_INTERFACE_INTERNAL) bound(learner, p, mask, 0, FB_INTERFACE_INTERNAL - 1);
+    if (number <= 0xffffff) require_bytes(learner, p, 1);
+    else if (number < FB_INTERFACE_INTERNAL)
+        add_bound(learner, p, mask, 0, FB_INTERFACE_INTERNAL - 1);
     else if (number > FB_INTERFACE_INTERNAL)
-        bound(learner, p, mask, FB_INTERFACE_INTERNAL + 1, mask);
+        add_bound(learner, p, mask, FB_INTERFACE_INTERNAL + 1, mask);
 }
 
 static void read_fixed_part(fb_pattern_learner *learner, const uint8_t *p, bool expanded) {
@@ -251,12 +253,12 @@ static void read_fixed_part(fb_pattern_learner *learner, const uint8_t *p, bool 
 }
 
 static void read_vlan(fb_pattern_learner *learner, fb_source source, const uint8_t *p) {
-    if (!is_wanted(learner, source)) return;
+    if (!is_used(learner, source)) return;
     if (fb_load32(p) >= FB_LOWEST_UNKNOWN_VLAN) {
-        fix(learner, p, 4);
+        require_bytes(learner, p, 4);
         return;
     }
-    bound(learner, p, UINT32_MAX, 0, FB_LOWEST_UNKNOWN_VLAN - 1);
+    add_bound(learner, p, UINT32_MAX, 0, FB_LOWEST_UNKNOWN_VLAN - 1);
     put_number(learner, source, p, 4, 0x0fff, 0, 0);
 }
 
@@ -274,7 +276,7 @@ static void read_router(fb_pattern_learner *learner, fb_bytes record) {
     fb_bytes next_hop;
     refuse_unless(learner, fb_xdr_read_address(&xdr, &next_hop) && xdr.end - xdr.p >= 8);
     if (learner->refused) return;
-    fix(learner, record.data, 4);
+    require_bytes(learner, record.data, 4);
     if (next_hop.size)
         put_address(learner, FB_SOURCE_SFLOW_ROUTER_NEXT_HOP, next_hop.data, next_hop.size);
     put_word(learner, FB_SOURCE_SFLOW_ROUTER_SRC_MASK, xdr.p);
@@ -284,7 +286,7 @@ static void read_router(fb_pattern_learner *learner, fb_bytes record) {
 /* Put a list. An empty list is put, too. */
 static void put_list(fb_pattern_learner *learner, fb_source source, fb_pattern_code code,
                      fb_bytes list) {
-    if (is_wanted(learner, source)) put_bytes(learner, source, code, list.data, list.size);
+    if (is_used(learner, source)) put_bytes(learner, source, code, list.data, list.size);
 }
 
 /* Put a word of a gateway record. Its position is fixed only if all lengths are. */
@@ -300,12 +302,12 @@ static void put_found(fb_pattern_learner *learner, fb_source source, const uint8
 }
 
 /* Fix the numbers of segments, AS numbers and communities. */
-static void fix_counts(fb_pattern_learner *learner, const fb_gateway_found *found) {
+static void require_counts(fb_pattern_learner *learner, const fb_gateway_found *found) {
     const uint8_t *p = found->path.data;
-    fix(learner, p, 4);
+    require_bytes(learner, p, 4);
     for (p += 4; p < found->path.data + found->path.size; p += 8 + 4 * (size_t)fb_load32(p + 4))
-        fix(learner, p + 4, 4);
-    fix(learner, p, 4);
+        require_bytes(learner, p + 4, 4);
+    require_bytes(learner, p, 4);
 }
 
 static void read_gateway(fb_pattern_learner *learner, fb_bytes record) {
@@ -314,12 +316,12 @@ static void read_gateway(fb_pattern_learner *learner, fb_bytes record) {
     refuse_unless(learner, fb_xdr_read_address(&xdr, &next_hop) && xdr.end - xdr.p >= 12);
     if (learner->refused) return;
     const uint8_t *own = xdr.p, *source = xdr.p + 4;
-    fix(learner, record.data, 4);
+    require_bytes(learner, record.data, 4);
     if (next_hop.size)
         put_address(learner, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP, next_hop.data, next_hop.size);
     put_word(learner, FB_SOURCE_SFLOW_GATEWAY_AS, own);
-    if (fb_load32(source)) bound(learner, source, UINT32_MAX, 1, UINT32_MAX);
-    else fix(learner, source, 4);
+    if (fb_load32(source)) add_bound(learner, source, UINT32_MAX, 1, UINT32_MAX);
+    else require_bytes(learner, source, 4);
     put_word(learner, FB_SOURCE_SFLOW_GATEWAY_SRC_AS, fb_load32(source) ? source : own);
     put_word(learner, FB_SOURCE_SFLOW_GATEWAY_SRC_PEER_AS, xdr.p + 8);
     xdr.p += 12;
@@ -327,7 +329,7 @@ static void read_gateway(fb_pattern_learner *learner, fb_bytes record) {
     refuse_unless(learner, fb_gateway_find(&learner->parts.found,
                                            (fb_bytes){xdr.p, (size_t)(xdr.end - xdr.p)}, own));
     if (learner->refused) return;
-    if (learner->exact) fix_counts(learner, found);
+    if (learner->exact) require_counts(learner, found);
     else learner->gateway_needed = (size_t)(xdr.p - record.data);
     if (found->next_hop)
         put_found(learner, FB_SOURCE_SFLOW_GATEWAY_NEXT_HOP_AS, found->next_hop, FB_PART_NEXT_HOP);
@@ -342,8 +344,8 @@ static void read_header(fb_pattern_learner *learner) {
     const uint8_t *p = learner->parts.header.data - 16;
     refuse_unless(learner, fb_load32(p) == FB_HEADER_ETHERNET);
     if (learner->refused) return;
-    fix(learner, p, 4);
-    if (learner->exact) fix(learner, p + 12, 4);
+    require_bytes(learner, p, 4);
+    if (learner->exact) require_bytes(learner, p + 12, 4);
     learner->header_needed = FB_HEADER_LEAST;
     if (learner->plan->has_packet) read_packet(learner, learner->parts.header);
     put_word(learner, FB_SOURCE_SFLOW_FRAME_LENGTH, p + 4);
@@ -352,7 +354,7 @@ static void read_header(fb_pattern_learner *learner) {
 /* Find the first record of each kind. */
 static void index_records(fb_pattern_learner *learner, fb_xdr xdr, fb_bytes *records) {
     uint32_t count = fb_load32(xdr.p - 4), format;
-    fix(learner, xdr.p - 4, 4);
+    require_bytes(learner, xdr.p - 4, 4);
     for (; count && !learner->refused; count--) {
         const uint8_t *begin = xdr.p;
         fb_bytes body;
@@ -362,14 +364,14 @@ static void index_records(fb_pattern_learner *learner, fb_xdr xdr, fb_bytes *rec
         bool any_length = !learner->exact &&
                           (place == FB_PLACE_HEADER || place == FB_PLACE_GATEWAY) &&
                           !records[place].data;
-        fix(learner, begin, any_length ? 4 : 8);
+        require_bytes(learner, begin, any_length ? 4 : 8);
         if (place == FB_PLACES) put_bytes(learner, FB_SOURCE_COUNT, FB_PATTERN_UNKNOWN, begin, 8);
         else if (!records[place].data) records[place] = body;
     }
 }
 
 /* Find the parts of a sample; an exact pattern has one. */
-static void divide(fb_pattern_learner *learner, fb_bytes sample, bool expanded) {
+static void find_parts(fb_pattern_learner *learner, fb_bytes sample, bool expanded) {
     refuse_unless(learner, fb_sample_divide(&learner->parts, sample, expanded));
     if (learner->refused) return;
     size_t parts = learner->exact ? 1 : learner->parts.gateway.data ? 3 : 2;
@@ -397,7 +399,7 @@ bool fb_pattern_learner_read(fb_pattern_learner *learner, const fb_plan *plan, f
     fb_bytes records[FB_PLACES] = {{NULL, 0}};
     if (sample.size < fixed || sample.size > FB_PATTERN_BYTES) return false;
     *learner = (fb_pattern_learner){.plan = plan, .sample = sample.data, .exact = exact};
-    divide(learner, sample, expanded);
+    find_parts(learner, sample, expanded);
     if (learner->refused) return false;
     index_records(learner, (fb_xdr){sample.data + fixed, sample.data + sample.size}, records);
     refuse_unless(learner, !records[FB_PLACE_ETHERNET].data && !records[FB_PLACE_IPV4].data &&

@@ -4,7 +4,7 @@
 /* Return the size of a character from its first byte, and the bounds of its second byte. The bounds
    exclude overlong forms, surrogates and everything beyond U+10FFFF. 0: no character begins with
    this byte. */
-static size_t read_first(uint8_t first, uint8_t *low, uint8_t *high) {
+static size_t read_first_byte(uint8_t first, uint8_t *low, uint8_t *high) {
     *low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
     *high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
     if (first < 0x80) return 1;
@@ -16,7 +16,7 @@ static size_t read_first(uint8_t first, uint8_t *low, uint8_t *high) {
 
 bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size) {
     uint8_t low, high;
-    size_t whole = read_first(p[0], &low, &high);
+    size_t whole = read_first_byte(p[0], &low, &high);
     size_t have = 1;
     while (have < whole && p + have < end && p[have] >= low && p[have] <= high) {
         low = 0x80;

@@ -217,8 +217,8 @@ FB_INLINE bool fb_is_ascii(const uint8_t *p, size_t size) {
 bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size);
 /* Return true if text is valid UTF-8. */
 bool fb_utf8_valid(fb_bytes text);
-/* Copy text and replace its malformed parts by U+FFFD. *replaced tells if any was. REQUIRES: room
-   for 3 * text.size bytes. */
+/* Copy text and replace its malformed parts by U+FFFD. *replaced becomes true if any was malformed.
+   REQUIRES: room for 3 * text.size bytes. */
 uint8_t *fb_utf8_put_replaced(uint8_t *p, fb_bytes text, bool *replaced);
 
 #endif

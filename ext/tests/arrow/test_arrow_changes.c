@@ -153,7 +153,7 @@ static size_t find_payload(const bench *b) {
 }
 
 /* Encode both rows, or only the first. */
-static fb_status encode_at_once(bench *b, arrow_node *batch, size_t rows, size_t *position) {
+static fb_status encode_rows(bench *b, arrow_node *batch, size_t rows, size_t *position) {
     *position = 0;
     batch->array.length = (int64_t)rows;
     fb_row_set_output(&b->encoder.row, b->output, b->capacity, 0);
@@ -169,13 +169,13 @@ static void check_change(const change *c) {
     text_put(&lines, "1 raw bytes\n2 list %s", c->column);
     bench_open(&b, text_of(&lines), batch);
     resize_output(&b, ROOM);
-    CHECK_STATUS(encode_at_once(&b, batch, 1, &position), FB_OK);
+    CHECK_STATUS(encode_rows(&b, batch, 1, &position), FB_OK);
     uint8_t *place = b.output + find_payload(&b) + PLACE;
     const size_t size = fb_row_size(&b.encoder.row);
     const void *own = node->buffers[c->buffer];
     node->buffers[c->buffer] = place;
     put_integers(place, c->first, c->width, c->count);
-    fb_status status = encode_at_once(&b, batch, 2, &position);
+    fb_status status = encode_rows(&b, batch, 2, &position);
     CHECK_STATUS(status, FB_OUT_OF_RANGE);
     CHECK_EQUAL(b.encoder.fault.reason, FB_ARROW_CHANGED);
     CHECK_EQUAL(b.encoder.fault.child, 1);
@@ -189,13 +189,13 @@ static void check_change(const change *c) {
     arrow_free(batch);
 }
 
-static void refuses_a_list_that_changes(void) {
+static void refuses_lists_that_change_between_reads(void) {
     FOR_EACH_PROCESSOR() for (size_t i = 0; i < COUNT(changes); i++) check_change(&changes[i]);
     run_processor = FB_PROCESSOR_ANY;
 }
 
 /* The same arrays without a change are accepted. */
-static void writes_a_list_that_stays(void) {
+static void writes_lists_that_do_not_change(void) {
     for (size_t i = 0; i < COUNT(changes); i++) {
         change c = changes[i];
         memcpy(c.second, c.first, sizeof c.second);
@@ -215,4 +215,4 @@ static void writes_a_list_that_stays(void) {
     }
 }
 
-RUN_TESTS(TEST(refuses_a_list_that_changes), TEST(writes_a_list_that_stays))
+RUN_TESTS(TEST(refuses_lists_that_change_between_reads), TEST(writes_lists_that_do_not_change))

@@ -23,7 +23,7 @@ static const char *describe(bench *b, const arrow_node *batch) {
 static void check_column(const char *column, arrow_node *node, size_t rows, const char *expected,
                          const char *what) {
     arrow_node *batch = arrow_batch(rows, 1, (arrow_node *[]){node});
-    text lines = {0}, said = {0};
+    text lines = {0}, described = {0};
     bench b;
     text_put(&lines, "1 c %s", column);
     bench_open(&b, text_of(&lines), batch);
@@ -32,14 +32,14 @@ static void check_column(const char *column, arrow_node *node, size_t rows, cons
         const char *end = strchr(p, '\n');
         int size = end ? (int)(end - p) : (int)strlen(p);
         int name = size > 2 && p[0] == 'c' && p[1] == '=' ? 2 : 0;
-        text_put(&said, "%s%.*s", said.size ? " | " : "", size - name, p + name);
-        if (!size) text_put(&said, "-");
+        text_put(&described, "%s%.*s", described.size ? " | " : "", size - name, p + name);
+        if (!size) text_put(&described, "-");
         p += end ? size + 1 : size;
     }
-    if (strcmp(text_of(&said), expected)) fprintf(stderr, "%s from %s:\n", column, what);
-    CHECK_TEXT(text_of(&said), expected);
+    if (strcmp(text_of(&described), expected)) fprintf(stderr, "%s from %s:\n", column, what);
+    CHECK_TEXT(text_of(&described), expected);
     text_free(&lines);
-    text_free(&said);
+    text_free(&described);
     bench_close(&b);
     arrow_free(batch);
 }
@@ -259,17 +259,17 @@ static void check_pairs(void) {
     run_processor = FB_PROCESSOR_ANY;
 }
 
-static void fills_each_column_from_each_type(void) {
+static void converts_each_array_type_to_each_column_type(void) {
     check_pairs();
 }
 
-static void does_so_with_a_validity_that_says_all_is_there(void) {
+static void converts_arrays_with_validity_but_without_nulls(void) {
     arrow_always_valid = true;
     check_pairs();
     arrow_always_valid = false;
 }
 
-static void does_so_behind_an_offset(void) {
+static void converts_arrays_with_an_offset(void) {
     static const unsigned leads[] = {1, 7, 8, 13, 64};
     for (size_t i = 0; i < COUNT(leads); i++) {
         arrow_lead = leads[i];
@@ -279,7 +279,7 @@ static void does_so_behind_an_offset(void) {
 }
 
 /* The dictionary has each value twice, in another order, and a value that is not used. */
-static void does_so_of_dictionaries(void) {
+static void converts_dictionaries(void) {
     static const char *const indices[] = {"c", "C", "s", "S", "i", "I", "l", "L"};
     for (size_t i = 0; i < COUNT(pairs); i++) {
         const pair *p = &pairs[i];
@@ -295,7 +295,7 @@ static void does_so_of_dictionaries(void) {
     }
 }
 
-static void takes_a_null_out_of_a_dictionary_or_into_it(void) {
+static void reads_null_indices_and_null_dictionary_values(void) {
     check_column("uint", arrow_dictionary("c", "0 null 1 2 null", arrow_values("I", "7 null 9")), 5,
                  "7 | - | - | 9 | -", "nulls");
     check_column("uint explicit",
@@ -305,7 +305,7 @@ static void takes_a_null_out_of_a_dictionary_or_into_it(void) {
                  "nothing");
 }
 
-static void refuses_an_index_that_a_dictionary_does_not_have(void) {
+static void refuses_dictionary_indices_out_of_range(void) {
     const char *expected = "7 | row 1: the dictionary has no value of this index";
     check_column("uint", arrow_dictionary("c", "0 -1", arrow_values("I", "7")), 2, expected, "-1");
     check_column("uint", arrow_dictionary("l", "0 1", arrow_values("I", "7")), 2, expected, "1");
@@ -399,7 +399,7 @@ static void writes_dictionaries_of_lists(void) {
                  "a dictionary of nothing");
 }
 
-static void refuses_members_that_are_null_or_do_not_fit(void) {
+static void refuses_list_members_that_are_null_or_do_not_fit(void) {
     const char *null = "[1] | row 1: a list has a null among its members";
     check_column("uint repeated", arrow_list("+l", "1 2", arrow_values("I", "1 2 null")), 2, null,
                  "+l");
@@ -437,7 +437,7 @@ static void check_refused(const char *column, const char *format, const char *ex
     check_column(column, node, 0, expected, format);
 }
 
-static void names_types_that_are_not_supported(void) {
+static void names_unsupported_types(void) {
     check_refused("uint", "e", "floats of 16 bits are not supported");
     check_refused("uint", "d:10,2", NO_DECIMAL);
     check_refused("uint", "d:10,-1", NO_DECIMAL);
@@ -466,7 +466,7 @@ static void names_types_that_are_not_supported(void) {
     check_refused("uint repeated", "+l", "a type that is not known"); /* of members */
 }
 
-static void names_types_inside_of_others_that_are_not_supported(void) {
+static void names_unsupported_nested_types(void) {
     arrow_node *lists = arrow_list("+l", "1", arrow_values("I", "1"));
     check_column("uint repeated", arrow_list("+l", "1", lists), 1,
                  "lists of lists are not supported", "+l");
@@ -499,7 +499,7 @@ static void check_binding(uint16_t first, uint16_t second, const char *format, f
     CHECK_EQUAL(memory.used, 0);
 }
 
-static void says_which_child_cannot_be_bound(void) {
+static void reports_the_child_that_cannot_be_bound(void) {
     check_binding(0, 1, "+s", FB_OK, FB_ARROW_NONE, 0);
     check_binding(FB_NO_COLUMN, FB_NO_COLUMN, "+s", FB_OK, FB_ARROW_NONE, 0);
     check_binding(0, 1, "+m", FB_BAD_ARGUMENT, FB_ARROW_NOT_A_BATCH, FB_NO_CHILD);
@@ -511,7 +511,7 @@ static void says_which_child_cannot_be_bound(void) {
     check_binding(1, FB_NO_COLUMN, "+s", FB_BAD_SOURCE, FB_ARROW_MISFIT, 0);
 }
 
-static void refuses_a_member_that_no_enum_has(void) {
+static void refuses_enum_members_out_of_range(void) {
     arrow_node *batch = arrow_batch(0, 1, (arrow_node *[]){arrow_values("u", "")});
     const fb_member member = {{(const uint8_t *)"a", 1}, (uint32_t)INT32_MAX + 1};
     fb_memory memory = fb_memory_system(0);
@@ -533,13 +533,14 @@ static void has_a_text_for_every_reason(void) {
     CHECK(!fb_arrow_reason_text(FB_ARROW_REASON_COUNT));
 }
 
-RUN_TESTS(TEST(fills_each_column_from_each_type),
-          TEST(does_so_with_a_validity_that_says_all_is_there), TEST(does_so_behind_an_offset),
-          TEST(does_so_of_dictionaries), TEST(takes_a_null_out_of_a_dictionary_or_into_it),
-          TEST(refuses_an_index_that_a_dictionary_does_not_have), TEST(reads_long_dictionaries),
+RUN_TESTS(TEST(converts_each_array_type_to_each_column_type),
+          TEST(converts_arrays_with_validity_but_without_nulls),
+          TEST(converts_arrays_with_an_offset), TEST(converts_dictionaries),
+          TEST(reads_null_indices_and_null_dictionary_values),
+          TEST(refuses_dictionary_indices_out_of_range), TEST(reads_long_dictionaries),
           TEST(writes_zeros_of_explicit_columns), TEST(writes_lists),
-          TEST(writes_dictionaries_of_lists), TEST(refuses_members_that_are_null_or_do_not_fit),
-          TEST(writes_long_lists), TEST(names_types_that_are_not_supported),
-          TEST(names_types_inside_of_others_that_are_not_supported),
-          TEST(says_which_child_cannot_be_bound), TEST(refuses_a_member_that_no_enum_has),
+          TEST(writes_dictionaries_of_lists),
+          TEST(refuses_list_members_that_are_null_or_do_not_fit), TEST(writes_long_lists),
+          TEST(names_unsupported_types), TEST(names_unsupported_nested_types),
+          TEST(reports_the_child_that_cannot_be_bound), TEST(refuses_enum_members_out_of_range),
           TEST(has_a_text_for_every_reason))

@@ -2,9 +2,10 @@
 #include "tests/builders/arrow_bench.h"
 #include "tests/support/native.h"
 
-static const char *const odd_lines = "1 a uint\n2 b string\n3 c bytes\n4 d uint repeated\n5 e enum";
+static const char *const batch_lines =
+    "1 a uint\n2 b string\n3 c bytes\n4 d uint repeated\n5 e enum";
 
-static arrow_node *make_odd(void) {
+static arrow_node *make_valid_batch(void) {
     return arrow_batch(
         2, 5,
         (arrow_node *[]){arrow_values("I", "1 2"), arrow_values("u", "ab cd"),
@@ -13,12 +14,12 @@ static arrow_node *make_odd(void) {
                          arrow_dictionary("c", "0 1", arrow_values("u", "in egress"))});
 }
 
-static void check_odd(void (*change)(arrow_node *batch), fb_status expected, fb_arrow_reason reason,
-                      size_t child) {
-    arrow_node *batch = make_odd();
+static void check_changed_batch(void (*change)(arrow_node *batch), fb_status expected,
+                                fb_arrow_reason reason, size_t child) {
+    arrow_node *batch = make_valid_batch();
     bench b;
     size_t position = 0;
-    bench_open(&b, odd_lines, batch);
+    bench_open(&b, batch_lines, batch);
     change(batch);
     CHECK_STATUS(encode(&b, batch, &position), expected);
     CHECK_EQUAL(b.encoder.fault.reason, reason);
@@ -30,101 +31,101 @@ static void check_odd(void (*change)(arrow_node *batch), fb_status expected, fb_
 static void change_nothing(arrow_node *batch) {
     (void)batch;
 }
-static void have_fewer_children(arrow_node *batch) {
+static void reduce_child_count(arrow_node *batch) {
     batch->array.n_children--;
 }
-static void have_no_buffers(arrow_node *batch) {
+static void remove_row_validity(arrow_node *batch) {
     batch->array.n_buffers = 0;
 }
-static void have_less_than_no_rows(arrow_node *batch) {
+static void set_negative_length(arrow_node *batch) {
     batch->array.length = -1;
 }
-static void begin_before_the_beginning(arrow_node *batch) {
+static void set_negative_offset(arrow_node *batch) {
     batch->array.offset = -1;
 }
-static void have_more_rows(arrow_node *batch) {
+static void increase_length(arrow_node *batch) {
     batch->array.length++;
 }
-static void begin_later(arrow_node *batch) {
+static void increase_offset(arrow_node *batch) {
     batch->array.offset++;
 }
-static void have_no_end(arrow_node *batch) {
+static void set_greatest_child_length(arrow_node *batch) {
     batch->nodes[0]->array.length = INT64_MAX;
 }
-static void have_another_buffer(arrow_node *batch) {
+static void add_buffer(arrow_node *batch) {
     batch->nodes[0]->array.n_buffers = 3;
 }
-static void have_no_list_of_buffers(arrow_node *batch) {
+static void remove_buffer_list(arrow_node *batch) {
     batch->nodes[0]->array.buffers = NULL;
 }
-static void have_no_values(arrow_node *batch) {
+static void remove_values(arrow_node *batch) {
     batch->nodes[0]->array.buffers = batch->nodes[0]->buffers + 3;
 }
-static void have_nulls_nobody_knows(arrow_node *batch) {
+static void count_nulls_without_validity(arrow_node *batch) {
     batch->nodes[1]->array.null_count = 1;
 }
-static void have_no_sizes(arrow_node *batch) {
+static void remove_view_sizes(arrow_node *batch) {
     batch->nodes[2]->array.n_buffers = 2;
 }
-static void have_two_kinds_of_members(arrow_node *batch) {
+static void add_list_child(arrow_node *batch) {
     batch->nodes[3]->array.n_children = 2;
 }
-static void have_no_dictionary(arrow_node *batch) {
+static void remove_dictionary(arrow_node *batch) {
     batch->nodes[4]->array.dictionary = NULL;
 }
-static void have_less_than_no_children(arrow_node *batch) {
+static void set_negative_child_count(arrow_node *batch) {
     batch->array.n_children = -1;
 }
-static void have_no_list_of_children(arrow_node *batch) {
+static void remove_child_list(arrow_node *batch) {
     batch->array.children = NULL;
 }
-static void have_a_child_that_is_none(arrow_node *batch) {
+static void remove_child(arrow_node *batch) {
     batch->array.children[2] = NULL;
 }
-static void have_no_members(arrow_node *batch) {
+static void remove_list_child(arrow_node *batch) {
     batch->nodes[3]->array.children[0] = NULL;
 }
-static void have_no_list_of_members(arrow_node *batch) {
+static void remove_list_children(arrow_node *batch) {
     batch->nodes[3]->array.children = NULL;
 }
-static void have_less_than_no_buffers(arrow_node *batch) {
+static void set_negative_buffer_count(arrow_node *batch) {
     batch->nodes[2]->array.n_buffers = -1;
 }
-static void have_less_than_no_nulls(arrow_node *batch) {
+static void set_negative_null_count(arrow_node *batch) {
     batch->nodes[0]->array.null_count = -2;
 }
-static void have_too_many_nulls(arrow_node *batch) {
+static void set_excessive_null_count(arrow_node *batch) {
     batch->nodes[0]->array.null_count = 3;
 }
-static void have_a_dictionary_of_less_than_nothing(arrow_node *batch) {
+static void set_negative_dictionary_length(arrow_node *batch) {
     batch->nodes[4]->dictionary->array.length = -1;
 }
 
-static void refuses_arrays_that_are_laid_out_otherwise(void) {
-    check_odd(change_nothing, FB_OK, FB_ARROW_NONE, FB_NO_CHILD);
-    check_odd(have_fewer_children, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
-    check_odd(have_no_buffers, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
-    check_odd(have_less_than_no_rows, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
-    check_odd(begin_before_the_beginning, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
-    check_odd(have_more_rows, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
-    check_odd(begin_later, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
-    check_odd(have_no_end, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
-    check_odd(have_another_buffer, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
-    check_odd(have_no_list_of_buffers, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
-    check_odd(have_no_values, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
-    check_odd(have_nulls_nobody_knows, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 1);
-    check_odd(have_no_sizes, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 2);
-    check_odd(have_two_kinds_of_members, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 3);
-    check_odd(have_no_dictionary, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 4);
-    check_odd(have_less_than_no_children, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
-    check_odd(have_no_list_of_children, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
-    check_odd(have_a_child_that_is_none, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
-    check_odd(have_no_members, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 3);
-    check_odd(have_no_list_of_members, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 3);
-    check_odd(have_less_than_no_buffers, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 2);
-    check_odd(have_less_than_no_nulls, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
-    check_odd(have_too_many_nulls, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
-    check_odd(have_a_dictionary_of_less_than_nothing, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 4);
+static void refuses_arrays_of_another_layout(void) {
+    check_changed_batch(change_nothing, FB_OK, FB_ARROW_NONE, FB_NO_CHILD);
+    check_changed_batch(reduce_child_count, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_changed_batch(remove_row_validity, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_changed_batch(set_negative_length, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_changed_batch(set_negative_offset, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_changed_batch(increase_length, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_changed_batch(increase_offset, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_changed_batch(set_greatest_child_length, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_changed_batch(add_buffer, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_changed_batch(remove_buffer_list, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_changed_batch(remove_values, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_changed_batch(count_nulls_without_validity, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 1);
+    check_changed_batch(remove_view_sizes, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 2);
+    check_changed_batch(add_list_child, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 3);
+    check_changed_batch(remove_dictionary, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 4);
+    check_changed_batch(set_negative_child_count, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_changed_batch(remove_child_list, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_changed_batch(remove_child, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, FB_NO_CHILD);
+    check_changed_batch(remove_list_child, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 3);
+    check_changed_batch(remove_list_children, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 3);
+    check_changed_batch(set_negative_buffer_count, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 2);
+    check_changed_batch(set_negative_null_count, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_changed_batch(set_excessive_null_count, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 0);
+    check_changed_batch(set_negative_dictionary_length, FB_BAD_ARGUMENT, FB_ARROW_BAD_ARRAY, 4);
 }
 
 /* Make a schema of a list of dictionary texts. The test makes each part malformed. */
@@ -141,22 +142,22 @@ static struct ArrowSchema *schema_at(arrow_node *batch, size_t level) {
     return schema;
 }
 
-static void count_less_than_no_children(struct ArrowSchema *schema) {
+static void set_negative_schema_child_count(struct ArrowSchema *schema) {
     schema->n_children = -1;
 }
-static void count_the_fewest_children(struct ArrowSchema *schema) {
+static void set_least_schema_child_count(struct ArrowSchema *schema) {
     schema->n_children = INT64_MIN;
 }
-static void count_children_that_are_not_there(struct ArrowSchema *schema) {
+static void remove_schema_child_list(struct ArrowSchema *schema) {
     schema->n_children = 1;
     schema->children = NULL;
 }
-static void count_a_child_that_is_none(struct ArrowSchema *schema) {
+static void remove_schema_child(struct ArrowSchema *schema) {
     static struct ArrowSchema *none[1];
     schema->n_children = 1;
     schema->children = none;
 }
-static void have_no_format(struct ArrowSchema *schema) {
+static void remove_format(struct ArrowSchema *schema) {
     schema->format = NULL;
 }
 
@@ -175,11 +176,11 @@ static void refuses_malformed_schemas(void) {
     check_schema(NULL, 0);
     /* batch, column, lists, indices of members, texts */
     for (size_t level = 0; level < 5; level++) {
-        check_schema(count_less_than_no_children, level);
-        check_schema(count_the_fewest_children, level);
-        check_schema(count_children_that_are_not_there, level);
-        check_schema(have_no_format, level);
-        if (level < 4) check_schema(count_a_child_that_is_none, level);
+        check_schema(set_negative_schema_child_count, level);
+        check_schema(set_least_schema_child_count, level);
+        check_schema(remove_schema_child_list, level);
+        check_schema(remove_format, level);
+        if (level < 4) check_schema(remove_schema_child, level);
     }
 }
 
@@ -187,63 +188,58 @@ static void set_int32(const void *buffer, size_t index, int32_t value) {
     memcpy((uint8_t *)(uintptr_t)buffer + 4 * index, &value, 4);
 }
 
-static void end_before_the_beginning(arrow_node *batch) {
+static void set_negative_text_end(arrow_node *batch) {
     set_int32(batch->nodes[1]->buffers[1], 1, -1);
 }
-static void lack_bytes(arrow_node *batch) {
+static void remove_text_bytes(arrow_node *batch) {
     static const void *buffers[3];
     buffers[1] = batch->nodes[1]->buffers[1];
     batch->nodes[1]->array.buffers = buffers;
 }
-static void have_a_negative_size(arrow_node *batch) {
+static void set_negative_view_size(arrow_node *batch) {
     set_int32(batch->nodes[2]->buffers[1], 0, -1);
 }
-static void be_longer_than_its_buffer(arrow_node *batch) {
+static void lengthen_view_beyond_buffer(arrow_node *batch) {
     set_int32(batch->nodes[2]->buffers[1], 4, 16);
 }
-static void begin_behind_its_buffer(arrow_node *batch) {
+static void move_view_beyond_buffer(arrow_node *batch) {
     set_int32(batch->nodes[2]->buffers[1], 7, 1);
 }
-static void begin_before_its_buffer(arrow_node *batch) {
+static void set_negative_view_offset(arrow_node *batch) {
     set_int32(batch->nodes[2]->buffers[1], 7, -1);
 }
-static void be_in_no_buffer(arrow_node *batch) {
+static void set_view_buffer_out_of_range(arrow_node *batch) {
     set_int32(batch->nodes[2]->buffers[1], 6, 2);
 }
-static void be_in_a_buffer_before_all(arrow_node *batch) {
+static void set_negative_view_buffer(arrow_node *batch) {
     set_int32(batch->nodes[2]->buffers[1], 6, -1);
 }
-static void be_in_a_buffer_of_less_than_nothing(arrow_node *batch) {
+static void set_negative_buffer_size(arrow_node *batch) {
     native_put((uint8_t *)(uintptr_t)batch->nodes[2]->buffers[4] + 8, (uint64_t)INT64_MIN, 8);
 }
-static void have_members_behind_the_last(arrow_node *batch) {
+static void lengthen_list_beyond_members(arrow_node *batch) {
     set_int32(batch->nodes[3]->buffers[1], 2, 3);
 }
-static void have_fewer_members_than_none(arrow_node *batch) {
+static void set_decreasing_list_offsets(arrow_node *batch) {
     set_int32(batch->nodes[3]->buffers[1], 2, 0);
 }
 
-static void refuses_values_outside_of_their_buffers(void) {
+static void refuses_values_outside_their_buffers(void) {
     static const struct {
         void (*change)(arrow_node *);
         size_t child;
-    } cases[] = {{end_before_the_beginning, 1},
-                 {lack_bytes, 1},
-                 {have_a_negative_size, 2},
-                 {be_longer_than_its_buffer, 2},
-                 {begin_behind_its_buffer, 2},
-                 {begin_before_its_buffer, 2},
-                 {be_in_no_buffer, 2},
-                 {be_in_a_buffer_before_all, 2},
-                 {be_in_a_buffer_of_less_than_nothing, 2},
-                 {have_members_behind_the_last, 3},
-                 {have_fewer_members_than_none, 3}};
+    } cases[] = {{set_negative_text_end, 1},        {remove_text_bytes, 1},
+                 {set_negative_view_size, 2},       {lengthen_view_beyond_buffer, 2},
+                 {move_view_beyond_buffer, 2},      {set_negative_view_offset, 2},
+                 {set_view_buffer_out_of_range, 2}, {set_negative_view_buffer, 2},
+                 {set_negative_buffer_size, 2},     {lengthen_list_beyond_members, 3},
+                 {set_decreasing_list_offsets, 3}};
     for (size_t i = 0; i < COUNT(cases); i++)
-        check_odd(cases[i].change, FB_OUT_OF_RANGE, FB_ARROW_BAD_OFFSET, cases[i].child);
+        check_changed_batch(cases[i].change, FB_OUT_OF_RANGE, FB_ARROW_BAD_OFFSET, cases[i].child);
 }
 
 /* The bytes do not exist; only their number is read. */
-static void refuses_rows_that_no_message_can_hold(void) {
+static void refuses_rows_longer_than_a_message(void) {
     static const int64_t ends[] = {INT64_C(1) << 31, INT64_C(1) << 30};
     for (size_t i = 0; i < COUNT(ends); i++) {
         arrow_node *node = arrow_values("Z", "x01"), *batch = arrow_batch(1, 1, &node);
@@ -258,6 +254,5 @@ static void refuses_rows_that_no_message_can_hold(void) {
     }
 }
 
-RUN_TESTS(TEST(refuses_malformed_schemas), TEST(refuses_arrays_that_are_laid_out_otherwise),
-          TEST(refuses_values_outside_of_their_buffers),
-          TEST(refuses_rows_that_no_message_can_hold))
+RUN_TESTS(TEST(refuses_malformed_schemas), TEST(refuses_arrays_of_another_layout),
+          TEST(refuses_values_outside_their_buffers), TEST(refuses_rows_longer_than_a_message))

@@ -20,8 +20,8 @@ static uint32_t next_random(uint32_t *random) {
 }
 
 /* Make a column of random words from a small set, and nulls. */
-static arrow_node *put_column(uint32_t *random, const char *format, const char *const *words,
-                              size_t count) {
+static arrow_node *make_column(uint32_t *random, const char *format, const char *const *words,
+                               size_t count) {
     text t = {0};
     for (size_t i = 0; i < TABLE_ROWS; i++) {
         size_t pick = (next_random(random) >> 8) % (count + 1);
@@ -33,11 +33,11 @@ static arrow_node *put_column(uint32_t *random, const char *format, const char *
 }
 
 #define COLUMN(format, ...) \
-    put_column(&random, format, (const char *const[]){__VA_ARGS__}, \
-               COUNT(((const char *const[]){__VA_ARGS__})))
+    make_column(&random, format, (const char *const[]){__VA_ARGS__}, \
+                COUNT(((const char *const[]){__VA_ARGS__})))
 
-static arrow_node *put_list_column(uint32_t *random, const char *format, const char *const *words,
-                                   size_t count) {
+static arrow_node *make_list_column(uint32_t *random, const char *format, const char *const *words,
+                                    size_t count) {
     text members = {0}, sizes = {0};
     for (size_t i = 0; i < TABLE_ROWS; i++) {
         unsigned size = (next_random(random) >> 8) % 5;
@@ -53,8 +53,8 @@ static arrow_node *put_list_column(uint32_t *random, const char *format, const c
 }
 
 #define LIST_COLUMN(format, ...) \
-    put_list_column(&random, format, (const char *const[]){__VA_ARGS__}, \
-                    COUNT(((const char *const[]){__VA_ARGS__})))
+    make_list_column(&random, format, (const char *const[]){__VA_ARGS__}, \
+                     COUNT(((const char *const[]){__VA_ARGS__})))
 
 /* Make a batch for table_lines. */
 static arrow_node *make_table(void) {
@@ -98,7 +98,7 @@ static void check_output(const bench *b, const uint8_t *expected, size_t size, s
 }
 
 /* Use every capacity, and grow only by the room needed. */
-static void writes_the_same_with_every_capacity(void) {
+static void gives_the_same_output_at_every_capacity(void) {
     arrow_node *batch = make_table();
     size_t step = getenv("FLOWBUF_SLOW_RUN") ? 53 : 1;
     FOR_EACH_PROCESSOR() {
@@ -127,20 +127,20 @@ static void writes_the_same_with_every_capacity(void) {
     arrow_free(batch);
 }
 
-static const char *say(bench *b) {
+static const char *describe_output(bench *b) {
     text_clear(&b->text);
     describe_messages(&b->text, &b->plan, b->output, fb_row_size(&b->encoder.row));
     return text_of(&b->text);
 }
 
-static void writes_the_same_for_every_processor(void) {
+static void gives_the_same_output_on_every_processor(void) {
     arrow_node *batch = make_table();
     bench any;
     size_t position = 0;
     bench_open(&any, table_lines, batch);
     resize_output(&any, 1 << 18);
     CHECK_STATUS(encode(&any, batch, &position), FB_OK);
-    CHECK(strstr(say(&any), NOT_A_MESSAGE) == NULL);
+    CHECK(strstr(describe_output(&any), NOT_A_MESSAGE) == NULL);
     FOR_EACH_PROCESSOR() {
         bench b;
         position = 0;
@@ -156,7 +156,7 @@ static void writes_the_same_for_every_processor(void) {
 }
 
 /* Encode each row alone, as a slice of the batch. */
-static void writes_slices(void) {
+static void writes_slices_like_the_whole_batch(void) {
     arrow_node *batch = make_table();
     bench whole, parts;
     size_t position = 0;
@@ -218,13 +218,13 @@ static void check_batch(const char *lines, arrow_node *batch, const char *expect
     if (b.status == FB_OK) {
         resize_output(&b, 1 << 16);
         CHECK_STATUS(encode(&b, batch, &position), FB_OK);
-        CHECK_TEXT(say(&b), expected);
+        CHECK_TEXT(describe_output(&b), expected);
     }
     bench_close(&b);
     arrow_free(batch);
 }
 
-static void writes_bytes_as_messages_have_them(void) {
+static void writes_the_bytes_of_a_message(void) {
     arrow_node *batch = arrow_batch(
         1, 4,
         (arrow_node *[]){arrow_values("I", "300"), arrow_values("u", "hi"), arrow_values("b", "1"),
@@ -244,7 +244,7 @@ static void writes_bytes_as_messages_have_them(void) {
     arrow_free(batch);
 }
 
-static void writes_nothing_of_null_rows(void) {
+static void writes_empty_messages_for_null_rows(void) {
     arrow_node *batch =
         arrow_batch(4, 3,
                     (arrow_node *[]){arrow_values("I", "1 2 3 4"), arrow_values("u", "a \xff c d"),
@@ -254,7 +254,7 @@ static void writes_nothing_of_null_rows(void) {
                 "a=1 b=\"a\" c=1\n\na=3 b=\"c\" c=1\na=4 b=\"d\" c=0\n");
 }
 
-static void leaves_children_out_that_fill_nothing(void) {
+static void ignores_children_without_a_column(void) {
     arrow_node *ignored = arrow_values("I", "7 8");
     ignored->schema.format = "+m";
     ignored->array.n_buffers = 77;
@@ -263,7 +263,7 @@ static void leaves_children_out_that_fill_nothing(void) {
     check_batch("1 a uint", arrow_batch(2, 0, NULL), "\n\n");
 }
 
-static void writes_nothing_of_no_rows(void) {
+static void writes_nothing_for_an_empty_batch(void) {
     arrow_node *batch = arrow_batch(
         0, 4,
         (arrow_node *[]){arrow_values("I", ""), arrow_values("u", ""), arrow_values("vz", ""),
@@ -275,7 +275,7 @@ static void writes_nothing_of_no_rows(void) {
 }
 
 /* The arrays have members before the first list, and lists before the first row. */
-static void writes_lists_behind_offsets(void) {
+static void writes_lists_of_arrays_with_offsets(void) {
     arrow_lead = 3;
     arrow_node *members_of_lists = arrow_values("I", "1 2 3 4");
     arrow_node *lists = arrow_list("+l", "1 null 3", members_of_lists);
@@ -290,7 +290,7 @@ static void writes_lists_behind_offsets(void) {
     check_batch("1 r uint repeated", batch, "r=[5,6]\nr=[7,8]\n");
 }
 
-static void knows_each_array_by_its_own_dictionary(void) {
+static void reads_each_array_with_its_own_dictionary(void) {
     arrow_node *first = arrow_dictionary("c", "0 1", arrow_values("u", "1.1.1.1 2.2.2.2"));
     arrow_node *second = arrow_dictionary("c", "0 1", arrow_values("u", "3.3.3.3 4.4.4.4"));
     arrow_node *batches[] = {arrow_batch(2, 1, &first), arrow_batch(2, 1, &second)};
@@ -298,13 +298,13 @@ static void knows_each_array_by_its_own_dictionary(void) {
     bench_open(&b, "1 a ip", batches[0]);
     for (size_t i = 0, position = 0; i < 2; i++, position = 0)
         CHECK_STATUS(encode(&b, batches[i], &position), FB_OK);
-    CHECK_TEXT(say(&b), "a=1.1.1.1\na=2.2.2.2\na=3.3.3.3\na=4.4.4.4\n");
+    CHECK_TEXT(describe_output(&b), "a=1.1.1.1\na=2.2.2.2\na=3.3.3.3\na=4.4.4.4\n");
     bench_close(&b);
     arrow_free(batches[0]);
     arrow_free(batches[1]);
 }
 
-static void tells_the_first_fault_of_a_batch(void) {
+static void reports_refused_rows_in_order(void) {
     text first = {0}, second = {0};
     for (unsigned i = 0; i < 200; i++) {
         text_put(&first, "%d ", i == 170 || i == 150 ? -1 : 1);
@@ -340,9 +340,9 @@ static void tells_the_first_fault_of_a_batch(void) {
     text_free(&second);
 }
 
-RUN_TESTS(TEST(writes_bytes_as_messages_have_them), TEST(writes_the_same_with_every_capacity),
-          TEST(writes_the_same_for_every_processor), TEST(writes_slices),
-          TEST(survives_every_failed_allocation), TEST(writes_nothing_of_null_rows),
-          TEST(leaves_children_out_that_fill_nothing), TEST(writes_nothing_of_no_rows),
-          TEST(writes_lists_behind_offsets), TEST(knows_each_array_by_its_own_dictionary),
-          TEST(tells_the_first_fault_of_a_batch))
+RUN_TESTS(TEST(writes_the_bytes_of_a_message), TEST(gives_the_same_output_at_every_capacity),
+          TEST(gives_the_same_output_on_every_processor), TEST(writes_slices_like_the_whole_batch),
+          TEST(survives_every_failed_allocation), TEST(writes_empty_messages_for_null_rows),
+          TEST(ignores_children_without_a_column), TEST(writes_nothing_for_an_empty_batch),
+          TEST(writes_lists_of_arrays_with_offsets), TEST(reads_each_array_with_its_own_dictionary),
+          TEST(reports_refused_rows_in_order))

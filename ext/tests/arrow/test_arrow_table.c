@@ -98,7 +98,7 @@ static const char *describe(text *t, const struct ArrowSchema *schema,
 
 /* Batch of two rows, one empty, with a row between them that is undone ----------------------- */
 
-static const char *const lines = "1 octet uint limit=255\n2 wide uint\n3 mac uint "
+static const char *const lines = "1 byte uint limit=255\n2 wide uint\n3 mac uint "
                                  "limit=281474976710655\n4 kind enum map=1:2\n5 flag bool\n"
                                  "6 at timestamp unit=1000000\n7 addr ip\n8 small int "
                                  "limit=2147483647\n9 real double\n10 name string\n11 raw bytes\n"
@@ -126,7 +126,7 @@ static const fb_table_field fields[] = {
     {14},
     {15, true, true},
     {16, true, true}};
-static const fb_field_type types[] = {{"octet", "C"},
+static const fb_field_type types[] = {{"byte", "C"},
                                       {"wide", "L"},
                                       {"mac", "L", "flowbuf.mac", true},
                                       {"kind", "i", NULL, true, false, true},
@@ -227,7 +227,7 @@ static void check_metadata(const char *metadata) {
     CHECK_BYTES(metadata, sizeof expected, expected, (size_t)(p - expected));
 }
 
-static void hands_on_every_type(void) {
+static void exports_every_type(void) {
     session s;
     text t = {0};
     struct ArrowSchema schema;
@@ -240,7 +240,7 @@ static void hands_on_every_type(void) {
     CHECK_STATUS(fb_table_export(table, &array), FB_OK);
     fb_table_release(table);
     CHECK_TEXT(describe(&t, &schema, &array),
-               "octet C: 0 255\nwide L: 0 18446744073709551615\nmac L?: null 1250999896491\nkind "
+               "byte C: 0 255\nwide L: 0 18446744073709551615\nmac L?: null 1250999896491\nkind "
                "i?: null 'out'\nflag b: 0 1\n"
                "at tsm:UTC?: null 1700000000000\naddr w:16?: null "
                "20010db8000000000000000000000001\nsmall i: 0 -5\nreal g: 0 0.5\n"
@@ -258,7 +258,7 @@ static void hands_on_every_type(void) {
     session_close(&s);
 }
 
-static void names_members_that_nobody_knows(void) {
+static void names_unknown_enum_members_by_their_number(void) {
     static const uint64_t numbers[] = {2, 3, 4000000000};
     static const char *const names[] = {"'out'", "'3'", "'4000000000'"};
     static const fb_member sparse[] = {{NAME("none"), 0}, {NAME("out"), 2}};
@@ -294,7 +294,7 @@ static void names_members_that_nobody_knows(void) {
 
 /* A child that was moved out of its struct, as the specification allows, outlives the struct and
    the table. */
-static void lives_as_long_as_its_last_part(void) {
+static void keeps_its_memory_until_the_last_part_is_released(void) {
     session s;
     text t = {0};
     struct ArrowArray array, again, child, list;
@@ -343,7 +343,7 @@ static void survives_every_failed_allocation(void) {
 }
 
 /* Export one batch twice: unchanged, and with addresses as text. */
-static void hands_on_the_same_rows_in_two_ways(void) {
+static void exports_one_batch_with_two_sets_of_fields(void) {
     static const fb_table_field plain = {.column = 6, .nullable = true},
                                 as_text = {.column = 6, .nullable = true, .text = true};
     session s;
@@ -366,7 +366,7 @@ static void hands_on_the_same_rows_in_two_ways(void) {
     session_close(&s);
 }
 
-static void hands_on_nothing(void) {
+static void exports_an_empty_batch(void) {
     session s;
     fb_batch *batch;
     fb_table *table;
@@ -420,7 +420,7 @@ static void writes_addresses(void) {
     }
 }
 
-static void writes_every_byte(void) {
+static void writes_every_byte_of_an_address(void) {
     char text[FB_FORMAT_ADDRESS_MAX], expected[16];
     for (unsigned i = 0; i < 4 * 256; i++) {
         uint8_t address[16] = {[10] = 0xff, [11] = 0xff, 9, 99, 199, 0};
@@ -440,7 +440,8 @@ static void writes_numbers(void) {
     CHECK_BYTES(p, (size_t)(fb_format_mac(p, 0xfedcba987654) - p), "fe:dc:ba:98:76:54", 17);
 }
 
-RUN_TESTS(TEST(hands_on_every_type), TEST(names_members_that_nobody_knows),
-          TEST(lives_as_long_as_its_last_part), TEST(survives_every_failed_allocation),
-          TEST(hands_on_the_same_rows_in_two_ways), TEST(hands_on_nothing), TEST(writes_addresses),
-          TEST(writes_every_byte), TEST(writes_numbers))
+RUN_TESTS(TEST(exports_every_type), TEST(names_unknown_enum_members_by_their_number),
+          TEST(keeps_its_memory_until_the_last_part_is_released),
+          TEST(survives_every_failed_allocation), TEST(exports_one_batch_with_two_sets_of_fields),
+          TEST(exports_an_empty_batch), TEST(writes_addresses),
+          TEST(writes_every_byte_of_an_address), TEST(writes_numbers))

@@ -21,7 +21,7 @@ static void check_stream(const char *lines, const void *data, size_t size, const
 /* Reading ------------------------------------------------------------------------------------ */
 
 static const char *const every_list =
-    "1 octets uint repeated limit=255\n2 words uint repeated limit=4294967295\n3 signs int "
+    "1 bytes uint repeated limit=255\n2 words uint repeated limit=4294967295\n3 signs int "
     "repeated limit=2147483647\n"
     "4 zigzags sint repeated\n5 flags bool repeated\n6 reals float repeated\n7 doubles double "
     "repeated\n8 kinds enum repeated map=1:2\n"
@@ -30,7 +30,7 @@ static const char *const every_list =
     "13 fours fixed32 limit=4294967295 repeated";
 
 static const char *const greatest =
-    "octet=255 pair=65535 word=4294967295 wide=18446744073709551615 mac=281474976710655 "
+    "byte=255 pair=65535 word=4294967295 wide=18446744073709551615 mac=281474976710655 "
     "kind=2147483647 flag=1 at=9223372036854 "
     "addr=2001:db8:0:0:0:0:0:1 small=2147483647 big=9223372036854775807 zigzag=2147483647 real=1.5 "
     "double=1.5 four=4294967295 "
@@ -39,7 +39,7 @@ static const char *const greatest =
     "farthest=18446744073709551615 wider=9223372036854775807 limited=100 text=\"t\" home=192.0.2.7 "
     "no=1\n";
 
-static void reads_the_greatest_and_the_least(void) {
+static void reads_the_limits_of_every_type(void) {
     byte_buffer d = {0}, fields = greatest_fields();
     text expected = {0};
     put_message(&d, &fields);
@@ -52,7 +52,7 @@ static void reads_the_greatest_and_the_least(void) {
     text_free(&expected);
 }
 
-static void keeps_zeros_of_explicit_columns_alone(void) {
+static void stores_zeros_only_in_explicit_columns(void) {
     byte_buffer d = {0}, m = {0};
     for (uint32_t number = 1; number < 9; number++) put_field(&m, number, 0);
     put_field_bytes(&m, 18, "", 0), put_field_bytes(&m, 19, "", 0), put_field_bytes(&m, 9, "", 0);
@@ -62,7 +62,7 @@ static void keeps_zeros_of_explicit_columns_alone(void) {
     check_stream(every_type, d.data, d.size, "sure=0 text=\"\" no=0\n");
 }
 
-static void takes_addresses_of_both_sizes(void) {
+static void reads_addresses_of_both_sizes(void) {
     const char *lines = "1 a ip\n2 b ip native_ip\n3 c ip repeated";
     CHECK_STREAM(lines,
                  "\x0c"
@@ -84,7 +84,7 @@ static void takes_addresses_of_both_sizes(void) {
                  "c=[1.2.3.4,0:0:0:0:0:0:0:0]\n");
 }
 
-static void takes_the_last_of_several(void) {
+static void keeps_the_last_of_several_values(void) {
     byte_buffer d = {0}, m = {0};
     put_field(&m, 1, 7), put_field(&m, 1, 8);
     put_field(&m, 4, UINT64_MAX), put_field(&m, 4, 1);
@@ -98,18 +98,18 @@ static void takes_the_last_of_several(void) {
     m.size = 0;
     put_field_bytes(&m, 18, "next", 4);
     put_message(&d, &m);
-    check_stream(every_type, d.data, d.size, "octet=8 wide=1 name=\"a\" sure=0\nname=\"next\"\n");
+    check_stream(every_type, d.data, d.size, "byte=8 wide=1 name=\"a\" sure=0\nname=\"next\"\n");
 }
 
-static void takes_fields_in_any_order(void) {
+static void reads_fields_in_any_order(void) {
     byte_buffer d = {0}, m = {0};
     put_field(&m, 536870911, 3), put_field(&m, 4, 2), put_field(&m, 1, 1), put_field(&m, 2048, 4),
         put_field(&m, 2, 5);
     put_message(&d, &m);
-    check_stream(every_type, d.data, d.size, "octet=1 pair=5 wide=2 far=4 farthest=3\n");
+    check_stream(every_type, d.data, d.size, "byte=1 pair=5 wide=2 far=4 farthest=3\n");
 }
 
-static void takes_lists_packed_and_not(void) {
+static void reads_packed_and_unpacked_lists(void) {
     byte_buffer d = {0}, m = {0};
     put_field(&m, 1, 1), put_field_bytes(&m, 1, "\2\0\xff\1", 4), put_field(&m, 1, 0),
         put_field_bytes(&m, 1, "", 0);
@@ -131,7 +131,7 @@ static void takes_lists_packed_and_not(void) {
     put8(&d, 0);
     put_message(&d, &m);
     const char *row =
-        "octets=[1,2,0,255,0] words=[4294967295,1] signs=[1,-1,-2147483648] zigzags=[-1,1,-2,2] "
+        "bytes=[1,2,0,255,0] words=[4294967295,1] signs=[1,-1,-2147483648] zigzags=[-1,1,-2,2] "
         "flags=[0,1,1] "
         "reals=[1.5,0,2] doubles=[1.5,1.5] kinds=[0,99] "
         "addrs=[1.2.3.4,3031:3233:3435:3637:3839:6162:6364:6566] "
@@ -142,7 +142,7 @@ static void takes_lists_packed_and_not(void) {
     text_free(&expected);
 }
 
-static void counts_what_it_does_not_know(void) {
+static void counts_unknown_fields(void) {
     table t;
     size_t taken;
     byte_buffer d = {0}, m = {0};
@@ -157,7 +157,7 @@ static void counts_what_it_does_not_know(void) {
     put_message(&d, &m);
     table_open(&t, every_type, 3);
     CHECK_STATUS(table_read(&t, d.data, d.size, &taken), FB_END);
-    CHECK_TEXT(table_text(&t), "octet=1 name=\"b\xef\xbf\xbd\xef\xbf\xbd\" text=\"\xc3\xa4\"\n");
+    CHECK_TEXT(table_text(&t), "byte=1 name=\"b\xef\xbf\xbd\xef\xbf\xbd\" text=\"\xc3\xa4\"\n");
     CHECK_EQUAL(t.reader.unknown_fields, 6);
     CHECK_EQUAL(t.reader.invalid_texts, 2);
     m.size = 0;
@@ -208,8 +208,8 @@ static void check_fault(const char *lines, const char *name, fb_message_fault_ki
         check_fault(lines, name, FB_MESSAGE_FAULT_##kind, &m); \
     } while (0)
 
-static void refuses_what_a_column_cannot_hold(void) {
-    CHECK_FAULT(every_type, "octet", RANGE, put_field(&m, 1, 256));
+static void refuses_values_that_do_not_fit_their_column(void) {
+    CHECK_FAULT(every_type, "byte", RANGE, put_field(&m, 1, 256));
     CHECK_FAULT(every_type, "pair", RANGE, put_field(&m, 2, 65536));
     CHECK_FAULT(every_type, "word", RANGE, put_field(&m, 3, UINT64_C(1) << 32));
     CHECK_FAULT(every_type, "mac", RANGE, put_field(&m, 5, UINT64_C(1) << 48));
@@ -223,7 +223,7 @@ static void refuses_what_a_column_cannot_hold(void) {
     CHECK_FAULT(every_type, "zigzag", RANGE, put_field(&m, 12, UINT64_MAX));
     CHECK_FAULT(every_type, "sure", RANGE, put_field(&m, 21, 256));
     CHECK_FAULT(every_type, "limited", RANGE, put_field(&m, 24, 101));
-    CHECK_FAULT(every_list, "octets", RANGE, put_field_bytes(&m, 1, "\1\x80\2", 3));
+    CHECK_FAULT(every_list, "bytes", RANGE, put_field_bytes(&m, 1, "\1\x80\2", 3));
     CHECK_FAULT(every_list, "signs", RANGE, (put_field(&m, 3, UINT32_MAX)));
     CHECK_FAULT("1 at timestamp unit=1000000 limit=1000", "at", RANGE, put_field(&m, 1, 1001));
 }
@@ -237,13 +237,13 @@ static void refuses_addresses_of_other_sizes(void) {
     CHECK_FAULT(every_list, "addrs", ADDRESS, put_field_bytes(&m, 9, "\1\2\3\4\5", 5));
 }
 
-static void refuses_other_wire_types(void) {
-    CHECK_FAULT(every_type, "octet", WIRE_TYPE, put_fixed(&m, 1, 1, 4));
-    CHECK_FAULT(every_type, "octet", WIRE_TYPE, put_field_bytes(&m, 1, "\1", 1));
+static void refuses_wrong_wire_types(void) {
+    CHECK_FAULT(every_type, "byte", WIRE_TYPE, put_fixed(&m, 1, 1, 4));
+    CHECK_FAULT(every_type, "byte", WIRE_TYPE, put_field_bytes(&m, 1, "\1", 1));
     CHECK_FAULT(every_type, "addr", WIRE_TYPE, put_field(&m, 9, 4));
     CHECK_FAULT(every_type, "off", WIRE_TYPE, put_fixed(&m, 20, 1, 8));
     CHECK_FAULT(every_type, "farthest", WIRE_TYPE, put_field_bytes(&m, 536870911, "", 0));
-    CHECK_FAULT(every_list, "octets", WIRE_TYPE, put_fixed(&m, 1, 1, 4));
+    CHECK_FAULT(every_list, "bytes", WIRE_TYPE, put_fixed(&m, 1, 1, 4));
     CHECK_FAULT(every_list, "names", WIRE_TYPE, put_field(&m, 10, 1));
 }
 
@@ -257,11 +257,11 @@ static void refuses_malformed_fields(void) {
                 put_bytes(&m, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 11));
     /* groups, with and without a column */
     CHECK_FAULT(every_type, NULL, FIELD, put_key(&m, 1001, 3));
-    CHECK_FAULT(every_type, "octet", FIELD, put_key(&m, 1, 4));
-    CHECK_FAULT(every_type, "octet", FIELD, put_key(&m, 1, 0));
-    CHECK_FAULT(every_type, "octet", FIELD,
+    CHECK_FAULT(every_type, "byte", FIELD, put_key(&m, 1, 4));
+    CHECK_FAULT(every_type, "byte", FIELD, put_key(&m, 1, 0));
+    CHECK_FAULT(every_type, "byte", FIELD,
                 put_bytes(&m, "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", 12));
-    CHECK_FAULT(every_type, "octet", FIELD, put_bytes(&m, "\x08\xff", 2));
+    CHECK_FAULT(every_type, "byte", FIELD, put_bytes(&m, "\x08\xff", 2));
     CHECK_FAULT(every_type, "name", FIELD, put_bytes(&m, "\x92\1\2h", 4));
     CHECK_FAULT(every_type, "four", FIELD, put_bytes(&m, "\x7d\1\2\3", 4));
     CHECK_FAULT(every_type, "eight", FIELD, put_bytes(&m, "\x81\1\1\2\3\4\5\6\7", 9));
@@ -270,12 +270,12 @@ static void refuses_malformed_fields(void) {
                           "\x4a\x10"
                           "0123456789abcde",
                           17));
-    CHECK_FAULT(every_list, "octets", FIELD, put_field_bytes(&m, 1, "\1\x80", 2));
+    CHECK_FAULT(every_list, "bytes", FIELD, put_field_bytes(&m, 1, "\1\x80", 2));
     CHECK_FAULT(every_list, "fours", FIELD, put_field_bytes(&m, 13, "\1\2\3\4\5", 5));
-    CHECK_FAULT(every_list, "octets", FIELD, put_bytes(&m, "\x0a\2\1", 3));
+    CHECK_FAULT(every_list, "bytes", FIELD, put_bytes(&m, "\x0a\2\1", 3));
 }
 
-static void refuses_a_length_that_cannot_be(void) {
+static void refuses_impossible_lengths(void) {
     table t;
     size_t taken;
     table_open(&t, every_type, 10);
@@ -296,7 +296,7 @@ static void has_a_text_for_each_fault(void) {
 }
 
 /* A discarded row leaves nothing in the row that replaces it. */
-static void takes_back_every_column(void) {
+static void removes_refused_rows_from_every_column(void) {
     table t;
     size_t taken;
     byte_buffer whole = {0}, broken = {0}, fields = greatest_fields();
@@ -324,10 +324,10 @@ static void takes_back_every_column(void) {
     table_close(&t);
 }
 
-RUN_TESTS(TEST(reads_the_greatest_and_the_least), TEST(keeps_zeros_of_explicit_columns_alone),
-          TEST(takes_addresses_of_both_sizes), TEST(takes_the_last_of_several),
-          TEST(takes_fields_in_any_order), TEST(takes_lists_packed_and_not),
-          TEST(counts_what_it_does_not_know), TEST(refuses_what_a_column_cannot_hold),
-          TEST(refuses_addresses_of_other_sizes), TEST(refuses_other_wire_types),
-          TEST(refuses_malformed_fields), TEST(refuses_a_length_that_cannot_be),
-          TEST(has_a_text_for_each_fault), TEST(takes_back_every_column))
+RUN_TESTS(TEST(reads_the_limits_of_every_type), TEST(stores_zeros_only_in_explicit_columns),
+          TEST(reads_addresses_of_both_sizes), TEST(keeps_the_last_of_several_values),
+          TEST(reads_fields_in_any_order), TEST(reads_packed_and_unpacked_lists),
+          TEST(counts_unknown_fields), TEST(refuses_values_that_do_not_fit_their_column),
+          TEST(refuses_addresses_of_other_sizes), TEST(refuses_wrong_wire_types),
+          TEST(refuses_malformed_fields), TEST(refuses_impossible_lengths),
+          TEST(has_a_text_for_each_fault), TEST(removes_refused_rows_from_every_column))

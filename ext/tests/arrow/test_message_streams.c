@@ -21,7 +21,7 @@ static void check_any_stream(table *t, const uint8_t *data, size_t size) {
     text_free(&expected);
 }
 
-static void ends_wherever_the_stream_does(void) {
+static void reads_every_prefix_of_a_stream(void) {
     text lines = {0};
     byte_buffer d = build_stream();
     table t;
@@ -35,7 +35,7 @@ static void ends_wherever_the_stream_does(void) {
     text_free(&lines);
 }
 
-static void reads_on_after_any_cut(void) {
+static void continues_after_every_cut(void) {
     text lines = {0};
     byte_buffer d = build_stream();
     put_every_column(&lines);
@@ -57,7 +57,7 @@ static void reads_on_after_any_cut(void) {
     text_free(&lines);
 }
 
-static void survives_any_wrong_byte(void) {
+static void survives_every_corrupted_byte(void) {
     text lines = {0};
     byte_buffer d = build_stream();
     table t;
@@ -75,7 +75,7 @@ static void survives_any_wrong_byte(void) {
     text_free(&lines);
 }
 
-static void says_the_same_in_batches_of_every_size(void) {
+static void gives_the_same_rows_at_every_batch_size(void) {
     text lines = {0}, whole = {0};
     byte_buffer d = build_stream();
     table t;
@@ -84,12 +84,12 @@ static void says_the_same_in_batches_of_every_size(void) {
     table_open(&t, text_of(&lines), 1);
     describe_any_messages(&whole, &t.plan, d.data, d.size, &unknown);
     for (size_t rows = 1; rows < 8; rows++) {
-        text said = {0};
+        text described = {0};
         t.reader.unknown_fields = 0;
-        read_in_batches(&t, d.data, d.size, rows, &said);
-        CHECK_TEXT(text_of(&said), text_of(&whole));
+        read_in_batches(&t, d.data, d.size, rows, &described);
+        CHECK_TEXT(text_of(&described), text_of(&whole));
         CHECK_EQUAL(t.reader.unknown_fields, unknown);
-        text_free(&said);
+        text_free(&described);
     }
     table_close(&t);
     text_free(&whole);
@@ -97,7 +97,7 @@ static void says_the_same_in_batches_of_every_size(void) {
 }
 
 /* Read a message that is cut after each of its bytes and followed by few bytes and a guard page. */
-static void reads_nothing_behind_the_stream(void) {
+static void reads_no_bytes_after_the_stream(void) {
     byte_buffer m = two_byte_fields();
     for (size_t i = 0; i < sizeof table_processors / sizeof *table_processors; i++) {
         table t;
@@ -154,7 +154,7 @@ static void survives_every_failed_allocation(void) {
 }
 
 /* Offsets have 31 bits. A text that may exceed them is not stored. */
-static void is_full_before_its_offsets_are(void) {
+static void stops_before_offsets_overflow(void) {
     table t;
     byte_buffer d = {0};
     size_t size = (size_t)INT32_MAX / 16 + 1;
@@ -185,9 +185,9 @@ typedef struct {
     fb_columns columns;
     fb_memory memory;
     bool native; /* some addresses keep their width, which columns do not store */
-} contest;
+} comparison;
 
-static void contest_open(contest *c, const char *lines) {
+static void comparison_open(comparison *c, const char *lines) {
     memset(c, 0, sizeof *c);
     session_open(&c->session, lines, 1 << 16);
     table_open(&c->table, lines, 1);
@@ -199,14 +199,14 @@ static void contest_open(contest *c, const char *lines) {
     c->native = strstr(lines, "native_ip");
 }
 
-static void contest_close(contest *c) {
+static void comparison_close(comparison *c) {
     fb_decoder_free(c->decoder);
     fb_columns_free(&c->columns);
     table_close(&c->table);
     session_close(&c->session);
 }
 
-static void decode_columns(contest *c, const byte_buffer *d, text *said) {
+static void decode_columns(comparison *c, const byte_buffer *d, text *described) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
     fb_status status;
@@ -215,12 +215,12 @@ static void decode_columns(contest *c, const byte_buffer *d, text *said) {
         CHECK_STATUS(fb_batch_new(&batch, c->session.plan.plan, 4, c->memory), FB_OK);
         fb_columns_set_batch(&c->columns, batch);
         status = fb_columns_decode(c->decoder, &datagram, 1, &position, &c->columns);
-        describe_batch(said, &c->session.plan, batch);
+        describe_batch(described, &c->session.plan, batch);
         fb_batch_free(batch);
     } while (status == FB_NO_SPACE);
 }
 
-static void check_datagram(contest *c, const byte_buffer *d) {
+static void check_datagram(comparison *c, const byte_buffer *d) {
     text read = {0}, plain = {0}, decoded = {0};
     uint64_t unknown = 0;
     session *s = &c->session;
@@ -238,9 +238,9 @@ static void check_datagram(contest *c, const byte_buffer *d) {
 }
 
 static void check_plan(const char *lines) {
-    contest c;
+    comparison c;
     byte_buffer d;
-    contest_open(&c, lines);
+    comparison_open(&c, lines);
     for (size_t i = 0; i < sample_count; i++) {
         samples[i].build(&d);
         check_datagram(&c, &d);
@@ -251,10 +251,10 @@ static void check_plan(const char *lines) {
         put_random_datagram(&d, &look, 1 + below(3));
         check_datagram(&c, &d);
     }
-    contest_close(&c);
+    comparison_close(&c);
 }
 
-static void reads_what_the_decoders_write(void) {
+static void reads_messages_of_the_decoders(void) {
     text lines = {0};
     random_begin(1);
     plan_put_rich(&lines);
@@ -282,8 +282,8 @@ static void reads_messages_of_random_plans(void) {
     }
 }
 
-RUN_TESTS(TEST(ends_wherever_the_stream_does), TEST(reads_on_after_any_cut),
-          TEST(survives_any_wrong_byte), TEST(says_the_same_in_batches_of_every_size),
-          TEST(reads_nothing_behind_the_stream), TEST(survives_every_failed_allocation),
-          TEST(is_full_before_its_offsets_are), TEST(reads_what_the_decoders_write),
+RUN_TESTS(TEST(reads_every_prefix_of_a_stream), TEST(continues_after_every_cut),
+          TEST(survives_every_corrupted_byte), TEST(gives_the_same_rows_at_every_batch_size),
+          TEST(reads_no_bytes_after_the_stream), TEST(survives_every_failed_allocation),
+          TEST(stops_before_offsets_overflow), TEST(reads_messages_of_the_decoders),
           TEST(reads_messages_of_random_plans))

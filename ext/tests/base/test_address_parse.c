@@ -70,7 +70,7 @@ static void reads_addresses(void) {
     for (size_t i = 0; i < COUNT(good); i++) check_address(good[i], true);
 }
 
-static void refuses_what_is_no_address(void) {
+static void refuses_invalid_addresses(void) {
     static const char *const bad[] = {
         "",
         " ",
@@ -140,7 +140,7 @@ static void refuses_what_is_no_address(void) {
 }
 
 /* Random texts of the characters of addresses give the same result as the system's function. */
-static void agrees_with_the_system(void) {
+static void gives_the_results_of_inet_pton(void) {
     static const char characters[] = "0123456789abcdefF:::::::....  g";
     uint32_t random = 1;
     char text[48];
@@ -164,7 +164,7 @@ static void agrees_with_the_system(void) {
     CHECK(good > 1000);
 }
 
-static void reads_its_own_text(void) {
+static void reads_the_text_that_it_writes(void) {
     uint32_t random = 7;
     char text[INET6_ADDRSTRLEN];
     for (unsigned round = 0; round < 20000; round++) {
@@ -208,5 +208,6 @@ static void reads_mac_addresses(void) {
     for (size_t i = 0; i < COUNT(bad); i++) CHECK(!read_mac(bad[i], &mac));
 }
 
-RUN_TESTS(TEST(reads_addresses), TEST(refuses_what_is_no_address), TEST(agrees_with_the_system),
-          TEST(reads_its_own_text), TEST(reads_mac_addresses))
+RUN_TESTS(TEST(reads_addresses), TEST(refuses_invalid_addresses),
+          TEST(gives_the_results_of_inet_pton), TEST(reads_the_text_that_it_writes),
+          TEST(reads_mac_addresses))

@@ -1,7 +1,7 @@
 /* Statuses, loads and memory budgets. */
 #include "tests/support/check.h"
 
-static void names_every_status_once(void) {
+static void gives_every_status_a_unique_name(void) {
     for (unsigned i = 0; i < FB_STATUS_COUNT; i++) {
         CHECK(strlen(fb_status_name((fb_status)i)) > 0);
         CHECK(strlen(fb_status_text((fb_status)i)) > 0);
@@ -15,7 +15,7 @@ static void names_every_status_once(void) {
     CHECK(strcmp(fb_status_name(FB_STATUS_COUNT), "unknown") == 0);
 }
 
-static void loads_big_endian(void) {
+static void loads_big_endian_integers(void) {
     static const uint8_t bytes[] = {0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8};
     CHECK_EQUAL(fb_load16(bytes), 0xf1f2);
     CHECK_EQUAL(fb_load24(bytes), 0xf1f2f3);
@@ -26,7 +26,7 @@ static void loads_big_endian(void) {
         CHECK_EQUAL(fb_load_uint(bytes, size), fb_load64(bytes) >> 8 * (8 - size));
 }
 
-static void keeps_to_its_limit(void) {
+static void stays_within_the_memory_limit(void) {
     fb_check_allocator allocator = {0};
     fb_memory memory = fb_check_memory(&allocator);
     memory.limit = 100;
@@ -49,7 +49,7 @@ static void keeps_to_its_limit(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
-static void counts_a_budget_within_a_budget_for_both(void) {
+static void charges_an_inner_budget_to_the_outer_one(void) {
     fb_check_allocator allocator = {0};
     fb_memory parent = fb_check_memory(&allocator);
     parent.limit = 100;
@@ -65,5 +65,5 @@ static void counts_a_budget_within_a_budget_for_both(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
-RUN_TESTS(TEST(names_every_status_once), TEST(loads_big_endian), TEST(keeps_to_its_limit),
-          TEST(counts_a_budget_within_a_budget_for_both))
+RUN_TESTS(TEST(gives_every_status_a_unique_name), TEST(loads_big_endian_integers),
+          TEST(stays_within_the_memory_limit), TEST(charges_an_inner_budget_to_the_outer_one))

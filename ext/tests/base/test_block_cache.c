@@ -7,7 +7,7 @@
 
 enum { SIZE = FB_CACHED_BLOCK_MIN + 1000 };
 
-static size_t count_waiting(fb_block_cache *cache) {
+static size_t count_cached_blocks(fb_block_cache *cache) {
     size_t count = 0;
     for (size_t i = 0; i < FB_CACHED_BLOCKS; i++) count += atomic_load(&cache->places[i]) != NULL;
     return count;
@@ -19,7 +19,7 @@ static bool is_zero(const uint8_t *p, size_t size) {
     return true;
 }
 
-static void gives_a_block_to_the_next_of_its_size(void) {
+static void reuses_a_block_for_the_same_size(void) {
     fb_block_cache cache = {0};
     fb_memory memory = fb_memory_cached(&cache, 0);
     uint8_t *first = fb_memory_allocate(&memory, SIZE);
@@ -27,44 +27,44 @@ static void gives_a_block_to_the_next_of_its_size(void) {
     memset(first, 7, SIZE);
     fb_memory_release(&memory, first, SIZE);
     CHECK_EQUAL(memory.used, 0);
-    CHECK_EQUAL(count_waiting(&cache), 1);
+    CHECK_EQUAL(count_cached_blocks(&cache), 1);
     uint8_t *other = fb_memory_allocate(&memory, SIZE + 1);
     CHECK(other != first);
-    CHECK_EQUAL(count_waiting(&cache), 1);
+    CHECK_EQUAL(count_cached_blocks(&cache), 1);
     uint8_t *again = fb_memory_allocate(&memory, SIZE);
     CHECK(again == first);
     CHECK(is_zero(again, SIZE));
-    CHECK_EQUAL(count_waiting(&cache), 0);
+    CHECK_EQUAL(count_cached_blocks(&cache), 0);
     CHECK_EQUAL(memory.used, 2 * SIZE + 1);
     fb_memory_release(&memory, other, SIZE + 1);
     fb_memory_release(&memory, again, SIZE);
-    CHECK_EQUAL(count_waiting(&cache), 2);
+    CHECK_EQUAL(count_cached_blocks(&cache), 2);
     fb_block_cache_free(&cache);
-    CHECK_EQUAL(count_waiting(&cache), 0);
+    CHECK_EQUAL(count_cached_blocks(&cache), 0);
 }
 
-static void keeps_neither_small_blocks_nor_huge_ones(void) {
+static void caches_neither_small_nor_huge_blocks(void) {
     fb_block_cache cache = {0};
     fb_memory memory = fb_memory_cached(&cache, 0);
     static const size_t sizes[] = {1, FB_CACHED_BLOCK_MIN - 1, FB_CACHED_BLOCK_MAX + 1};
     for (size_t i = 0; i < 3; i++)
         fb_memory_release(&memory, fb_memory_allocate(&memory, sizes[i]), sizes[i]);
-    CHECK_EQUAL(count_waiting(&cache), 0);
+    CHECK_EQUAL(count_cached_blocks(&cache), 0);
     static const size_t kept[] = {FB_CACHED_BLOCK_MIN, FB_CACHED_BLOCK_MAX};
     for (size_t i = 0; i < 2; i++)
         fb_memory_release(&memory, fb_memory_allocate(&memory, kept[i]), kept[i]);
-    CHECK_EQUAL(count_waiting(&cache), 2);
+    CHECK_EQUAL(count_cached_blocks(&cache), 2);
     fb_block_cache_free(&cache);
 }
 
-static void keeps_no_more_than_it_has_places(void) {
+static void caches_a_limited_number_of_blocks(void) {
     enum { COUNT = 3 * FB_CACHED_BLOCKS };
     fb_block_cache cache = {0};
     fb_memory memory = fb_memory_cached(&cache, 0);
     void *blocks[COUNT];
     for (size_t i = 0; i < COUNT; i++) blocks[i] = fb_memory_allocate(&memory, SIZE + i);
     for (size_t i = 0; i < COUNT; i++) fb_memory_release(&memory, blocks[i], SIZE + i);
-    CHECK_EQUAL(count_waiting(&cache), FB_CACHED_BLOCKS);
+    CHECK_EQUAL(count_cached_blocks(&cache), FB_CACHED_BLOCKS);
     CHECK_EQUAL(memory.used, 0);
     /* The newest blocks stay in the cache. */
     void *newest = fb_memory_allocate(&memory, SIZE + COUNT - 1);
@@ -73,7 +73,7 @@ static void keeps_no_more_than_it_has_places(void) {
     fb_block_cache_free(&cache);
 }
 
-static void keeps_its_bytes_when_it_grows(void) {
+static void keeps_the_content_of_a_growing_block(void) {
     fb_block_cache cache = {0};
     fb_memory memory = fb_memory_cached(&cache, 2 * SIZE);
     uint8_t *p = fb_memory_allocate(&memory, 100);
@@ -83,12 +83,12 @@ static void keeps_its_bytes_when_it_grows(void) {
     CHECK(!fb_memory_allocate(&memory, 1));
     p = fb_memory_resize(&memory, p, 2 * SIZE, SIZE);
     fb_memory_release(&memory, p, SIZE);
-    CHECK_EQUAL(count_waiting(&cache), 1);
+    CHECK_EQUAL(count_cached_blocks(&cache), 1);
     fb_block_cache_free(&cache);
 }
 
 /* Fill each block, and check that no other thread writes to it. */
-static void *come_and_go(void *context) {
+static void *allocate_and_free_blocks(void *context) {
     fb_memory memory = fb_memory_cached(context, 0);
     uintptr_t wrong = 0;
     for (size_t i = 0; i < 500; i++) {
@@ -102,12 +102,12 @@ static void *come_and_go(void *context) {
     return (void *)wrong;
 }
 
-static void gives_a_block_to_one_thread_alone(void) {
+static void gives_a_block_to_only_one_thread(void) {
     fb_block_cache cache = {0};
     pthread_t threads[4];
     void *wrong;
     for (size_t i = 0; i < 4; i++)
-        CHECK_EQUAL(pthread_create(&threads[i], NULL, come_and_go, &cache), 0);
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, allocate_and_free_blocks, &cache), 0);
     for (size_t i = 0; i < 4; i++) {
         CHECK_EQUAL(pthread_join(threads[i], &wrong), 0);
         CHECK(!wrong);
@@ -115,6 +115,6 @@ static void gives_a_block_to_one_thread_alone(void) {
     fb_block_cache_free(&cache);
 }
 
-RUN_TESTS(TEST(gives_a_block_to_the_next_of_its_size),
-          TEST(keeps_neither_small_blocks_nor_huge_ones), TEST(keeps_no_more_than_it_has_places),
-          TEST(keeps_its_bytes_when_it_grows), TEST(gives_a_block_to_one_thread_alone))
+RUN_TESTS(TEST(reuses_a_block_for_the_same_size), TEST(caches_neither_small_nor_huge_blocks),
+          TEST(caches_a_limited_number_of_blocks), TEST(keeps_the_content_of_a_growing_block),
+          TEST(gives_a_block_to_only_one_thread))

@@ -20,7 +20,7 @@ static void put(buffer *b, const void *data, size_t size) {
     b->size += size;
 }
 
-static void keep(arrow_node *node, const buffer *b) {
+static void add_buffer(arrow_node *node, const buffer *b) {
     size_t i = (size_t)node->array.n_buffers++;
     node->sizes[i] = b->size;
     node->buffers[i] = b->size ? fb_guarded_copy(b->data, b->size) : NULL;
@@ -78,22 +78,22 @@ static void put_bits(buffer *b, const sentence *s, bool (*is_set)(const char *wo
     for (size_t i = 0; i < s->count; i++) b->data[i / 8] |= (uint8_t)(is_set(s->words[i]) << i % 8);
 }
 
-static bool is_there(const char *word) {
+static bool is_valid(const char *word) {
     return !is_null(word);
 }
 static bool is_one(const char *word) {
     return *word == '1';
 }
 
-static void keep_validity(arrow_node *node, const sentence *s) {
+static void add_validity(arrow_node *node, const sentence *s) {
     static buffer b;
     node->array.length = (int64_t)(s->count - arrow_lead);
     node->array.null_count = 0;
     for (size_t i = arrow_lead; i < s->count; i++) node->array.null_count += is_null(s->words[i]);
     if (arrow_lead || arrow_always_valid) node->array.null_count = -1;
     b.size = 0;
-    if (s->nulls || arrow_always_valid) put_bits(&b, s, is_there);
-    keep(node, &b);
+    if (s->nulls || arrow_always_valid) put_bits(&b, s, is_valid);
+    add_buffer(node, &b);
 }
 
 /* Numbers ------------------------------------------------------------------------------------ */
@@ -145,14 +145,14 @@ static void put_wide(buffer *b, const char *word) {
     put(b, native_lead(1) ? turned : number, 16);
 }
 
-static void keep_numbers(arrow_node *node, const sentence *s, const char *format) {
+static void add_numbers(arrow_node *node, const sentence *s, const char *format) {
     static buffer b;
     b.size = 0;
     if (*format == 'b') put_bits(&b, s, is_one);
     else
         for (size_t i = 0; i < s->count; i++)
             *format == 'd' ? put_wide(&b, s->words[i]) : put_number(&b, format, s->words[i]);
-    keep(node, &b);
+    add_buffer(node, &b);
 }
 
 /* Bytes -------------------------------------------------------------------------------------- */
@@ -172,7 +172,7 @@ static size_t bytes_of(const char *word, bool text, uint8_t *bytes) {
     return size / 2;
 }
 
-static void keep_fixed(arrow_node *node, const sentence *s, size_t size) {
+static void add_fixed(arrow_node *node, const sentence *s, size_t size) {
     static buffer b;
     uint8_t bytes[MOST_BYTES];
     b.size = 0;
@@ -181,14 +181,14 @@ static void keep_fixed(arrow_node *node, const sentence *s, size_t size) {
         bytes_of(s->words[i], false, bytes);
         put(&b, bytes, size);
     }
-    keep(node, &b);
+    add_buffer(node, &b);
 }
 
 static void put_offset(buffer *b, int64_t offset, bool large) {
     put_integer(b, (uint64_t)offset, large ? 8 : 4);
 }
 
-static void keep_bytes(arrow_node *node, const sentence *s, bool text, bool large) {
+static void add_bytes(arrow_node *node, const sentence *s, bool text, bool large) {
     static buffer offsets, values;
     uint8_t bytes[MOST_BYTES];
     offsets.size = values.size = 0;
@@ -197,12 +197,12 @@ static void keep_bytes(arrow_node *node, const sentence *s, bool text, bool larg
         put(&values, bytes, bytes_of(s->words[i], text, bytes));
         put_offset(&offsets, (int64_t)values.size, large);
     }
-    keep(node, &offsets);
-    keep(node, &values);
+    add_buffer(node, &offsets);
+    add_buffer(node, &values);
 }
 
 /* Append views. Long values alternate between two buffers. */
-static void keep_views(arrow_node *node, const sentence *s, bool text) {
+static void add_views(arrow_node *node, const sentence *s, bool text) {
     static buffer views, values[2], sizes;
     uint8_t bytes[MOST_BYTES], view[16];
     views.size = values[0].size = values[1].size = sizes.size = 0;
@@ -218,13 +218,13 @@ static void keep_views(arrow_node *node, const sentence *s, bool text) {
         }
         put(&views, view, sizeof view);
     }
-    keep(node, &views);
+    add_buffer(node, &views);
     for (size_t i = 0; i < 2; i++) {
-        keep(node, &values[i]);
+        add_buffer(node, &values[i]);
         int64_t size = (int64_t)values[i].size;
         put(&sizes, &size, 8);
     }
-    keep(node, &sizes);
+    add_buffer(node, &sizes);
 }
 
 arrow_node *arrow_values(const char *format, const char *words) {
@@ -239,11 +239,11 @@ arrow_node *arrow_values(const char *format, const char *words) {
         node->array.offset = 0;
         return node;
     }
-    keep_validity(node, &s);
-    if (*format == 'w') keep_fixed(node, &s, strtoul(format + 2, NULL, 10));
-    else if (*format == 'v') keep_views(node, &s, text);
-    else if (strchr("zZuU", *format)) keep_bytes(node, &s, text, last == 'U' || last == 'Z');
-    else keep_numbers(node, &s, format);
+    add_validity(node, &s);
+    if (*format == 'w') add_fixed(node, &s, strtoul(format + 2, NULL, 10));
+    else if (*format == 'v') add_views(node, &s, text);
+    else if (strchr("zZuU", *format)) add_bytes(node, &s, text, last == 'U' || last == 'Z');
+    else add_numbers(node, &s, format);
     return node;
 }
 
@@ -257,7 +257,7 @@ arrow_node *arrow_dictionary(const char *format, const char *words, arrow_node *
     return node;
 }
 
-static void adopt(arrow_node *node, arrow_node *child) {
+static void add_child(arrow_node *node, arrow_node *child) {
     size_t i = (size_t)node->schema.n_children++;
     node->array.n_children = node->schema.n_children;
     node->nodes[i] = child;
@@ -272,8 +272,8 @@ arrow_node *arrow_list(const char *format, const char *words, arrow_node *member
     bool large = format[1] == 'L';
     int64_t end = 0;
     read_words(&s, words, "0");
-    keep_validity(node, &s);
-    adopt(node, members);
+    add_validity(node, &s);
+    add_child(node, members);
     if (format[1] == 'w') return node;
     offsets.size = 0;
     put_offset(&offsets, 0, large);
@@ -281,7 +281,7 @@ arrow_node *arrow_list(const char *format, const char *words, arrow_node *member
         end += is_null(s.words[i]) ? 0 : strtoll(s.words[i], NULL, 10);
         put_offset(&offsets, end, large);
     }
-    keep(node, &offsets);
+    add_buffer(node, &offsets);
     return node;
 }
 
@@ -290,7 +290,7 @@ arrow_node *arrow_batch(size_t rows, size_t count, arrow_node **children) {
     node->array.length = (int64_t)rows;
     node->array.offset = 0;
     node->array.n_buffers = 1;
-    for (size_t i = 0; i < count; i++) adopt(node, children[i]);
+    for (size_t i = 0; i < count; i++) add_child(node, children[i]);
     return node;
 }
 

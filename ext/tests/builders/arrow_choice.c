@@ -109,30 +109,30 @@ static const format formats[] = {
     {"+w:", FIXED_LIST, 0, ""},
 };
 
-static const char *const strange[] = {"",
-                                      "e",
-                                      "d:19,10",
-                                      "tts",
-                                      "tiM",
-                                      "+s",
-                                      "+m",
-                                      "+ud:0,1",
-                                      "+vl",
-                                      "+r",
-                                      "w:",
-                                      "w:-1",
-                                      "w:16x",
-                                      "+w:",
-                                      "w:2147483648",
-                                      "+w:2147483647",
-                                      "w:99999999999999999999",
-                                      "ts",
-                                      "tss",
-                                      "td",
-                                      "vux",
-                                      "+w:0x10",
-                                      "w:00000004",
-                                      "\xff"};
+static const char *const unsupported[] = {"",
+                                          "e",
+                                          "d:19,10",
+                                          "tts",
+                                          "tiM",
+                                          "+s",
+                                          "+m",
+                                          "+ud:0,1",
+                                          "+vl",
+                                          "+r",
+                                          "w:",
+                                          "w:-1",
+                                          "w:16x",
+                                          "+w:",
+                                          "w:2147483648",
+                                          "+w:2147483647",
+                                          "w:99999999999999999999",
+                                          "ts",
+                                          "tss",
+                                          "td",
+                                          "vux",
+                                          "+w:0x10",
+                                          "w:00000004",
+                                          "\xff"};
 
 static bool read_size(const char *digits, size_t *size) {
     char *end;
@@ -158,15 +158,15 @@ static bool read_format(const char *text, format *f) {
 static void add_validity(maker *m, node *n) {
     static const int64_t null_counts[] = {0, -1, -1, 0};
     size_t size = (count_of(n) + 7) / 8;
-    unsigned how = take(m) % 5;
+    unsigned how = next_byte(m) % 5;
     n->array.null_count = how < 4 ? null_counts[how] : (int64_t)count_of(n);
     if (how < 2) { /* no validity buffer */
         n->array.n_buffers = 1;
         return;
     }
-    uint8_t *bits = make_room(m, size), most = take(m);
+    uint8_t *bits = make_room(m, size), most = next_byte(m);
     n->buffers[n->array.n_buffers++] = bits;
-    for (size_t i = 0; i < size; i++) bits[i] = take(m) | most;
+    for (size_t i = 0; i < size; i++) bits[i] = next_byte(m) | most;
 }
 
 static node *make_node(maker *m, size_t length, unsigned depth);
@@ -185,10 +185,10 @@ static void add_members(maker *m, node *n, size_t length, unsigned depth) {
 
 /* Add offsets of lists. They may be any numbers, because the number of members is known. */
 static void add_lists(maker *m, node *n, bool large, unsigned depth) {
-    size_t count = count_of(n), end = take(m) % 4;
+    size_t count = count_of(n), end = next_byte(m) % 4;
     uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
     for (size_t i = 0; count && i <= count; i++) {
-        uint8_t step = take(m);
+        uint8_t step = next_byte(m);
         choice_put_offset(offsets, i, step == 1 ? choice_pick_integer(m) : (int64_t)end, large);
         if (end < 1000) end += step >= 252 ? 200 : step % 4;
     }
@@ -232,19 +232,19 @@ static const char *choose_format(maker *m, bool index) {
                                                                                   "", "UTC",
                                                                                   "Europe/Berlin"};
     char text[40];
-    const char *start = index ? formats[2 + take(m) % 8].start : PICK(m, formats).start;
+    const char *start = index ? formats[2 + next_byte(m) % 8].start : PICK(m, formats).start;
     size_t size = (size_t)snprintf(text, sizeof text, "%s", start);
     if (text[size - 1] == ':')
         size +=
             (size_t)snprintf(text + size, 20, "%s", *text == 't' ? PICK(m, zones) : PICK(m, sizes));
-    if (one_in(m, 32)) size = (size_t)snprintf(text, sizeof text, "%s", PICK(m, strange));
-    if (one_in(m, 32) && size) text[take(m) % size] = (char)take(m);
-    if (one_in(m, 64)) text[size ? take(m) % size : 0] = 0;
-    return memcpy(hold(m, strlen(text) + 1), text, strlen(text) + 1);
+    if (one_in(m, 32)) size = (size_t)snprintf(text, sizeof text, "%s", PICK(m, unsupported));
+    if (one_in(m, 32) && size) text[next_byte(m) % size] = (char)next_byte(m);
+    if (one_in(m, 64)) text[size ? next_byte(m) % size : 0] = 0;
+    return memcpy(allocate_zeros(m, strlen(text) + 1), text, strlen(text) + 1);
 }
 
 static void add_dictionary(maker *m, node *n, unsigned depth) {
-    node *values = make_node(m, take(m) % 80, depth - 1);
+    node *values = make_node(m, next_byte(m) % 80, depth - 1);
     n->schema.dictionary = &values->schema;
     n->array.dictionary = &values->array;
     n->listed |= values->listed;
@@ -257,7 +257,7 @@ static bool is_index(const format *f) {
 }
 
 static node *make_node(maker *m, size_t length, unsigned depth) {
-    node *n = hold(m, sizeof *n);
+    node *n = allocate_zeros(m, sizeof *n);
     format f = {.fills = ""};
     n->indexed = depth && one_in(m, 5);
     n->schema =
@@ -267,7 +267,7 @@ static node *make_node(maker *m, size_t length, unsigned depth) {
     n->fills = f.fills;
     if (length > MOST_MEMBERS && f.kind != NOTHING) length = 0;
     n->array = (struct ArrowArray){.length = (int64_t)length,
-                                   .offset = one_in(m, 2) ? take(m) % 70 : 0,
+                                   .offset = one_in(m, 2) ? next_byte(m) % 70 : 0,
                                    .buffers = n->buffers};
     fill_node(m, n, &f, depth);
     if (!n->indexed) return n;
@@ -280,22 +280,22 @@ static node *make_node(maker *m, size_t length, unsigned depth) {
 
 static uint16_t choose_column(maker *m, const node *n) {
     size_t all = COUNT(kinds) * COUNT(types) + 1, letters = strlen(n->fills);
-    uint8_t how = take(m);
+    uint8_t how = next_byte(m);
     if (how % 16 == 0) return FB_NO_COLUMN;
-    if (how % 16 == 1 || !letters) return (uint16_t)(take(m) % all);
-    size_t type = (size_t)(n->fills[take(m) % letters] - 'a');
+    if (how % 16 == 1 || !letters) return (uint16_t)(next_byte(m) % all);
+    size_t type = (size_t)(n->fills[next_byte(m) % letters] - 'a');
     return (uint16_t)(type + COUNT(types) * (n->listed ? 2u : how / 16 % 2));
 }
 
 /* Make an array invalid in a way that the core can detect. Changes that would require larger
    buffers are excluded. */
-static void twist(maker *m, struct ArrowArray *a) {
+static void invalidate_array(maker *m, struct ArrowArray *a) {
     static const void *const none[8];
-    switch (take(m) % 7) {
+    switch (next_byte(m) % 7) {
         case 0: a->length = -a->length - 1; return;
         case 1: a->offset = -a->offset - 1; return;
-        case 2: a->offset = INT64_MAX - take(m); return;
-        case 3: a->n_buffers = take(m) % 2 ? 0 : a->n_buffers + (a->n_buffers < 3); return;
+        case 2: a->offset = INT64_MAX - next_byte(m); return;
+        case 3: a->n_buffers = next_byte(m) % 2 ? 0 : a->n_buffers + (a->n_buffers < 3); return;
         case 4: a->buffers = NULL; return;
         case 5: a->buffers = (const void **)(uintptr_t)none; return;
         default: a->length /= 2;
@@ -311,15 +311,15 @@ static struct ArrowArray *choose_array(maker *m, struct ArrowArray *a) {
 
 static void add_null_rows(maker *m, choice *c, size_t rows) {
     uint8_t *bits = make_room(m, (rows + 7) / 8);
-    for (size_t i = 0; i < (rows + 7) / 8; i++) bits[i] = take(m) | take(m);
+    for (size_t i = 0; i < (rows + 7) / 8; i++) bits[i] = next_byte(m) | next_byte(m);
     c->buffers[0] = bits;
     c->array.null_count = -1;
 }
 
 void choice_make(choice *c, const uint8_t *data, size_t size) {
     maker m = {data, data + size, NULL};
-    *c = (choice){.child_count = 1 + take(&m) % CHOICE_CHILDREN};
-    size_t rows = take(&m) % MOST_ROWS, lead = one_in(&m, 4) ? take(&m) % 20 : 0;
+    *c = (choice){.child_count = 1 + next_byte(&m) % CHOICE_CHILDREN};
+    size_t rows = next_byte(&m) % MOST_ROWS, lead = one_in(&m, 4) ? next_byte(&m) % 20 : 0;
     for (size_t i = 0; i < c->child_count; i++) {
         node *n = make_node(&m, lead + rows, MOST_DEPTH);
         c->columns[i] = choose_column(&m, n);
@@ -327,15 +327,15 @@ void choice_make(choice *c, const uint8_t *data, size_t size) {
         c->schemas[i] = &n->schema;
         c->arrays[i] = &n->array;
     }
-    if ((c->twisted = one_in(&m, 16)))
-        twist(&m, choose_array(&m, c->arrays[take(&m) % c->child_count]));
+    if ((c->invalid = one_in(&m, 16)))
+        invalidate_array(&m, choose_array(&m, c->arrays[next_byte(&m) % c->child_count]));
     c->schema = (struct ArrowSchema){.format = one_in(&m, 64) ? choose_format(&m, false) : "+s",
                                      .children = c->schemas};
     c->array = (struct ArrowArray){
         .length = (int64_t)rows, .offset = (int64_t)lead, .n_buffers = 1, .buffers = c->buffers};
     c->array.children = c->arrays;
     c->schema.n_children = c->array.n_children = (int64_t)c->child_count;
-    if (c->twisted) c->array.n_children -= one_in(&m, 8);
+    if (c->invalid) c->array.n_children -= one_in(&m, 8);
     if (one_in(&m, 4)) add_null_rows(&m, c, lead + rows);
     c->blocks = m.blocks;
 }

@@ -20,7 +20,7 @@ typedef struct {
     struct ArrowArray *arrays[CHOICE_CHILDREN];
     const void *buffers[1];
     /* an array does not have the layout of its schema, in a way that the core can detect */
-    bool twisted;
+    bool invalid;
     void *blocks; /* all memory of the choice */
 } choice;
 
@@ -31,8 +31,8 @@ void choice_put_columns(text *lines);
 void choice_make(choice *c, const uint8_t *data, size_t size);
 void choice_free(choice *c);
 
-/* A slice of `count` rows. REQUIRES: the choice has these rows, outlives the slice, and is not
-   twisted. */
+/* A slice of `count` rows. REQUIRES: the choice has these rows, outlives the slice, and is
+   valid. */
 typedef struct {
     struct ArrowArray array, children[CHOICE_CHILDREN], dictionaries[CHOICE_CHILDREN],
         *arrays[CHOICE_CHILDREN];

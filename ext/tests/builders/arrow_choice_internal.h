@@ -10,7 +10,7 @@
 enum { MOST_BYTES = 1 << 16 };
 
 #define COUNT(array)   (sizeof(array) / sizeof *(array))
-#define PICK(m, array) (array)[take(m) % COUNT(array)]
+#define PICK(m, array) (array)[next_byte(m) % COUNT(array)]
 
 typedef struct block block;
 struct block {
@@ -23,14 +23,14 @@ typedef struct {
     block *blocks;
 } maker;
 
-UNUSED static uint8_t take(maker *m) {
+UNUSED static uint8_t next_byte(maker *m) {
     return m->p < m->end ? *m->p++ : 0;
 }
 UNUSED static bool one_in(maker *m, unsigned count) {
-    return take(m) % count == count - 1;
+    return next_byte(m) % count == count - 1;
 }
 
-UNUSED static void *hold(maker *m, size_t size) {
+UNUSED static void *allocate_zeros(maker *m, size_t size) {
     block *block = malloc(sizeof *block);
     if (!block || !(block->data = calloc(1, size ? size : 1))) abort();
     block->next = m->blocks;
@@ -40,7 +40,7 @@ UNUSED static void *hold(maker *m, size_t size) {
 
 /* Allocate zeroed bytes, mostly at an odd address. */
 UNUSED static uint8_t *make_room(maker *m, size_t size) {
-    return one_in(m, 4) ? hold(m, size) : (uint8_t *)hold(m, size + 1) + 1;
+    return one_in(m, 4) ? allocate_zeros(m, size) : (uint8_t *)allocate_zeros(m, size + 1) + 1;
 }
 
 typedef struct {

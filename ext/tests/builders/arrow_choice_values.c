@@ -67,7 +67,7 @@ int64_t choice_pick_integer(maker *m) {
 }
 
 static int choose_small(maker *m, unsigned how) {
-    return how == 1 ? take(m) % 101 : (int8_t)take(m);
+    return how == 1 ? next_byte(m) % 101 : (int8_t)next_byte(m);
 }
 
 static double choose_real(maker *m, unsigned how) {
@@ -80,9 +80,9 @@ static int64_t choose_integer(maker *m, unsigned how) {
 }
 
 void choice_fill_numbers(maker *m, uint8_t *values, size_t count, size_t width, bool real) {
-    unsigned how = take(m) % 4;
+    unsigned how = next_byte(m) % 4;
     for (size_t i = 0; i < count; i++, values += width) {
-        for (size_t k = 0; !how && k < width; k++) values[k] = take(m);
+        for (size_t k = 0; !how && k < width; k++) values[k] = next_byte(m);
         if (!how) continue;
         double wide = real ? choose_real(m, how) : 0;
         float narrow = (float)wide;
@@ -128,19 +128,19 @@ static const char *const words[] = {"",
                                     "\xc0\x80",
                                     "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff",
                                     "\n%s\\\"",
-                                    "a text of more octets than any address has"};
+                                    "a text of more bytes than any address has"};
 
 /* Choose a value. Most are one repeated word, so that whole blocks are valid if the column takes
    it. */
 static size_t choose_bytes(maker *m, const char *usual, uint8_t *bytes) {
-    uint8_t how = take(m);
+    uint8_t how = next_byte(m);
     size_t size = how % 8 == 0 ? 4 : how % 8 == 1 ? 16 : how % 32;
     if (how >= 16) {
         const char *word = how < 32 ? PICK(m, words) : usual;
         memcpy(bytes, word, size = strlen(word));
         return size;
     }
-    for (size_t i = 0; i < size; i++) bytes[i] = take(m);
+    for (size_t i = 0; i < size; i++) bytes[i] = next_byte(m);
     return size;
 }
 
@@ -164,12 +164,12 @@ void choice_put_offset(uint8_t *offsets, size_t i, int64_t offset, bool large) {
 
 void choice_add_bytes(maker *m, node *n, bool large) {
     static byte_buffer o;
-    size_t count = count_of(n), first = take(m) % 4, lost = take(m);
+    size_t count = count_of(n), first = next_byte(m) % 4, lost = next_byte(m);
     choose_all(m, &o, count);
     uint8_t *offsets = add_buffer(m, n, count ? (count + 1) * (large ? 8 : 4) : 0);
     for (size_t i = 0; count && i <= count; i++)
         choice_put_offset(offsets, i,
-                          i == lost && i < count ? (take(m) % 2 ? -1 : 0)
+                          i == lost && i < count ? (next_byte(m) % 2 ? -1 : 0)
                                                  : (int64_t)(first + (i ? o.ends[i - 1] : 0)),
                           large);
     uint8_t *values = add_buffer(m, n, count ? first + o.size : 0);
@@ -178,7 +178,7 @@ void choice_add_bytes(maker *m, node *n, bool large) {
 
 void choice_add_views(maker *m, node *n) {
     static byte_buffer o;
-    size_t count = count_of(n), split = take(m) % 3;
+    size_t count = count_of(n), split = next_byte(m) % 3;
     choose_all(m, &o, count);
     uint8_t *views = add_buffer(m, n, 16 * count), *values[2] = {NULL, NULL};
     for (size_t k = 0; k < split; k++)
@@ -190,7 +190,7 @@ void choice_add_views(maker *m, node *n) {
         memcpy(views + 16 * i, &size, 4);
         memcpy(views + 16 * i + 4, o.bytes + begin, size < 12 ? (size_t)size : 12);
         if (size > 12) memcpy(views + 16 * i + 8, place, 8);
-        if (one_in(m, 32)) views[16 * i + take(m) % 16] ^= take(m);
+        if (one_in(m, 32)) views[16 * i + next_byte(m) % 16] ^= next_byte(m);
     }
     uint8_t *sizes = add_buffer(m, n, 8 * split);
     for (size_t k = 0; k < split; k++) {

@@ -7,7 +7,7 @@
 
 void put_bytes(byte_buffer *d, const void *data, size_t size) {
     if (size > sizeof d->data - d->size) {
-        fprintf(stderr, "a datagram of more than %zu octets\n", sizeof d->data);
+        fprintf(stderr, "a datagram of more than %zu bytes\n", sizeof d->data);
         abort();
     }
     if (size) memcpy(d->data + d->size, data, size);

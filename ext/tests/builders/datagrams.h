@@ -3,7 +3,7 @@
    overwrite the value that an `end` function wrote.
 
    Usage:
-     bytes d = {0};
+     byte_buffer d = {.size = 0};
      ipfix_begin(&d, (ipfix_header){.seconds = 1000});
      size_t set = set_begin(&d, 2);
      put_template(&d, 256, FIELDS({8, 4}, {1, 8}));

@@ -63,7 +63,7 @@ UNUSED static fb_status table_read(table *t, const void *data, size_t size, size
 
 /* Read all messages in batches of `rows` rows. */
 UNUSED static void read_in_batches(table *t, const uint8_t *data, size_t size, size_t rows,
-                                   text *said) {
+                                   text *described) {
     fb_bytes rest = {data, size};
     fb_status status;
     do {
@@ -71,7 +71,7 @@ UNUSED static void read_in_batches(table *t, const uint8_t *data, size_t size, s
         CHECK_STATUS(fb_batch_new(&t->batch, t->plan.plan, rows, t->memory), FB_OK);
         status = fb_message_columns_read(&t->reader, &rest, t->batch, &t->fault);
         CHECK(t->batch->rows || status == FB_END);
-        describe_batch(said, &t->plan, t->batch);
+        describe_batch(described, &t->plan, t->batch);
     } while (status == FB_NO_SPACE);
     CHECK_STATUS(status, FB_END);
     CHECK_EQUAL(rest.size, 0);
@@ -114,7 +114,7 @@ UNUSED static void put_message(byte_buffer *d, const byte_buffer *message) {
 }
 
 UNUSED static const char *const every_type =
-    "1 octet uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 "
+    "1 byte uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 "
     "mac uint limit=281474976710655\n"
     "6 kind enum map=1:2\n7 flag bool\n8 at timestamp unit=1000000\n9 addr ip\n10 small int "
     "limit=2147483647\n11 big int\n"

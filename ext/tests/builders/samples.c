@@ -86,7 +86,7 @@ static void build_ipfix(byte_buffer *d) {
 
 /* Records of flows and options of variable length before their templates. They are decoded when the
    templates have arrived. */
-static void build_early(byte_buffer *d) {
+static void build_pending_sets(byte_buffer *d) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000, .sequence = 12, .domain = 7});
     for (unsigned i = 0; i < 2; i++) {
         size_t data = set_begin(d, 310);
@@ -400,7 +400,7 @@ const sample samples[] = {
      "dst=2001:db8:0:0:0:0:0:4 "
      "etype=34525 status=128 type=4 start=906000 labels=[16] sequence=9 domain=6 "
      "name=\"\xef\xbf\xbd\xef\xbf\xbdx\"\n"},
-    {"early", build_early,
+    {"pending", build_pending_sets,
      "received=1000500 exporter=192.0.2.1 rate=64 bytes=1000 type=4 start=905000 sequence=12 "
      "domain=7 name=\"eth1\"\n"
      "received=1000500 exporter=192.0.2.1 rate=64 bytes=2000 type=4 start=906000 sequence=12 "

@@ -92,7 +92,7 @@ static void reads_pcap_of_both_byte_orders_and_all_magic_numbers(void) {
     }
 }
 
-static void takes_the_link_type_without_its_fcs_bits(void) {
+static void ignores_the_fcs_bits_of_a_link_type(void) {
     begin_pcap(MICRO, false, 0x44000001); /* FCS of 4 bytes, Ethernet */
     size_t record = begin_record(1, 0);
     add_ethernet(IPV4);
@@ -124,7 +124,7 @@ static void reads_sections_of_both_byte_orders_in_one_pcapng(void) {
     CHECK_EQUAL(times[1], 102000000000);
 }
 
-static void gives_each_interface_its_own_link_type(void) {
+static void reads_the_link_type_of_each_interface(void) {
     begin_pcapng(true);
     add_interface(1);
     add_interface(101);
@@ -140,7 +140,7 @@ static void gives_each_interface_its_own_link_type(void) {
     CHECK_EQUAL(seen->stats.link_types[1], 101);
 }
 
-static void lists_so_many_link_types(void) {
+static void bounds_the_list_of_link_types(void) {
     begin_pcapng(false);
     for (unsigned i = 0; i < 2 * FB_CAPTURE_MAX_LINK_TYPES; i++) {
         add_interface(200 + i / 2); /* each of them twice */
@@ -155,7 +155,7 @@ static void lists_so_many_link_types(void) {
                 200 + FB_CAPTURE_MAX_LINK_TYPES - 1);
 }
 
-static void starts_interfaces_again_with_each_section(void) {
+static void numbers_interfaces_per_section(void) {
     begin_pcapng(false);
     add_interface(1);
     add_section(false);
@@ -190,7 +190,7 @@ static void cuts_simple_packets_at_the_snaplen(void) {
     file32(64);
     add_ethernet(IPV4);
     size_t ip = begin_ip((ip_header){IPV4, 1, 2, .protocol = UDP});
-    add_udp(1, 2, "a datagram of 22 octet", 22);
+    add_udp(1, 2, "a datagram of 22 bytes", 22);
     end_ip(ip);
     built.size -= 3; /* the padding of the block must not replace it */
     end_block(body);
@@ -241,7 +241,7 @@ static void converts_every_time_resolution_and_offset(void) {
     }
 }
 
-static void narrows_to_a_port(void) {
+static void filters_by_destination_port(void) {
     build_small_pcap();
     const outcome *seen = scan_built((reading){.options = {.port = 2055}});
     CHECK_EQUAL(seen->count, 3);
@@ -250,7 +250,7 @@ static void narrows_to_a_port(void) {
     CHECK_EQUAL(seen->counters[FB_OTHER_PORT], 3);
 }
 
-static void refuses_what_is_no_capture(void) {
+static void refuses_files_that_are_not_captures(void) {
     const char *texts[] = {"", "\xa1", "\xa1\xb2\xc3\xd4",
                            "A text that is long enough for a header.",
                            "\n\r\r\n\x1c\0\0\0no byte order magic"};
@@ -262,7 +262,7 @@ static void refuses_what_is_no_capture(void) {
     }
 }
 
-static void says_the_same_again_after_the_end(void) {
+static void repeats_the_last_status_after_the_end(void) {
     fb_memory memory = fb_memory_system(0);
     fb_capture *capture;
     fb_datagram datagram;
@@ -321,7 +321,7 @@ static void stops_at_a_pcapng_block_of_impossible_length(void) {
     }
 }
 
-static void stops_where_a_block_has_two_lengths(void) {
+static void stops_at_a_block_with_two_different_lengths(void) {
     begin_pcapng(false);
     add_interface(1);
     add_packet(0, 0, "x");
@@ -331,7 +331,7 @@ static void stops_where_a_block_has_two_lengths(void) {
     CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
 }
 
-static void checks_the_length_of_blocks_that_it_skips(void) {
+static void checks_the_length_of_skipped_blocks(void) {
     begin_pcapng(false);
     file32(5), file32(13), put_zeros(5);
     const outcome *seen = scan();
@@ -339,7 +339,7 @@ static void checks_the_length_of_blocks_that_it_skips(void) {
     CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
 }
 
-static void stops_at_a_section_of_no_byte_order(void) {
+static void stops_at_a_section_without_byte_order(void) {
     begin_pcapng(false);
     size_t section = built.size;
     add_section(false);
@@ -352,7 +352,7 @@ static void stops_at_a_section_of_no_byte_order(void) {
     CHECK_EQUAL(count_all(seen), 1);
 }
 
-static void goes_on_after_a_block_that_is_wrong_inside(void) {
+static void continues_after_a_block_with_invalid_content(void) {
     begin_pcapng(false);
     add_interface(1);
     add_packet(7, 0, "an interface that does not exist");
@@ -418,7 +418,7 @@ static bool same_datagrams(const outcome *a, const outcome *b) {
 typedef void build_function(void);
 static build_function *const small_captures[] = {build_small_pcap, build_small_pcapng};
 
-static void gives_the_same_through_every_window_and_capacity(void) {
+static void gives_the_same_datagrams_at_every_window_and_capacity(void) {
     static outcome whole;
     for (size_t i = 0; i < 2; i++) {
         small_captures[i]();
@@ -434,7 +434,7 @@ static void gives_the_same_through_every_window_and_capacity(void) {
 
 /* Packets before the cut are delivered. The rest is one truncated capture, unless the cut is
    between records. */
-static void keeps_what_precedes_every_cut(void) {
+static void delivers_the_packets_before_every_cut(void) {
     for (size_t i = 0; i < 2; i++) {
         size_t delivered = 0, at_boundaries = 0;
         small_captures[i]();
@@ -501,7 +501,7 @@ static void survives_every_failed_allocation(void) {
     }
 }
 
-static void reads_on_when_memory_for_an_interface_is_back(void) {
+static void continues_when_memory_is_available_again(void) {
     build_small_pcapng();
     fb_check_allocator allocator = {.fail_at = 2};
     fb_memory memory = fb_check_memory(&allocator);
@@ -519,19 +519,20 @@ static void reads_on_when_memory_for_an_interface_is_back(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
-RUN_TESTS(
-    TEST(reads_pcap_of_both_byte_orders_and_all_magic_numbers),
-    TEST(takes_the_link_type_without_its_fcs_bits), TEST(carries_a_fraction_above_one_second),
-    TEST(reads_sections_of_both_byte_orders_in_one_pcapng),
-    TEST(gives_each_interface_its_own_link_type), TEST(lists_so_many_link_types),
-    TEST(starts_interfaces_again_with_each_section), TEST(reads_obsolete_packet_blocks),
-    TEST(cuts_simple_packets_at_the_snaplen), TEST(converts_every_time_resolution_and_offset),
-    TEST(narrows_to_a_port), TEST(refuses_what_is_no_capture),
-    TEST(says_the_same_again_after_the_end), TEST(stops_at_a_pcap_record_of_impossible_length),
-    TEST(stops_at_a_pcapng_block_of_impossible_length), TEST(stops_where_a_block_has_two_lengths),
-    TEST(checks_the_length_of_blocks_that_it_skips), TEST(stops_at_a_section_of_no_byte_order),
-    TEST(goes_on_after_a_block_that_is_wrong_inside), TEST(skips_blocks_larger_than_any_window),
-    TEST(bounds_the_interfaces_of_a_section),
-    TEST(gives_the_same_through_every_window_and_capacity), TEST(keeps_what_precedes_every_cut),
-    TEST(survives_every_damaged_byte), TEST(survives_every_failed_allocation),
-    TEST(reads_on_when_memory_for_an_interface_is_back))
+RUN_TESTS(TEST(reads_pcap_of_both_byte_orders_and_all_magic_numbers),
+          TEST(ignores_the_fcs_bits_of_a_link_type), TEST(carries_a_fraction_above_one_second),
+          TEST(reads_sections_of_both_byte_orders_in_one_pcapng),
+          TEST(reads_the_link_type_of_each_interface), TEST(bounds_the_list_of_link_types),
+          TEST(numbers_interfaces_per_section), TEST(reads_obsolete_packet_blocks),
+          TEST(cuts_simple_packets_at_the_snaplen), TEST(converts_every_time_resolution_and_offset),
+          TEST(filters_by_destination_port), TEST(refuses_files_that_are_not_captures),
+          TEST(repeats_the_last_status_after_the_end),
+          TEST(stops_at_a_pcap_record_of_impossible_length),
+          TEST(stops_at_a_pcapng_block_of_impossible_length),
+          TEST(stops_at_a_block_with_two_different_lengths),
+          TEST(checks_the_length_of_skipped_blocks), TEST(stops_at_a_section_without_byte_order),
+          TEST(continues_after_a_block_with_invalid_content),
+          TEST(skips_blocks_larger_than_any_window), TEST(bounds_the_interfaces_of_a_section),
+          TEST(gives_the_same_datagrams_at_every_window_and_capacity),
+          TEST(delivers_the_packets_before_every_cut), TEST(survives_every_damaged_byte),
+          TEST(survives_every_failed_allocation), TEST(continues_when_memory_is_available_again))

@@ -45,7 +45,7 @@ static void add_part(int family, unsigned id, uint32_t seconds, part part) {
 #define CHECK_WHOLE(seen) \
     CHECK_BYTES((seen)->last.payload.data, (seen)->last.payload.size, whole + 8, SIZE)
 
-static void puts_fragments_together_in_any_order(void) {
+static void reassembles_fragments_in_any_order(void) {
     static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (int family = IPV4; family <= IPV6; family += IPV6 - IPV4) {
@@ -87,7 +87,7 @@ static void ignores_exact_repetitions(void) {
     CHECK_WHOLE(scan());
 }
 
-static void keeps_datagrams_apart(void) {
+static void separates_the_fragments_of_datagrams(void) {
     begin_fragments();
     for (int i = 0; i < 3; i++) {
         add_part(IPV4, 7, 1, thirds[i]);
@@ -108,7 +108,7 @@ static void keeps_datagrams_apart(void) {
 }
 
 /* Every sequence loses one datagram, even if more of its fragments arrive later. */
-static void gives_up_datagrams_whose_fragments_conflict(void) {
+static void drops_datagrams_whose_fragments_conflict(void) {
     static const struct {
         part first, second;
     } cases[] = {
@@ -142,7 +142,7 @@ static void gives_up_datagrams_whose_fragments_conflict(void) {
 }
 
 /* The received bytes equal the length from the last fragment, but one unit is missing. */
-static void does_not_fill_holes_with_bytes_beyond_the_end(void) {
+static void does_not_count_bytes_beyond_the_end(void) {
     static const part cases[][3] = {
         {{80, 100, false}, {104, 112, true}, {0, 72, true}},
         {{104, 112, true}, {0, 72, true}, {80, 100, false}},
@@ -164,7 +164,7 @@ static void does_not_fill_holes_with_bytes_beyond_the_end(void) {
 
 /* RFC 5722: an overlap is an attack even if its bytes agree. Bytes that were not received are zero
    in the buffer. */
-static void takes_no_overlap_for_a_repetition(void) {
+static void treats_equal_overlaps_as_conflicts(void) {
     begin_fragments();
     memset(whole + 40, 0, WHOLE - 40);
     add_part(IPV6, 7, 1, (part){0, 48, true});
@@ -175,7 +175,7 @@ static void takes_no_overlap_for_a_repetition(void) {
     CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 1);
 }
 
-static void takes_no_datagram_above_65535_bytes(void) {
+static void drops_datagrams_above_65535_bytes(void) {
     static const uint8_t first[8192] = {0, 1, 0, 2, 0xff, 0xff, 0, 0}, bytes[8192];
     for (unsigned last = 65535; last <= 65536; last++) {
         begin_fragments();
@@ -191,7 +191,7 @@ static void takes_no_datagram_above_65535_bytes(void) {
     }
 }
 
-static void counts_datagrams_that_are_never_complete(void) {
+static void counts_incomplete_datagrams(void) {
     begin_fragments();
     add_part(IPV4, 1, 1, thirds[0]);
     add_part(IPV4, 2, 1, thirds[1]);
@@ -201,7 +201,7 @@ static void counts_datagrams_that_are_never_complete(void) {
     CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 2);
 }
 
-static void waits_thirty_seconds(void) {
+static void waits_thirty_seconds_for_fragments(void) {
     for (uint32_t seconds = 30; seconds <= 31; seconds++) {
         begin_fragments();
         add_part(IPV4, 7, 100, thirds[0]);
@@ -213,7 +213,7 @@ static void waits_thirty_seconds(void) {
     }
 }
 
-static void does_not_mind_a_clock_that_runs_backwards(void) {
+static void accepts_a_clock_that_runs_backwards(void) {
     begin_fragments();
     add_part(IPV4, 7, 1000, thirds[0]);
     add_part(IPV4, 7, 10, thirds[1]);
@@ -221,7 +221,7 @@ static void does_not_mind_a_clock_that_runs_backwards(void) {
     CHECK_WHOLE(scan());
 }
 
-static void drives_out_the_oldest_datagram(void) {
+static void evicts_the_oldest_datagram(void) {
     begin_fragments();
     for (unsigned id = 0; id < 4; id++) add_part(IPV4, id, 1, thirds[0]);
     for (unsigned id = 0; id < 4; id++)
@@ -241,7 +241,7 @@ static void drives_out_the_oldest_datagram(void) {
 }
 
 /* The memory of fragments, and of completed datagrams, stays within the limit for any input. */
-static void stays_within_its_memory(void) {
+static void stays_within_its_memory_limit(void) {
     const size_t limits[] = {1, 1000, 5000, 100000};
     static const uint8_t bytes[8];
     for (size_t i = 0; i < 4; i++) {
@@ -266,7 +266,7 @@ static void stays_within_its_memory(void) {
     }
 }
 
-static void loses_only_the_datagram_that_finds_no_memory(void) {
+static void drops_only_the_datagram_without_memory(void) {
     for (size_t fail_at = 1; fail_at <= 5; fail_at++) {
         begin_fragments();
         for (unsigned id = 0; id < 2; id++)
@@ -283,7 +283,7 @@ static void loses_only_the_datagram_that_finds_no_memory(void) {
     }
 }
 
-static void counts_fragments_that_the_snaplen_cut(void) {
+static void counts_fragments_cut_by_the_snaplen(void) {
     begin_fragments();
     add_part(IPV4, 7, 1, thirds[0]);
     size_t record = begin_record(1, 0);
@@ -297,7 +297,7 @@ static void counts_fragments_that_the_snaplen_cut(void) {
     CHECK_EQUAL(seen->counters[FB_FRAGMENT_DROPPED], 1);
 }
 
-static void keeps_no_fragments_of_other_protocols(void) {
+static void ignores_fragments_of_other_protocols(void) {
     begin_fragments();
     size_t record = begin_record(1, 0);
     size_t ip = begin_ip((ip_header){IPV4, 1, 2, .protocol = 6, .id = 7, .fragment = 1 << 13});
@@ -316,7 +316,7 @@ static void keeps_no_fragments_of_other_protocols(void) {
 }
 
 /* RFC 8200: the fragmentable part may contain destination options, but not a fragment header. */
-static void reads_extension_headers_of_the_whole(void) {
+static void reads_extension_headers_of_reassembled_datagrams(void) {
     for (int nested = 0; nested < 2; nested++) {
         begin_fragments();
         uint8_t content[8 + WHOLE] = {UDP, 0, 0, 0};
@@ -340,12 +340,12 @@ static void reads_extension_headers_of_the_whole(void) {
     }
 }
 
-RUN_TESTS(TEST(puts_fragments_together_in_any_order), TEST(ignores_exact_repetitions),
-          TEST(keeps_datagrams_apart), TEST(gives_up_datagrams_whose_fragments_conflict),
-          TEST(does_not_fill_holes_with_bytes_beyond_the_end),
-          TEST(takes_no_overlap_for_a_repetition), TEST(takes_no_datagram_above_65535_bytes),
-          TEST(counts_datagrams_that_are_never_complete), TEST(waits_thirty_seconds),
-          TEST(does_not_mind_a_clock_that_runs_backwards), TEST(drives_out_the_oldest_datagram),
-          TEST(stays_within_its_memory), TEST(loses_only_the_datagram_that_finds_no_memory),
-          TEST(counts_fragments_that_the_snaplen_cut), TEST(keeps_no_fragments_of_other_protocols),
-          TEST(reads_extension_headers_of_the_whole))
+RUN_TESTS(TEST(reassembles_fragments_in_any_order), TEST(ignores_exact_repetitions),
+          TEST(separates_the_fragments_of_datagrams),
+          TEST(drops_datagrams_whose_fragments_conflict), TEST(does_not_count_bytes_beyond_the_end),
+          TEST(treats_equal_overlaps_as_conflicts), TEST(drops_datagrams_above_65535_bytes),
+          TEST(counts_incomplete_datagrams), TEST(waits_thirty_seconds_for_fragments),
+          TEST(accepts_a_clock_that_runs_backwards), TEST(evicts_the_oldest_datagram),
+          TEST(stays_within_its_memory_limit), TEST(drops_only_the_datagram_without_memory),
+          TEST(counts_fragments_cut_by_the_snaplen), TEST(ignores_fragments_of_other_protocols),
+          TEST(reads_extension_headers_of_reassembled_datagrams))

@@ -80,7 +80,7 @@ static void counts_packets_of_unknown_link_types(void) {
     }
 }
 
-static void counts_what_is_not_ip(void) {
+static void counts_packets_without_ip(void) {
     static const struct {
         uint32_t link_type;
         unsigned size;
@@ -103,7 +103,7 @@ static void counts_what_is_not_ip(void) {
     }
 }
 
-static void steps_over_up_to_eight_tags(void) {
+static void skips_up_to_eight_tags(void) {
     static const unsigned tags[] = {0x8100, 0x88a8, 0x9100, 0x9200};
     for (unsigned depth = 0; depth <= 9; depth++) {
         begin_frame(1);
@@ -122,7 +122,7 @@ static void steps_over_up_to_eight_tags(void) {
     CHECK_ONE_PACKET(FB_OK);
 }
 
-static void steps_over_ipv4_options(void) {
+static void skips_ipv4_options(void) {
     for (unsigned options = 0; options <= 40; options += 4) {
         size_t ip = begin_ip_frame((ip_header){IPV4, 1, 2, .protocol = UDP, .options = options});
         add_udp(1, 2, "payload", 7);
@@ -133,7 +133,7 @@ static void steps_over_ipv4_options(void) {
     }
 }
 
-static void rejects_ipv4_headers_that_contradict_themselves(void) {
+static void rejects_contradictory_ipv4_headers(void) {
     size_t ip = begin_ip_frame((ip_header){IPV4, 1, 2, .protocol = UDP});
     add_udp(1, 2, "x", 1);
     end_ip(ip);
@@ -152,7 +152,7 @@ static void rejects_ipv4_headers_that_contradict_themselves(void) {
     CHECK_ONE_PACKET(FB_TRUNCATED_PACKET);
 }
 
-static void takes_padding_off(void) {
+static void removes_padding(void) {
     for (int family = IPV4; family <= IPV6; family += IPV6 - IPV4) {
         begin_frame(1);
         add_ethernet((unsigned)family);
@@ -178,7 +178,7 @@ static void delivers_empty_datagrams(void) {
     CHECK_EQUAL(scan()->last.payload.size, 0);
 }
 
-static void takes_lengths_of_zero_from_the_layer_below(void) {
+static void replaces_zero_lengths_by_those_of_the_lower_layer(void) {
     for (int family = IPV4; family <= IPV6; family += IPV6 - IPV4) {
         size_t ip = begin_ip_frame((ip_header){family, 1, 2, .protocol = UDP});
         size_t udp = built.size;
@@ -194,7 +194,7 @@ static void takes_lengths_of_zero_from_the_layer_below(void) {
     }
 }
 
-static void rejects_udp_lengths_below_a_header(void) {
+static void rejects_udp_lengths_below_the_header_size(void) {
     for (unsigned size = 1; size < 8; size++) {
         size_t ip = begin_ip_frame((ip_header){IPV4, 1, 2, .protocol = UDP});
         size_t udp = built.size;
@@ -206,7 +206,7 @@ static void rejects_udp_lengths_below_a_header(void) {
     }
 }
 
-static void does_not_deliver_what_the_snaplen_cut(void) {
+static void drops_payloads_cut_by_the_snaplen(void) {
     for (int family = IPV4; family <= IPV6; family += IPV6 - IPV4) {
         for (size_t cut = 1;; cut++) {
             begin_frame(1);
@@ -224,7 +224,7 @@ static void does_not_deliver_what_the_snaplen_cut(void) {
     }
 }
 
-static void delivers_what_the_snaplen_left_whole(void) {
+static void delivers_complete_payloads_of_cut_packets(void) {
     begin_frame(1);
     add_ethernet(IPV4);
     add_datagram(IPV4, "payload");
@@ -257,7 +257,7 @@ static void counts_other_protocols(void) {
     }
 }
 
-static void steps_over_ipv6_extension_headers(void) {
+static void skips_ipv6_extension_headers(void) {
     size_t ip = begin_ip_frame((ip_header){IPV6, 1, 2, .protocol = HOP_BY_HOP});
     add_extension(DESTINATION, 1);
     add_extension(ROUTING, 2);
@@ -274,7 +274,7 @@ static void steps_over_ipv6_extension_headers(void) {
     CHECK_ONE_PACKET(FB_TRUNCATED_PACKET);
 }
 
-static void ends_where_extension_headers_end(void) {
+static void stops_at_the_end_of_extension_headers(void) {
     size_t ip = begin_ip_frame((ip_header){IPV6, 1, 2, .protocol = HOP_BY_HOP});
     for (int i = 0; i < 8000; i++) add_extension(HOP_BY_HOP, 1);
     end_ip(ip);
@@ -283,11 +283,10 @@ static void ends_where_extension_headers_end(void) {
 }
 
 RUN_TESTS(TEST(finds_ip_in_every_link_layer), TEST(counts_packets_of_unknown_link_types),
-          TEST(counts_what_is_not_ip), TEST(steps_over_up_to_eight_tags),
-          TEST(steps_over_ipv4_options), TEST(rejects_ipv4_headers_that_contradict_themselves),
-          TEST(takes_padding_off), TEST(delivers_empty_datagrams),
-          TEST(takes_lengths_of_zero_from_the_layer_below),
-          TEST(rejects_udp_lengths_below_a_header), TEST(does_not_deliver_what_the_snaplen_cut),
-          TEST(delivers_what_the_snaplen_left_whole),
+          TEST(counts_packets_without_ip), TEST(skips_up_to_eight_tags), TEST(skips_ipv4_options),
+          TEST(rejects_contradictory_ipv4_headers), TEST(removes_padding),
+          TEST(delivers_empty_datagrams), TEST(replaces_zero_lengths_by_those_of_the_lower_layer),
+          TEST(rejects_udp_lengths_below_the_header_size), TEST(drops_payloads_cut_by_the_snaplen),
+          TEST(delivers_complete_payloads_of_cut_packets),
           TEST(counts_a_udp_length_beyond_the_packet_as_truncated), TEST(counts_other_protocols),
-          TEST(steps_over_ipv6_extension_headers), TEST(ends_where_extension_headers_end))
+          TEST(skips_ipv6_extension_headers), TEST(stops_at_the_end_of_extension_headers))

@@ -3,7 +3,7 @@
 
 /* Message types ------------------------------------------------------------------------------ */
 
-static void names_types_as_a_proto_writes_them(void) {
+static void names_types_as_in_proto_files(void) {
     static const char *const names[] = {"bool",   "int32",   "int64",    "uint32",  "uint64",
                                         "sint32", "sint64",  "enum",     "fixed32", "sfixed32",
                                         "float",  "fixed64", "sfixed64", "double",  "string",
@@ -12,7 +12,7 @@ static void names_types_as_a_proto_writes_them(void) {
     for (int i = 0; i < FB_PROTO_COUNT; i++) CHECK(strcmp(fb_proto_name(i), names[i]) == 0);
 }
 
-static void makes_the_tag_of_every_field(void) {
+static void writes_the_tag_of_every_field(void) {
     static const uint32_t numbers[] = {1,      15,     16,       2047,     2048,
                                        262143, 262144, 33554431, 33554432, FB_NUMBER_MAX};
     for (size_t i = 0; i < COUNT(numbers); i++)
@@ -55,7 +55,7 @@ static void orders_fields_by_number(void) {
     for (size_t i = 0; i < COUNT(fields); i++) CHECK_EQUAL(fields[i].slot, slots[i]);
 }
 
-static void refuses_two_fields_of_one_number(void) {
+static void refuses_duplicate_field_numbers(void) {
     fb_codec_field fields[] = {{.number = 7}, {.number = 300}, {.number = 2}, {.number = 300}};
     fb_codec_message message = {.fields = fields, .count = COUNT(fields)};
     CHECK_STATUS(fb_codec_message_finish(&message, places, PLACES), FB_BAD_ARGUMENT);
@@ -65,7 +65,7 @@ static void refuses_two_fields_of_one_number(void) {
 }
 
 /* Sort fields in the worst order, within the time limit. */
-static void takes_as_many_fields_as_have_places(void) {
+static void accepts_the_maximum_number_of_fields(void) {
     size_t count = FB_CODEC_FIELDS;
     fb_codec_field *fields = calloc(count + 1, sizeof *fields);
     uint16_t *many = malloc((count + 2) * sizeof *many);
@@ -120,7 +120,7 @@ static void reads_numbers_of_every_type(void) {
             build_tag(&m, at[how / 2], plain_wire(plain_numbers[i].type));
             build_scalar(&m, plain_numbers[i].type, plain_numbers[i].raw);
             size_t size = m.size;
-            if (how & 1) build_bytes(&m, 9, "enough octets", 13);
+            if (how & 1) build_bytes(&m, 9, "enough bytes.", 13);
             fb_codec_reader_begin(&reader, &message, (fb_bytes){m.data, m.size});
             CHECK_STATUS(fb_codec_next(&reader, &item), FB_OK);
             CHECK(item.field == fields && !item.packed);
@@ -131,7 +131,7 @@ static void reads_numbers_of_every_type(void) {
 }
 
 /* Read packed and unpacked elements and a mix, for both declarations. */
-static void reads_elements_packed_and_not(void) {
+static void reads_packed_and_unpacked_elements(void) {
     for (size_t i = 0; i < plain_number_count; i++)
         for (unsigned packed = 0; packed < 2; packed++) {
             fb_codec_field fields[] = {
@@ -169,7 +169,7 @@ static void reads_elements_packed_and_not(void) {
         }
 }
 
-static void reads_numbers_of_a_closed_enum_that_it_has(void) {
+static void reads_only_members_of_closed_enums(void) {
     static const int32_t members[] = {INT32_MIN, -1, 0, 5, INT32_MAX};
     fb_codec_field fields[] = {
         {.number = 1, .type = FB_PROTO_ENUM, .members = members, .member_count = COUNT(members)}};
@@ -212,32 +212,33 @@ static void reads_numbers_of_a_closed_enum_that_it_has(void) {
 
 /* Groups ------------------------------------------------------------------------------------- */
 
-static void reads_what_is_in_a_group(void) {
+static void reads_the_content_of_groups(void) {
     fb_codec_message message;
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_GROUP, .message = &message},
                                {.number = 2}};
     fb_codec_item item;
     message = finish(fields, 2, PLACES);
-    CHECK_STATUS(next(&message, BYTES("\x0b\x10\x05\x0b\x0c\x12\x01\x0c\x0c"), &item), FB_OK);
+    CHECK_STATUS(read_first_field(&message, BYTES("\x0b\x10\x05\x0b\x0c\x12\x01\x0c\x0c"), &item),
+                 FB_OK);
     CHECK(item.field == fields);
     CHECK_BYTES(item.bytes.data, item.bytes.size, "\x10\x05\x0b\x0c\x12\x01\x0c", 7);
     /* an end tag that is longer than necessary */
-    CHECK_STATUS(next(&message, BYTES("\x0b\x8c\x80\x80\x80\x00"), &item), FB_OK);
+    CHECK_STATUS(read_first_field(&message, BYTES("\x0b\x8c\x80\x80\x80\x00"), &item), FB_OK);
     CHECK_EQUAL(item.bytes.size, 0);
     /* an unknown group, with its tags */
-    CHECK_STATUS(next(&message, BYTES("\x23\x2b\x2c\x24"), &item), FB_OK);
+    CHECK_STATUS(read_first_field(&message, BYTES("\x23\x2b\x2c\x24"), &item), FB_OK);
     CHECK(!item.field);
     CHECK_BYTES(item.bytes.data, item.bytes.size, "\x23\x2b\x2c\x24", 4);
     /* a group where a number is declared */
-    CHECK_STATUS(next(&message, BYTES("\x13\x14"), &item), FB_OK);
+    CHECK_STATUS(read_first_field(&message, BYTES("\x13\x14"), &item), FB_OK);
     CHECK(!item.field);
     CHECK_EQUAL(item.bytes.size, 2);
     /* bytes where a group is declared */
-    CHECK_STATUS(next(&message, BYTES("\x0a\x00"), &item), FB_OK);
+    CHECK_STATUS(read_first_field(&message, BYTES("\x0a\x00"), &item), FB_OK);
     CHECK(!item.field);
 }
 
-static void refuses_groups_that_do_not_end_as_they_began(void) {
+static void refuses_groups_with_another_end_tag(void) {
     static const fb_bytes cases[] = {{(const uint8_t *)"\x0b", 1},
                                      {(const uint8_t *)"\x0b\x14", 2},
                                      {(const uint8_t *)"\x0b\x13\x0c\x14", 4},
@@ -256,10 +257,10 @@ static void refuses_groups_that_do_not_end_as_they_began(void) {
     fb_codec_item item;
     message = finish(fields, 2, PLACES);
     for (size_t i = 0; i < COUNT(cases); i++)
-        CHECK_STATUS(next(&message, cases[i], &item), FB_BAD_MESSAGE);
+        CHECK_STATUS(read_first_field(&message, cases[i], &item), FB_BAD_MESSAGE);
 }
 
-static void reads_groups_a_hundred_deep(void) {
+static void limits_the_depth_of_groups(void) {
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_GROUP}};
     fb_codec_message message = finish(fields, 1, PLACES);
     for (uint32_t number = 1; number < 3; number++)
@@ -268,12 +269,12 @@ static void reads_groups_a_hundred_deep(void) {
             fb_codec_item item;
             for (size_t i = 0; i < depth; i++) build_tag(&m, number, FB_WIRE_START_GROUP);
             for (size_t i = 0; i < depth; i++) build_tag(&m, number, FB_WIRE_END_GROUP);
-            CHECK_STATUS(next(&message, (fb_bytes){m.data, m.size}, &item),
+            CHECK_STATUS(read_first_field(&message, (fb_bytes){m.data, m.size}, &item),
                          depth <= FB_CODEC_DEPTH ? FB_OK : FB_BAD_MESSAGE);
         }
 }
 
-static void counts_groups_on_top_of_the_messages_that_they_are_in(void) {
+static void adds_the_depth_of_outer_messages_to_groups(void) {
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_GROUP}};
     fb_codec_message message = finish(fields, 1, PLACES);
     for (size_t outer = FB_CODEC_DEPTH - 2; outer <= FB_CODEC_DEPTH + 1; outer++)
@@ -290,11 +291,10 @@ static void counts_groups_on_top_of_the_messages_that_they_are_in(void) {
         }
 }
 
-RUN_TESTS(TEST(names_types_as_a_proto_writes_them), TEST(makes_the_tag_of_every_field),
+RUN_TESTS(TEST(names_types_as_in_proto_files), TEST(writes_the_tag_of_every_field),
           TEST(refuses_fields_without_a_number_or_type), TEST(orders_fields_by_number),
-          TEST(refuses_two_fields_of_one_number), TEST(takes_as_many_fields_as_have_places),
+          TEST(refuses_duplicate_field_numbers), TEST(accepts_the_maximum_number_of_fields),
           TEST(finds_fields_by_place_and_by_search), TEST(reads_numbers_of_every_type),
-          TEST(reads_elements_packed_and_not), TEST(reads_numbers_of_a_closed_enum_that_it_has),
-          TEST(reads_what_is_in_a_group), TEST(refuses_groups_that_do_not_end_as_they_began),
-          TEST(reads_groups_a_hundred_deep),
-          TEST(counts_groups_on_top_of_the_messages_that_they_are_in))
+          TEST(reads_packed_and_unpacked_elements), TEST(reads_only_members_of_closed_enums),
+          TEST(reads_the_content_of_groups), TEST(refuses_groups_with_another_end_tag),
+          TEST(limits_the_depth_of_groups), TEST(adds_the_depth_of_outer_messages_to_groups))

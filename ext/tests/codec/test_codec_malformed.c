@@ -17,7 +17,7 @@ static fb_codec_message finish_all(fb_codec_field fields[FB_PROTO_COUNT], uint32
 
 /* Unknown and malformed fields --------------------------------------------------------------- */
 
-static void hands_over_unknown_fields_as_they_are(void) {
+static void returns_unknown_fields_unchanged(void) {
     static const fb_codec_message none;
     fb_codec_field fields[FB_PROTO_COUNT];
     fb_codec_message all = finish_all(fields, 1, false, NULL);
@@ -33,14 +33,14 @@ static void hands_over_unknown_fields_as_they_are(void) {
     for (size_t i = 0; i < 2 * COUNT(cases); i++) {
         fb_bytes bytes = cases[i / 2];
         fb_codec_item item;
-        CHECK_STATUS(next(i & 1 ? &all : &none, bytes, &item), FB_OK);
+        CHECK_STATUS(read_first_field(i & 1 ? &all : &none, bytes, &item), FB_OK);
         CHECK(!item.field && !item.packed);
         CHECK_BYTES(item.bytes.data, item.bytes.size, bytes.data, bytes.size);
     }
 }
 
 /* Read every type with every wire type. A field of the wrong wire type is unknown as a whole. */
-static void takes_no_other_wire_type_for_a_field(void) {
+static void treats_fields_of_wrong_wire_type_as_unknown(void) {
     static const char *const values[] = {"\x01", "\1\2\3\4\5\6\7\10", "\x04\1\2\3\4", NULL,
                                          NULL,   "\1\2\3\4"};
     for (unsigned type = 0; type < FB_PROTO_COUNT; type++)
@@ -56,14 +56,14 @@ static void takes_no_other_wire_type_for_a_field(void) {
             build_tag(&m, 1, wire);
             if (values[wire]) build_raw(&m, values[wire], strlen(values[wire]));
             else build_tag(&m, 1, FB_WIRE_END_GROUP);
-            CHECK_STATUS(next(&message, (fb_bytes){m.data, m.size}, &item), FB_OK);
+            CHECK_STATUS(read_first_field(&message, (fb_bytes){m.data, m.size}, &item), FB_OK);
             CHECK((item.field != NULL) == (own || packed));
             CHECK(item.packed == packed);
             if (!item.field) CHECK_BYTES(item.bytes.data, item.bytes.size, m.data, m.size);
         }
 }
 
-static void reads_varints_of_ten_bytes_and_no_more(void) {
+static void reads_varints_of_at_most_ten_bytes(void) {
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_UINT64},
                                {.number = 2, .type = FB_PROTO_INT32},
                                {.number = 30, .type = FB_PROTO_BOOL}};
@@ -76,13 +76,13 @@ static void reads_varints_of_ten_bytes_and_no_more(void) {
             build_varint(&m, size < 10 ? 5 : UINT64_MAX, size);
             /* all but one of these bits are above the 64th */
             if (size == 10) m.data[m.size - 1] = 0x7f;
-            CHECK_STATUS(next(&message, (fb_bytes){m.data, m.size}, &item),
+            CHECK_STATUS(read_first_field(&message, (fb_bytes){m.data, m.size}, &item),
                          size <= 10 ? FB_OK : FB_BAD_MESSAGE);
         }
 }
 
 /* Tags and lengths have at most five bytes and 32 bits; lengths are below 2^31. */
-static void refuses_tags_and_lengths_that_are_too_long(void) {
+static void refuses_overlong_tags_and_lengths(void) {
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_BYTES},
                                {.number = 2, .type = FB_PROTO_UINT32, .repeated = true}};
     fb_codec_message message = finish(fields, 2, PLACES);
@@ -91,23 +91,26 @@ static void refuses_tags_and_lengths_that_are_too_long(void) {
         for (uint32_t number = 1; number <= 3; number++) {
             built_message tag = {.size = 0}, length = {.size = 0};
             build_varint(&tag, number * 8 + FB_WIRE_BYTES, size), build_raw(&tag, "\1x", 2);
-            CHECK_STATUS(next(&message, (fb_bytes){tag.data, tag.size}, &item),
+            CHECK_STATUS(read_first_field(&message, (fb_bytes){tag.data, tag.size}, &item),
                          size <= 5 ? FB_OK : FB_BAD_MESSAGE);
             if (size <= 5) CHECK((item.field ? item.field->number : 3) == number);
             build_tag(&length, number, FB_WIRE_BYTES), build_varint(&length, 1, size),
                 build_raw(&length, "x", 1);
-            CHECK_STATUS(next(&message, (fb_bytes){length.data, length.size}, &item),
+            CHECK_STATUS(read_first_field(&message, (fb_bytes){length.data, length.size}, &item),
                          size <= 5 ? FB_OK : FB_BAD_MESSAGE);
         }
     /* bit 33 of a tag */
-    CHECK_STATUS(next(&message, BYTES("\x8a\x80\x80\x80\x10\x01x"), &item), FB_BAD_MESSAGE);
+    CHECK_STATUS(read_first_field(&message, BYTES("\x8a\x80\x80\x80\x10\x01x"), &item),
+                 FB_BAD_MESSAGE);
     /* and of a length */
-    CHECK_STATUS(next(&message, BYTES("\x0a\x81\x80\x80\x80\x10x"), &item), FB_BAD_MESSAGE);
-    CHECK_STATUS(next(&message, BYTES("\xf8\xff\xff\xff\x1f\x01"), &item), FB_BAD_MESSAGE);
+    CHECK_STATUS(read_first_field(&message, BYTES("\x0a\x81\x80\x80\x80\x10x"), &item),
+                 FB_BAD_MESSAGE);
+    CHECK_STATUS(read_first_field(&message, BYTES("\xf8\xff\xff\xff\x1f\x01"), &item),
+                 FB_BAD_MESSAGE);
 }
 
 /* Read the greatest length without touching its bytes, and the next greater one. */
-static void takes_lengths_below_two_gibibytes(void) {
+static void accepts_lengths_below_two_gibibytes(void) {
     size_t room = (size_t)INT32_MAX + 16;
     uint8_t *bytes = mmap(NULL, room, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -131,7 +134,7 @@ static void takes_lengths_below_two_gibibytes(void) {
     munmap(bytes, room);
 }
 
-static void refuses_what_is_no_field(void) {
+static void refuses_malformed_fields(void) {
     fb_codec_field fields[] = {{.number = 1, .type = FB_PROTO_UINT32},
                                {.number = 2, .type = FB_PROTO_STRING},
                                {.number = 3, .type = FB_PROTO_DOUBLE}};
@@ -155,7 +158,7 @@ static void refuses_what_is_no_field(void) {
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fb_codec_item item;
-        CHECK_STATUS(next(&message, cases[i], &item), FB_BAD_MESSAGE);
+        CHECK_STATUS(read_first_field(&message, cases[i], &item), FB_BAD_MESSAGE);
     }
 }
 
@@ -187,7 +190,7 @@ static unsigned rounds(unsigned usual) {
     return getenv("FLOWBUF_SLOW_RUN") ? (usual + 9) / 10 : usual;
 }
 
-static void takes_every_prefix(void) {
+static void survives_every_prefix(void) {
     for (unsigned seed = 0; seed < rounds(80); seed++) {
         built_message m;
         make_rich(&m, seed);
@@ -198,7 +201,7 @@ static void takes_every_prefix(void) {
 }
 
 /* Replace each byte by every other value. */
-static void takes_every_corrupted_byte(void) {
+static void survives_every_corrupted_byte(void) {
     for (unsigned seed = 0; seed < rounds(20); seed++) {
         built_message m;
         make_rich(&m, seed);
@@ -216,7 +219,7 @@ static void takes_every_corrupted_byte(void) {
 }
 
 /* Read random types with random places, and messages of them, as the fuzz driver does. */
-static void reads_messages_of_any_type(void) {
+static void reads_random_messages_of_random_types(void) {
     for (unsigned round = 0; round < rounds(4000); round++) {
         static codec_choice c;
         uint8_t bytes[CODEC_TYPES * (1 + 4 * CODEC_FIELDS)];
@@ -229,8 +232,8 @@ static void reads_messages_of_any_type(void) {
     }
 }
 
-RUN_TESTS(TEST(hands_over_unknown_fields_as_they_are), TEST(takes_no_other_wire_type_for_a_field),
-          TEST(reads_varints_of_ten_bytes_and_no_more),
-          TEST(refuses_tags_and_lengths_that_are_too_long), TEST(takes_lengths_below_two_gibibytes),
-          TEST(refuses_what_is_no_field), TEST(takes_every_prefix),
-          TEST(takes_every_corrupted_byte), TEST(reads_messages_of_any_type))
+RUN_TESTS(TEST(returns_unknown_fields_unchanged), TEST(treats_fields_of_wrong_wire_type_as_unknown),
+          TEST(reads_varints_of_at_most_ten_bytes), TEST(refuses_overlong_tags_and_lengths),
+          TEST(accepts_lengths_below_two_gibibytes), TEST(refuses_malformed_fields),
+          TEST(survives_every_prefix), TEST(survives_every_corrupted_byte),
+          TEST(reads_random_messages_of_random_types))

@@ -27,7 +27,7 @@ static void writes_numbers_of_every_type(void) {
 }
 
 /* A negative 32-bit number takes ten bytes, like a 64-bit number. */
-static void writes_what_other_writers_write(void) {
+static void writes_the_bytes_of_other_implementations(void) {
     static const struct {
         uint8_t type;
         uint64_t value;
@@ -52,7 +52,7 @@ static void writes_what_other_writers_write(void) {
     }
 }
 
-static void leaves_out_zeros_without_presence(void) {
+static void omits_zeros_without_presence(void) {
     for (unsigned type = 0; type < FB_PROTO_STRING; type++) {
         fb_codec_field field = {.number = 1, .type = (uint8_t)type};
         uint8_t bytes[FB_CODEC_ROOM];
@@ -70,7 +70,7 @@ static void leaves_out_zeros_without_presence(void) {
 
 /* Write the longest tag and every length in front of bytes that must move, within the stated
    room. */
-static void puts_lengths_in_front(void) {
+static void writes_lengths_before_their_content(void) {
     static const size_t sizes[] = {0,     1,     127,     128,     129,    16383,
                                    16384, 16385, 2097151, 2097152, 2097153};
     fb_codec_field field = {.number = FB_NUMBER_MAX, .type = FB_PROTO_MESSAGE};
@@ -108,6 +108,6 @@ static void writes_both_ends_of_a_group(void) {
     }
 }
 
-RUN_TESTS(TEST(writes_numbers_of_every_type), TEST(writes_what_other_writers_write),
-          TEST(leaves_out_zeros_without_presence), TEST(puts_lengths_in_front),
+RUN_TESTS(TEST(writes_numbers_of_every_type), TEST(writes_the_bytes_of_other_implementations),
+          TEST(omits_zeros_without_presence), TEST(writes_lengths_before_their_content),
           TEST(writes_both_ends_of_a_group))

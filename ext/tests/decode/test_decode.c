@@ -9,7 +9,7 @@ static const char *const few =
     "1 bytes uint limit=4294967295 : ipfix:1 netflow5:dOctets packet:ip.length\n"
     "2 port uint limit=65535 : ipfix:7 netflow5:srcport packet:transport.src_port\n";
 
-static void decodes_a_datagram_of_each_kind(void) {
+static void decodes_every_sample_datagram(void) {
     for (size_t i = 0; i < sample_count; i++) {
         session s;
         byte_buffer d;
@@ -21,7 +21,7 @@ static void decodes_a_datagram_of_each_kind(void) {
     }
 }
 
-static void knows_protocols_by_their_first_bytes(void) {
+static void detects_protocols_by_their_first_bytes(void) {
     static const struct {
         const char *bytes;
         size_t size;
@@ -53,7 +53,7 @@ static void knows_protocols_by_their_first_bytes(void) {
 
 /* NetFlow v5 --------------------------------------------------------------------------------- */
 
-static void keeps_the_netflow5_records_that_are_there(void) {
+static void decodes_the_records_of_truncated_netflow5(void) {
     byte_buffer d;
     netflow5_begin(&d, 3, (netflow5_header){0});
     put_netflow5(&d, (netflow5_record){.bytes = 10});
@@ -80,7 +80,7 @@ static void put_record(byte_buffer *d, uint32_t bytes) {
     set_end(d, set);
 }
 
-static void counts_headers_that_are_cut_short(void) {
+static void counts_truncated_headers(void) {
     byte_buffer d;
     netflow9_begin(&d, (netflow9_header){0});
     CHECK_DECODED(few, &d, "", "");
@@ -94,7 +94,7 @@ static void counts_headers_that_are_cut_short(void) {
     CHECK_DECODED(few, &d, "", "truncated_header=1");
 }
 
-static void decodes_what_is_there_of_a_message_that_is_cut_short(void) {
+static void decodes_the_sets_of_truncated_messages(void) {
     byte_buffer d;
     begin_template(&d);
     put_record(&d, 10), put_record(&d, 20);
@@ -106,7 +106,7 @@ static void decodes_what_is_there_of_a_message_that_is_cut_short(void) {
     CHECK_DECODED(few, &d, "bytes=10 port=53\nbytes=20 port=53\n", "");
 }
 
-static void counts_sets_that_cannot_be(void) {
+static void counts_invalid_sets(void) {
     byte_buffer d;
     begin_template(&d);
     size_t set = set_begin(&d, 255);
@@ -118,7 +118,7 @@ static void counts_sets_that_cannot_be(void) {
     CHECK_DECODED(few, &d, "bytes=10 port=53\n", "bad_set_length=1 bad_set_id=1");
 }
 
-static void steps_over_padding(void) {
+static void skips_padding(void) {
     byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 2);
@@ -132,7 +132,7 @@ static void steps_over_padding(void) {
     CHECK_DECODED(few, &d, "bytes=10 port=53\n", "");
 }
 
-static void notes_zero_bytes_behind_the_last_set(void) {
+static void counts_zero_bytes_after_the_last_set_as_padding(void) {
     byte_buffer d;
     for (unsigned size = 1; size < 40; size++) {
         begin_template(&d);
@@ -150,7 +150,7 @@ static void notes_zero_bytes_behind_the_last_set(void) {
     }
 }
 
-static void counts_once_what_is_left_of_a_set_and_is_no_padding(void) {
+static void counts_the_remainder_of_a_set_once(void) {
     for (size_t capacity = 0; capacity < 200; capacity++) { /* however often the output is full */
         session s;
         byte_buffer d;
@@ -169,7 +169,7 @@ static void counts_once_what_is_left_of_a_set_and_is_no_padding(void) {
     }
 }
 
-static void waits_for_templates(void) {
+static void decodes_pending_sets_when_their_template_arrives(void) {
     byte_buffer d;
     session s;
     session_open(&s, few, 65536);
@@ -200,7 +200,7 @@ static void waits_for_templates(void) {
     session_close(&s);
 }
 
-static void counts_templates_that_cannot_be(void) {
+static void counts_invalid_templates(void) {
     byte_buffer d;
     static const struct {
         unsigned id, count;
@@ -236,7 +236,7 @@ static void counts_templates_that_cannot_be(void) {
     CHECK_DECODED(few, &d, "", "empty_template=2"); /* NetFlow v9 has no withdrawals */
 }
 
-static void goes_on_with_its_template_after_a_withdrawal(void) {
+static void uses_a_withdrawn_template_until_the_next_definition(void) {
     byte_buffer d;
     begin_template(&d);
     size_t set = set_begin(&d, 2);
@@ -252,7 +252,7 @@ static void goes_on_with_its_template_after_a_withdrawal(void) {
                   "withdrawal=1 template_redefined=1");
 }
 
-static void ends_a_set_at_a_record_that_is_cut_short(void) {
+static void ends_a_set_at_a_truncated_record(void) {
     byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 2);
@@ -312,7 +312,7 @@ static void check_value(const char *column, unsigned id, const char *value, size
     CHECK_DECODED(column, &d, flow, counters);
 }
 
-static void converts_values_to_what_columns_hold(void) {
+static void converts_values_to_the_type_of_their_column(void) {
     check_value("1 v uint limit=255 : ipfix:7", 7, "\0\xff", 2, "v=255\n", "");
     check_value("1 v uint limit=255 : ipfix:7", 7, "\1\0", 2, "\n", "out_of_range=1");
     check_value("1 v uint : ipfix:7", 7, "\0\0\0\0\0\0\0\1\0", 9, "\n", "bad_field_size=1");
@@ -354,7 +354,7 @@ static void converts_values_to_what_columns_hold(void) {
 
 /* Batches and faults ------------------------------------------------------------------------- */
 
-static void notes_a_fault_for_other_payloads_where_flows_are_expected(void) {
+static void reports_other_payloads_as_faults_if_flows_are_expected(void) {
     session s;
     byte_buffer d = {.size = 0};
     session_open(&s, few, 65536);
@@ -370,7 +370,7 @@ static void notes_a_fault_for_other_payloads_where_flows_are_expected(void) {
     session_close(&s);
 }
 
-static void keeps_no_state_for_what_is_of_no_flow_protocol(void) {
+static void creates_no_exporter_for_other_payloads(void) {
     session s;
     byte_buffer d = {.size = 0};
     session_open(&s, few, 65536);
@@ -399,7 +399,7 @@ static void put_message_of(byte_buffer *d, uint32_t i, uint32_t value) {
 
 /* Decode datagrams of exporters that are prefetched or not, known, unknown or repeated. The output
    is full at each of them in turn. */
-static void decodes_exporters_in_a_batch_as_one_by_one(void) {
+static void decodes_a_batch_like_single_datagrams(void) {
     enum { EXPORTERS = 2 * FB_LOOK_AHEAD + 3, DATAGRAMS = 4 * EXPORTERS };
     static byte_buffer d[DATAGRAMS];
     fb_datagram batch[DATAGRAMS];
@@ -425,7 +425,7 @@ static void decodes_exporters_in_a_batch_as_one_by_one(void) {
     session_close(&one);
 }
 
-static void remembers_the_first_fault(void) {
+static void keeps_the_first_fault(void) {
     session s;
     byte_buffer d;
     fb_datagram batch[3];
@@ -454,7 +454,7 @@ static void remembers_the_first_fault(void) {
     session_close(&s);
 }
 
-static void counts_exporters_that_are_evicted(void) {
+static void counts_evicted_exporters(void) {
     session s;
     byte_buffer d;
     memset(&s, 0, sizeof s);
@@ -491,17 +491,17 @@ static void falls_back_to_the_default_sampling_rate(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(decodes_a_datagram_of_each_kind), TEST(knows_protocols_by_their_first_bytes),
-          TEST(keeps_the_netflow5_records_that_are_there), TEST(counts_headers_that_are_cut_short),
-          TEST(decodes_what_is_there_of_a_message_that_is_cut_short),
-          TEST(counts_sets_that_cannot_be), TEST(steps_over_padding),
-          TEST(notes_zero_bytes_behind_the_last_set),
-          TEST(counts_once_what_is_left_of_a_set_and_is_no_padding), TEST(waits_for_templates),
-          TEST(counts_templates_that_cannot_be), TEST(goes_on_with_its_template_after_a_withdrawal),
-          TEST(ends_a_set_at_a_record_that_is_cut_short),
+RUN_TESTS(TEST(decodes_every_sample_datagram), TEST(detects_protocols_by_their_first_bytes),
+          TEST(decodes_the_records_of_truncated_netflow5), TEST(counts_truncated_headers),
+          TEST(decodes_the_sets_of_truncated_messages), TEST(counts_invalid_sets),
+          TEST(skips_padding), TEST(counts_zero_bytes_after_the_last_set_as_padding),
+          TEST(counts_the_remainder_of_a_set_once),
+          TEST(decodes_pending_sets_when_their_template_arrives), TEST(counts_invalid_templates),
+          TEST(uses_a_withdrawn_template_until_the_next_definition),
+          TEST(ends_a_set_at_a_truncated_record),
           TEST(reads_fields_of_variable_length_in_netflow_v9),
-          TEST(converts_values_to_what_columns_hold),
-          TEST(notes_a_fault_for_other_payloads_where_flows_are_expected),
-          TEST(keeps_no_state_for_what_is_of_no_flow_protocol),
-          TEST(decodes_exporters_in_a_batch_as_one_by_one), TEST(remembers_the_first_fault),
-          TEST(counts_exporters_that_are_evicted), TEST(falls_back_to_the_default_sampling_rate))
+          TEST(converts_values_to_the_type_of_their_column),
+          TEST(reports_other_payloads_as_faults_if_flows_are_expected),
+          TEST(creates_no_exporter_for_other_payloads), TEST(decodes_a_batch_like_single_datagrams),
+          TEST(keeps_the_first_fault), TEST(counts_evicted_exporters),
+          TEST(falls_back_to_the_default_sampling_rate))

@@ -1,5 +1,6 @@
 /* Robustness against hostile input, failed allocations and full outputs at any point. No byte
-   outside a buffer is read or written, nothing leaks, and the decoder keeps working. Inputs and outputs end at guard pages. */
+   outside a buffer is read or written, nothing leaks, and the decoder keeps working. Inputs and
+   outputs end at guard pages. */
 #include "tests/support/session.h"
 
 #include "tests/builders/samples.h"
@@ -21,7 +22,7 @@ static void check_messages(session *s) {
 
 /* Damaged datagrams -------------------------------------------------------------------------- */
 
-static void takes_every_prefix(void) {
+static void survives_every_prefix(void) {
     for (size_t i = 0; i < sample_count; i++) {
         byte_buffer d;
         session s;
@@ -38,7 +39,7 @@ static void takes_every_prefix(void) {
 }
 
 /* Flip each bit of each byte, and set each byte to its extremes and its neighbours. */
-static void takes_every_corrupted_byte(void) {
+static void survives_every_corrupted_byte(void) {
     for (size_t i = 0; i < sample_count; i++) {
         byte_buffer d;
         session s;
@@ -64,7 +65,7 @@ static uint32_t next_random(uint32_t *state) {
 }
 
 /* Change several bytes at once, mostly whole words, and decode all samples with one decoder. */
-static void takes_many_corruptions_at_once(void) {
+static void survives_many_corruptions_at_once(void) {
     uint32_t random = 1;
     session s;
     session_open(&s, rich_columns(), 1 << 16);
@@ -88,9 +89,9 @@ static void takes_many_corruptions_at_once(void) {
 /* Little room -------------------------------------------------------------------------------- */
 
 static void set_source_as(void *context, void *deferred) {
-    fb_deferred_value *slot = fb_deferred_values_find(deferred, *(const uint16_t *)context);
-    *slot = (fb_deferred_value){
-        .state = FB_DEFERRED_UINT, .number = 4200000000u, .column = slot->column};
+    fb_deferred_value *value = fb_deferred_values_find(deferred, *(const uint16_t *)context);
+    *value = (fb_deferred_value){
+        .state = FB_DEFERRED_UINT, .number = 4200000000u, .column = value->column};
 }
 
 /* Decode all samples in one batch, each also without its last bytes. The output starts at
@@ -133,27 +134,27 @@ static void check_every_capacity(const char *lines, bool hook, size_t step) {
     session_close(&whole);
 }
 
-static void gives_the_same_at_every_capacity(void) {
+static void gives_the_same_output_at_every_capacity(void) {
     check_every_capacity(usual_columns, false, 1);
 }
 
-/* Late columns then wait in slots, and the constants of a datagram persist across calls. */
-static void gives_the_same_at_every_capacity_with_a_hook(void) {
+/* Late columns are then deferred values, and the constants of a datagram persist across calls. */
+static void gives_the_same_output_with_a_hook(void) {
     check_every_capacity(usual_columns, true, 7);
 }
 
-static void gives_the_same_at_every_capacity_with_scaled_totals(void) {
+static void gives_the_same_output_with_scaled_totals(void) {
     check_every_capacity(scaled_columns, false, 1);
 }
 
-static void gives_the_same_at_every_capacity_with_all_columns(void) {
+static void gives_the_same_output_with_all_columns(void) {
     check_every_capacity(rich_columns(), false, 97);
 }
 
 /* The room for a row follows from the size of its input. Here small input fills many columns:
    constants of a datagram, derived values, and one byte that is used many times. The row asserts
    its bound. */
-static void needs_no_more_room_than_promised(void) {
+static void stays_within_the_reserved_room(void) {
     text lines = {0};
     byte_buffer d;
     for (unsigned i = 0; i < 40; i++) {
@@ -163,7 +164,7 @@ static void needs_no_more_room_than_promised(void) {
                  "derived:etype,derived:sampling_rate sflow:flow_sample.sample_pool "
                  "sflow:datagram.uptime\n",
                  1000000 + i, i);
-        text_put(&lines, "%u octets_%u bytes : meta:exporter_address\n", 2000000 + i, i);
+        text_put(&lines, "%u bytes_%u bytes : meta:exporter_address\n", 2000000 + i, i);
         text_put(&lines, "%u same_%u fixed64 repeated : ipfix:4 netflow9:4\n", 3000000 + i, i);
     }
     for (unsigned i = 0; i < 5; i++) {
@@ -200,13 +201,13 @@ static void needs_no_more_room_than_promised(void) {
 
 /* Little memory ------------------------------------------------------------------------------ */
 
-typedef enum { NOT_BUILT, HURT, UNHURT } outcome;
+typedef enum { NOT_BUILT, AFFECTED, UNAFFECTED } outcome;
 
-/* Let one allocation fail, or all from it on. UNHURT: the run had fewer allocations. */
-static outcome fail_allocation(size_t fail_at, bool for_ever) {
+/* Let one allocation fail, or all from it on. UNAFFECTED: the run had fewer allocations. */
+static outcome fail_allocation(size_t fail_at, bool forever) {
     session s;
     memset(&s, 0, sizeof s);
-    s.allocator = (fb_check_allocator){.fail_at = fail_at, .fail_forever = for_ever};
+    s.allocator = (fb_check_allocator){.fail_at = fail_at, .fail_forever = forever};
     fb_status status = session_try(&s, usual_columns, 1 << 16, (fb_decoder_options){0});
     if (status != FB_OK) {
         CHECK_STATUS(status, FB_NO_MEMORY);
@@ -219,7 +220,7 @@ static outcome fail_allocation(size_t fail_at, bool for_ever) {
         samples[i].build(&d);
         session_feed(&s, &d);
     }
-    outcome outcome = s.allocator.calls >= fail_at ? HURT : UNHURT;
+    outcome outcome = s.allocator.calls >= fail_at ? AFFECTED : UNAFFECTED;
     s.allocator.fail_at = 0;
     check_still_works(&s);
     session_close(&s);
@@ -227,12 +228,12 @@ static outcome fail_allocation(size_t fail_at, bool for_ever) {
 }
 
 static void survives_every_failed_allocation(void) {
-    for (int for_ever = 0; for_ever < 2; for_ever++) {
+    for (int forever = 0; forever < 2; forever++) {
         size_t count[3] = {0};
-        for (size_t fail_at = 1; !count[UNHURT]; fail_at++)
-            count[fail_allocation(fail_at, for_ever)]++;
+        for (size_t fail_at = 1; !count[UNAFFECTED]; fail_at++)
+            count[fail_allocation(fail_at, forever)]++;
         CHECK(count[NOT_BUILT] > 100); /* plan, row, decoder */
-        CHECK(count[HURT] > 10);       /* exporters, templates, samplers */
+        CHECK(count[AFFECTED] > 10);   /* exporters, templates, samplers */
     }
 }
 
@@ -282,7 +283,7 @@ static void survives_two_failed_allocations(void) {
         }
 }
 
-static void counts_templates_that_memory_does_not_allow(void) {
+static void counts_templates_without_memory(void) {
     session s;
     memset(&s, 0, sizeof s);
     fb_status status =
@@ -296,10 +297,9 @@ static void counts_templates_that_memory_does_not_allow(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(takes_every_prefix), TEST(takes_every_corrupted_byte),
-          TEST(takes_many_corruptions_at_once), TEST(gives_the_same_at_every_capacity),
-          TEST(gives_the_same_at_every_capacity_with_a_hook),
-          TEST(gives_the_same_at_every_capacity_with_scaled_totals),
-          TEST(gives_the_same_at_every_capacity_with_all_columns),
-          TEST(needs_no_more_room_than_promised), TEST(survives_every_failed_allocation),
-          TEST(survives_two_failed_allocations), TEST(counts_templates_that_memory_does_not_allow))
+RUN_TESTS(TEST(survives_every_prefix), TEST(survives_every_corrupted_byte),
+          TEST(survives_many_corruptions_at_once), TEST(gives_the_same_output_at_every_capacity),
+          TEST(gives_the_same_output_with_a_hook), TEST(gives_the_same_output_with_scaled_totals),
+          TEST(gives_the_same_output_with_all_columns), TEST(stays_within_the_reserved_room),
+          TEST(survives_every_failed_allocation), TEST(survives_two_failed_allocations),
+          TEST(counts_templates_without_memory))

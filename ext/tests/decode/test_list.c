@@ -39,7 +39,7 @@ static void check_list(const char *line, const char *list, size_t size, const ch
 #define UINTS "1 v uint limit=65535 repeated : ipfix:291@list"
 #define TIMES "1 v timestamp unit=1000000000 repeated : ipfix:291@list"
 
-static void writes_members_by_the_kind_of_their_element(void) {
+static void converts_members_by_the_kind_of_their_element(void) {
     CHECK_LIST(UINTS, "\4\0\x10\0\2\0\1\0\0\0\2", "v=[1,0,2]\n", "");
     CHECK_LIST(UINTS, "\4\0\x10\0\3\0\0\1\1\0\0", "v=[1]\n", "out_of_range=1");
     CHECK_LIST(UINTS, "\4\0\x5f\0\2\0\5", "v=[5]\n", "");
@@ -67,7 +67,7 @@ static void writes_members_by_the_kind_of_their_element(void) {
     CHECK_LIST(UINTS, "\4\x01\xf4\0\1\7", "v=[7]\n", "");          /* not registered */
 }
 
-static void takes_the_first_member_that_counts_where_there_is_one_place(void) {
+static void stores_the_first_member_that_is_a_value_in_single_columns(void) {
     CHECK_LIST("1 v uint : ipfix:291@list", "\4\0\x10\0\1\0\7\x8", "v=7\n", "");
     CHECK_LIST("1 v uint explicit : ipfix:291@list", "\4\0\x10\0\1\0\0", "v=0\n", "");
     /* later members are ignored */
@@ -76,7 +76,7 @@ static void takes_the_first_member_that_counts_where_there_is_one_place(void) {
 
 /* Columns with and without the rule that zero is a value. The source of the next rank is
    meta:source_port, 4000. */
-static void ends_the_search_at_a_list_of_zeros(void) {
+static void stops_the_search_at_zeros_that_are_values(void) {
     static const struct {
         const char *list;
         size_t size;
@@ -95,7 +95,7 @@ static void ends_the_search_at_a_list_of_zeros(void) {
                    cases[i].list, cases[i].size, cases[i].flow, cases[i].counters, __LINE__);
 }
 
-static void counts_lists_that_it_does_not_take(void) {
+static void counts_unsupported_lists(void) {
     CHECK_LIST(UINTS, "\0\0\x10\0\1\7", "\n", "opaque_value=1"); /* noneOf */
     CHECK_LIST(UINTS, "\4\0\x52\0\1x", "\n", "bad_list=1");
     CHECK_LIST(UINTS, "\4\1\x23\0\5\4\0\x10\0\1", "\n", "bad_list=1"); /* lists of lists */
@@ -103,7 +103,7 @@ static void counts_lists_that_it_does_not_take(void) {
     CHECK_LIST("1 v ip repeated : ipfix:291@list", "\4\0\x8\0\3\1\2\3", "\n", "bad_field_size=1");
 }
 
-static void keeps_what_is_whole_of_a_list_that_is_cut_short(void) {
+static void keeps_complete_members_of_truncated_lists(void) {
     static const char list[] = "\4\x80\x10\0\2\0\0\0\x9\0\1\0\2";
     static const char *const flows[] = {"\n", "v=[1]\n", "v=[1,2]\n"};
     for (size_t size = 0; size < sizeof list; size++) {
@@ -122,7 +122,7 @@ static void keeps_what_is_whole_of_a_list_that_is_cut_short(void) {
 
 /* Decode the longest list of a datagram into columns whose members take the most room. The row
    asserts its bound. */
-static void stays_within_its_room_with_the_longest_lists(void) {
+static void stays_within_the_reserved_room_with_the_longest_lists(void) {
     static const char *const lines[] = {
         REGISTRY "536870911 v timestamp unit=1 repeated : ipfix:291@list\n",
         REGISTRY "536870911 v string repeated : ipfix:291@list\n",
@@ -154,8 +154,8 @@ static void stays_within_its_room_with_the_longest_lists(void) {
             }
 }
 
-RUN_TESTS(TEST(writes_members_by_the_kind_of_their_element),
-          TEST(takes_the_first_member_that_counts_where_there_is_one_place),
-          TEST(ends_the_search_at_a_list_of_zeros), TEST(counts_lists_that_it_does_not_take),
-          TEST(keeps_what_is_whole_of_a_list_that_is_cut_short),
-          TEST(stays_within_its_room_with_the_longest_lists))
+RUN_TESTS(TEST(converts_members_by_the_kind_of_their_element),
+          TEST(stores_the_first_member_that_is_a_value_in_single_columns),
+          TEST(stops_the_search_at_zeros_that_are_values), TEST(counts_unsupported_lists),
+          TEST(keeps_complete_members_of_truncated_lists),
+          TEST(stays_within_the_reserved_room_with_the_longest_lists))

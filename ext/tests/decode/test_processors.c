@@ -14,7 +14,7 @@
 /* A column for each kind of move, and for values that are the same in a whole set. Each has only
    one source. */
 static const char *const lean_columns =
-    "1 rate uint : derived:sampling_rate\n2 etype uint : derived:etype\n3 octets uint : ipfix:1\n4 "
+    "1 rate uint : derived:sampling_rate\n2 etype uint : derived:etype\n3 bytes uint : ipfix:1\n4 "
     "packets uint : ipfix:2\n"
     "5 flags uint : ipfix:6@tcp_bits\n6 source ip : ipfix:8\n7 other ip : ipfix:27\n8 proto enum "
     "map=0:0,1:1,2:2 : ipfix:4\n"
@@ -209,9 +209,9 @@ typedef struct {
     trace trace;
     fb_decoder *traced;
     fb_memory memory;
-} contest;
+} comparison;
 
-static void contest_open(contest *c, const char *lines, fb_decoder_options options) {
+static void comparison_open(comparison *c, const char *lines, fb_decoder_options options) {
     memset(c, 0, sizeof *c);
     c->kinds = fb_processor_find();
     for (unsigned i = 0; i < c->kinds; i++) {
@@ -223,7 +223,7 @@ static void contest_open(contest *c, const char *lines, fb_decoder_options optio
     CHECK_STATUS(fb_decoder_new(&c->traced, c->of[0].plan.plan, options, &c->memory), FB_OK);
 }
 
-static void contest_close(contest *c) {
+static void comparison_close(comparison *c) {
     fb_decoder_free(c->traced);
     trace_free(&c->trace);
     for (unsigned i = 0; i < c->kinds; i++) session_close(&c->of[i]);
@@ -238,7 +238,7 @@ static void set_room(session *s, size_t capacity) {
     fb_row_set_output(&s->row, s->output, capacity, 0);
 }
 
-static void override_late(contest *c, bool set) {
+static void override_late(comparison *c, bool set) {
     const fb_plan *plan = c->of[0].plan.plan;
     for (unsigned i = 0; i < c->kinds; i++)
         fb_deferred_values_clear_overrides(&c->of[i].row.deferred);
@@ -250,7 +250,7 @@ static void override_late(contest *c, bool set) {
     }
 }
 
-static void check_batch(contest *c, const fb_datagram *batch, size_t count, bool traced) {
+static void check_batch(comparison *c, const fb_datagram *batch, size_t count, bool traced) {
     static const size_t rooms[] = {0, 300, 2000, 1 << 20};
     text counters = {0}, first = {0};
     uint32_t room = below(4);
@@ -282,11 +282,11 @@ static void run_round(const char *lines) {
     layout layouts[TEMPLATES];
     uint8_t *copies[BATCH];
     fb_datagram batch[BATCH];
-    contest c;
+    comparison c;
     fb_decoder_options options = {.default_sampling_rate = below(3) ? 0 : 1000};
     if (below(8) == 0) options.decapsulate = ~0u;
     bool overridden = below(6) == 0;
-    contest_open(&c, lines, options);
+    comparison_open(&c, lines, options);
     for (unsigned i = 0; i < TEMPLATES; i++) choose_fields(&layouts[i]);
     override_late(&c, overridden);
     for (unsigned rounds = 0; rounds < 12; rounds++) {
@@ -302,10 +302,10 @@ static void run_round(const char *lines) {
         for (size_t i = 0; i < count; i++) fb_guarded_free(copies[i], d[i].size);
     }
     if (fb_check_failures) fprintf(stderr, "the plan:\n%s", lines);
-    contest_close(&c);
+    comparison_close(&c);
 }
 
-static void all_processors_say_the_same(void) {
+static void gives_the_same_output_on_every_processor(void) {
     uint64_t seed = read_number("FLOWBUF_SEED", 1),
              rounds = read_number("FLOWBUF_ROUNDS", getenv("FLOWBUF_SLOW_RUN") ? 12 : 60);
     for (uint64_t i = 0; i < rounds && !fb_check_failures; i++) {
@@ -322,11 +322,11 @@ static void all_processors_say_the_same(void) {
 
 /* A column that a constant has filled stays unchanged. An element of a lower rank adds nothing, on
    all processors. */
-static void feed_constants(contest *c, const char *lines, unsigned count) {
+static void feed_constants(comparison *c, const char *lines, unsigned count) {
     byte_buffer d;
     specifier fields[40];
     for (unsigned i = 0; i < count; i++) fields[i] = (specifier){i + 1, 8, 0};
-    contest_open(c, lines, (fb_decoder_options){0});
+    comparison_open(c, lines, (fb_decoder_options){0});
     ipfix_begin(&d, (ipfix_header){.seconds = 1000, .sequence = UINT32_MAX});
     size_t set = set_begin(&d, 2);
     put_template(&d, 256, fields, count);
@@ -338,32 +338,32 @@ static void feed_constants(contest *c, const char *lines, unsigned count) {
     for (unsigned i = 0; i < c->kinds; i++) session_feed(&c->of[i], &d);
 }
 
-static void a_constant_is_written_once(void) {
-    contest c;
+static void writes_a_constant_once(void) {
+    comparison c;
     feed_constants(&c, "1 x uint : meta:sequence_number ipfix:1\n", 1);
     for (unsigned i = 0; i < c.kinds; i++) CHECK_FLOWS(&c.of[i], "x=4294967295\n");
-    contest_close(&c);
+    comparison_close(&c);
 }
 
-static void constants_leave_room_for_a_row(void) {
-    contest c;
+static void leaves_room_for_a_row_after_constants(void) {
+    comparison c;
     text lines = {0};
     for (unsigned i = 0; i < 40; i++)
         text_put(&lines, "%u c%u uint : meta:sequence_number ipfix:%u\n", 500 + i, i, 1 + i);
     feed_constants(&c, text_of(&lines), 40);
     for (unsigned i = 0; i < c.kinds; i++)
         CHECK_TEXT(session_text(&c.of[i]), session_text(&c.of[0]));
-    contest_close(&c);
+    comparison_close(&c);
     text_free(&lines);
 }
 
 /* A rate out of its column's range is counted once per flow: three times, however often the output
    was full. A set without records does not count it. */
-static void what_a_set_cannot_say_is_counted_by_flows(void) {
+static void counts_out_of_range_rates_per_flow(void) {
     for (size_t capacity = 0; capacity <= 1000; capacity += 1000) {
         session s;
         byte_buffer d;
-        session_open(&s, "1 rate uint limit=10 : derived:sampling_rate\n2 octets uint : ipfix:1\n",
+        session_open(&s, "1 rate uint limit=10 : derived:sampling_rate\n2 bytes uint : ipfix:1\n",
                      capacity);
         ipfix_begin(&d, (ipfix_header){.seconds = 1000});
         size_t set = set_begin(&d, 3);
@@ -382,7 +382,7 @@ static void what_a_set_cannot_say_is_counted_by_flows(void) {
         set_end(&d, set);
         ipfix_end(&d);
         session_feed(&s, &d);
-        CHECK_FLOWS(&s, "octets=1\noctets=2\noctets=3\n");
+        CHECK_FLOWS(&s, "bytes=1\nbytes=2\nbytes=3\n");
         CHECK_COUNTERS(&s, "out_of_range=3");
         session_close(&s);
     }
@@ -390,7 +390,8 @@ static void what_a_set_cannot_say_is_counted_by_flows(void) {
 
 /* Append two numbers at a distance that one permutation just reaches, or not. Records have a fixed
    size, or the numbers are between two names. The last record lacks `cut` bytes. */
-static void put_apart(byte_buffer *d, unsigned gap, unsigned size, bool named, unsigned cut) {
+static void put_distant_numbers(byte_buffer *d, unsigned gap, unsigned size, bool named,
+                                unsigned cut) {
     const specifier fields[] = {{82, VARIABLE}, {1, size}, {210, gap}, {2, size}, {83, VARIABLE}};
     ipfix_begin(d, (ipfix_header){.seconds = 1000});
     size_t set = set_begin(d, 2);
@@ -407,25 +408,25 @@ static void put_apart(byte_buffer *d, unsigned gap, unsigned size, bool named, u
     ipfix_end(d);
 }
 
-static void numbers_lie_at_any_distance(void) {
+static void moves_numbers_at_any_distance(void) {
     byte_buffer d;
     for (unsigned gap = 40; gap <= 136; gap++)
         for (unsigned k = 0; k < 16; k++) {
-            contest c;
-            contest_open(&c,
-                         "1 a uint : ipfix:1\n2 b uint : ipfix:2\n3 name string : ipfix:82\n4 "
-                         "other string : ipfix:83\n",
-                         (fb_decoder_options){0});
-            put_apart(&d, gap, 1u << k % 4, k & 4, k & 8 ? 1 + k % 3 : 0);
+            comparison c;
+            comparison_open(&c,
+                            "1 a uint : ipfix:1\n2 b uint : ipfix:2\n3 name string : ipfix:82\n4 "
+                            "other string : ipfix:83\n",
+                            (fb_decoder_options){0});
+            put_distant_numbers(&d, gap, 1u << k % 4, k & 4, k & 8 ? 1 + k % 3 : 0);
             for (unsigned i = 0; i < c.kinds; i++) {
                 session_feed(&c.of[i], &d);
                 CHECK_FLOWS(&c.of[i], session_text(&c.of[0]));
                 CHECK_EQUAL(c.of[i].row.count, k & 8 ? 1 : 2);
             }
-            contest_close(&c);
+            comparison_close(&c);
         }
 }
 
-RUN_TESTS(TEST(numbers_lie_at_any_distance), TEST(a_constant_is_written_once),
-          TEST(what_a_set_cannot_say_is_counted_by_flows), TEST(constants_leave_room_for_a_row),
-          TEST(all_processors_say_the_same))
+RUN_TESTS(TEST(moves_numbers_at_any_distance), TEST(writes_a_constant_once),
+          TEST(counts_out_of_range_rates_per_flow), TEST(leaves_room_for_a_row_after_constants),
+          TEST(gives_the_same_output_on_every_processor))

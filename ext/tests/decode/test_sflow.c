@@ -6,7 +6,7 @@
 static const char *const few = "1 bytes uint limit=4294967295 : ipfix:1 packet:ip.length\n"
                                "2 port uint limit=65535 : ipfix:7 packet:transport.src_port\n";
 
-static void counts_sflow_headers_that_cannot_be(void) {
+static void counts_invalid_sflow_headers(void) {
     byte_buffer d;
     sflow_begin(&d, 0, (sflow_header){.agent = 1});
     CHECK_DECODED(few, &d, "", "");
@@ -19,7 +19,7 @@ static void counts_sflow_headers_that_cannot_be(void) {
     }
 }
 
-static void put_flow_of(byte_buffer *d, uint32_t protocol, unsigned first_byte) {
+static void put_flow_sample(byte_buffer *d, uint32_t protocol, unsigned first_byte) {
     size_t sample = flow_sample_begin(d, 1, (flow_sample){0});
     size_t record = header_begin(d, protocol, 100);
     put_ipv4(d, (ipv4_header){.length = 60, .proto = 17, .src = 1});
@@ -29,14 +29,14 @@ static void put_flow_of(byte_buffer *d, uint32_t protocol, unsigned first_byte) 
     sample_end(d, sample);
 }
 
-static void says_what_it_does_not_read_of_sflow(void) {
+static void counts_unread_sflow_parts(void) {
     byte_buffer d;
     sflow_begin(&d, 9, (sflow_header){.agent = 1});
     static const uint32_t formats[] = {2, 4, 5, 77, 1 << 12 | 1};
     for (size_t i = 0; i < COUNT(formats); i++) sample_end(&d, sample_begin(&d, formats[i]));
-    put_flow_of(&d, 11, 0x45);
-    put_flow_of(&d, 11, 0x55); /* invalid IP version */
-    put_flow_of(&d, 2, 0x45);  /* a token bus */
+    put_flow_sample(&d, 11, 0x45);
+    put_flow_sample(&d, 11, 0x55); /* invalid IP version */
+    put_flow_sample(&d, 2, 0x45);  /* a token bus */
     size_t sample = flow_sample_begin(&d, 1, (flow_sample){0});
     record_end(&d, record_begin(&d, 9999));
     sample_end(&d, sample);
@@ -45,26 +45,26 @@ static void says_what_it_does_not_read_of_sflow(void) {
                   "unknown_header=1 bad_packet=1");
 }
 
-static void keeps_what_comes_before_a_damaged_sample(void) {
+static void decodes_the_samples_around_a_damaged_one(void) {
     byte_buffer d;
     sflow_begin(&d, 3, (sflow_header){.agent = 1});
-    put_flow_of(&d, 11, 0x45);
+    put_flow_sample(&d, 11, 0x45);
     CHECK_DECODED(few, &d, "bytes=60 port=1000\n", "bad_sample=1"); /* two are missing */
     size_t sample = flow_sample_begin(&d, 2, (flow_sample){0});
     put32(&d, 1), put32(&d, 100);
     sample_end(&d, sample);
-    put_flow_of(&d, 11, 0x45);
+    put_flow_sample(&d, 11, 0x45);
     CHECK_DECODED(few, &d, "bytes=60 port=1000\n\nbytes=60 port=1000\n", "bad_sample_record=1");
 }
 
-static void believes_the_agent_not_the_source(void) {
+static void identifies_exporters_by_agent_address(void) {
     byte_buffer d;
     session s;
     const char *columns = "1 agent ip : meta:exporter_address\n2 from ip : meta:source_address\n3 "
                           "sub uint : sflow:datagram.sub_agent_id";
     session_open(&s, columns, 65536);
     sflow_begin(&d, 1, (sflow_header){.agent = 0x0a000001, .sub_agent = 3});
-    put_flow_of(&d, 11, 0x45);
+    put_flow_sample(&d, 11, 0x45);
     session_feed(&s, &d);
     patch32(&d, 8, 0); /* an agent with an unknown address */
     session_feed(&s, &d);
@@ -73,7 +73,7 @@ static void believes_the_agent_not_the_source(void) {
     session_close(&s);
 }
 
-static void leaves_unknown_vlans_and_interfaces_out(void) {
+static void omits_unknown_vlans_and_interfaces(void) {
     static const uint32_t ids[] = {1, 4094, 4095, 0xffffffff};
     byte_buffer d;
     sflow_begin(&d, 8, (sflow_header){.agent = 1});
@@ -93,6 +93,6 @@ static void leaves_unknown_vlans_and_interfaces_out(void) {
         "");
 }
 
-RUN_TESTS(TEST(counts_sflow_headers_that_cannot_be), TEST(says_what_it_does_not_read_of_sflow),
-          TEST(keeps_what_comes_before_a_damaged_sample), TEST(believes_the_agent_not_the_source),
-          TEST(leaves_unknown_vlans_and_interfaces_out))
+RUN_TESTS(TEST(counts_invalid_sflow_headers), TEST(counts_unread_sflow_parts),
+          TEST(decodes_the_samples_around_a_damaged_one),
+          TEST(identifies_exporters_by_agent_address), TEST(omits_unknown_vlans_and_interfaces))

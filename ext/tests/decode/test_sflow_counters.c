@@ -34,7 +34,7 @@ static const char *const drop_row =
          "trap=\"ingress_flow_action_drop\" linux_reason=\"NETFILTER_DROP\" src=10.0.0.1 dport=22 "
          "length=64\n";
 
-static void gives_a_row_for_each_sample(void) {
+static void writes_a_row_for_each_sample(void) {
     byte_buffer d;
     session s;
     text expected = {0};
@@ -49,7 +49,7 @@ static void gives_a_row_for_each_sample(void) {
     session_close(&s);
 }
 
-static void leaves_flows_out(void) {
+static void omits_flow_samples(void) {
     session s;
     session_open(&s, counter_columns, 1 << 16);
     for (size_t i = 0; i < sample_count; i++) {
@@ -65,7 +65,7 @@ static void leaves_flows_out(void) {
     session_close(&s);
 }
 
-static void leaves_unknown_counters_out_and_keeps_zeros(void) {
+static void omits_unknown_counters_and_keeps_zeros(void) {
     byte_buffer d;
     session s;
     session_open(&s, counter_columns, 1 << 16);
@@ -99,7 +99,7 @@ static void leaves_unknown_counters_out_and_keeps_zeros(void) {
 
 /* A repeated record, an unknown format, a record that is too short, and truncated lists and
    strings. */
-static void counts_what_it_does_not_read(void) {
+static void counts_unread_records(void) {
     byte_buffer d;
     session s;
     session_open(&s, counter_columns, 1 << 16);
@@ -137,7 +137,7 @@ static void counts_what_it_does_not_read(void) {
     session_close(&s);
 }
 
-static void counts_samples_that_are_cut_short(void) {
+static void counts_truncated_samples(void) {
     static const struct {
         uint32_t format, size;
     } heads[] = {{2, 12}, {4, 16}, {5, 32}};
@@ -168,7 +168,7 @@ static void check_still_works(session *s) {
     CHECK(!strstr(session_text(s), NOT_A_MESSAGE));
 }
 
-static void takes_every_prefix(void) {
+static void survives_every_prefix(void) {
     byte_buffer d;
     session s;
     build(&d, "sflow_counters");
@@ -182,7 +182,7 @@ static void takes_every_prefix(void) {
     session_close(&s);
 }
 
-static void takes_every_corrupted_byte(void) {
+static void survives_every_corrupted_byte(void) {
     byte_buffer d;
     session s;
     build(&d, "sflow_counters");
@@ -232,7 +232,7 @@ static void check_every_capacity(const char *lines, size_t step) {
     session_close(&whole);
 }
 
-static void gives_the_same_at_every_capacity(void) {
+static void gives_the_same_output_at_every_capacity(void) {
     check_every_capacity(counter_columns, 1);
     check_every_capacity(rich_counters(), 997);
 }
@@ -257,7 +257,7 @@ static void survives_every_failed_allocation(void) {
 }
 
 /* Set every count to its maximum. */
-static void is_done_at_once_with_counts_that_lie(void) {
+static void bounds_work_for_false_counts(void) {
     static const uint32_t formats[] = {10, 1005, 2000, 2001};
     session s;
     session_open(&s, rich_counters(), 1 << 16);
@@ -278,8 +278,8 @@ static void is_done_at_once_with_counts_that_lie(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(gives_a_row_for_each_sample), TEST(leaves_flows_out),
-          TEST(leaves_unknown_counters_out_and_keeps_zeros), TEST(counts_what_it_does_not_read),
-          TEST(counts_samples_that_are_cut_short), TEST(takes_every_prefix),
-          TEST(takes_every_corrupted_byte), TEST(gives_the_same_at_every_capacity),
-          TEST(survives_every_failed_allocation), TEST(is_done_at_once_with_counts_that_lie))
+RUN_TESTS(TEST(writes_a_row_for_each_sample), TEST(omits_flow_samples),
+          TEST(omits_unknown_counters_and_keeps_zeros), TEST(counts_unread_records),
+          TEST(counts_truncated_samples), TEST(survives_every_prefix),
+          TEST(survives_every_corrupted_byte), TEST(gives_the_same_output_at_every_capacity),
+          TEST(survives_every_failed_allocation), TEST(bounds_work_for_false_counts))

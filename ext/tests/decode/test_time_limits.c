@@ -32,7 +32,7 @@ static void check_quick(session *s, const byte_buffer *d, const char *what) {
 
 enum { MOST = 65500 }; /* approximate size of a datagram in bytes */
 
-static void is_done_at_once_with_templates_that_lie(void) {
+static void bounds_work_for_contradicting_templates(void) {
     session s;
     byte_buffer d;
     session_open(&s, usual_columns, 1 << 20);
@@ -58,7 +58,7 @@ static void is_done_at_once_with_templates_that_lie(void) {
         set_end(&d, set);
     }
     ipfix_end(&d);
-    check_quick(&s, &d, "templates of a field count that lies");
+    check_quick(&s, &d, "templates with a false field count");
     CHECK_EQUAL(session_count(&s, FB_BAD_TEMPLATE), 5457);
 
     ipfix_begin(&d, (ipfix_header){0});
@@ -70,7 +70,7 @@ static void is_done_at_once_with_templates_that_lie(void) {
     session_close(&s);
 }
 
-static void is_done_at_once_with_records_of_one_byte(void) {
+static void bounds_work_for_records_of_one_byte(void) {
     session s;
     byte_buffer d;
     session_open(&s, usual_columns, 1 << 24);
@@ -81,7 +81,7 @@ static void is_done_at_once_with_records_of_one_byte(void) {
     set = set_begin(&d, 256);
     put_repeated(&d, 6, MOST - d.size);
     set_end(&d, set), ipfix_end(&d);
-    check_quick(&s, &d, "records of 1 octet");
+    check_quick(&s, &d, "records of 1 byte");
     CHECK_EQUAL(s.row.count, MOST - 32);
 
     /* Templates with one variable-length field and empty other fields, with as many fields as
@@ -105,7 +105,7 @@ static void is_done_at_once_with_records_of_one_byte(void) {
 }
 
 /* Lists with the smallest members, and bidirectional records with only counters. */
-static void is_done_at_once_with_lists_and_biflows(void) {
+static void bounds_work_for_lists_and_biflows(void) {
     session s;
     byte_buffer d, list = {.size = 0};
     session_open(&s, usual_columns, 1 << 24);
@@ -120,7 +120,7 @@ static void is_done_at_once_with_lists_and_biflows(void) {
         set = set_begin(&d, 256);
         put_variable(&d, list.data, list.size, 1);
         set_end(&d, set), ipfix_end(&d);
-        check_quick(&s, &d, "a list of one member an octet or two");
+        check_quick(&s, &d, "a list with members of one byte");
     }
     CHECK_EQUAL(s.row.count, 2);
 
@@ -145,7 +145,7 @@ static void is_done_at_once_with_lists_and_biflows(void) {
     put_repeated(&d, 6, MOST - d.size);
     set_end(&d, set), ipfix_end(&d);
     uint64_t before = s.row.count;
-    check_quick(&s, &d, "biflows of 1 octet");
+    check_quick(&s, &d, "biflows of 1 byte");
     CHECK_EQUAL(s.row.count - before, 2 * (MOST - 32));
     session_close(&s);
 }
@@ -177,7 +177,7 @@ static void check_structures(session *s, unsigned template, const byte_buffer *l
 }
 
 /* Nested records of minimum size, in lists of minimum size, to the supported depth and beyond. */
-static void is_done_at_once_with_records_inside_records(void) {
+static void bounds_work_for_nested_records(void) {
     static const unsigned inner[] = {258, 259, 260, 999};
     session s;
     byte_buffer list;
@@ -207,7 +207,7 @@ static void is_done_at_once_with_records_inside_records(void) {
 }
 
 /* Samplers and templates with descending ids, so each is inserted before all others. */
-static void is_done_at_once_with_many_ids(void) {
+static void bounds_work_for_many_ids(void) {
     session s;
     byte_buffer d;
     session_open(&s, usual_columns, 1 << 16);
@@ -243,7 +243,7 @@ static void is_done_at_once_with_many_ids(void) {
     session_close(&s);
 }
 
-static void is_done_at_once_with_many_sources(void) {
+static void bounds_work_for_many_sources(void) {
     session s;
     byte_buffer d;
     session_open(&s, usual_columns, 1 << 20);
@@ -260,7 +260,7 @@ static void is_done_at_once_with_many_sources(void) {
     session_close(&s);
 }
 
-static void is_done_at_once_with_sflow_counts_that_lie(void) {
+static void bounds_work_for_false_sflow_counts(void) {
     session s;
     byte_buffer d;
     session_open(&s, usual_columns, 1 << 16);
@@ -288,8 +288,7 @@ static void is_done_at_once_with_sflow_counts_that_lie(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(is_done_at_once_with_templates_that_lie),
-          TEST(is_done_at_once_with_lists_and_biflows),
-          TEST(is_done_at_once_with_records_inside_records),
-          TEST(is_done_at_once_with_records_of_one_byte), TEST(is_done_at_once_with_many_ids),
-          TEST(is_done_at_once_with_many_sources), TEST(is_done_at_once_with_sflow_counts_that_lie))
+RUN_TESTS(TEST(bounds_work_for_contradicting_templates), TEST(bounds_work_for_lists_and_biflows),
+          TEST(bounds_work_for_nested_records), TEST(bounds_work_for_records_of_one_byte),
+          TEST(bounds_work_for_many_ids), TEST(bounds_work_for_many_sources),
+          TEST(bounds_work_for_false_sflow_counts))

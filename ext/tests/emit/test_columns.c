@@ -41,7 +41,7 @@ static fb_target target_of(const table *t, const char *name) {
 }
 
 /* Begin without a datagram, so without constants. */
-static void begin_nothing(table *t) {
+static void begin_without_datagram(table *t) {
     fb_columns_cursor at;
     fb_columns_begin_constants(&t->columns, &at);
     fb_columns_end_constants(&t->columns, at);
@@ -50,7 +50,7 @@ static void begin_nothing(table *t) {
 /* Buffers ------------------------------------------------------------------------------------ */
 
 static const char *const every_type =
-    "1 octet uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 "
+    "1 byte uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 "
     "mac uint limit=281474976710655\n"
     "6 kind enum map=1:2\n7 flag bool\n8 at timestamp unit=1000000\n9 addr ip\n10 small int "
     "limit=2147483647\n11 big int\n"
@@ -63,7 +63,7 @@ static void has_a_width_for_each_type(void) {
     static const struct {
         const char *name;
         unsigned width;
-    } widths[] = {{"octet", 1},  {"pair", 2},   {"word", 4}, {"wide", 8},   {"mac", 8},
+    } widths[] = {{"byte", 1},   {"pair", 2},   {"word", 4}, {"wide", 8},   {"mac", 8},
                   {"kind", 4},   {"flag", 1},   {"at", 8},   {"addr", 16},  {"small", 4},
                   {"big", 8},    {"zigzag", 4}, {"real", 4}, {"double", 8}, {"four", 4},
                   {"eight", 8},  {"span", 8},   {"name", 0}, {"raw", 0},    {"sure", 1},
@@ -82,16 +82,16 @@ static void has_a_width_for_each_type(void) {
     table_close(&t);
 }
 
-static void holds_the_greatest_and_the_least(void) {
+static void stores_the_limits_of_every_type(void) {
     table t;
     fb_columns_cursor at;
     table_open(&t, every_type, 3);
-    begin_nothing(&t);
+    begin_without_datagram(&t);
     CHECK(fb_columns_begin(&t.columns, 1000, &at));
     fb_columns_finish(&t.columns, at);
     CHECK(fb_columns_begin(&t.columns, 1000, &at));
     static const uint8_t ipv6[16] = {0x20, 1, 0xd, 0xb8, [15] = 1}, ipv4[4] = {192, 0, 2, 7};
-    fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 255);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "byte"), 255);
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "pair"), 65535);
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "word"), UINT32_MAX);
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "wide"), UINT64_MAX);
@@ -116,32 +116,32 @@ static void holds_the_greatest_and_the_least(void) {
     fb_columns_put_uint(&t.columns, &at, target_of(&t, "sure"), 0);
     fb_columns_finish(&t.columns, at);
     CHECK(fb_columns_begin(&t.columns, 1000, &at));
-    fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 1);
-    fb_columns_put_uint(&t.columns, &at, target_of(&t, "octet"), 2); /* the first value stays */
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "byte"), 1);
+    fb_columns_put_uint(&t.columns, &at, target_of(&t, "byte"), 2); /* the first value stays */
     fb_columns_finish(&t.columns, at);
     CHECK_TEXT(
         table_text(&t),
-        "\noctet=255 pair=65535 word=4294967295 wide=18446744073709551615 kind=2 flag=1 "
+        "\nbyte=255 pair=65535 word=4294967295 wide=18446744073709551615 kind=2 flag=1 "
         "at=1700000000000 "
         "addr=2001:db8:0:0:0:0:0:1 small=-2147483648 big=-9223372036854775808 zigzag=-1 real=-1.5 "
         "double=0.10000000000000001 four=4294967295 eight=18446744073709551615 span=-5 "
         "name=\"a\xef\xbf\xbd"
         "b\" "
-        "raw=x00ff sure=0 native=native:192.0.2.7\noctet=1\n");
+        "raw=x00ff sure=0 native=native:192.0.2.7\nbyte=1\n");
     CHECK_BYTES(vector_of(&t, "native")->values + 16, 16, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc0\0\2\7",
                 16);
     CHECK(!fb_columns_begin(&t.columns, 1000, &at)); /* full */
     table_close(&t);
 }
 
-static void takes_a_row_back(void) {
+static void undoes_a_row(void) {
     table t;
     fb_columns_cursor at;
     table_open(
         &t,
         "1 a uint\n2 b ip\n3 c string\n4 d uint repeated\n5 e string repeated\n6 f uint explicit",
         4);
-    begin_nothing(&t);
+    begin_without_datagram(&t);
     for (unsigned round = 0; round < 3; round++) {
         CHECK(fb_columns_begin(&t.columns, 1000, &at));
         fb_columns_put_uint(&t.columns, &at, target_of(&t, "a"), round + 1);
@@ -167,7 +167,7 @@ static void takes_a_row_back(void) {
 
 /* Decode all samples in batches of `rows` rows, and append the text of each batch. */
 static void decode_all(table *t, size_t rows, const char *lines, void (*prepare)(table *),
-                       text *said) {
+                       text *described) {
     static byte_buffer d[16];
     fb_datagram datagrams[16];
     fb_position position = {0};
@@ -182,7 +182,7 @@ static void decode_all(table *t, size_t rows, const char *lines, void (*prepare)
         status =
             fb_columns_decode(t->session.decoder, datagrams, sample_count, &position, &t->columns);
         CHECK(t->batch->rows || status == FB_OK);
-        describe_batch(said, &t->session.plan, t->batch);
+        describe_batch(described, &t->session.plan, t->batch);
         fb_batch_free(t->batch);
         CHECK_STATUS(fb_batch_new(&t->batch, t->session.plan.plan, rows, t->session.memory), FB_OK);
         fb_columns_set_batch(&t->columns, t->batch);
@@ -217,7 +217,7 @@ static void override_source_as(table *t) {
                  FB_OK);
 }
 
-static void says_the_same_in_batches_of_every_size(void) {
+static void gives_the_same_rows_at_every_batch_size(void) {
     text lines = {0};
     plan_put_rich(&lines);
     check_every_size(usual_columns, NULL);
@@ -228,20 +228,20 @@ static void says_the_same_in_batches_of_every_size(void) {
 }
 
 static void overrides_late_columns(void) {
-    text said = {0};
+    text described = {0};
     table t;
-    decode_all(&t, 1000, usual_columns, override_source_as, &said);
+    decode_all(&t, 1000, usual_columns, override_source_as, &described);
     size_t rows = 0, overridden = 0;
-    for (const char *p = text_of(&said); (p = strstr(p, "src_as=65001")); p++) overridden++;
-    for (const char *p = text_of(&said); (p = strchr(p, '\n')); p++) rows++;
+    for (const char *p = text_of(&described); (p = strstr(p, "src_as=65001")); p++) overridden++;
+    for (const char *p = text_of(&described); (p = strchr(p, '\n')); p++) rows++;
     CHECK_EQUAL(overridden, rows);
     CHECK(rows > 10);
     table_close(&t);
-    text_free(&said);
+    text_free(&described);
 }
 
 /* A batch that grows from two rows has the same content as large batches. */
-static void grows(void) {
+static void grows_a_batch(void) {
     text lines = {0}, whole = {0}, grown = {0};
     byte_buffer d[16];
     fb_datagram datagrams[16];
@@ -304,18 +304,18 @@ static void survives_every_failed_allocation(void) {
     }
 }
 
-static void is_full_before_its_offsets_are(void) {
+static void stops_before_offsets_overflow(void) {
     table t;
     fb_columns_cursor at;
     table_open(&t, "1 text string", 10);
-    begin_nothing(&t);
+    begin_without_datagram(&t);
     CHECK(!fb_columns_begin(&t.columns, (size_t)INT32_MAX, &at));
     CHECK(fb_columns_begin(&t.columns, 100, &at));
     fb_columns_undo(&t.columns, at);
     table_close(&t);
 }
 
-RUN_TESTS(TEST(has_a_width_for_each_type), TEST(holds_the_greatest_and_the_least),
-          TEST(takes_a_row_back), TEST(says_the_same_in_batches_of_every_size),
-          TEST(overrides_late_columns), TEST(grows), TEST(survives_every_failed_allocation),
-          TEST(is_full_before_its_offsets_are))
+RUN_TESTS(TEST(has_a_width_for_each_type), TEST(stores_the_limits_of_every_type),
+          TEST(undoes_a_row), TEST(gives_the_same_rows_at_every_batch_size),
+          TEST(overrides_late_columns), TEST(grows_a_batch), TEST(survives_every_failed_allocation),
+          TEST(stops_before_offsets_overflow))

@@ -72,17 +72,17 @@ static void keeps_a_zero_that_is_a_value(void) {
     }
 }
 
-static void wants_what_would_be_kept(void) {
+static void accepts_only_better_ranks(void) {
     session s;
     fb_row_cursor at;
     session_open(&s, waiting, 4096);
     fb_row_begin(&s.row, 1000, &at);
     fb_target first = {.rank = 0}, second = {.rank = 1}, third = {.rank = 2};
-    CHECK(fb_row_wants(&s.row, at, third));
+    CHECK(fb_row_accepts(&s.row, at, third));
     put(&s.row, &at, 0, 1, 5);
-    CHECK(fb_row_wants(&s.row, at, first));
-    CHECK(!fb_row_wants(&s.row, at, second));
-    CHECK(!fb_row_wants(&s.row, at, third));
+    CHECK(fb_row_accepts(&s.row, at, first));
+    CHECK(!fb_row_accepts(&s.row, at, second));
+    CHECK(!fb_row_accepts(&s.row, at, third));
     fb_row_undo(&s.row, at);
     session_close(&s);
 }
@@ -106,7 +106,7 @@ static void writes_the_zero_of_an_explicit_column(void) {
 
 /* Late columns ------------------------------------------------------------------------------- */
 
-static void collects_late_columns_only_while_somebody_may_replace_them(void) {
+static void collects_late_columns_only_with_a_hook_or_override(void) {
     session s;
     session_open(&s, "1 late uint late\n2 plain uint", 4096);
     fb_deferred_values *deferred = &s.row.deferred;
@@ -137,14 +137,14 @@ static void replace_all(void *context, void *deferred) {
     watcher *w = context;
     w->calls++;
     for (uint16_t i = 0; i < w->s->plan.count; i++) {
-        fb_deferred_value *slot = fb_deferred_values_find(deferred, i);
+        fb_deferred_value *value = fb_deferred_values_find(deferred, i);
         const fb_column *column = &w->s->plan.plan->columns[i];
-        if (!slot || !w->replace || !(column->flags & FB_COLUMN_LATE)) continue;
+        if (!value || !w->replace || !(column->flags & FB_COLUMN_LATE)) continue;
         bool bytes = column->type == FB_TYPE_IP;
-        slot->state = bytes ? FB_DEFERRED_BYTES : FB_DEFERRED_UINT;
-        slot->number = 1000u + i;
-        slot->data = bytes ? address : NULL;
-        slot->size = bytes ? sizeof address : 0;
+        value->state = bytes ? FB_DEFERRED_BYTES : FB_DEFERRED_UINT;
+        value->number = 1000u + i;
+        value->data = bytes ? address : NULL;
+        value->size = bytes ? sizeof address : 0;
     }
 }
 
@@ -181,7 +181,7 @@ static void lets_a_hook_replace_late_columns(void) {
     session_close(&s);
 }
 
-static void changes_nothing_where_a_hook_changes_nothing(void) {
+static void keeps_values_that_a_hook_does_not_change(void) {
     for (size_t i = 0; i < sample_count; i++) {
         session s;
         byte_buffer d;
@@ -231,7 +231,7 @@ static void overrides_late_columns(void) {
     session_close(&s);
 }
 
-static void refuses_overrides_that_cannot_be(void) {
+static void refuses_invalid_overrides(void) {
     session s;
     session_open(&s,
                  "1 u uint late limit=255\n2 a ip late\n3 f double late\n4 i int late limit=127\n5 "
@@ -345,7 +345,7 @@ static void scales_by_the_rate_that_is_written(void) {
     session_close(&s);
 }
 
-static void scales_what_an_exporter_says(void) {
+static void scales_totals_by_the_rate_of_the_exporter(void) {
     session s;
     byte_buffer d;
     session_open(&s, scaled_columns, 1 << 16);
@@ -361,7 +361,7 @@ static void scales_what_an_exporter_says(void) {
 }
 
 /* A disabled column is absent. A repeated column cannot be replaced and is written unchanged. */
-static void leaves_other_columns_to_themselves(void) {
+static void gives_no_disabled_or_repeated_columns_to_the_hook(void) {
     session s;
     byte_buffer d;
     session_open(&s,
@@ -378,10 +378,10 @@ static void leaves_other_columns_to_themselves(void) {
 }
 
 RUN_TESTS(TEST(keeps_the_best_rank), TEST(keeps_a_zero_that_is_a_value),
-          TEST(wants_what_would_be_kept), TEST(writes_the_zero_of_an_explicit_column),
-          TEST(collects_late_columns_only_while_somebody_may_replace_them),
-          TEST(lets_a_hook_replace_late_columns),
-          TEST(changes_nothing_where_a_hook_changes_nothing), TEST(overrides_late_columns),
-          TEST(refuses_overrides_that_cannot_be), TEST(multiplies_totals_by_the_rate_of_their_row),
-          TEST(scales_by_the_rate_that_is_written), TEST(scales_what_an_exporter_says),
-          TEST(leaves_other_columns_to_themselves))
+          TEST(accepts_only_better_ranks), TEST(writes_the_zero_of_an_explicit_column),
+          TEST(collects_late_columns_only_with_a_hook_or_override),
+          TEST(lets_a_hook_replace_late_columns), TEST(keeps_values_that_a_hook_does_not_change),
+          TEST(overrides_late_columns), TEST(refuses_invalid_overrides),
+          TEST(multiplies_totals_by_the_rate_of_their_row),
+          TEST(scales_by_the_rate_that_is_written), TEST(scales_totals_by_the_rate_of_the_exporter),
+          TEST(gives_no_disabled_or_repeated_columns_to_the_hook))

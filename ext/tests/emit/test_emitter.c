@@ -12,11 +12,11 @@ typedef struct {
     fb_columns columns;
     fb_decoder *traced, *columned;
     fb_memory memory;
-} contest;
+} comparison;
 
 enum { BATCH_ROWS = 3 }; /* smaller than the number of flows of many datagrams */
 
-static void contest_open(contest *p, const char *lines, fb_decoder_options options) {
+static void comparison_open(comparison *p, const char *lines, fb_decoder_options options) {
     memset(p, 0, sizeof *p);
     CHECK_STATUS(session_try(&p->row, lines, 1 << 16, options), FB_OK);
     trace_new(&p->trace, &p->row.plan);
@@ -26,7 +26,7 @@ static void contest_open(contest *p, const char *lines, fb_decoder_options optio
     CHECK_STATUS(fb_columns_new(&p->columns, p->row.plan.plan, &p->memory), FB_OK);
 }
 
-static void contest_close(contest *p) {
+static void comparison_close(comparison *p) {
     fb_decoder_free(p->traced);
     fb_decoder_free(p->columned);
     fb_columns_free(&p->columns);
@@ -36,7 +36,7 @@ static void contest_close(contest *p) {
 }
 
 /* Decode as columns, batch after batch. */
-static void decode_columns(contest *p, const fb_datagram *datagram, text *said) {
+static void decode_columns(comparison *p, const fb_datagram *datagram, text *described) {
     fb_position position = {0};
     fb_status status;
     do {
@@ -46,13 +46,13 @@ static void decode_columns(contest *p, const fb_datagram *datagram, text *said) 
         fb_columns_set_batch(&p->columns, batch);
         status = fb_columns_decode(p->columned, datagram, 1, &position, &p->columns);
         CHECK(status == FB_OK || batch->rows);
-        describe_batch(said, &p->row.plan, batch);
+        describe_batch(described, &p->row.plan, batch);
         fb_batch_free(batch);
     } while (status == FB_NO_SPACE);
 }
 
 /* Decode a datagram with all emitters, and compare values and counters. */
-static void check_same(contest *p, const byte_buffer *d) {
+static void check_same(comparison *p, const byte_buffer *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
     text counted = {0}, columns = {0};
@@ -78,24 +78,24 @@ static void check_same(contest *p, const byte_buffer *d) {
 
 static void check_all_samples(const char *lines, unsigned refuse_each, unsigned tunnels) {
     FOR_EACH_PROCESSOR(processor) {
-        contest p;
+        comparison p;
         byte_buffer d;
-        contest_open(&p, lines,
-                     (fb_decoder_options){.decapsulate = tunnels, .processor = processor});
+        comparison_open(&p, lines,
+                        (fb_decoder_options){.decapsulate = tunnels, .processor = processor});
         p.trace.refuse_each = refuse_each;
         for (size_t i = 0; i < sample_count; i++) {
             samples[i].build(&d);
             check_same(&p, &d);
         }
-        contest_close(&p);
+        comparison_close(&p);
     }
 }
 
-static void traces_what_messages_say(void) {
+static void gives_the_same_values_with_every_emitter(void) {
     check_all_samples(usual_columns, 0, 0);
 }
 
-static void traces_what_messages_say_with_all_columns(void) {
+static void gives_the_same_values_with_all_columns(void) {
     text lines = {0};
     plan_put_rich(&lines);
     check_all_samples(text_of(&lines), 0, 0);
@@ -103,12 +103,12 @@ static void traces_what_messages_say_with_all_columns(void) {
     text_free(&lines);
 }
 
-static void traces_what_scaled_messages_say(void) {
+static void gives_the_same_values_with_scaled_totals(void) {
     check_all_samples(scaled_columns, 0, 0);
     check_all_samples(scaled_columns, 2, 0);
 }
 
-static void goes_on_after_a_refused_row(void) {
+static void continues_after_a_refused_row(void) {
     check_all_samples(usual_columns, 2, 0);
     check_all_samples(usual_columns, 3, ~0u);
 }
@@ -153,9 +153,9 @@ static void put_random_data(byte_buffer *d, uint32_t *random, const specifier *f
 }
 
 static void check_random_templates(const char *lines, fb_processor processor) {
-    contest p;
+    comparison p;
     uint32_t random = 5;
-    contest_open(&p, lines, (fb_decoder_options){.processor = processor});
+    comparison_open(&p, lines, (fb_decoder_options){.processor = processor});
     for (unsigned round = 0; round < 400; round++) {
         byte_buffer d;
         specifier fields[20];
@@ -173,10 +173,10 @@ static void check_random_templates(const char *lines, fb_processor processor) {
         check_same(&p, &d);
     }
     CHECK(p.row.row.count > 1000);
-    contest_close(&p);
+    comparison_close(&p);
 }
 
-static void agrees_on_random_templates(void) {
+static void gives_the_same_values_for_random_templates(void) {
     text lines = {0};
     plan_put_rich(&lines);
     FOR_EACH_PROCESSOR(processor) {
@@ -191,9 +191,9 @@ static void agrees_on_random_templates(void) {
 static void check_random_packets(fb_processor processor) {
     static const unsigned types[] = {0x0800, 0x86dd, 0x8100, 0x8847,
                                      0x88a8, 0x9100, 0x0806, 0x05dc};
-    contest p;
+    comparison p;
     uint32_t random = 9;
-    contest_open(&p, usual_columns, (fb_decoder_options){.processor = processor});
+    comparison_open(&p, usual_columns, (fb_decoder_options){.processor = processor});
     for (unsigned round = 0; round < 2000; round++) {
         byte_buffer d;
         sflow_begin(&d, 1, (sflow_header){.agent = 1});
@@ -209,13 +209,15 @@ static void check_random_packets(fb_processor processor) {
         check_same(&p, &d);
     }
     CHECK_EQUAL(p.row.row.count, 2000);
-    contest_close(&p);
+    comparison_close(&p);
 }
 
-static void agrees_on_random_packets(void) {
+static void gives_the_same_values_for_random_packets(void) {
     FOR_EACH_PROCESSOR(processor) check_random_packets(processor);
 }
 
-RUN_TESTS(TEST(traces_what_messages_say), TEST(traces_what_messages_say_with_all_columns),
-          TEST(traces_what_scaled_messages_say), TEST(goes_on_after_a_refused_row),
-          TEST(agrees_on_random_templates), TEST(agrees_on_random_packets))
+RUN_TESTS(TEST(gives_the_same_values_with_every_emitter),
+          TEST(gives_the_same_values_with_all_columns),
+          TEST(gives_the_same_values_with_scaled_totals), TEST(continues_after_a_refused_row),
+          TEST(gives_the_same_values_for_random_templates),
+          TEST(gives_the_same_values_for_random_packets))

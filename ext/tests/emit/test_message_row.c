@@ -111,7 +111,7 @@ static void writes_a_value_of_every_type(void) {
     bench_close(&b);
 }
 
-static void leaves_zeros_and_disabled_columns_out(void) {
+static void omits_zeros_and_disabled_columns(void) {
     bench b;
     bench_open(&b, every_type, 1 << 18);
     begin(&b);
@@ -122,7 +122,7 @@ static void leaves_zeros_and_disabled_columns_out(void) {
         fb_row_put_real(&b.row, &b.at, target, 0);
         fb_row_put_bytes(&b.row, &b.at, target, (const uint8_t *)"", 0);
     }
-    CHECK(!fb_row_wants(&b.row, b.at, to(&b, "off", 0)));
+    CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "off", 0)));
     put_number(&b, "off", 7), put_text(&b, "off_text", "no");
     CHECK_TEXT(finish(&b), "\n");
     CHECK_EQUAL(fb_row_size(&b.row), 1);
@@ -143,14 +143,14 @@ static void keeps_the_first_value(void) {
                       (const uint8_t *)(value == 1 ? "\1\1\1\1" : "\2\2\2\2"), 4);
         CHECK((before.next != b.at.next) == (value == 1));
     }
-    CHECK(!fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
-    CHECK(!fb_row_wants(&b.row, b.at, to(&b, "f64", 0)));
-    CHECK(fb_row_wants(&b.row, b.at, to(&b, "d", 0)));
+    CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "u", 0)));
+    CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "f64", 0)));
+    CHECK(fb_row_accepts(&b.row, b.at, to(&b, "d", 0)));
     CHECK_TEXT(finish(&b), "u=1 s=-1 f=1 f64=1 str=\"a\" addr=1.1.1.1 time=1\n");
     bench_close(&b);
 }
 
-static void takes_a_value_for_a_repeated_column_as_a_list_of_one(void) {
+static void writes_a_single_value_as_a_list_of_one(void) {
     bench b;
     bench_open(&b,
                "1 u uint repeated\n2 z sint repeated\n3 r double repeated\n4 t string repeated\n5 "
@@ -162,7 +162,7 @@ static void takes_a_value_for_a_repeated_column_as_a_list_of_one(void) {
         fb_row_put_int(&b.row, &b.at, to(&b, "z", 0), -value);
         fb_row_put_real(&b.row, &b.at, to(&b, "r", 0), value);
         put_text(&b, "t", value ? "x" : "");
-        CHECK(fb_row_wants(&b.row, b.at, to(&b, "u", 0)) == !value);
+        CHECK(fb_row_accepts(&b.row, b.at, to(&b, "u", 0)) == !value);
     }
     fb_row_put_ip(&b.row, &b.at, to(&b, "a", 0), (const uint8_t *)"\1\1\1\1", 4);
     fb_row_put_ip(&b.row, &b.at, to(&b, "a", 0), (const uint8_t *)"\2\2\2\2", 4);
@@ -170,7 +170,7 @@ static void takes_a_value_for_a_repeated_column_as_a_list_of_one(void) {
     bench_close(&b);
 }
 
-static void writes_every_member_of_a_list_and_no_second_list(void) {
+static void writes_only_the_first_list_of_a_column(void) {
     bench b;
     bench_open(&b,
                "1 u uint repeated\n2 f fixed32 repeated\n3 none uint repeated\n4 off uint repeated "
@@ -188,8 +188,8 @@ static void writes_every_member_of_a_list_and_no_second_list(void) {
             put_number(&b, "u", 99); /* a value between its members is ignored */
             for (uint16_t column = 0; column < 4; column++) fb_row_close(&b.row, &b.at, column);
         }
-        CHECK(!fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
-        CHECK(fb_row_wants(&b.row, b.at, to(&b, "none", 0)));
+        CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "u", 0)));
+        CHECK(fb_row_accepts(&b.row, b.at, to(&b, "none", 0)));
         CHECK_TEXT(finish(&b), "u=[0,1,2] f=[0,1,2]\n");
     }
     bench_close(&b);
@@ -211,12 +211,12 @@ static void adds_values_to_an_open_list(void) {
         put_text(&b, "t", member ? "x" : "");
     }
     fb_row_repeat_uint(&b.row, &b.at, to(&b, "u", 0), 99); /* of another list */
-    CHECK(fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
+    CHECK(fb_row_accepts(&b.row, b.at, to(&b, "u", 0)));
     for (uint16_t column = 0; column < 5; column++) fb_row_close(&b.row, &b.at, column);
     fb_row_open(&b.row, &b.at, 0);
     put_number(&b, "u", 99);
     fb_row_close(&b.row, &b.at, 0);
-    CHECK(!fb_row_wants(&b.row, b.at, to(&b, "u", 0)));
+    CHECK(!fb_row_accepts(&b.row, b.at, to(&b, "u", 0)));
     put_number(&b, "none", 5); /* an empty list does not count as a value */
     CHECK_TEXT(finish(&b), "u=[0,7,0,7] z=[0,-1] r=[0,1] t=[\"\",\"x\"] none=[5]\n");
     bench_close(&b);
@@ -233,7 +233,7 @@ static void replaces_malformed_text(void) {
 }
 
 /* The length before a message takes its minimum size, whatever the size of the previous one. */
-static void puts_lengths_of_every_size(void) {
+static void writes_lengths_of_every_size(void) {
     static const size_t sizes[] = {1,     120,   124,   125,   126,   127, 128,   130, 16000,
                                    16379, 16380, 16381, 16382, 40000, 3,   20000, 130, 5};
     static uint8_t value[40000];
@@ -259,7 +259,7 @@ static void puts_lengths_of_every_size(void) {
 }
 
 /* Of 70 single columns only 64 have a bit in the cursor. The others must behave the same. */
-static void tracks_more_columns_than_a_word_has_bits(void) {
+static void tracks_more_than_64_columns(void) {
     text lines = {0}, expected = {0};
     bench b;
     for (unsigned i = 1; i <= 200; i++)
@@ -329,7 +329,7 @@ static void copies_many_constants(void) {
 
 /* Room --------------------------------------------------------------------------------------- */
 
-static void asks_for_room_before_a_row(void) {
+static void requests_room_before_a_row(void) {
     bench b;
     bench_open(&b, "1 u uint", 1 << 18);
     fb_row_set_output(&b.row, b.output, 100, 0);
@@ -342,7 +342,7 @@ static void asks_for_room_before_a_row(void) {
     bench_close(&b);
 }
 
-static void forgets_a_row_that_is_undone(void) {
+static void undoes_a_row(void) {
     bench b;
     bench_open(&b, "1 u uint\n2 x uint explicit\n3 f fixed32", 1 << 18);
     begin(&b);
@@ -359,7 +359,7 @@ static void forgets_a_row_that_is_undone(void) {
 /* Write the largest row that a datagram can make into exactly the stated room. Every column has its
    maximum size, and all repeated columns are repeated. fb_row_finish asserts the bound, and the
    guard page verifies it. */
-static void stays_within_the_room_it_asked_for(void) {
+static void stays_within_the_requested_room(void) {
     text lines = {0};
     named_plan measure;
     fb_memory memory = fb_memory_system(0);
@@ -403,10 +403,10 @@ static void stays_within_the_room_it_asked_for(void) {
     bench_close(&b);
 }
 
-RUN_TESTS(TEST(writes_a_value_of_every_type), TEST(leaves_zeros_and_disabled_columns_out),
-          TEST(keeps_the_first_value), TEST(takes_a_value_for_a_repeated_column_as_a_list_of_one),
-          TEST(writes_every_member_of_a_list_and_no_second_list), TEST(adds_values_to_an_open_list),
-          TEST(replaces_malformed_text), TEST(puts_lengths_of_every_size),
-          TEST(tracks_more_columns_than_a_word_has_bits), TEST(copies_constants_into_every_row),
-          TEST(copies_many_constants), TEST(asks_for_room_before_a_row),
-          TEST(forgets_a_row_that_is_undone), TEST(stays_within_the_room_it_asked_for))
+RUN_TESTS(TEST(writes_a_value_of_every_type), TEST(omits_zeros_and_disabled_columns),
+          TEST(keeps_the_first_value), TEST(writes_a_single_value_as_a_list_of_one),
+          TEST(writes_only_the_first_list_of_a_column), TEST(adds_values_to_an_open_list),
+          TEST(replaces_malformed_text), TEST(writes_lengths_of_every_size),
+          TEST(tracks_more_than_64_columns), TEST(copies_constants_into_every_row),
+          TEST(copies_many_constants), TEST(requests_room_before_a_row), TEST(undoes_a_row),
+          TEST(stays_within_the_requested_room))

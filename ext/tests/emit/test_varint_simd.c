@@ -93,11 +93,11 @@ static void fills_lanes_with_numbers_of_every_size(void) {
 #pragma GCC pop_options
 #endif
 
-static void says_what_the_plain_way_says(void) {
+static void gives_the_bytes_of_scalar_code(void) {
 #ifdef FB_NEWER_PROCESSORS
     if (fb_processor_find() >= FB_PROCESSOR_BMI2) spreads_numbers_into_varints();
     if (fb_processor_find() >= FB_PROCESSOR_AVX512) fills_lanes_with_numbers_of_every_size();
 #endif
 }
 
-RUN_TESTS(TEST(says_what_the_plain_way_says))
+RUN_TESTS(TEST(gives_the_bytes_of_scalar_code))

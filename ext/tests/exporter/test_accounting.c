@@ -29,7 +29,7 @@ static const setting settings[] = {
     {"few exporters", MOST_SOURCES, SMALL, 3000, {.exporter_limit = 5}, 0, FB_EXPORTER_EVICTED},
     {"few agents", 2, 40, 2000, {.exporter_limit = 60}, 0, FB_AGENT_EVICTED},
     {"many domains", 1, STREAMS, 6000, {0}, 0, FB_DOMAIN_EVICTED},
-    {"little early data",
+    {"little room for pending sets",
      4,
      SMALL,
      2000,
@@ -232,11 +232,11 @@ static void check_stream(const setting *setting, uint64_t seed) {
         fprintf(stderr, "setting \"%s\", seed %llu\n", setting->name, (unsigned long long)seed);
 }
 
-static void adds_up_whatever_is_evicted(void) {
+static void keeps_complete_totals_during_evictions(void) {
     static const uint64_t seeds[] = {1, 2, 3, 1000003};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         for (size_t j = 0; j < sizeof seeds / sizeof *seeds; j++)
             check_stream(&settings[i], seeds[j]);
 }
 
-RUN_TESTS(TEST(adds_up_whatever_is_evicted))
+RUN_TESTS(TEST(keeps_complete_totals_during_evictions))

@@ -36,7 +36,7 @@ static void send(session *s, unsigned port, unsigned id, uint32_t value) {
 }
 
 /* Send options with the rate of a sampler. */
-static void teach(session *s, unsigned port, uint32_t sampler, uint32_t rate) {
+static void send_sampling_rate(session *s, unsigned port, uint32_t sampler, uint32_t rate) {
     byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 3);
@@ -48,10 +48,10 @@ static void teach(session *s, unsigned port, uint32_t sampler, uint32_t rate) {
     feed_from(s, &d, port, 1);
 }
 
-static void tells_ports_apart_that_keep_redefining_an_id(void) {
+static void splits_a_domain_if_ports_redefine_an_id(void) {
     session s;
     session_open(&s, columns, 4096);
-    teach(&s, 1, 9, 50);
+    send_sampling_rate(&s, 1, 9, 50);
     define(&s, 1, 256, 1), define(&s, 2, 256, 2); /* 256 is contested, 257 is not */
     define(&s, 2, 257, 2);
     send(&s, 1, 258, 13), send(&s, 2, 258, 14); /* these wait */
@@ -67,7 +67,7 @@ static void tells_ports_apart_that_keep_redefining_an_id(void) {
     define(&s, 2, 258, 1), define(&s, 1, 258, 2);
     CHECK_FLOWS(&s, "bytes=14 rate=50\npackets=13 rate=50\n");
     session_forget(&s);
-    teach(&s, 2, 9, 70); /* later options of a port apply to that port only */
+    send_sampling_rate(&s, 2, 9, 70); /* later options of a port apply to that port only */
     send(&s, 1, 257, 1), send(&s, 2, 257, 2), send(&s, 3, 257, 3);
     send(&s, 3, 256, 4); /* from a port without a template */
     CHECK_FLOWS(&s, "packets=1 rate=50\npackets=2 rate=70\npackets=3 rate=50\n");
@@ -76,7 +76,7 @@ static void tells_ports_apart_that_keep_redefining_an_id(void) {
 }
 
 /* At most five ports alternate. */
-static void tells_several_ports_apart(void) {
+static void splits_a_domain_of_several_ports(void) {
     for (unsigned ports = 2; ports <= 1 + FB_MAX_REPLACED; ports++) {
         session s;
         session_open(&s, columns, 4096);
@@ -95,7 +95,7 @@ static void tells_several_ports_apart(void) {
     }
 }
 
-static void never_minds_ports_that_agree(void) {
+static void keeps_one_domain_for_ports_that_agree(void) {
     session s;
     session_open(&s, columns, 4096);
     for (unsigned i = 0; i < 100; i++) {
@@ -142,7 +142,7 @@ static void bounds_the_domains_of_ports(void) {
 
 /* A port without room shares the common domain for the rest of its datagram. This holds even if its
    first set frees room by removing templates, and if decoding is resumed after that set. */
-static void feed_where_room_comes_back(session *s, size_t exporter_memory, size_t capacity) {
+static void feed_while_room_is_freed(session *s, size_t exporter_memory, size_t capacity) {
     byte_buffer d;
     memset(s, 0, sizeof *s);
     CHECK_STATUS(
@@ -164,13 +164,13 @@ static void feed_where_room_comes_back(session *s, size_t exporter_memory, size_
     send(s, 4, 300, 3);
 }
 
-static void decides_once_a_datagram_whose_domain_it_is(void) {
+static void chooses_the_domain_once_per_datagram(void) {
     unsigned shared = 0;
     for (size_t memory = 1000; memory < 12000; memory += 16) {
         session whole, pieces;
         text expected = {0};
-        feed_where_room_comes_back(&whole, memory, 4096);
-        feed_where_room_comes_back(&pieces, memory, 0);
+        feed_while_room_is_freed(&whole, memory, 4096);
+        feed_while_room_is_freed(&pieces, memory, 0);
         put_counters_text(&expected, whole.decoder);
         CHECK_FLOWS(&pieces, session_text(&whole));
         CHECK_COUNTERS(&pieces, text_of(&expected));
@@ -184,7 +184,7 @@ static void decides_once_a_datagram_whose_domain_it_is(void) {
 
 /* Each split walks over the waiting sets of its exporter, so thousands of splits must be
    prevented. */
-static void is_done_at_once_with_many_splits(void) {
+static void bounds_work_for_many_splits(void) {
     session s;
     byte_buffer d;
     session_open(&s, columns, 4096);
@@ -214,7 +214,7 @@ static void is_done_at_once_with_many_splits(void) {
 
 /* Age ---------------------------------------------------------------------------------------- */
 
-static void uses_no_template_that_has_expired(void) {
+static void ignores_expired_templates(void) {
     session s;
     byte_buffer template, data;
     memset(&s, 0, sizeof s);
@@ -248,7 +248,7 @@ static void uses_no_template_that_has_expired(void) {
     session_close(&s);
 }
 
-static void withdraws_on_request(void) {
+static void withdraws_templates_on_request(void) {
     for (int obey = 0; obey < 2; obey++) {
         session s;
         byte_buffer d;
@@ -256,7 +256,7 @@ static void withdraws_on_request(void) {
         CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = obey}),
                      FB_OK);
         define(&s, 1, 256, 1), define(&s, 1, 257, 1);
-        teach(&s, 1, 1, 10);
+        send_sampling_rate(&s, 1, 1, 10);
         ipfix_begin(&d, (ipfix_header){0});
         size_t set = set_begin(&d, 2);
         /* 300 is an options template, which this kind of set cannot withdraw */
@@ -281,13 +281,13 @@ static void withdraws_on_request(void) {
 }
 
 /* A port that withdraws all templates withdraws its own and, for itself only, the common ones. */
-static void withdraws_for_one_port_only(void) {
+static void withdraws_templates_of_one_port_only(void) {
     session s;
     byte_buffer d;
     memset(&s, 0, sizeof s);
     CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = true}),
                  FB_OK);
-    teach(&s, 1, 9, 50);
+    send_sampling_rate(&s, 1, 9, 50);
     define(&s, 1, 256, 1), define(&s, 2, 256, 2), define(&s, 2, 257, 2);
     define(&s, 1, 256, 1); /* the domain is split */
     ipfix_begin(&d, (ipfix_header){0});
@@ -307,13 +307,13 @@ static void withdraws_for_one_port_only(void) {
 }
 
 /* A withdrawal of all templates visits only those defined since the previous one. */
-static void withdraws_in_proportion_to_definitions(void) {
+static void bounds_work_for_withdrawals(void) {
     session s;
     byte_buffer d;
     memset(&s, 0, sizeof s);
     CHECK_STATUS(session_try(&s, columns, 4096, (fb_decoder_options){.obey_withdrawals = true}),
                  FB_OK);
-    teach(&s, 1, 1, 10);
+    send_sampling_rate(&s, 1, 1, 10);
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned id = 256; id < 259; id++) define(&s, 1, id, 1), define(&s, 1, id, 2);
         fb_domain *domain = fb_exporter_find_domain(s.decoder->exporters.last, 10, 0);
@@ -331,8 +331,8 @@ static void withdraws_in_proportion_to_definitions(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(tells_ports_apart_that_keep_redefining_an_id), TEST(tells_several_ports_apart),
-          TEST(never_minds_ports_that_agree), TEST(bounds_the_domains_of_ports),
-          TEST(decides_once_a_datagram_whose_domain_it_is), TEST(is_done_at_once_with_many_splits),
-          TEST(uses_no_template_that_has_expired), TEST(withdraws_on_request),
-          TEST(withdraws_for_one_port_only), TEST(withdraws_in_proportion_to_definitions))
+RUN_TESTS(TEST(splits_a_domain_if_ports_redefine_an_id), TEST(splits_a_domain_of_several_ports),
+          TEST(keeps_one_domain_for_ports_that_agree), TEST(bounds_the_domains_of_ports),
+          TEST(chooses_the_domain_once_per_datagram), TEST(bounds_work_for_many_splits),
+          TEST(ignores_expired_templates), TEST(withdraws_templates_on_request),
+          TEST(withdraws_templates_of_one_port_only), TEST(bounds_work_for_withdrawals))

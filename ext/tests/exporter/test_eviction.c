@@ -87,7 +87,7 @@ static void evicts_by_class_then_by_age(void) {
 }
 
 /* Every known exporter is found after others were removed from the table. */
-static void finds_what_is_left(void) {
+static void finds_the_remaining_exporters(void) {
     session s;
     byte_buffer template;
     uint64_t datagrams = 0;
@@ -117,7 +117,7 @@ static void finds_what_is_left(void) {
 }
 
 /* Memory that was missing at the start of a datagram may be available when it is resumed. */
-static void a_datagram_that_is_resumed_keeps_its_exporter(void) {
+static void keeps_the_exporter_of_a_resumed_datagram(void) {
     session s;
     byte_buffer d = {0};
     memset(&s, 0, sizeof s);
@@ -221,7 +221,7 @@ static void feed_agent(session *s, uint32_t agent, uint32_t sequence, uint32_t s
 
 /* A spoofed sFlow datagram uses the address of a genuine exporter as its agent, before and after
    the exporter starts. */
-static void keeps_netflow_apart_from_sflow_of_its_address(void) {
+static void separates_netflow_and_sflow_of_one_address(void) {
     for (unsigned version = 9; version <= 10; version++) {
         session s;
         byte_buffer data, template;
@@ -359,7 +359,7 @@ static void keeps_a_genuine_domain_among_spoofed_ones(void) {
 }
 
 /* Lost units of an evicted domain stay in the totals. Its waiting data is counted as missing. */
-static void keeps_the_sums_of_an_evicted_domain(void) {
+static void keeps_the_totals_of_an_evicted_domain(void) {
     session s;
     byte_buffer d = {0};
     open_limited(&s, (fb_decoder_options){0});
@@ -396,7 +396,7 @@ static void feed_port(session *s, unsigned port, uint32_t domain, unsigned field
 }
 
 /* A split domain is evicted after the domains of its ports. A port without room shares it. */
-static void evicts_domains_of_ports_before_their_common_one(void) {
+static void evicts_domains_of_ports_before_the_common_domain(void) {
     session s;
     enum { NEW = 100000 };
     open_limited(&s, (fb_decoder_options){0});
@@ -447,7 +447,7 @@ static void evicts_engines_of_netflow5(void) {
 
 /* Each allocation fails in turn during the eviction of domains. Data that is not decoded is
    counted. */
-static void evicts_domains_without_memory(void) {
+static void survives_failed_allocations_during_evictions(void) {
     for (size_t fail = 1, calls = SIZE_MAX; fail <= calls; fail++) {
         session s;
         open_limited(&s, (fb_decoder_options){0});
@@ -472,7 +472,7 @@ static void evicts_domains_without_memory(void) {
 
 /* Many sources with their own templates fill the shared memory. A genuine exporter still gets some
    and stays. */
-static void evicts_where_memory_is_short(void) {
+static void evicts_exporters_when_memory_is_short(void) {
     session s;
     byte_buffer data, template, spoofed;
     open_limited(&s, (fb_decoder_options){0});
@@ -494,7 +494,7 @@ static void evicts_where_memory_is_short(void) {
     session_close(&s);
 }
 
-static void counts_what_waited_of_an_evicted_exporter(void) {
+static void counts_pending_sets_of_evicted_exporters(void) {
     session s;
     byte_buffer data;
     open_limited(&s, (fb_decoder_options){.exporter_limit = 1});
@@ -511,7 +511,7 @@ static void counts_what_waited_of_an_evicted_exporter(void) {
 
 /* Two templates and their data, in a budget too small for either. The output starts empty and
    grows, so decoding is resumed. */
-static void decodes_a_datagram_with_its_own_templates(void) {
+static void decodes_with_templates_that_cannot_be_stored(void) {
     for (unsigned domain_fits = 0; domain_fits < 2; domain_fits++)
         for (size_t capacity = 1; capacity < 64; capacity += 3) {
             session s;
@@ -547,7 +547,7 @@ static void decodes_a_datagram_with_its_own_templates(void) {
         }
 }
 
-static void reads_inner_records_by_templates_that_are_not_kept(void) {
+static void reads_nested_records_with_templates_that_cannot_be_stored(void) {
     for (unsigned domain_fits = 0; domain_fits < 2; domain_fits++) {
         session s;
         byte_buffer d;
@@ -571,16 +571,17 @@ static void reads_inner_records_by_templates_that_are_not_kept(void) {
     }
 }
 
-RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_what_is_left),
-          TEST(a_datagram_that_is_resumed_keeps_its_exporter),
+RUN_TESTS(TEST(evicts_by_class_then_by_age), TEST(finds_the_remaining_exporters),
+          TEST(keeps_the_exporter_of_a_resumed_datagram),
           TEST(keeps_a_genuine_exporter_among_spoofed_ones), TEST(bounds_the_agents_of_a_source),
-          TEST(keeps_netflow_apart_from_sflow_of_its_address),
+          TEST(separates_netflow_and_sflow_of_one_address),
           TEST(keeps_a_genuine_exporter_beside_many_domains),
           TEST(evicts_domains_by_class_then_by_age),
           TEST(keeps_a_genuine_domain_among_spoofed_ones),
-          TEST(keeps_the_sums_of_an_evicted_domain),
-          TEST(evicts_domains_of_ports_before_their_common_one), TEST(evicts_engines_of_netflow5),
-          TEST(evicts_domains_without_memory), TEST(evicts_where_memory_is_short),
-          TEST(counts_what_waited_of_an_evicted_exporter),
-          TEST(decodes_a_datagram_with_its_own_templates),
-          TEST(reads_inner_records_by_templates_that_are_not_kept))
+          TEST(keeps_the_totals_of_an_evicted_domain),
+          TEST(evicts_domains_of_ports_before_the_common_domain), TEST(evicts_engines_of_netflow5),
+          TEST(survives_failed_allocations_during_evictions),
+          TEST(evicts_exporters_when_memory_is_short),
+          TEST(counts_pending_sets_of_evicted_exporters),
+          TEST(decodes_with_templates_that_cannot_be_stored),
+          TEST(reads_nested_records_with_templates_that_cannot_be_stored))

@@ -80,7 +80,7 @@ static void maps_numbers_in_any_order(void) {
     CHECK_EQUAL(memory.used, 0);
 }
 
-static void keeps_a_map_that_cannot_grow(void) {
+static void keeps_a_map_if_it_cannot_grow(void) {
     fb_check_allocator allocator = {0};
     fb_memory memory = fb_check_memory(&allocator);
     fb_map map = {0};
@@ -112,7 +112,7 @@ static void finds_each_of_100000_exporters(void) {
 }
 
 /* Prefetching has no side effects, also for unknown addresses and exporters without state. */
-static void fetches_ahead_without_a_trace(void) {
+static void prefetches_without_side_effects(void) {
     fb_datagram batch[FB_LOOK_AHEAD];
     world w;
     fb_domain *domain;
@@ -138,7 +138,7 @@ static void fetches_ahead_without_a_trace(void) {
     world_close(&w);
 }
 
-static void tells_sub_agents_apart(void) {
+static void separates_sub_agents(void) {
     world w;
     uint8_t address[16] = {1};
     world_open(&w, 10, 1 << 20);
@@ -149,7 +149,7 @@ static void tells_sub_agents_apart(void) {
     world_close(&w);
 }
 
-static void evicts_the_oldest_past_the_limit(void) {
+static void evicts_the_oldest_exporter_at_the_limit(void) {
     world w;
     fb_domain *domain;
     world_open(&w, 3, 1 << 20);
@@ -166,7 +166,7 @@ static void evicts_the_oldest_past_the_limit(void) {
     world_close(&w);
 }
 
-static void evicts_none_for_saved_state(void) {
+static void evicts_no_exporter_for_saved_state(void) {
     uint8_t address[16] = {0};
     world w;
     world_open(&w, 3, 1 << 20);
@@ -179,7 +179,7 @@ static void evicts_none_for_saved_state(void) {
     world_close(&w);
 }
 
-static void makes_room_when_memory_is_out(void) {
+static void evicts_an_exporter_when_memory_is_exhausted(void) {
     world w;
     world_open(&w, 1000, 1 << 20);
     w.memory.limit = w.memory.used + 3 * sizeof(fb_exporter);
@@ -189,7 +189,7 @@ static void makes_room_when_memory_is_out(void) {
     world_close(&w);
 }
 
-static void goes_without_state_when_there_is_no_memory(void) {
+static void works_without_state_if_there_is_no_memory(void) {
     world w;
     world_open(&w, 1000, 1 << 20);
     w.memory.limit = w.memory.used;
@@ -241,7 +241,7 @@ static void finds_each_of_4096_templates(void) {
 }
 
 /* The memory of an exporter is as stated in README.md. */
-static void holds_memory_in_proportion_to_exporters(void) {
+static void uses_the_documented_memory_per_exporter(void) {
     enum {
         EXPORTERS = 8192,
         TEMPLATES = 4,
@@ -294,7 +294,7 @@ static void redefines_templates(void) {
 }
 
 /* Fill budgets until nothing fits. The memory of one exporter does not count for another. */
-static void keeps_each_exporter_to_its_budget(void) {
+static void limits_each_exporter_to_its_budget(void) {
     enum { BUDGET = 20000 };
     world w;
     fb_domain *domain;
@@ -322,7 +322,7 @@ static void keeps_each_exporter_to_its_budget(void) {
     world_close(&w);
 }
 
-static void gives_the_budget_of_a_redefined_template_back(void) {
+static void returns_the_budget_of_a_redefined_template(void) {
     world w;
     fb_domain *domain;
     world_open(&w, 10, 1 << 20);
@@ -339,7 +339,7 @@ static void gives_the_budget_of_a_redefined_template_back(void) {
     world_close(&w);
 }
 
-static void knows_the_rate_of_a_sampler(void) {
+static void finds_the_rate_of_a_sampler(void) {
     world w;
     fb_domain *domain;
     world_open(&w, 10, 1 << 20);
@@ -359,7 +359,7 @@ static void knows_the_rate_of_a_sampler(void) {
     world_close(&w);
 }
 
-static void knows_a_rate_that_has_changed(void) {
+static void finds_a_changed_rate(void) {
     world w;
     fb_domain *common, *own;
     world_open(&w, 10, 1 << 20);
@@ -385,7 +385,7 @@ static void knows_a_rate_that_has_changed(void) {
     world_close(&w);
 }
 
-static void finds_a_template_that_has_moved(void) {
+static void finds_a_moved_template(void) {
     world w;
     fb_domain *domain;
     world_open(&w, 10, 1 << 20);
@@ -423,13 +423,14 @@ static void bounds_the_samplers_of_a_domain(void) {
     world_close(&w);
 }
 
-RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_that_cannot_grow),
-          TEST(finds_each_of_100000_exporters), TEST(fetches_ahead_without_a_trace),
-          TEST(tells_sub_agents_apart), TEST(evicts_the_oldest_past_the_limit),
-          TEST(evicts_none_for_saved_state), TEST(makes_room_when_memory_is_out),
-          TEST(goes_without_state_when_there_is_no_memory), TEST(shares_compiled_templates),
-          TEST(finds_each_of_4096_templates), TEST(holds_memory_in_proportion_to_exporters),
-          TEST(redefines_templates), TEST(keeps_each_exporter_to_its_budget),
-          TEST(gives_the_budget_of_a_redefined_template_back), TEST(knows_the_rate_of_a_sampler),
-          TEST(knows_a_rate_that_has_changed), TEST(finds_a_template_that_has_moved),
+RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_if_it_cannot_grow),
+          TEST(finds_each_of_100000_exporters), TEST(prefetches_without_side_effects),
+          TEST(separates_sub_agents), TEST(evicts_the_oldest_exporter_at_the_limit),
+          TEST(evicts_no_exporter_for_saved_state),
+          TEST(evicts_an_exporter_when_memory_is_exhausted),
+          TEST(works_without_state_if_there_is_no_memory), TEST(shares_compiled_templates),
+          TEST(finds_each_of_4096_templates), TEST(uses_the_documented_memory_per_exporter),
+          TEST(redefines_templates), TEST(limits_each_exporter_to_its_budget),
+          TEST(returns_the_budget_of_a_redefined_template), TEST(finds_the_rate_of_a_sampler),
+          TEST(finds_a_changed_rate), TEST(finds_a_moved_template),
           TEST(bounds_the_samplers_of_a_domain))

@@ -93,7 +93,7 @@ static void build_netflow9_sequence(void) {
     send(&d, 5000, 6000);
 }
 
-static void keeps_time_and_numbers_of_its_own_datagram(void) {
+static void uses_the_header_of_the_original_datagram(void) {
     session s;
     session_open(&s, columns, 4096);
     build_netflow9_sequence();
@@ -109,8 +109,8 @@ static void keeps_time_and_numbers_of_its_own_datagram(void) {
 }
 
 /* Values that were unknown at its arrival: the sampling rate and the start of the exporter. They
-   come in early and late options. */
-static void applies_what_was_learnt_meanwhile(void) {
+   come in options before or after the data. */
+static void applies_options_that_arrived_later(void) {
     for (unsigned late = 0; late < 2; late++) {
         session s;
         byte_buffer d;
@@ -147,7 +147,7 @@ static void applies_what_was_learnt_meanwhile(void) {
 }
 
 /* One set of templates defines all ids together. */
-static void comes_out_in_order_of_arrival(void) {
+static void decodes_pending_sets_in_order_of_arrival(void) {
     enum { IDS = 37, ROUNDS = 5 };
     session s;
     byte_buffer d;
@@ -172,7 +172,7 @@ static void comes_out_in_order_of_arrival(void) {
 }
 
 /* A set that defines an id and then withdraws it has not defined it. */
-static void waits_on_when_its_template_is_empty_after_all(void) {
+static void keeps_waiting_if_the_template_is_withdrawn(void) {
     session s;
     byte_buffer d;
     session_open(&s, bytes, 4096);
@@ -192,7 +192,7 @@ static void waits_on_when_its_template_is_empty_after_all(void) {
 }
 
 /* The offset of a fault is in the current datagram, not in the original one. */
-static void tells_its_faults_where_the_decoder_is(void) {
+static void reports_faults_at_the_current_datagram(void) {
     session s;
     byte_buffer d;
     session_open(&s, bytes, 4096);
@@ -229,7 +229,7 @@ static uint64_t missing_of(const session *s, uint32_t address) {
 
 enum { COST = FB_PENDING_SET_BYTES + 8 }; /* of a set with one record */
 
-static void gives_up_the_oldest_of_an_exporter(void) {
+static void drops_the_oldest_set_of_an_exporter(void) {
     session s;
     byte_buffer d;
     open_limited(&s, 3 * COST, 0);
@@ -251,7 +251,7 @@ static void gives_up_the_oldest_of_an_exporter(void) {
     session_close(&s);
 }
 
-static void gives_up_the_oldest_of_all(void) {
+static void drops_the_oldest_set_of_all_exporters(void) {
     session s;
     byte_buffer d;
     open_limited(&s, 0, 3 * COST);
@@ -266,7 +266,7 @@ static void gives_up_the_oldest_of_all(void) {
     session_close(&s);
 }
 
-static void gives_up_at_once_what_never_fits(void) {
+static void drops_sets_above_the_limit(void) {
     session s;
     byte_buffer d;
     open_limited(&s, 2 * COST, 0);
@@ -278,7 +278,7 @@ static void gives_up_at_once_what_never_fits(void) {
     session_close(&s);
 }
 
-static void gives_up_at_once_where_there_is_no_state(void) {
+static void drops_sets_of_exporters_without_state(void) {
     session s;
     byte_buffer d;
     memset(&s, 0, sizeof s);
@@ -318,7 +318,7 @@ static void leaves_memory_for_templates(void) {
     CHECK_EQUAL(memory.used, 0);
 }
 
-static void counts_what_still_waits_in_the_end(void) {
+static void counts_the_sets_that_wait_at_the_end(void) {
     session s;
     byte_buffer d;
     session_open(&s, bytes, 4096);
@@ -344,8 +344,8 @@ static void counts_what_still_waits_in_the_end(void) {
 
 /* Every capacity, every failed allocation ---------------------------------------------------- */
 
-/* Early data of two ids and of options, in variable and fixed records, from two ports whose domain
-   is then split. */
+/* Pending sets of two ids and of options, in variable and fixed records, from two ports whose
+   domain is then split. */
 static void build_long_sequence(void) {
     byte_buffer d;
     build_netflow9_sequence();
@@ -369,7 +369,7 @@ static void build_long_sequence(void) {
     }
 }
 
-static void gives_the_same_at_every_capacity(void) {
+static void gives_the_same_output_at_every_capacity(void) {
     session whole;
     session_open(&whole, columns, 1 << 16);
     build_long_sequence();
@@ -420,7 +420,7 @@ static void survives_every_failed_allocation(void) {
 }
 
 /* The caller takes the first output and abandons the call. */
-static void loses_nothing_when_a_call_is_given_up(void) {
+static void loses_nothing_if_a_call_is_abandoned(void) {
     session s;
     byte_buffer d;
     session_open(&s, bytes, 4096);
@@ -483,12 +483,12 @@ static void build_flood(byte_buffer *d, unsigned first_id) {
     ipfix_end(d);
 }
 
-static void is_done_at_once_with_a_flood(void) {
+static void bounds_work_for_a_flood_of_sets(void) {
     session s;
     byte_buffer d;
     open_limited(&s, 0, 0);
     build_flood(&d, 65535);
-    feed_quickly(&s, &d, 10, "13,000 early sets");
+    feed_quickly(&s, &d, 10, "13,000 pending sets");
     const fb_pending_sets *pending = &s.decoder->pending;
     CHECK(pending->all.bytes <= 4 << 20);
     CHECK(pending->all.sets > 20000);
@@ -518,7 +518,7 @@ static void is_done_at_once_with_a_flood(void) {
     session_close(&s);
 }
 
-static void is_done_at_once_with_one_long_queue(void) {
+static void bounds_work_for_one_long_queue(void) {
     session s;
     byte_buffer d;
     open_limited(&s, 0, 0);
@@ -529,20 +529,20 @@ static void is_done_at_once_with_one_long_queue(void) {
         set_end(&d, set);
     }
     ipfix_end(&d);
-    feed_quickly(&s, &d, 10, "13,000 early sets of one id");
+    feed_quickly(&s, &d, 10, "13,000 pending sets of one id");
     build_template(&d, 257);
     feed_quickly(&s, &d, 1, "a template that frees nothing");
     ipfix_begin(&d, (ipfix_header){0});
     size_t set = set_begin(&d, 2);
     put_template(&d, 256, FIELDS({4, 1}));
     set_end(&d, set), ipfix_end(&d);
-    feed_quickly(&s, &d, 1, "20,000 early sets set free");
+    feed_quickly(&s, &d, 1, "20,000 pending sets with a template");
     CHECK(s.row.count > 20000);
     session_close(&s);
 }
 
 /* Data after an empty template or a withdrawal is copied only. */
-static void is_done_at_once_with_data_of_an_empty_template(void) {
+static void bounds_work_for_data_of_empty_templates(void) {
     session s;
     byte_buffer d;
     memset(&s, 0, sizeof s);
@@ -577,12 +577,13 @@ static void is_done_at_once_with_data_of_an_empty_template(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(keeps_time_and_numbers_of_its_own_datagram), TEST(applies_what_was_learnt_meanwhile),
-          TEST(comes_out_in_order_of_arrival), TEST(waits_on_when_its_template_is_empty_after_all),
-          TEST(tells_its_faults_where_the_decoder_is), TEST(gives_up_the_oldest_of_an_exporter),
-          TEST(gives_up_the_oldest_of_all), TEST(gives_up_at_once_what_never_fits),
-          TEST(gives_up_at_once_where_there_is_no_state), TEST(leaves_memory_for_templates),
-          TEST(counts_what_still_waits_in_the_end), TEST(gives_the_same_at_every_capacity),
-          TEST(survives_every_failed_allocation), TEST(loses_nothing_when_a_call_is_given_up),
-          TEST(is_done_at_once_with_a_flood), TEST(is_done_at_once_with_one_long_queue),
-          TEST(is_done_at_once_with_data_of_an_empty_template))
+RUN_TESTS(TEST(uses_the_header_of_the_original_datagram), TEST(applies_options_that_arrived_later),
+          TEST(decodes_pending_sets_in_order_of_arrival),
+          TEST(keeps_waiting_if_the_template_is_withdrawn),
+          TEST(reports_faults_at_the_current_datagram), TEST(drops_the_oldest_set_of_an_exporter),
+          TEST(drops_the_oldest_set_of_all_exporters), TEST(drops_sets_above_the_limit),
+          TEST(drops_sets_of_exporters_without_state), TEST(leaves_memory_for_templates),
+          TEST(counts_the_sets_that_wait_at_the_end), TEST(gives_the_same_output_at_every_capacity),
+          TEST(survives_every_failed_allocation), TEST(loses_nothing_if_a_call_is_abandoned),
+          TEST(bounds_work_for_a_flood_of_sets), TEST(bounds_work_for_one_long_queue),
+          TEST(bounds_work_for_data_of_empty_templates))

@@ -117,16 +117,16 @@ static void feed_samplers(session *s, unsigned id, unsigned size, bool variable,
 }
 
 /* With outputs of every size up to a few rows, decoding is resumed in the middle of a set. */
-static void finds_the_rates_of_samplers_that_take_turns(void) {
+static void finds_the_rates_of_alternating_samplers(void) {
     static const uint8_t samplers[] = {5, 5, 6, 5, 7, 7, 6, 6, 5};
     static const char expected[] =
-        "rate=100 octets=1\nrate=100 octets=2\nrate=50 octets=3\nrate=100 octets=4\noctets=5\n"
-        "octets=6\nrate=50 octets=7\nrate=50 octets=8\nrate=100 octets=9\n";
+        "rate=100 bytes=1\nrate=100 bytes=2\nrate=50 bytes=3\nrate=100 bytes=4\nbytes=5\n"
+        "bytes=6\nrate=50 bytes=7\nrate=50 bytes=8\nrate=100 bytes=9\n";
     for (unsigned size = 1; size <= 8; size++)
         for (unsigned variable = 0; variable < 2; variable++)
             for (size_t capacity = 1; capacity < 600; capacity += 97) {
                 session s;
-                session_open(&s, "1 rate uint : derived:sampling_rate\n2 octets uint : ipfix:1",
+                session_open(&s, "1 rate uint : derived:sampling_rate\n2 bytes uint : ipfix:1",
                              capacity);
                 feed(&s, 1, 1, GIVEN({302, 4, 5}, {34, 4, 100}));
                 feed(&s, 1, 1, GIVEN({302, 4, 6}, {34, 4, 50}));
@@ -136,7 +136,7 @@ static void finds_the_rates_of_samplers_that_take_turns(void) {
             }
 }
 
-static void counts_options_that_say_nothing_it_keeps(void) {
+static void counts_options_without_a_used_field(void) {
     session s;
     session_open(&s, rate_column, 4096);
     feed(&s, 0, 1, GIVEN({143, 4, 1}, {41, 8, 7}));
@@ -148,7 +148,7 @@ static void counts_options_that_say_nothing_it_keeps(void) {
 
 /* systemInitTimeMilliseconds: in options it applies from then on, in a record only to that
    record. */
-static void knows_when_an_exporter_started(void) {
+static void reads_the_start_time_of_an_exporter(void) {
     session s;
     session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
     feed(&s, 1, 0, GIVEN({22, 4, 500}));
@@ -163,7 +163,7 @@ static void knows_when_an_exporter_started(void) {
 
 /* The export time is 0, before the start, so the uptime has not wrapped. A start that leaves no
    room for 49.7 days is ignored. */
-static void reads_uptimes_by_a_start_after_the_export_time(void) {
+static void converts_uptimes_with_a_start_after_the_export_time(void) {
     session s;
     session_open(&s, "1 start timestamp unit=1000000 : ipfix:22@time_uptime", 4096);
     for (uint64_t start = 5000000000000u; start < 9000000000000u; start += 500000000000u) {
@@ -187,7 +187,7 @@ static void reads_uptimes_by_a_start_after_the_export_time(void) {
 
 /* A time up to an hour ahead of the header is a clock difference. A time further ahead is from
    before a wrap of the uptime. */
-static void tells_a_wrap_from_a_clock_that_is_ahead(void) {
+static void distinguishes_a_wrap_from_a_clock_that_is_ahead(void) {
     static const struct {
         uint32_t header, flow, seconds;
         const char *expected;
@@ -218,7 +218,7 @@ static void tells_a_wrap_from_a_clock_that_is_ahead(void) {
 }
 
 RUN_TESTS(TEST(reads_the_rate_of_a_record), TEST(finds_the_rate_of_the_sampler_that_a_record_names),
-          TEST(finds_the_rates_of_samplers_that_take_turns),
-          TEST(counts_options_that_say_nothing_it_keeps), TEST(knows_when_an_exporter_started),
-          TEST(reads_uptimes_by_a_start_after_the_export_time),
-          TEST(tells_a_wrap_from_a_clock_that_is_ahead))
+          TEST(finds_the_rates_of_alternating_samplers), TEST(counts_options_without_a_used_field),
+          TEST(reads_the_start_time_of_an_exporter),
+          TEST(converts_uptimes_with_a_start_after_the_export_time),
+          TEST(distinguishes_a_wrap_from_a_clock_that_is_ahead))

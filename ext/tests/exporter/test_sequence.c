@@ -34,7 +34,7 @@ static fb_status flows(uint32_t number, uint32_t units) {
 
 /* One sequence ------------------------------------------------------------------------------- */
 
-static void counts_what_is_missing(void) {
+static void counts_missing_units(void) {
     begin();
     CHECK_STATUS(packet(5), FB_OK);
     CHECK_STATUS(packet(6), FB_OK);
@@ -43,7 +43,7 @@ static void counts_what_is_missing(void) {
     CHECK_TOTALS(totals, 6, 2, 0, 0);
 }
 
-static void wraps(void) {
+static void continues_after_the_wrap(void) {
     begin();
     CHECK_STATUS(flows(0xfffffff0u, 20), FB_OK);
     CHECK_STATUS(flows(4, 5), FB_OK);
@@ -107,7 +107,7 @@ static void remembers_the_last_gaps(void) {
     CHECK_EQUAL(sequence.gap_count, FB_MAX_GAPS);
 }
 
-static void tells_late_from_a_restart_by_the_distance(void) {
+static void distinguishes_late_from_restart_by_distance(void) {
     static const struct {
         fb_sequence_unit unit;
         uint32_t window, most;
@@ -140,7 +140,7 @@ static void tells_late_from_a_restart_by_the_distance(void) {
     CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 11 + (3 << 16), 1, 7000), FB_SEQUENCE_GAP);
 }
 
-static void tells_late_from_a_restart_by_the_clock(void) {
+static void distinguishes_late_from_restart_by_the_clock(void) {
     begin();
     check(FB_SEQUENCE_PACKETS, 50, 1, 100000);
     CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 49, 1, 100000 - FB_SEQUENCE_TOLERANCE),
@@ -160,7 +160,7 @@ static void tells_late_from_a_restart_by_the_clock(void) {
     CHECK_STATUS(check(FB_SEQUENCE_PACKETS, 60, 1, 1000), FB_SEQUENCE_GAP);
 }
 
-static void settles_conventions_however_long_it_runs(void) {
+static void keeps_its_convention_in_long_sequences(void) {
     uint32_t number = 0;
     begin();
     for (unsigned i = 0; i < 2000; i++) {
@@ -180,7 +180,7 @@ static fb_status from_port(fb_sequences *sequences, fb_memory *memory, uint16_t 
     return fb_sequences_check(sequences, memory, FB_SEQUENCE_PACKETS, &mark);
 }
 
-static void keeps_a_few_ports_apart(void) {
+static void separates_the_numbers_of_a_few_ports(void) {
     fb_check_allocator allocator = {0};
     fb_memory memory = fb_check_memory(&allocator);
     fb_sequences sequences = {0};
@@ -202,7 +202,7 @@ static void keeps_a_few_ports_apart(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
-static void goes_without_a_numbering_that_has_no_room(void) {
+static void works_without_memory_for_a_numbering(void) {
     fb_check_allocator allocator = {.fail_at = 2, .fail_forever = true};
     fb_memory memory = fb_check_memory(&allocator);
     fb_sequences sequences = {0};
@@ -263,7 +263,7 @@ static void bounds_the_sources(void) {
 }
 
 /* Sources that differ only in their high bits, as an attacker would choose them. */
-static void finds_sources_however_they_are_numbered(void) {
+static void finds_sources_that_differ_in_their_high_bits(void) {
     fb_memory memory = fb_memory_system(0);
     fb_samples samples = {0};
     for (unsigned shift = 0; shift < 20; shift++) {
@@ -293,13 +293,13 @@ static double seconds_to_find(uint32_t types_apart) {
     return (double)(clock() - start) / CLOCKS_PER_SEC;
 }
 
-static void finds_sources_as_fast_whatever_their_types(void) {
+static void finds_sources_of_every_type_in_similar_time(void) {
     double usual = seconds_to_find(1);
     for (unsigned bit = 8; bit <= 24; bit += 8)
         CHECK(seconds_to_find(1u << bit) < 4 * usual + 0.02 || getenv("FLOWBUF_SLOW_RUN"));
 }
 
-static void goes_without_samples_that_have_no_room(void) {
+static void works_without_memory_for_samples(void) {
     for (size_t fail_at = 1; fail_at < 12; fail_at++) {
         fb_check_allocator allocator = {.fail_at = fail_at, .fail_forever = true};
         fb_memory memory = fb_check_memory(&allocator);
@@ -406,7 +406,7 @@ static void counts_samples_once(void) {
 }
 
 /* With little or no memory for an exporter, flows are decoded and no loss is reported. */
-static void decodes_without_room_for_numbers(void) {
+static void decodes_without_memory_for_sequences(void) {
     for (size_t room = 1; room < sizeof(fb_domain) + 1000; room += 7) {
         session s;
         byte_buffer d;
@@ -483,56 +483,57 @@ static void check_equal_sequences(const fb_sequences *a, const fb_sequences *b) 
 
 /* Check that the fast path gives the state and totals of the slow path. Returns the number of times
    that it was taken. */
-static unsigned compare_ways(fb_sequence_unit unit, uint64_t random, unsigned convention) {
+static unsigned compare_paths(fb_sequence_unit unit, uint64_t random, unsigned convention) {
     fb_memory memory = fb_memory_system(0);
-    fb_sequences short_way = {0}, long_way = {0};
+    fb_sequences fast_path = {0}, slow_path = {0};
     unsigned taken = 0;
     for (unsigned i = 0; i < 400; i++) {
-        fb_sequence_mark mark = random_mark(&random, &long_way, convention);
-        fb_status status = fb_sequences_check(&long_way, &memory, unit, &mark);
-        if (fb_sequences_go_on(&short_way, unit, &mark)) {
+        fb_sequence_mark mark = random_mark(&random, &slow_path, convention);
+        fb_status status = fb_sequences_check(&slow_path, &memory, unit, &mark);
+        if (fb_sequences_continue(&fast_path, unit, &mark)) {
             CHECK_STATUS(status, FB_OK);
             taken++;
         } else {
-            CHECK_STATUS(fb_sequences_check(&short_way, &memory, unit, &mark), status);
+            CHECK_STATUS(fb_sequences_check(&fast_path, &memory, unit, &mark), status);
         }
-        check_equal_sequences(&short_way, &long_way);
+        check_equal_sequences(&fast_path, &slow_path);
     }
-    fb_sequences_free(&short_way, &memory);
-    fb_sequences_free(&long_way, &memory);
+    fb_sequences_free(&fast_path, &memory);
+    fb_sequences_free(&slow_path, &memory);
     return taken;
 }
 
-static void goes_on_to_the_same_end(void) {
+static void gives_the_same_state_on_both_paths(void) {
     for (fb_sequence_unit unit = FB_SEQUENCE_FLOWS; unit <= FB_SEQUENCE_DATAGRAMS; unit++)
         for (unsigned convention = 0; convention < FB_SEQUENCE_CONVENTIONS; convention++) {
             unsigned taken = 0;
             for (uint64_t seed = 0; seed < 40; seed++)
-                taken += compare_ways(unit, seed * 7919 + unit, convention);
+                taken += compare_paths(unit, seed * 7919 + unit, convention);
             CHECK(convention || taken > 1000);
         }
 }
 
-static void goes_on_over_the_end_of_numbers(void) {
+static void stays_on_the_fast_path_at_the_wrap(void) {
     fb_memory memory = fb_memory_system(0);
     fb_sequences sequences = {0};
     fb_sequence_mark mark = {.number = 0xfffffffeu, .port = 7, .content = {.units = 1}};
-    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark)); /* no number is known yet */
+    CHECK(!fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS,
+                                 &mark)); /* no number is known yet */
     CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark), FB_OK);
     for (int i = 0; i < 4; i++) {
         mark.number++;
-        CHECK(fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+        CHECK(fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS, &mark));
     }
     CHECK_EQUAL(sequences.streams->newest.number, 2);
     mark.number = 3, mark.port = 8;
     /* it continues from another port */
-    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+    CHECK(!fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS, &mark));
     mark.number = 4, mark.port = 7;
-    CHECK(!fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+    CHECK(!fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS, &mark));
     CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark),
                  FB_SEQUENCE_GAP);
     mark.number = 5;
-    CHECK(fb_sequences_go_on(&sequences, FB_SEQUENCE_PACKETS, &mark));
+    CHECK(fb_sequences_continue(&sequences, FB_SEQUENCE_PACKETS, &mark));
     CHECK_EQUAL(sequences.streams->gap_count, 1);
     mark.number = 3;
     CHECK_STATUS(fb_sequences_check(&sequences, &memory, FB_SEQUENCE_PACKETS, &mark),
@@ -541,13 +542,14 @@ static void goes_on_over_the_end_of_numbers(void) {
     fb_sequences_free(&sequences, &memory);
 }
 
-RUN_TESTS(TEST(counts_what_is_missing), TEST(wraps), TEST(fills_gaps_from_any_side),
-          TEST(remembers_the_last_gaps), TEST(tells_late_from_a_restart_by_the_distance),
-          TEST(tells_late_from_a_restart_by_the_clock),
-          TEST(settles_conventions_however_long_it_runs), TEST(keeps_a_few_ports_apart),
-          TEST(goes_without_a_numbering_that_has_no_room), TEST(numbers_each_source),
-          TEST(bounds_the_sources), TEST(finds_sources_however_they_are_numbered),
-          TEST(finds_sources_as_fast_whatever_their_types),
-          TEST(goes_without_samples_that_have_no_room), TEST(counts_a_message_once),
-          TEST(counts_samples_once), TEST(decodes_without_room_for_numbers),
-          TEST(goes_on_to_the_same_end), TEST(goes_on_over_the_end_of_numbers))
+RUN_TESTS(TEST(counts_missing_units), TEST(continues_after_the_wrap),
+          TEST(fills_gaps_from_any_side), TEST(remembers_the_last_gaps),
+          TEST(distinguishes_late_from_restart_by_distance),
+          TEST(distinguishes_late_from_restart_by_the_clock),
+          TEST(keeps_its_convention_in_long_sequences), TEST(separates_the_numbers_of_a_few_ports),
+          TEST(works_without_memory_for_a_numbering), TEST(numbers_each_source),
+          TEST(bounds_the_sources), TEST(finds_sources_that_differ_in_their_high_bits),
+          TEST(finds_sources_of_every_type_in_similar_time), TEST(works_without_memory_for_samples),
+          TEST(counts_a_message_once), TEST(counts_samples_once),
+          TEST(decodes_without_memory_for_sequences), TEST(gives_the_same_state_on_both_paths),
+          TEST(stays_on_the_fast_path_at_the_wrap))

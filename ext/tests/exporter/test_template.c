@@ -14,9 +14,9 @@ typedef struct {
     named_plan plan;
     fb_compiled_templates compiled_templates;
     text text;
-} forge;
+} compiler;
 
-static void forge_open(forge *f, const char *lines) {
+static void compiler_open(compiler *f, const char *lines) {
     memset(f, 0, sizeof *f);
     f->memory = fb_check_memory(&f->allocator);
     CHECK_STATUS(plan_read(&f->plan, lines, &f->memory), FB_OK);
@@ -25,7 +25,7 @@ static void forge_open(forge *f, const char *lines) {
         FB_OK);
 }
 
-static void forge_close(forge *f) {
+static void compiler_close(compiler *f) {
     fb_compiled_templates_free(&f->compiled_templates);
     plan_free(&f->plan);
     text_free(&f->text);
@@ -36,7 +36,7 @@ static void forge_close(forge *f) {
 #define TEMPLATE(...) \
     (const fb_field[]){__VA_ARGS__}, sizeof((const fb_field[]){__VA_ARGS__}) / sizeof(fb_field)
 
-static fb_compiled_template *acquire(forge *f, unsigned version, const fb_field *fields,
+static fb_compiled_template *acquire(compiler *f, unsigned version, const fb_field *fields,
                                      size_t count) {
     fb_compiled_template *compiled = NULL;
     CHECK_STATUS(fb_compiled_templates_acquire(&f->compiled_templates, (uint16_t)version, fields,
@@ -53,7 +53,7 @@ static int compare_ops(const void *a, const void *b) {
 }
 
 /* Return the operations as text: "column.rank<field@offset:code ". */
-static const char *ops_of(forge *f, const fb_compiled_template *compiled) {
+static const char *ops_of(compiler *f, const fb_compiled_template *compiled) {
     static const char *const codes[] = {"8",       "16",     "32",      "64",     "tcp",   "ipv4",
                                         "ipv6",    "enum",   "etype4",  "etype6", "value", "again",
                                         "collect", "packet", "sampler", "rate",   "etype", "type",
@@ -84,10 +84,11 @@ static const char *ops_of(forge *f, const fb_compiled_template *compiled) {
         CHECK(strcmp(ops, expected) == 0); \
     } while (0)
 
-static void makes_an_operation_of_each_wanted_field(void) {
-    forge f;
-    forge_open(&f, "1 bytes uint : ipfix:1\n2 src ip : ipfix:8,ipfix:27\n3 port uint limit=65535 : "
-                   "ipfix:7\n4 proto uint limit=255 : ipfix:4\n");
+static void compiles_an_operation_for_each_used_field(void) {
+    compiler f;
+    compiler_open(&f,
+                  "1 bytes uint : ipfix:1\n2 src ip : ipfix:8,ipfix:27\n3 port uint limit=65535 : "
+                  "ipfix:7\n4 proto uint limit=255 : ipfix:4\n");
     fb_compiled_template *compiled =
         acquire(&f, 10,
                 TEMPLATE({.id = 4, .size = 1}, {.id = 99, .size = 7}, {.id = 8, .size = 4},
@@ -98,36 +99,37 @@ static void makes_an_operation_of_each_wanted_field(void) {
     CHECK(!compiled->variable_count);
     fb_compiled_templates_release(&f.compiled_templates, compiled);
     CHECK_EQUAL(f.compiled_templates.count, 0);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 static void sorts_operations_by_rank(void) {
-    forge f;
-    forge_open(&f, "1 bytes uint : ipfix:85 ipfix:1 ipfix:231,ipfix:23\n");
+    compiler f;
+    compiler_open(&f, "1 bytes uint : ipfix:85 ipfix:1 ipfix:231,ipfix:23\n");
     fb_compiled_template *compiled =
         acquire(&f, 10,
                 TEMPLATE({.id = 23, .size = 4}, {.id = 1, .size = 4}, {.id = 231, .size = 4},
                          {.id = 85, .size = 4}));
     CHECK_OPS(&f, compiled, "bytes.0<3@12:32 bytes.1<1@4:32 bytes.2<0@0:32 bytes.2<2@8:32 ");
-    forge_close(&f);
+    compiler_close(&f);
 }
 
-static void reads_the_first_of_elements_that_come_twice(void) {
-    forge f;
-    forge_open(&f, "1 src ip : ipfix:8\n2 also ip : ipfix:12 ipfix:8\n");
+static void reads_the_first_of_two_equal_elements(void) {
+    compiler f;
+    compiler_open(&f, "1 src ip : ipfix:8\n2 also ip : ipfix:12 ipfix:8\n");
     fb_compiled_template *compiled =
         acquire(&f, 10,
                 TEMPLATE({.id = 8, .size = 4}, {.id = 8, .size = 4}, {.id = 12, .size = 4},
                          {.id = 12, .size = 4}));
     CHECK_OPS(&f, compiled, "src.0<0@0:ipv4 also.0<2@8:ipv4 also.1<0@0:ipv4 ");
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 /* A plain load is used only if every value of the field fits the column. */
-static void checks_sizes_that_may_not_fit(void) {
-    forge f;
-    forge_open(&f, "1 wide uint : ipfix:1\n2 byte uint limit=255 : ipfix:1\n3 addr ip : ipfix:8\n4 "
-                   "kind enum : ipfix:1\n");
+static void checks_values_of_sizes_that_may_not_fit(void) {
+    compiler f;
+    compiler_open(&f,
+                  "1 wide uint : ipfix:1\n2 byte uint limit=255 : ipfix:1\n3 addr ip : ipfix:8\n4 "
+                  "kind enum : ipfix:1\n");
     static const struct {
         uint16_t size;
         const char *ops;
@@ -144,13 +146,13 @@ static void checks_sizes_that_may_not_fit(void) {
         CHECK_OPS(&f, acquire(&f, 10, fields, 2), cases[i].ops);
     }
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 8, .size = 5})), "addr.0<0@0:value ");
-    forge_close(&f);
+    compiler_close(&f);
 }
 
-static void parses_packets_between_the_ranks_that_surround_them(void) {
-    forge f;
-    forge_open(&f,
-               "1 bytes uint : ipfix:1 packet:ip.length ipfix:312\n2 ttl uint : packet:ip.ttl\n");
+static void parses_packets_at_their_rank(void) {
+    compiler f;
+    compiler_open(
+        &f, "1 bytes uint : ipfix:1 packet:ip.length ipfix:312\n2 ttl uint : packet:ip.ttl\n");
     CHECK_OPS(
         &f,
         acquire(&f, 10,
@@ -159,17 +161,18 @@ static void parses_packets_between_the_ranks_that_surround_them(void) {
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 312, .size = 2}, {.id = 1, .size = 4})),
               "bytes.0<1@2:32 bytes.2<0@0:16 ");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 313, .size = 20})), ":packet ");
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 /* A selected occurrence is a move like any other field. The chain of a repeated column has all
    occurrences, except fields of zero bytes. */
 static void selects_and_collects_occurrences(void) {
     static const uint16_t chain[] = {2, FB_NO_FIELD, 4, FB_NO_FIELD, FB_NO_FIELD};
-    forge f;
-    forge_open(&f, "1 a uint : ipfix:5#2 ipfix:5\n2 b uint : ipfix:5#last\n3 c uint : ipfix:5#9\n4 "
-                   "d uint repeated : ipfix:5\n"
-                   "5 e uint repeated : ipfix:5#2\n6 f uint repeated : ipfix:6\n");
+    compiler f;
+    compiler_open(&f,
+                  "1 a uint : ipfix:5#2 ipfix:5\n2 b uint : ipfix:5#last\n3 c uint : ipfix:5#9\n4 "
+                  "d uint repeated : ipfix:5\n"
+                  "5 e uint repeated : ipfix:5#2\n6 f uint repeated : ipfix:6\n");
     fb_compiled_template *compiled =
         acquire(&f, 10,
                 TEMPLATE({.id = 5, .size = 1}, {.id = 6, .size = 2}, {.id = 5, .size = 4},
@@ -178,28 +181,30 @@ static void selects_and_collects_occurrences(void) {
               "a.0<2@3:32 a.1<0@0:8 b.0<4@7:16 d.0<0@0:collect e.0<2@3:value f.0<1@1:value ");
     CHECK_EQUAL(compiled->chain_count, 5);
     CHECK(memcmp(compiled->chain, chain, sizeof chain) == 0);
-    forge_close(&f);
-    forge_open(&f, "1 a uint : ipfix:5#last\n");
+    compiler_close(&f);
+    compiler_open(&f, "1 a uint : ipfix:5#last\n");
     CHECK_EQUAL(acquire(&f, 10, TEMPLATE({.id = 5, .size = 1}, {.id = 5, .size = 4}))->chain_count,
                 0);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
-static void keeps_the_element_spaces_apart(void) {
-    forge f;
-    forge_open(&f, "1 a uint : ipfix:5@uint\n2 b uint : netflow9:5\n3 c uint : ipfix:9/5@uint\n4 d "
-                   "uint : netflow5:dPkts\n");
+static void separates_the_element_spaces(void) {
+    compiler f;
+    compiler_open(&f,
+                  "1 a uint : ipfix:5@uint\n2 b uint : netflow9:5\n3 c uint : ipfix:9/5@uint\n4 d "
+                  "uint : netflow5:dPkts\n");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 5, .size = 1})), "a.0<0@0:8 ");
     CHECK_OPS(&f, acquire(&f, 9, TEMPLATE({.id = 5, .size = 1})), "a.0<0@0:8 b.0<0@0:8 ");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.pen = 9, .id = 5, .size = 1})), "c.0<0@0:8 ");
-    forge_close(&f);
+    compiler_close(&f);
 }
 
-static void derives_only_what_the_fields_allow(void) {
-    forge f;
-    forge_open(&f, "1 rate uint : derived:sampling_rate\n2 type uint : derived:icmp_type\n3 status "
-                   "uint : derived:forwarding_status\n"
-                   "4 labels uint repeated : derived:mpls_labels\n");
+static void derives_only_values_whose_fields_exist(void) {
+    compiler f;
+    compiler_open(&f,
+                  "1 rate uint : derived:sampling_rate\n2 type uint : derived:icmp_type\n3 status "
+                  "uint : derived:forwarding_status\n"
+                  "4 labels uint repeated : derived:mpls_labels\n");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 1, .size = 4})), "rate.0:rate ");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 4, .size = 1}, {.id = 11, .size = 2})),
               "rate.0:rate type.0:type ");
@@ -208,20 +213,20 @@ static void derives_only_what_the_fields_allow(void) {
         acquire(&f, 10,
                 TEMPLATE({.pen = FB_PEN_JUNIPER, .id = 137, .size = 2}, {.id = 73, .size = 3})),
         "rate.0:rate status.0:status labels.0:labels ");
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 /* Biflows ------------------------------------------------------------------------------------ */
 
-static const char *const two_ways =
+static const char *const biflow_columns =
     "1 bytes uint one_way : ipfix:1 ipfix:231\n2 src ip mirror=dst : ipfix:8\n3 dst ip : ipfix:12\n"
     "4 flags uint one_way : ipfix:6\n5 in uint mirror=out : ipfix:10\n6 out uint : ipfix:14\n"
     "7 tos uint : ipfix:5\n8 type uint one_way : derived:icmp_type\n9 rate uint : "
     "derived:sampling_rate\n";
 
 static void compiles_the_reverse_flow_of_a_biflow(void) {
-    forge f;
-    forge_open(&f, two_ways);
+    compiler f;
+    compiler_open(&f, biflow_columns);
     fb_compiled_template *compiled =
         acquire(&f, 10,
                 TEMPLATE({.id = 8, .size = 4}, {.id = 12, .size = 4}, {.id = 1, .size = 4},
@@ -238,24 +243,24 @@ static void compiles_the_reverse_flow_of_a_biflow(void) {
     CHECK_EQUAL(compiled->reverse->counter_count, 1);
     CHECK_EQUAL(compiled->reverse->counters[0], 6);
     CHECK(compiled->bytes > compiled->reverse->bytes);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
-static void exchanges_what_the_reverse_direction_does_not_say_itself(void) {
-    forge f;
-    forge_open(&f, two_ways);
+static void exchanges_fields_without_a_reverse_element(void) {
+    compiler f;
+    compiler_open(&f, biflow_columns);
     fb_compiled_template *compiled =
         acquire(&f, 10,
                 TEMPLATE({.id = 10, .size = 4}, {.id = 14, .size = 4}, {FB_PEN_REVERSE, 2, 4},
                          {FB_PEN_REVERSE, 10, 4}));
     /* input has its own element; output is the input of the forward direction */
     CHECK_OPS(&f, compiled->reverse, "in.0<3@12:32 out.0<0@0:32 rate.0:rate ");
-    forge_close(&f);
+    compiler_close(&f);
 }
 
-static void takes_responders_of_both_protocols_for_reverse_elements(void) {
-    forge f;
-    forge_open(&f, two_ways);
+static void reads_responder_elements_as_reverse_elements(void) {
+    compiler f;
+    compiler_open(&f, biflow_columns);
     for (unsigned version = 9; version <= 10; version++) {
         fb_compiled_template *compiled =
             acquire(&f, version,
@@ -265,12 +270,12 @@ static void takes_responders_of_both_protocols_for_reverse_elements(void) {
         /* the ports of the forward direction give no ICMP type */
         CHECK_OPS(&f, compiled->reverse, "bytes.1<1@4:32 rate.0:rate ");
     }
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 static void compiles_no_reverse_flow_without_a_counter(void) {
-    forge f;
-    forge_open(&f, two_ways);
+    compiler f;
+    compiler_open(&f, biflow_columns);
     CHECK(!acquire(&f, 10, TEMPLATE({.id = 1, .size = 4}))->reverse);
     CHECK(!acquire(&f, 10, TEMPLATE({.id = 1, .size = 4}, {FB_PEN_REVERSE, 6, 1}))->reverse);
     CHECK(!acquire(&f, 9, TEMPLATE({.id = 40000, .size = 4}))->reverse);
@@ -280,14 +285,14 @@ static void compiles_no_reverse_flow_without_a_counter(void) {
         fb_compiled_templates_acquire(&f.compiled_templates, 10, fields, 2, 1, true, &options),
         FB_OK);
     CHECK(!options->reverse);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
-static void makes_no_operations_of_options(void) {
-    forge f;
+static void compiles_no_operations_for_options(void) {
+    compiler f;
     fb_compiled_template *compiled;
     fb_field fields[] = {{.id = 302, .size = 4}, {.id = 34, .size = 4}};
-    forge_open(&f, usual_columns);
+    compiler_open(&f, usual_columns);
     CHECK_STATUS(
         fb_compiled_templates_acquire(&f.compiled_templates, 10, fields, 2, 1, true, &compiled),
         FB_OK);
@@ -299,7 +304,7 @@ static void makes_no_operations_of_options(void) {
         FB_OK);
     CHECK_EQUAL(compiled->role[FB_ROLE_SELECTOR_ID], FB_NO_FIELD);
     CHECK_EQUAL(compiled->role[FB_ROLE_SAMPLING_INTERVAL], 1);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 /* Records of variable size ------------------------------------------------------------------- */
@@ -311,9 +316,9 @@ static void locates_the_fields_of_every_prefix_of_a_record(void) {
                                     "\0"
                                     "\7";
     enum { SIZE = sizeof record - 1 };
-    forge f;
+    compiler f;
     fb_location at[5];
-    forge_open(&f, usual_columns);
+    compiler_open(&f, usual_columns);
     fb_compiled_template *compiled =
         acquire(&f, 10,
                 TEMPLATE({.id = 7, .size = 2}, {.id = 82, .size = FB_VARIABLE_SIZE},
@@ -338,14 +343,14 @@ static void locates_the_fields_of_every_prefix_of_a_record(void) {
     }
     /* NetFlow v9 too */
     CHECK_EQUAL(acquire(&f, 9, TEMPLATE({.id = 82, .size = FB_VARIABLE_SIZE}))->variable_count, 1);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 /* Sharing ------------------------------------------------------------------------------------ */
 
 static void compiles_identical_templates_once(void) {
-    forge f;
-    forge_open(&f, usual_columns);
+    compiler f;
+    compiler_open(&f, usual_columns);
     fb_compiled_template *first =
         acquire(&f, 10, TEMPLATE({.id = 1, .size = 4}, {.id = 2, .size = 4}));
     size_t calls = f.allocator.calls;
@@ -361,36 +366,36 @@ static void compiles_identical_templates_once(void) {
     CHECK_EQUAL(f.compiled_templates.count, 6);
     while (f.compiled_templates.count == 6)
         fb_compiled_templates_release(&f.compiled_templates, first);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 static void finds_each_of_many_compiled_templates(void) {
-    enum { SHAPES = 20000 };
-    static fb_compiled_template *compiled_templates[SHAPES];
-    forge f;
-    forge_open(&f, "1 bytes uint : ipfix:1\n");
-    for (unsigned i = 0; i < SHAPES; i++) {
+    enum { TEMPLATE_COUNT = 20000 };
+    static fb_compiled_template *compiled_templates[TEMPLATE_COUNT];
+    compiler f;
+    compiler_open(&f, "1 bytes uint : ipfix:1\n");
+    for (unsigned i = 0; i < TEMPLATE_COUNT; i++) {
         fb_field fields[] = {{.id = 1, .size = 4},
                              {.id = (uint16_t)(100 + i % 200), .size = (uint16_t)(i / 200 + 1)}};
         compiled_templates[i] = acquire(&f, 10, fields, 2);
     }
-    CHECK_EQUAL(f.compiled_templates.count, SHAPES);
-    CHECK(f.compiled_templates.bucket_count >= SHAPES);
-    for (unsigned i = 0; i < SHAPES; i++) {
+    CHECK_EQUAL(f.compiled_templates.count, TEMPLATE_COUNT);
+    CHECK(f.compiled_templates.bucket_count >= TEMPLATE_COUNT);
+    for (unsigned i = 0; i < TEMPLATE_COUNT; i++) {
         CHECK_EQUAL(compiled_templates[i]->fields[1].size, i / 200 + 1);
         fb_compiled_templates_release(&f.compiled_templates, compiled_templates[i]);
     }
     CHECK_EQUAL(f.compiled_templates.count, 0);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 /* Hostile templates -------------------------------------------------------------------------- */
 
-static void refuses_records_without_octets(void) {
-    forge f;
+static void refuses_templates_of_empty_records(void) {
+    compiler f;
     fb_compiled_template *compiled;
     fb_field empty[] = {{.id = 1, .size = 0}, {.id = 2, .size = 0}};
-    forge_open(&f, usual_columns);
+    compiler_open(&f, usual_columns);
     CHECK_STATUS(
         fb_compiled_templates_acquire(&f.compiled_templates, 10, empty, 2, 0, false, &compiled),
         FB_EMPTY_TEMPLATE);
@@ -398,18 +403,18 @@ static void refuses_records_without_octets(void) {
         fb_compiled_templates_acquire(&f.compiled_templates, 10, empty, 0, 0, false, &compiled),
         FB_EMPTY_TEMPLATE);
     CHECK_EQUAL(f.compiled_templates.count, 0);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 /* More fields than a datagram can contain, all of the same element or all different. The plan
    bounds the number of operations. */
-static void bounds_what_huge_templates_cost(void) {
+static void bounds_the_cost_of_huge_templates(void) {
     enum { FIELDS = 65535 };
     static fb_field fields[FIELDS];
     text lines = {0};
-    forge f;
+    compiler f;
     plan_put_rich(&lines);
-    forge_open(&f, text_of(&lines));
+    compiler_open(&f, text_of(&lines));
     clock_t start = clock();
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < FIELDS; i++)
@@ -425,15 +430,15 @@ static void bounds_what_huge_templates_cost(void) {
     }
     CHECK(clock() - start < 5 * CLOCKS_PER_SEC);
     text_free(&lines);
-    forge_close(&f);
+    compiler_close(&f);
 }
 
 static void survives_every_failed_allocation(void) {
     for (size_t fail_at = 1; fail_at < 6; fail_at++) {
-        forge f;
+        compiler f;
         fb_compiled_template *compiled = NULL;
         fb_field field = {.id = 1, .size = 4};
-        forge_open(&f, usual_columns);
+        compiler_open(&f, usual_columns);
         f.allocator.calls = 0;
         f.allocator.fail_at = fail_at;
         fb_status status = fb_compiled_templates_acquire(&f.compiled_templates, 10, &field, 1, 0,
@@ -444,21 +449,21 @@ static void survives_every_failed_allocation(void) {
                                                    &compiled),
                      FB_OK);
         CHECK_EQUAL(f.compiled_templates.count, 1);
-        forge_close(&f);
+        compiler_close(&f);
     }
 }
 
-RUN_TESTS(TEST(makes_an_operation_of_each_wanted_field), TEST(sorts_operations_by_rank),
-          TEST(reads_the_first_of_elements_that_come_twice), TEST(checks_sizes_that_may_not_fit),
-          TEST(parses_packets_between_the_ranks_that_surround_them),
-          TEST(selects_and_collects_occurrences),
-          TEST(parses_packets_between_the_ranks_that_surround_them),
-          TEST(keeps_the_element_spaces_apart), TEST(derives_only_what_the_fields_allow),
+RUN_TESTS(TEST(compiles_an_operation_for_each_used_field), TEST(sorts_operations_by_rank),
+          TEST(reads_the_first_of_two_equal_elements),
+          TEST(checks_values_of_sizes_that_may_not_fit), TEST(parses_packets_at_their_rank),
+          TEST(selects_and_collects_occurrences), TEST(parses_packets_at_their_rank),
+          TEST(separates_the_element_spaces), TEST(derives_only_values_whose_fields_exist),
           TEST(compiles_the_reverse_flow_of_a_biflow),
-          TEST(exchanges_what_the_reverse_direction_does_not_say_itself),
-          TEST(takes_responders_of_both_protocols_for_reverse_elements),
-          TEST(compiles_no_reverse_flow_without_a_counter), TEST(makes_no_operations_of_options),
+          TEST(exchanges_fields_without_a_reverse_element),
+          TEST(reads_responder_elements_as_reverse_elements),
+          TEST(compiles_no_reverse_flow_without_a_counter),
+          TEST(compiles_no_operations_for_options),
           TEST(locates_the_fields_of_every_prefix_of_a_record),
           TEST(compiles_identical_templates_once), TEST(finds_each_of_many_compiled_templates),
-          TEST(refuses_records_without_octets), TEST(bounds_what_huge_templates_cost),
+          TEST(refuses_templates_of_empty_records), TEST(bounds_the_cost_of_huge_templates),
           TEST(survives_every_failed_allocation))

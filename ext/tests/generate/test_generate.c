@@ -257,7 +257,7 @@ static reading generate_and_read(fb_generator_options options) {
 
 /* Tests -------------------------------------------------------------------------------------- */
 
-static void follows_each_protocol_for_any_number_of_flows(void) {
+static void conforms_to_each_protocol_for_any_number_of_flows(void) {
     static const uint64_t flows[] = {0, 1, 2, 28, 30, 31, 500, 5000};
     for (unsigned protocol = 0; protocol < FB_GENERATOR_PROTOCOL_COUNT; protocol++)
         for (size_t i = 0; i < sizeof flows / sizeof *flows; i++)
@@ -291,7 +291,7 @@ static void gives_every_exporter_an_address_and_a_sequence(void) {
     CHECK_EQUAL(reading.exporter_count, 300);
 }
 
-static void sends_templates_first_and_again(void) {
+static void sends_templates_first_and_repeats_them(void) {
     fb_generator_options options = with(FB_GENERATOR_NETFLOW9, 3000);
     options.template_refresh = 3;
     options.exporters = 1;
@@ -307,12 +307,12 @@ static void sends_templates_first_and_again(void) {
     CHECK_EQUAL(reading.options, 2);
 }
 
-static void sends_counter_samples_now_and_then(void) {
+static void sends_occasional_counter_samples(void) {
     reading reading = generate_and_read(with(FB_GENERATOR_SFLOW, 5000));
     CHECK(reading.counters >= reading.packets / 17 && reading.counters <= reading.packets / 16);
 }
 
-static void lets_time_pass_with_the_flows(void) {
+static void advances_the_time_by_the_rate_of_flows(void) {
     fb_generator_options options = with(FB_GENERATOR_NETFLOW5, 3001);
     options.exporters = 1;
     options.flows_per_second = 45;
@@ -371,7 +371,7 @@ static void writes_another_file_for_another_seed(void) {
     }
 }
 
-static void goes_on_after_it_had_no_space(void) {
+static void continues_after_no_space(void) {
     file whole = write_file(with(FB_GENERATOR_SFLOW, 50), 1 << 20);
     fb_memory memory = fb_memory_system(0);
     fb_generator_options options = with(FB_GENERATOR_SFLOW, 50);
@@ -404,7 +404,7 @@ static void check_refused(fb_generator_options options, const char *word) {
     CHECK(!generator);
 }
 
-static void refuses_options_and_says_why(void) {
+static void refuses_options_with_an_explanation(void) {
     fb_generator_options good = with(FB_GENERATOR_NETFLOW5, 10), bad;
     CHECK(!fb_generator_options_fault(&good));
     bad = good, bad.protocol = FB_GENERATOR_PROTOCOL_COUNT, check_refused(bad, "protocol");
@@ -415,7 +415,7 @@ static void refuses_options_and_says_why(void) {
     bad = good, bad.start = UINT64_C(946684799) * SECOND, check_refused(bad, "2000");
     bad = good, bad.start = UINT64_MAX, check_refused(bad, "2106");
     bad = good, bad.flows = UINT64_MAX, check_refused(bad, "2106");
-    bad = good, bad.flows_per_second = SECOND + 1, check_refused(bad, "flows a second");
+    bad = good, bad.flows_per_second = SECOND + 1, check_refused(bad, "flows per second");
     bad = good, bad.mtu = 1279, check_refused(bad, "MTU");
     bad = good, bad.mtu = 65536, check_refused(bad, "MTU");
     bad = good, bad.protocol = FB_GENERATOR_MIXED, bad.exporters = 3, check_refused(bad, "mixed");
@@ -423,7 +423,7 @@ static void refuses_options_and_says_why(void) {
     CHECK(!fb_generator_options_fault(&good));
 }
 
-static void survives_without_memory(void) {
+static void reports_missing_memory(void) {
     fb_check_allocator allocator = {.fail_at = 1};
     fb_memory memory = fb_check_memory(&allocator);
     fb_generator_options options = with(FB_GENERATOR_IPFIX, 10);
@@ -435,17 +435,18 @@ static void survives_without_memory(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
-static void knows_protocols_by_name(void) {
+static void finds_protocols_by_name(void) {
     CHECK_EQUAL(fb_generator_find_protocol("netflow5"), FB_GENERATOR_NETFLOW5);
     CHECK_EQUAL(fb_generator_find_protocol("mixed"), FB_GENERATOR_MIXED);
     CHECK_EQUAL(fb_generator_find_protocol("netflow"), FB_GENERATOR_PROTOCOL_COUNT);
     CHECK_EQUAL(fb_generator_find_protocol(""), FB_GENERATOR_PROTOCOL_COUNT);
 }
 
-RUN_TESTS(TEST(follows_each_protocol_for_any_number_of_flows), TEST(keeps_packets_within_the_mtu),
-          TEST(gives_every_exporter_an_address_and_a_sequence),
-          TEST(sends_templates_first_and_again), TEST(sends_counter_samples_now_and_then),
-          TEST(lets_time_pass_with_the_flows), TEST(writes_the_same_file_at_every_capacity),
-          TEST(writes_the_same_file_on_every_machine), TEST(writes_another_file_for_another_seed),
-          TEST(goes_on_after_it_had_no_space), TEST(refuses_options_and_says_why),
-          TEST(survives_without_memory), TEST(knows_protocols_by_name))
+RUN_TESTS(TEST(conforms_to_each_protocol_for_any_number_of_flows),
+          TEST(keeps_packets_within_the_mtu), TEST(gives_every_exporter_an_address_and_a_sequence),
+          TEST(sends_templates_first_and_repeats_them), TEST(sends_occasional_counter_samples),
+          TEST(advances_the_time_by_the_rate_of_flows),
+          TEST(writes_the_same_file_at_every_capacity), TEST(writes_the_same_file_on_every_machine),
+          TEST(writes_another_file_for_another_seed), TEST(continues_after_no_space),
+          TEST(refuses_options_with_an_explanation), TEST(reports_missing_memory),
+          TEST(finds_protocols_by_name))

@@ -68,7 +68,7 @@ static void reads_transport_headers(void) {
     CHECK_PACKET(IPV4, &p, "length=60 src=10.0.0.1 proto=47 etype=2048 ttl=64\n", "");
 }
 
-static void steps_over_ipv4_options(void) {
+static void skips_ipv4_options(void) {
     byte_buffer p = {.size = 0};
     ipv4_header header = ipv4;
     header.option_words = 10, header.length = 80;
@@ -94,7 +94,7 @@ static void reads_no_ports_of_later_fragments(void) {
         "");
 }
 
-static void believes_lengths_over_padding(void) {
+static void ignores_bytes_after_the_ip_length(void) {
     byte_buffer p = {.size = 0};
     ipv4_header header = ipv4;
     header.length = 22;
@@ -103,7 +103,7 @@ static void believes_lengths_over_padding(void) {
     CHECK_PACKET(IPV4, &p, "length=22 src=10.0.0.1 proto=6 etype=2048 ttl=64\n", "");
 }
 
-static void counts_headers_that_contradict_themselves(void) {
+static void counts_contradictory_headers(void) {
     byte_buffer p = {.size = 0};
     put_ipv4(&p, ipv4), put_tcp(&p, 1000, 80, 2);
     p.data[0] = 0x44;
@@ -195,7 +195,7 @@ static bool walks_agree(fb_bytes packet) {
 }
 
 /* Set each of the first bytes of a packet to every value, and cut the packet anywhere. */
-static void walks_plain_packets_as_any_other(void) {
+static void gives_the_same_result_with_both_walks(void) {
     static const uint16_t types[] = {0x0800, 0x86dd};
     for (unsigned kind = 0; kind < 2; kind++)
         for (unsigned tags = 0; tags < 4; tags++) {
@@ -220,8 +220,8 @@ static void walks_plain_packets_as_any_other(void) {
         }
 }
 
-RUN_TESTS(TEST(reads_transport_headers), TEST(steps_over_ipv4_options),
-          TEST(reads_no_ports_of_later_fragments), TEST(believes_lengths_over_padding),
-          TEST(counts_headers_that_contradict_themselves), TEST(walks_ipv6_extension_headers),
+RUN_TESTS(TEST(reads_transport_headers), TEST(skips_ipv4_options),
+          TEST(reads_no_ports_of_later_fragments), TEST(ignores_bytes_after_the_ip_length),
+          TEST(counts_contradictory_headers), TEST(walks_ipv6_extension_headers),
           TEST(reads_tags_and_labels), TEST(reads_the_frame_behind_a_control_word),
-          TEST(walks_plain_packets_as_any_other))
+          TEST(gives_the_same_result_with_both_walks))

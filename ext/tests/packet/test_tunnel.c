@@ -87,7 +87,7 @@ static byte_buffer packet_of(const kind *kind) {
     return packet;
 }
 
-static void opens_what_is_asked_for(void) {
+static void opens_the_requested_tunnels(void) {
     for (size_t i = 0; i < KINDS; i++) {
         byte_buffer packet = packet_of(&kinds[i]);
         const unsigned choices[] = {kinds[i].tunnels, ALL & ~kinds[i].tunnels, ALL, 0};
@@ -104,7 +104,7 @@ static void opens_what_is_asked_for(void) {
     }
 }
 
-static void takes_every_prefix(void) {
+static void survives_every_prefix(void) {
     for (size_t i = 0; i < KINDS; i++) {
         byte_buffer packet = packet_of(&kinds[i]);
         session s;
@@ -117,7 +117,7 @@ static void takes_every_prefix(void) {
     }
 }
 
-static void takes_every_corrupted_byte(void) {
+static void survives_every_corrupted_byte(void) {
     for (size_t i = 0; i < KINDS; i++) {
         byte_buffer packet = packet_of(&kinds[i]);
         session s;
@@ -138,7 +138,7 @@ static void takes_every_corrupted_byte(void) {
 
 /* Put every tunnel into every other, and cut it in the middle. Use all columns: single, repeated
    and explicit. */
-static void takes_tunnels_in_tunnels(void) {
+static void survives_tunnels_in_tunnels(void) {
     text lines = {0};
     plan_put_rich(&lines);
     for (size_t i = 0; i < 6; i++)
@@ -175,7 +175,7 @@ static void stops_at_a_fixed_depth(void) {
     session_close(&s);
 }
 
-static void lists_segments_and_tunnels_it_does_not_open(void) {
+static void lists_segments_and_unopened_tunnels(void) {
     byte_buffer packet = packet_of(&kinds[4]);
     session s;
     open_with(&s, columns, 0);
@@ -188,7 +188,7 @@ static void lists_segments_and_tunnels_it_does_not_open(void) {
 }
 
 /* 65,000 bytes of one element: tags, labels, extension headers, or GTP-U extensions. */
-static void walks_as_far_as_there_is_something(void) {
+static void walks_any_number_of_headers(void) {
     byte_buffer packet = {.size = 0};
     session s;
     open_with(&s, columns, ALL);
@@ -219,7 +219,7 @@ static void names_tunnels(void) {
     CHECK(fb_tunnel_name(FB_TUNNEL_COUNT) == NULL);
 }
 
-RUN_TESTS(TEST(opens_what_is_asked_for), TEST(takes_every_prefix), TEST(takes_every_corrupted_byte),
-          TEST(takes_tunnels_in_tunnels), TEST(stops_at_a_fixed_depth),
-          TEST(lists_segments_and_tunnels_it_does_not_open),
-          TEST(walks_as_far_as_there_is_something), TEST(names_tunnels))
+RUN_TESTS(TEST(opens_the_requested_tunnels), TEST(survives_every_prefix),
+          TEST(survives_every_corrupted_byte), TEST(survives_tunnels_in_tunnels),
+          TEST(stops_at_a_fixed_depth), TEST(lists_segments_and_unopened_tunnels),
+          TEST(walks_any_number_of_headers), TEST(names_tunnels))

@@ -73,7 +73,7 @@ static void refuses_sources_that_cannot_fill_a_column(void) {
     CHECK_EQUAL(memory.used, 0);
 }
 
-static void refuses_arguments_that_make_no_sense(void) {
+static void refuses_invalid_arguments(void) {
     fb_memory memory = memory_for_test();
     fb_plan *plan;
     fb_plan_new(&plan, &memory);
@@ -120,7 +120,7 @@ static void refuses_arguments_that_make_no_sense(void) {
     fb_plan_free(plan);
 }
 
-static void has_a_limit_of_columns(void) {
+static void limits_the_number_of_columns(void) {
     fb_memory memory = memory_for_test();
     fb_plan *plan;
     fb_plan_new(&plan, &memory);
@@ -132,7 +132,7 @@ static void has_a_limit_of_columns(void) {
     fb_column_spec spec = {.number = 5000, .type = FB_TYPE_UINT};
     CHECK_STATUS(fb_plan_add_column(plan, &spec), FB_BAD_ARGUMENT);
     CHECK_STATUS(fb_plan_seal(plan), FB_OK);
-    CHECK_EQUAL(plan->slot_count, FB_MAX_COLUMNS);
+    CHECK_EQUAL(plan->deferred_count, FB_MAX_COLUMNS);
     fb_plan_free(plan);
     CHECK_EQUAL(memory.used, 0);
 }
@@ -180,7 +180,7 @@ static void names_every_source_and_kind(void) {
 
 /* Columns whose values wait ------------------------------------------------------------------ */
 
-static void lets_columns_wait_whose_ranks_arrive_out_of_order(void) {
+static void defers_columns_whose_ranks_arrive_out_of_order(void) {
     static const struct {
         const char *sources;
         bool waits;
@@ -211,14 +211,14 @@ static void lets_columns_wait_whose_ranks_arrive_out_of_order(void) {
         CHECK(!!(plan.plan->columns[0].flags & FB_COLUMN_DEFERRED) == cases[i].waits);
         CHECK(plan.plan->columns[1].flags & FB_COLUMN_DEFERRED); /* its zero comes last */
         CHECK(!(plan.plan->columns[2].flags & FB_COLUMN_DEFERRED));
-        CHECK_EQUAL(plan.plan->slot_count, 1 + cases[i].waits);
+        CHECK_EQUAL(plan.plan->deferred_count, 1 + cases[i].waits);
         plan_free(&plan);
         text_free(&line);
         CHECK_EQUAL(memory.used, 0);
     }
 }
 
-static void lets_totals_and_their_rate_wait(void) {
+static void defers_totals_and_their_rate(void) {
     fb_memory memory = memory_for_test();
     named_plan plan;
     CHECK_STATUS(
@@ -230,16 +230,16 @@ static void lets_totals_and_their_rate_wait(void) {
     CHECK_EQUAL(plan.plan->rate_column, plan_column(&plan, "rate"));
     CHECK(plan.plan->columns[plan_column(&plan, "rate")].flags & FB_COLUMN_DEFERRED);
     CHECK(plan.plan->columns[plan_column(&plan, "total")].flags & FB_COLUMN_DEFERRED);
-    CHECK_EQUAL(plan.plan->slot_count, 2);
+    CHECK_EQUAL(plan.plan->deferred_count, 2);
     plan_free(&plan);
     CHECK_STATUS(plan_read(&plan, "1 rate uint : ipfix:34", &memory), FB_OK);
     CHECK_EQUAL(plan.plan->rate_column, FB_NO_COLUMN);
-    CHECK_EQUAL(plan.plan->slot_count, 0);
+    CHECK_EQUAL(plan.plan->deferred_count, 0);
     plan_free(&plan);
     CHECK_EQUAL(memory.used, 0);
 }
 
-static void has_one_rate(void) {
+static void allows_one_enabled_rate(void) {
     fb_memory memory = memory_for_test();
     fb_plan *plan;
     fb_plan_new(&plan, &memory);
@@ -255,7 +255,7 @@ static void has_one_rate(void) {
     fb_plan_free(plan);
 }
 
-static void keeps_disabled_columns_out_of_everything(void) {
+static void ignores_disabled_columns(void) {
     fb_memory memory = memory_for_test();
     named_plan plan;
     CHECK_STATUS(plan_read(&plan,
@@ -264,7 +264,7 @@ static void keeps_disabled_columns_out_of_everything(void) {
                            "2 text string disabled\n",
                            &memory),
                  FB_OK);
-    CHECK_EQUAL(plan.plan->slot_count, 0);
+    CHECK_EQUAL(plan.plan->deferred_count, 0);
     CHECK_EQUAL(plan.plan->open, 0);
     CHECK_EQUAL(plan.plan->max_size_per_byte, 0);
     CHECK(!plan.plan->has_packet);
@@ -299,7 +299,7 @@ static void finds_the_columns_of_an_element(void) {
 }
 
 /* Return the maximum size that a column adds to an empty plan's row. */
-static void measures_what_a_row_may_need(void) {
+static void computes_the_maximum_size_of_a_row(void) {
     static const struct {
         const char *line;
         size_t fixed, byte;
@@ -332,10 +332,9 @@ static void measures_what_a_row_may_need(void) {
     }
 }
 
-RUN_TESTS(TEST(refuses_sources_that_cannot_fill_a_column),
-          TEST(refuses_arguments_that_make_no_sense), TEST(has_a_limit_of_columns),
-          TEST(pairs_columns_of_one_type), TEST(names_every_source_and_kind),
-          TEST(lets_columns_wait_whose_ranks_arrive_out_of_order),
-          TEST(lets_totals_and_their_rate_wait), TEST(has_one_rate),
-          TEST(keeps_disabled_columns_out_of_everything), TEST(finds_the_columns_of_an_element),
-          TEST(measures_what_a_row_may_need))
+RUN_TESTS(TEST(refuses_sources_that_cannot_fill_a_column), TEST(refuses_invalid_arguments),
+          TEST(limits_the_number_of_columns), TEST(pairs_columns_of_one_type),
+          TEST(names_every_source_and_kind), TEST(defers_columns_whose_ranks_arrive_out_of_order),
+          TEST(defers_totals_and_their_rate), TEST(allows_one_enabled_rate),
+          TEST(ignores_disabled_columns), TEST(finds_the_columns_of_an_element),
+          TEST(computes_the_maximum_size_of_a_row))

@@ -25,7 +25,7 @@ static bool learns(const char *lines, fb_decoder_options options, const char *la
     return found;
 }
 
-static void patterns_are_for_plain_flows(void) {
+static void learns_patterns_only_of_plain_flows(void) {
     for (unsigned i = 0; i < fb_processor_find(); i++) {
         fb_decoder_options options = {.processor = (fb_processor)(i + 1)};
         CHECK(learns(usual_columns, options, NULL));
@@ -39,7 +39,7 @@ static void patterns_are_for_plain_flows(void) {
 }
 
 /* A zero that all samples have. Some columns do not omit it. */
-static void zeros_are_there_where_they_are_wanted(void) {
+static void writes_the_zeros_that_columns_keep(void) {
     byte_buffer d;
     session s;
     session_open(&s,
@@ -63,7 +63,7 @@ static void zeros_are_there_where_they_are_wanted(void) {
 }
 
 /* An IPv6 header states the length of its payload. */
-static void a_sum_may_be_too_much(void) {
+static void checks_the_range_of_sums(void) {
     byte_buffer d;
     session s;
     session_open(&s,
@@ -84,7 +84,7 @@ static void a_sum_may_be_too_much(void) {
 }
 
 /* List members in columns that take one value. */
-static void a_list_may_fill_a_column_of_others(void) {
+static void fills_single_columns_from_lists(void) {
     byte_buffer d;
     session s;
     session_open(
@@ -105,7 +105,7 @@ static void a_list_may_fill_a_column_of_others(void) {
 }
 
 /* Flags and the traffic class are not whole bytes. Their values do not change the layout. */
-static void flags_may_be_any(void) {
+static void accepts_any_flags(void) {
     byte_buffer d;
     session s;
     session_open(&s, "1 flags uint : packet:ip.flags\n2 tos uint : packet:ip.tos\n", 1 << 16);
@@ -148,7 +148,7 @@ static size_t count_patterns(const fb_patterns *patterns) {
 }
 
 /* With endless layouts, the table has a fixed size and learning becomes rare. */
-static void forged_layouts_cost_little(void) {
+static void bounds_work_for_forged_layouts(void) {
     enum { MOST_BYTES = 8 << 20 };
     static byte_buffer d;
     byte_buffer usual;
@@ -177,7 +177,7 @@ static void forged_layouts_cost_little(void) {
 
 /* Let the first or second allocation fail, or all from it on. One allocation holds all patterns.
    Without it, samples are read record by record. */
-static void a_pattern_without_memory_is_none(void) {
+static void works_without_memory_for_patterns(void) {
     for (unsigned k = 0; k < 4; k++) {
         byte_buffer d, other;
         session s;
@@ -209,7 +209,7 @@ static void a_pattern_without_memory_is_none(void) {
 }
 
 /* The memory limit applies to patterns: all fit, or none. */
-static void patterns_keep_to_the_limit(void) {
+static void counts_patterns_for_the_memory_limit(void) {
     static const size_t limits[] = {60000, 4 << 20};
     static byte_buffer d;
     for (unsigned k = 0; k < 2; k++) {
@@ -229,7 +229,7 @@ static void patterns_keep_to_the_limit(void) {
 }
 
 /* A table is released with its patterns, and decoding continues without. */
-static void patterns_can_be_forgotten(void) {
+static void releases_patterns(void) {
     byte_buffer d;
     session s;
     session_open(&s, usual_columns, 1 << 16);
@@ -248,7 +248,7 @@ static void patterns_can_be_forgotten(void) {
 
 /* An exporter with tagged frames has few layouts, whatever the values of tags and
    identifications. */
-static void tagged_frames_have_few_patterns(void) {
+static void learns_few_patterns_of_tagged_frames(void) {
     static byte_buffer d;
     session s;
     unsigned found = 0;
@@ -275,8 +275,8 @@ static void tagged_frames_have_few_patterns(void) {
     session_close(&s);
 }
 
-RUN_TESTS(TEST(patterns_are_for_plain_flows), TEST(zeros_are_there_where_they_are_wanted),
-          TEST(a_sum_may_be_too_much), TEST(flags_may_be_any),
-          TEST(a_list_may_fill_a_column_of_others), TEST(tagged_frames_have_few_patterns),
-          TEST(forged_layouts_cost_little), TEST(a_pattern_without_memory_is_none),
-          TEST(patterns_keep_to_the_limit), TEST(patterns_can_be_forgotten))
+RUN_TESTS(TEST(learns_patterns_only_of_plain_flows), TEST(writes_the_zeros_that_columns_keep),
+          TEST(checks_the_range_of_sums), TEST(accepts_any_flags),
+          TEST(fills_single_columns_from_lists), TEST(learns_few_patterns_of_tagged_frames),
+          TEST(bounds_work_for_forged_layouts), TEST(works_without_memory_for_patterns),
+          TEST(counts_patterns_for_the_memory_limit), TEST(releases_patterns))

@@ -19,7 +19,7 @@ typedef struct {
     unsigned kinds;
     const char *lines;
     size_t fitting, others; /* samples that matched on the newest kind, and others */
-} contest;
+} comparison;
 
 static fb_memory nothing;
 
@@ -38,8 +38,9 @@ static void open_session(session *s, const char *lines, fb_decoder_options optio
 }
 
 /* Open the decoders. `general`: no pattern is exact. */
-static void contest_open(contest *c, const char *lines, fb_decoder_options options, bool general) {
-    *c = (contest){.kinds = fb_processor_find(), .lines = lines};
+static void comparison_open(comparison *c, const char *lines, fb_decoder_options options,
+                            bool general) {
+    *c = (comparison){.kinds = fb_processor_find(), .lines = lines};
     nothing = fb_memory_system(1);
     for (unsigned i = 0; i < c->kinds; i++) {
         options.processor = (fb_processor)(i + 1);
@@ -51,11 +52,11 @@ static void contest_open(contest *c, const char *lines, fb_decoder_options optio
 }
 
 /* Keep the learned patterns and learn no others. */
-static void stop_learning(contest *c) {
+static void stop_learning(comparison *c) {
     for (unsigned i = 0; i < c->kinds; i++) c->of[i].learning.decoder->patterns.memory = &nothing;
 }
 
-static void contest_close(contest *c) {
+static void comparison_close(comparison *c) {
     for (unsigned i = 0; i < c->kinds; i++) {
         CHECK(!c->of[i].plain.decoder->patterns.table);
         c->of[i].learning.decoder->patterns.memory = &c->of[i].learning.memory;
@@ -115,7 +116,8 @@ static void feed(session *s, size_t size) {
     session_feed_batch(s, &datagram, 1);
 }
 
-static void complain(const contest *c, session *found, session *expected, const byte_buffer *d) {
+static void report_difference(const comparison *c, session *found, session *expected,
+                              const byte_buffer *d) {
     text a = {0}, b = {0};
     put_counters_text(&a, found->decoder);
     put_counters_text(&b, expected->decoder);
@@ -132,7 +134,7 @@ static void complain(const contest *c, session *found, session *expected, const 
 }
 
 /* Decode one datagram with all decoders. Its first sample begins at `sample`. */
-static void check_same(contest *c, const byte_buffer *d, size_t sample) {
+static void check_same(comparison *c, const byte_buffer *d, size_t sample) {
     bool fitting = session_find_pattern(&c->of[c->kinds - 1].learning, d, sample) != NULL;
     memcpy(input() + ROOM - d->size, d->data, d->size);
     c->fitting += fitting;
@@ -143,7 +145,7 @@ static void check_same(contest *c, const byte_buffer *d, size_t sample) {
         feed(learning, d->size);
         bool same = has_same_fields(learning, plain) && has_same_counters(learning, plain) &&
                     has_same_fault(learning, plain);
-        if (!same) complain(c, learning, plain, d);
+        if (!same) report_difference(c, learning, plain, d);
         CHECK_EQUAL(fb_row_size(&learning->row), fb_row_size(&c->of[0].plain.row));
     }
 }
@@ -184,13 +186,13 @@ static void set_room(session *s, size_t capacity) {
 }
 
 /* Start with an output without room, and grow only by the room needed. */
-static void check_in_little_room(contest *c, const byte_buffer *d, size_t sample) {
+static void check_in_little_room(comparison *c, const byte_buffer *d, size_t sample) {
     for (unsigned i = 0; i < c->kinds; i++) set_room(&c->of[i].learning, below(200));
     check_same(c, d, sample);
     for (unsigned i = 0; i < c->kinds; i++) set_room(&c->of[i].learning, 1 << 16);
 }
 
-static void override_late(contest *c) {
+static void override_late(comparison *c) {
     const fb_plan *plan = c->of[0].plain.plan.plan;
     for (uint16_t k = 0; k < plan->column_count; k++)
         for (unsigned i = 0; i < c->kinds; i++) {
@@ -205,8 +207,8 @@ static void run_round(const char *lines, bool overridden, unsigned decapsulate, 
                       size_t *others) {
     static byte_buffer d;
     sample_look look;
-    contest c;
-    contest_open(
+    comparison c;
+    comparison_open(
         &c, lines,
         (fb_decoder_options){.default_sampling_rate = below(2), .decapsulate = decapsulate},
         below(2));
@@ -222,7 +224,7 @@ static void run_round(const char *lines, bool overridden, unsigned decapsulate, 
     if (decapsulate) CHECK(!c.of[0].learning.decoder->patterns.table);
     *fitting += c.fitting;
     *others += c.others;
-    contest_close(&c);
+    comparison_close(&c);
 }
 
 static void put_plan(text *lines, uint64_t round) {
@@ -237,7 +239,7 @@ static void put_plan(text *lines, uint64_t round) {
     }
 }
 
-static void patterns_say_what_records_say(void) {
+static void gives_the_same_values_with_and_without_patterns(void) {
     uint64_t seed = read_number("FLOWBUF_SEED", 1),
              rounds = read_number("FLOWBUF_ROUNDS", getenv("FLOWBUF_SLOW_RUN") ? 6 : 150);
     size_t fitting = 0, others = 0;
@@ -280,8 +282,7 @@ static bool is_length(const fb_pattern *pattern, const fb_sample_parts *parts, c
 }
 
 /* True if a pattern checks a byte. */
-static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts,
-                         const uint8_t *p) {
+static bool is_checked(const fb_pattern *pattern, const fb_sample_parts *parts, const uint8_t *p) {
     for (const fb_pattern_window *window = pattern->windows, *end = window + pattern->window_count;
          window < end; window++) {
         const uint8_t *begin = parts->part[window->part] + window->place;
@@ -295,13 +296,13 @@ static bool is_looked_at(const fb_pattern *pattern, const fb_sample_parts *parts
 
 /* Set each byte to its extremes, its neighbours, and values one bit away. With `all`, bytes that a
    pattern checks get every value. */
-static void check_bytes(contest *c, byte_buffer *d, bool slow, bool all) {
+static void check_bytes(comparison *c, byte_buffer *d, bool slow, bool all) {
     bool looked_at[FB_PATTERN_BYTES];
     fb_sample_parts parts;
     const fb_pattern *pattern = session_find_parts(&c->of[0].learning, d, FIRST_SAMPLE, &parts);
     CHECK(pattern != NULL);
     for (size_t i = 0; pattern && i < d->size - FIRST_SAMPLE; i++)
-        looked_at[i] = is_looked_at(pattern, &parts, d->data + FIRST_SAMPLE + i);
+        looked_at[i] = is_checked(pattern, &parts, d->data + FIRST_SAMPLE + i);
     for (size_t at = FIRST_SAMPLE; pattern && at < d->size && !fb_check_failures; at++) {
         uint8_t was = d->data[at];
         const uint8_t others[] = {0, 255, (uint8_t)(was + 1), (uint8_t)(was - 1)};
@@ -316,7 +317,7 @@ static void check_bytes(contest *c, byte_buffer *d, bool slow, bool all) {
     }
 }
 
-static void every_byte_is_the_same_or_does_not_matter(void) {
+static void checks_every_byte_that_matters(void) {
     static const char *const flags[] = {"", " explicit limit=100", " repeated", " limit=65535"};
     static byte_buffer d;
     bool slow = getenv("FLOWBUF_SLOW_RUN");
@@ -324,22 +325,22 @@ static void every_byte_is_the_same_or_does_not_matter(void) {
         bool general = i >= 5 * PLAIN_SAMPLES; /* each sample again, with one plan */
         unsigned which = general ? i % PLAIN_SAMPLES : i / 5;
         text lines = {0};
-        contest c;
+        comparison c;
         if (i % 5 < 4) plan_put_samples(&lines, flags[i % 5]);
-        contest_open(&c, i % 5 < 4 ? text_of(&lines) : usual_columns, (fb_decoder_options){0},
-                     general);
+        comparison_open(&c, i % 5 < 4 ? text_of(&lines) : usual_columns, (fb_decoder_options){0},
+                        general);
         build_plain_sample(&d, which);
         check_same(&c, &d, FIRST_SAMPLE);
         stop_learning(&c);
         check_bytes(&c, &d, slow, i % 5 == which);
         if (!fb_check_failures) CHECK(c.fitting > d.size);
-        contest_close(&c);
+        comparison_close(&c);
         text_free(&lines);
     }
 }
 
 /* Cut headers anywhere, with the last bytes before a guard page. */
-static void nothing_is_read_behind_a_sample(void) {
+static void reads_no_bytes_after_a_sample(void) {
     static const unsigned protos[] = {6, 17, 1}, protos_of_ipv6[] = {6, 17, 58};
     static byte_buffer d;
     text lines = {0};
@@ -349,8 +350,8 @@ static void nothing_is_read_behind_a_sample(void) {
     /* exact and general */
     for (look.captured = 34; look.captured <= 90;
          look.captured += getenv("FLOWBUF_SLOW_RUN") ? 7 : 1) {
-        contest c;
-        contest_open(&c, text_of(&lines), (fb_decoder_options){0}, look.captured & 1);
+        comparison c;
+        comparison_open(&c, text_of(&lines), (fb_decoder_options){0}, look.captured & 1);
         for (unsigned k = 0; k < 24; k++) {
             look.expanded = k & 1;
             look.etype = k & 2 ? 0x86dd : 0x0800;
@@ -363,14 +364,14 @@ static void nothing_is_read_behind_a_sample(void) {
             }
         }
         fitting += c.fitting;
-        contest_close(&c);
+        comparison_close(&c);
     }
     CHECK(fitting > 300);
     text_free(&lines);
 }
 
 /* Numbers and addresses differ between samples; the bytes behind them do not. */
-static void what_is_the_same_in_all_samples_is_learned_once(void) {
+static void learns_a_layout_once(void) {
     byte_buffer d, other;
     session s;
     session_open(&s, usual_columns, 1 << 16);
@@ -384,7 +385,7 @@ static void what_is_the_same_in_all_samples_is_learned_once(void) {
             other = d;
             other.data[at] ^= 0x08;
             CHECK(pattern != NULL);
-            if (pattern && !is_looked_at(pattern, &parts, d.data + at))
+            if (pattern && !is_checked(pattern, &parts, d.data + at))
                 CHECK(session_find_pattern(&s, &other, FIRST_SAMPLE) == pattern);
         }
     }
@@ -393,12 +394,12 @@ static void what_is_the_same_in_all_samples_is_learned_once(void) {
 
 /* If there are too many layouts, the patterns become general. The output does not change. Few
    patterns match the input. */
-static void many_layouts_become_few(void) {
+static void learns_general_patterns_of_many_layouts(void) {
     static byte_buffer d;
-    contest c;
+    comparison c;
     size_t fitting = 0, rounds = getenv("FLOWBUF_SLOW_RUN") ? 300 : 1200;
     random_begin(4);
-    contest_open(&c, usual_columns, (fb_decoder_options){0}, false);
+    comparison_open(&c, usual_columns, (fb_decoder_options){0}, false);
     for (size_t i = 0; i < rounds && !fb_check_failures; i++) {
         sample_look look = {.count = 2,
                             .records = {1, 1003},
@@ -416,10 +417,9 @@ static void many_layouts_become_few(void) {
     }
     for (unsigned i = 0; i < c.kinds; i++) CHECK(c.of[i].learning.decoder->patterns.general);
     CHECK(c.fitting - fitting > rounds * 2 / 5);
-    contest_close(&c);
+    comparison_close(&c);
 }
 
-RUN_TESTS(TEST(patterns_say_what_records_say), TEST(many_layouts_become_few),
-          TEST(every_byte_is_the_same_or_does_not_matter),
-          TEST(what_is_the_same_in_all_samples_is_learned_once),
-          TEST(nothing_is_read_behind_a_sample))
+RUN_TESTS(TEST(gives_the_same_values_with_and_without_patterns),
+          TEST(learns_general_patterns_of_many_layouts), TEST(checks_every_byte_that_matters),
+          TEST(learns_a_layout_once), TEST(reads_no_bytes_after_a_sample))

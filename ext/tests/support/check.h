@@ -25,7 +25,8 @@ static int fb_check_failures;
 #define CHECK(condition) \
     do { \
         if (!(condition)) { \
-            fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #condition); \
+            fprintf(stderr, "%s:%d: %s: check failed: %s\n", __FILE__, __LINE__, __func__, \
+                    #condition); \
             fb_check_failures++; \
         } \
     } while (0)
@@ -43,7 +44,7 @@ static int fb_check_failures;
 UNUSED static void fb_check_equal(uint64_t actual, uint64_t expected, const char *what,
                                   const char *file, int line, const char *test) {
     if (actual == expected) return;
-    fprintf(stderr, "%s:%d: %s: %s is %llu, not %llu\n", file, line, test, what,
+    fprintf(stderr, "%s:%d: %s: %s is %llu, expected %llu\n", file, line, test, what,
             (unsigned long long)actual, (unsigned long long)expected);
     fb_check_failures++;
 }
@@ -51,8 +52,8 @@ UNUSED static void fb_check_equal(uint64_t actual, uint64_t expected, const char
 UNUSED static void fb_check_status(fb_status actual, fb_status expected, const char *what,
                                    const char *file, int line, const char *test) {
     if (actual == expected) return;
-    fprintf(stderr, "%s:%d: %s: %s is %s, not %s\n", file, line, test, what, fb_status_name(actual),
-            fb_status_name(expected));
+    fprintf(stderr, "%s:%d: %s: %s is %s, expected %s\n", file, line, test, what,
+            fb_status_name(actual), fb_status_name(expected));
     fb_check_failures++;
 }
 
@@ -63,14 +64,14 @@ UNUSED static void fb_check_bytes(const void *actual, size_t actual_size, const 
     for (size_t i = 0; i < common; i++) {
         const uint8_t *a = actual, *e = expected;
         if (a[i] == e[i]) continue;
-        fprintf(stderr, "%s:%d: %s: %s differs at octet %zu: %02x, not %02x\n", file, line, test,
-                what, i, a[i], e[i]);
+        fprintf(stderr, "%s:%d: %s: %s differs at byte %zu: %02x, expected %02x\n", file, line,
+                test, what, i, a[i], e[i]);
         fb_check_failures++;
         return;
     }
     if (actual_size == expected_size) return;
-    fprintf(stderr, "%s:%d: %s: %s has %zu octets, not %zu\n", file, line, test, what, actual_size,
-            expected_size);
+    fprintf(stderr, "%s:%d: %s: %s has %zu bytes, expected %zu\n", file, line, test, what,
+            actual_size, expected_size);
     fb_check_failures++;
 }
 

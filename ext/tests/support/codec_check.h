@@ -90,7 +90,8 @@ UNUSED static fb_status check_guarded(const fb_codec_message *message, const voi
     return status;
 }
 
-UNUSED static fb_status next(const fb_codec_message *message, fb_bytes bytes, fb_codec_item *item) {
+UNUSED static fb_status read_first_field(const fb_codec_message *message, fb_bytes bytes,
+                                         fb_codec_item *item) {
     fb_codec_reader reader;
     fb_codec_reader_begin(&reader, message, bytes);
     fb_status status = fb_codec_next(&reader, item);

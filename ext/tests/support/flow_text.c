@@ -290,15 +290,15 @@ static void put_any_message(text *t, const named_plan *plan, const all_values *v
         bool repeated = column->flags & FB_COLUMN_REPEATED,
              last = i + 1 == values->count || v[1].column != v->column;
         bool first = i == 0 || v[-1].column != v->column;
-        text said = {0};
+        text described = {0};
         if (!repeated && !last) continue;
-        if (put_plain_value(&said, column, v)) {
+        if (put_plain_value(&described, column, v)) {
             if (!repeated || first)
                 text_put(t, "%s%s=%s", space, plan->names[v->column], repeated ? "[" : "");
-            text_put(t, "%s%s", text_of(&said), !repeated ? "" : last ? "]" : ",");
+            text_put(t, "%s%s", text_of(&described), !repeated ? "" : last ? "]" : ",");
             space = " ";
         }
-        text_free(&said);
+        text_free(&described);
     }
     text_put(t, "\n");
 }

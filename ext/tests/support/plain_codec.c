@@ -121,7 +121,7 @@ static void build_unknown(built_message *m, unsigned depth) {
     unsigned wire = below(5);
     if (wire == GROUP_ENDS) wire = FOUR_BYTES;
     if (wire == LENGTH) {
-        build_bytes(m, number, "octets of an unknown field", below(27));
+        build_bytes(m, number, "bytes of one unknown field", below(27));
         return;
     }
     build_tag(m, number, wire);

@@ -283,7 +283,7 @@ static const char *const rich_elements =
     "225 word fixed32 limit=4294967295 explicit : ipfix:7 packet:transport.src_port\n"
     "226 off uint disabled : ipfix:4 meta:source_port\n"
     "227 late_number uint late : ipfix:16 sflow:extended_gateway.src_as\n"
-    "228 meta_octets bytes : meta:exporter_address meta:source_address\n"
+    "228 meta_bytes bytes : meta:exporter_address meta:source_address\n"
     "229 rank_mix uint : packet:ip.proto ipfix:4 netflow5:prot meta:source_port\n"
     "230 structure bytes : ipfix:292@opaque ipfix:515@opaque\n"
     "231 there uint mirror=back : ipfix:10 ipfix:1 ipfix:32\n"
@@ -308,7 +308,7 @@ void plan_put_rich(text *lines) {
                  source);
         text_put(lines, "%u repeated_%u %s repeated : %s\n", FB_NUMBER_MAX - i, i, type, source);
         if (fb_source_kind((fb_source)i) == FB_KIND_IP)
-            text_put(lines, "%u octets_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i,
+            text_put(lines, "%u bytes_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i,
                      i % 2 ? " repeated" : "", source);
     }
     for (unsigned i = 0; i < COUNT(types); i++) {
@@ -338,7 +338,7 @@ void plan_put_counters(text *lines) {
             text_put(lines, "%u repeated_%u %s repeated : %s\n", FB_NUMBER_MAX - i, i, type,
                      source);
         if (fb_source_kind((fb_source)i) == FB_KIND_STRING)
-            text_put(lines, "%u octets_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i,
+            text_put(lines, "%u bytes_%u bytes%s : %s\n", FB_NUMBER_MAX - 1000 - i, i,
                      i % 2 ? " repeated" : "", source);
     }
 }

@@ -66,7 +66,8 @@ void put_counters_text(text *t, const fb_decoder *decoder);
 UNUSED static void check_text(const char *actual, const char *expected, const char *file, int line,
                               const char *test) {
     if (strcmp(actual, expected) == 0) return;
-    fprintf(stderr, "%s:%d: %s: it says\n%s\nnot\n%s\n", file, line, test, actual, expected);
+    fprintf(stderr, "%s:%d: %s: the output is\n%s\nexpected\n%s\n", file, line, test, actual,
+            expected);
     fb_check_failures++;
 }
 

@@ -65,8 +65,8 @@ static bool is_open(const trace *t, fb_target target) {
     return !cell->count || is_zero(cell->values) || target.rank < cell->rank;
 }
 
-/* Offer a single value. For a repeated column it is a list of one member. */
-static void offer(trace *t, fb_target target, trace_value value) {
+/* Put a single value. For a repeated column it is a list of one member. */
+static void put_single(trace *t, fb_target target, trace_value value) {
     trace_cell *cell = &t->cells[target.column];
     unsigned flags = t->plan->plan->columns[target.column].flags;
     bool repeated = flags & FB_COLUMN_REPEATED, explicit = flags & FB_COLUMN_EXPLICIT;
@@ -151,7 +151,7 @@ static bool trace_begin(trace *t, size_t max_size, trace_cursor *at) {
 
 static void trace_put_uint(trace *t, trace_cursor *at, fb_target target, uint64_t value) {
     (void)at;
-    offer(t, target, (trace_value){.number = value});
+    put_single(t, target, (trace_value){.number = value});
 }
 
 static void trace_put_fast(trace *t, trace_cursor *at, const fb_target_range *source,
@@ -178,14 +178,14 @@ static void trace_append_uint(trace *t, trace_cursor *at, const fb_column *colum
 
 static void trace_put_int(trace *t, trace_cursor *at, fb_target target, int64_t value) {
     (void)at;
-    offer(t, target, (trace_value){.number = (uint64_t)value});
+    put_single(t, target, (trace_value){.number = (uint64_t)value});
 }
 
 static void trace_put_real(trace *t, trace_cursor *at, fb_target target, double value) {
     (void)at;
     uint64_t bits;
     memcpy(&bits, &value, 8);
-    offer(t, target, (trace_value){.number = bits});
+    put_single(t, target, (trace_value){.number = bits});
 }
 
 /* Empty bytes are a value only in an explicit column. */
@@ -195,13 +195,13 @@ static void trace_put_bytes(trace *t, trace_cursor *at, fb_target target, const 
     const fb_column *column = &t->plan->plan->columns[target.column];
     bool explicit = column->flags & FB_COLUMN_EXPLICIT && !(column->flags & FB_COLUMN_REPEATED);
     if (size || explicit || t->cells[target.column].open)
-        offer(t, target, (trace_value){.data = data, .size = size});
+        put_single(t, target, (trace_value){.data = data, .size = size});
 }
 
 static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
                          size_t size) {
     (void)at;
-    offer(t, target, (trace_value){.data = data, .size = size});
+    put_single(t, target, (trace_value){.data = data, .size = size});
 }
 
 static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column,
@@ -216,7 +216,7 @@ static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_varint_simd 
     return false;
 }
 
-static bool trace_wants(trace *t, trace_cursor at, fb_target target) {
+static bool trace_accepts(trace *t, trace_cursor at, fb_target target) {
     (void)at;
     return is_open(t, target);
 }

@@ -30,7 +30,7 @@ static void reads_a_field_of_every_wire_type(void) {
     CHECK_STATUS(fb_message_next(&rest, &field), FB_END);
 }
 
-static void rejects_malformed_fields_and_stays_at_them(void) {
+static void rejects_malformed_fields_without_advancing(void) {
     static const struct {
         const char *bytes;
         size_t size;
@@ -63,7 +63,7 @@ static void rejects_malformed_fields_and_stays_at_them(void) {
 }
 
 /* For any bytes, every field is inside the message and the loop ends. */
-static void walks_any_bytes_to_an_end(void) {
+static void ends_for_any_input(void) {
     uint32_t random = 3;
     for (unsigned round = 0; round < 20000; round++) {
         uint8_t bytes[40];
@@ -88,7 +88,7 @@ static void walks_any_bytes_to_an_end(void) {
     }
 }
 
-static void takes_messages_off_a_stream(void) {
+static void reads_messages_of_a_stream(void) {
     static const char whole[] = "\x02\x08\x01"
                                 "\x00"
                                 "\x81\x00"
@@ -106,7 +106,7 @@ static void takes_messages_off_a_stream(void) {
     }
 }
 
-static void gives_up_on_a_length_that_cannot_be(void) {
+static void rejects_impossible_lengths(void) {
     fb_bytes message, rest = BYTES("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
     CHECK_STATUS(fb_stream_next(&rest, &message), FB_BAD_MESSAGE); /* not a varint */
     rest = BYTES("\x80\x80\x80\x80\x08");
@@ -150,7 +150,7 @@ static uint64_t hash_flow(const char *bytes, size_t size) {
 }
 #define HASH(literal) hash_flow(literal, sizeof(literal) - 1)
 
-static void both_directions_of_a_conversation_hash_alike(void) {
+static void gives_both_directions_of_a_conversation_one_hash(void) {
     uint64_t hash = HASH("\x32\4\1\2\3\4"
                          "\x3a\4\5\6\7\10"
                          "\x48\6"
@@ -196,7 +196,7 @@ static void both_directions_of_a_conversation_hash_alike(void) {
     CHECK_EQUAL(HASH(""), HASH("\x20\1"));
 }
 
-RUN_TESTS(TEST(reads_a_field_of_every_wire_type), TEST(rejects_malformed_fields_and_stays_at_them),
-          TEST(walks_any_bytes_to_an_end), TEST(takes_messages_off_a_stream),
-          TEST(gives_up_on_a_length_that_cannot_be), TEST(cuts_a_stream_between_messages),
-          TEST(both_directions_of_a_conversation_hash_alike))
+RUN_TESTS(TEST(reads_a_field_of_every_wire_type), TEST(rejects_malformed_fields_without_advancing),
+          TEST(ends_for_any_input), TEST(reads_messages_of_a_stream),
+          TEST(rejects_impossible_lengths), TEST(cuts_a_stream_between_messages),
+          TEST(gives_both_directions_of_a_conversation_one_hash))

@@ -30,7 +30,7 @@ static void sizes_varints_at_every_boundary(void) {
 }
 
 /* Values below 2^56 are written without a branch, and give the same bytes whatever follows them. */
-static void writes_short_varints_as_long_ones(void) {
+static void writes_short_varints_like_all_others(void) {
     for (unsigned bits = 1; bits <= 56; bits++)
         for (uint64_t value = UINT64_C(1) << (bits - 1), end = value + 2; value < end; value++)
             for (int which = 0; which < 2; which++) {
@@ -49,7 +49,7 @@ static void writes_short_varints_as_long_ones(void) {
 }
 
 /* Random bytes of every length give the same result as the reader that checks the end. */
-static void loads_varints_as_it_reads_them(void) {
+static void loads_varints_like_the_bounded_reader(void) {
     uint32_t random = 7;
     for (unsigned round = 0; round < 20000; round++) {
         uint8_t bytes[FB_VARINT_MAX];
@@ -65,7 +65,7 @@ static void loads_varints_as_it_reads_them(void) {
     }
 }
 
-static void reads_what_other_writers_may_write(void) {
+static void reads_varints_of_other_writers(void) {
     static const struct {
         uint8_t bytes[12];
         size_t size, read;
@@ -89,7 +89,7 @@ static void reads_what_other_writers_may_write(void) {
     }
 }
 
-static void zigzags_to_both_ends(void) {
+static void zigzags_the_limits(void) {
     static const struct {
         int64_t value;
         uint64_t coded;
@@ -107,7 +107,7 @@ static void zigzags_to_both_ends(void) {
     }
 }
 
-static void makes_tags(void) {
+static void computes_tags(void) {
     CHECK_EQUAL(fb_wire_tag(1, FB_WIRE_VARINT), 0x08);
     CHECK_EQUAL(fb_wire_tag(15, FB_WIRE_FIXED32), 0x7d);
     CHECK_EQUAL(fb_wire_tag(16, FB_WIRE_BYTES), 0x82);
@@ -117,25 +117,25 @@ static void makes_tags(void) {
 
 /* Rooms and prefixes ------------------------------------------------------------------------- */
 
-static const uint8_t some[] = "some octets";
+static const uint8_t appended[] = "some bytes";
 
 /* Call an append function by number, with the room [p, end). */
 static uint8_t *append(unsigned which, uint8_t *p, const uint8_t *end) {
     switch (which) {
         case 0: return fb_wire_append_fixed32(p, end, 0x04030201);
         case 1: return fb_wire_append_fixed64(p, end, 0x0807060504030201);
-        case 2: return fb_wire_append_bytes(p, end, some, sizeof some);
+        case 2: return fb_wire_append_bytes(p, end, appended, sizeof appended);
         case 3: return fb_wire_append_bytes(p, end, NULL, 0);
         /* a varint of which - 3 bytes */
         default: return fb_wire_append_varint(p, end, UINT64_C(1) << 7 * (which - 4));
     }
 }
 
-static void appends_into_enough_room_and_no_less(void) {
+static void appends_only_into_enough_room(void) {
     for (unsigned which = 0; which < 14; which++) {
         size_t need = which == 0   ? 4
                       : which == 1 ? 8
-                      : which == 2 ? sizeof some
+                      : which == 2 ? sizeof appended
                       : which == 3 ? 0
                                    : which - 3;
         for (size_t room = 0; room < 16; room++) {
@@ -147,7 +147,7 @@ static void appends_into_enough_room_and_no_less(void) {
     }
 }
 
-static void puts_fixed_sizes_least_significant_first(void) {
+static void writes_fixed_sizes_least_significant_first(void) {
     uint8_t bytes[8];
     fb_wire_put_fixed32(bytes, 0x04030201);
     CHECK_BYTES(bytes, 4, "\1\2\3\4", 4);
@@ -167,7 +167,7 @@ static const uint8_t *read_one(unsigned which, const uint8_t *p, const uint8_t *
     }
 }
 
-static void reads_whole_values_and_no_prefix_of_one(void) {
+static void refuses_every_prefix_of_a_value(void) {
     static const struct {
         const char *bytes;
         size_t size;
@@ -191,7 +191,7 @@ static void reads_whole_values_and_no_prefix_of_one(void) {
 }
 
 /* A length of nearly 2^64 must not wrap around to a position before the end. */
-static void does_not_believe_lengths(void) {
+static void refuses_lengths_that_wrap_around(void) {
     static const uint64_t lengths[] = {5,         1u << 31,       UINT64_C(1) << 32,
                                        INT64_MAX, UINT64_MAX - 3, UINT64_MAX};
     for (size_t i = 0; i < COUNT(lengths); i++) {
@@ -247,7 +247,7 @@ static void replaces_malformed_parts_of_text(void) {
 }
 
 /* Check every code point against a plain encoder. */
-static void knows_every_code_point(void) {
+static void accepts_exactly_the_valid_code_points(void) {
     for (uint32_t code = 0; code < 0x120000; code += code < 0x11000 ? 1 : 97) {
         uint8_t text[4];
         size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
@@ -260,9 +260,9 @@ static void knows_every_code_point(void) {
     }
 }
 
-RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_as_long_ones),
-          TEST(loads_varints_as_it_reads_them), TEST(reads_what_other_writers_may_write),
-          TEST(zigzags_to_both_ends), TEST(makes_tags), TEST(appends_into_enough_room_and_no_less),
-          TEST(puts_fixed_sizes_least_significant_first),
-          TEST(reads_whole_values_and_no_prefix_of_one), TEST(does_not_believe_lengths),
-          TEST(replaces_malformed_parts_of_text), TEST(knows_every_code_point))
+RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_like_all_others),
+          TEST(loads_varints_like_the_bounded_reader), TEST(reads_varints_of_other_writers),
+          TEST(zigzags_the_limits), TEST(computes_tags), TEST(appends_only_into_enough_room),
+          TEST(writes_fixed_sizes_least_significant_first), TEST(refuses_every_prefix_of_a_value),
+          TEST(refuses_lengths_that_wrap_around), TEST(replaces_malformed_parts_of_text),
+          TEST(accepts_exactly_the_valid_code_points))

@@ -29,6 +29,7 @@ from flowbuf.bench.numbering import Numberings
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
 from flowbuf.io.capture import CaptureReader
+from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
 
 __all__ = [
@@ -220,7 +221,7 @@ def _count_flows(decoder: Decoder, datagrams: Iterable[Datagram]) -> int:
 
 
 def _brings_templates(decoder: Decoder, datagram: Datagram) -> bool:
-    alone = _core.Decoder(decoder.plan)
+    alone = _core.Decoder(decoder.plan, DecodeOptions())
     alone.encode(*datagram)
     return any(exporter["templates"] for exporter in alone.read_exporters())
 

@@ -144,14 +144,10 @@ def consume(
       flowbuf consume --kafka localhost:9092 --topic flows -n 20
       flowbuf consume --kafka localhost:9092 --topic flows -f jsonl | jq .src_addr
       flowbuf consume --kafka localhost:9092 --topic flows --until-end -o flows.parquet
-      flowbuf consume --kafka localhost:9092 --topic flows --group archive -o parquet/ \\
-          --batch-seconds 300
-      flowbuf consume --kafka localhost:9092 --topic flows --group a \\
-          --dead-letter flows-bad -f jsonl
-      flowbuf consume --kafka localhost:9092 --topic flows --group ch \\
-          --clickhouse http://user:secret@localhost:8123
-      flowbuf consume --kafka localhost:9092 --topic goflow2-flows --schema goflow2 \\
-          --framing delimited
+      flowbuf consume --kafka localhost:9092 --topic flows --group archive -o parquet/ --batch-seconds 300
+      flowbuf consume --kafka localhost:9092 --topic flows --group a --dead-letter flows-bad -f jsonl
+      flowbuf consume --kafka localhost:9092 --topic flows --group ch --clickhouse http://localhost:8123
+      flowbuf consume --kafka localhost:9092 --topic flows --schema goflow2 --framing delimited
     """
     need("pyarrow", "arrow", "consume")
     if clickhouse is not None:

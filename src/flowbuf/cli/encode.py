@@ -10,7 +10,7 @@ import click
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.options import (
-    DecodeOptions,
+    CaptureOptions,
     decode_options,
     inputs_argument,
     schema_errors,
@@ -52,7 +52,7 @@ __all__ = ["encode"]
 @decode_options
 @schema_options
 def encode(
-    inputs: tuple[str, ...], output: str, force: bool, verbose: bool, decoding: DecodeOptions, schema: Schema
+    inputs: tuple[str, ...], output: str, force: bool, verbose: bool, decoding: CaptureOptions, schema: Schema
 ) -> None:
     """Encode captures as Protocol Buffers messages.
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from flowbuf._core import STATUSES
 from flowbuf.cli.capture_summary import survey_capture
 from flowbuf.cli.inputs import check_inputs, total_size
-from flowbuf.cli.options import DecodeOptions, exporter_options
+from flowbuf.cli.options import CaptureOptions, exporter_options
 from flowbuf.cli.output.console import StdoutConsole, fit_table, new_table
 from flowbuf.cli.output.progress import show_progress
 from flowbuf.cli.output.report import Failure, Report
@@ -54,7 +54,7 @@ SPARED_OF_SEQUENCES = ("protocol", "restarts", "late")
 @click.argument("capture")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all information.")
 @exporter_options
-def inspect(capture: str, as_json: bool, decoding: DecodeOptions) -> None:
+def inspect(capture: str, as_json: bool, decoding: CaptureOptions) -> None:
     """Summarize a capture: exporters, templates, sampling, losses.
 
     Losses are computed from sequence numbers, in the unit of each protocol: flows (NetFlow v5, v7), packets

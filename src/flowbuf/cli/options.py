@@ -12,8 +12,9 @@ import click
 from click.core import ParameterSource
 
 from flowbuf.cli.output.terminal import escape_line
-from flowbuf.decoder import TIMES, TUNNELS, Decoder, choose_tunnels
+from flowbuf.decoder import Decoder
 from flowbuf.errors import SchemaError
+from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.schema import Schema
 
 __all__ = [
@@ -159,17 +160,16 @@ verbose_option = click.option(
 
 
 @dataclass(frozen=True)
-class DecodeOptions:
-    """Options of decoding, as the user has set them."""
+class CaptureOptions(DecodeOptions):
+    """Options of a command that reads captures.
 
-    strict: bool = False
-    time: str = TIMES[0]
-    default_sampling: int | None = None
+    Args:
+        override_sampling: Sampling rate of all flows.
+        state: File that keeps the state of exporters.
+        port: UDP port of the datagrams to read. Default: all.
+    """
+
     override_sampling: int | None = None
-    scale: bool = False
-    decapsulate: tuple[str, ...] = ()
-    obey_withdrawals: bool = False
-    template_expiry: int | None = None
     state: str | None = None
     port: int | None = None
 
@@ -178,19 +178,10 @@ class DecodeOptions:
 
         Raise UsageProblem if the schema does not allow one of them.
         """
-        if self.override_sampling and self.default_sampling:
+        if self.override_sampling and self.default_sampling_rate:
             raise UsageProblem("--override-sampling replaces every rate; leave out --default-sampling")
         with schema_errors():
-            decoder = Decoder(
-                schema,
-                strict=self.strict,
-                time=self.time,
-                default_sampling_rate=self.default_sampling,
-                scale=self.scale,
-                decapsulate=self.decapsulate,
-                obey_withdrawals=self.obey_withdrawals,
-                template_expiry=self.template_expiry,
-            )
+            decoder = Decoder(schema, self)
         self._check_override(decoder)
         return decoder
 
@@ -256,6 +247,7 @@ _DECODE_OPTIONS = [
     ),
     click.option(
         "--default-sampling",
+        "default_sampling_rate",
         type=WholeNumber(1, 2**64 - 1),
         metavar="N",
         help="Fill sampling_rate with N in flows of unknown rate.",
@@ -285,7 +277,7 @@ _DECODE_OPTIONS = [
 
 
 def decode_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of decoding to a command, which receives them as `decoding: DecodeOptions`."""
+    """Add the options of decoding to a command, which receives them as `decoding: CaptureOptions`."""
     return _with_options(command, _DECODE_OPTIONS)
 
 
@@ -300,11 +292,11 @@ def exporter_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_options(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    names = {field.name for field in fields(DecodeOptions)}
+    names = {field.name for field in fields(CaptureOptions)}
 
     @functools.wraps(command)
     def with_options(*args: Any, **given: Any) -> Any:
-        decoding = DecodeOptions(**{name: given.pop(name) for name in names & given.keys()})
+        decoding = CaptureOptions(**{name: given.pop(name) for name in names & given.keys()})
         return command(*args, decoding=decoding, **given)
 
     for option in reversed(options):

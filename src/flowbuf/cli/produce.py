@@ -11,7 +11,7 @@ from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.kafka_options import KafkaOptions, kafka_options
 from flowbuf.cli.options import (
-    DecodeOptions,
+    CaptureOptions,
     UsageProblem,
     decode_options,
     inputs_argument,
@@ -96,7 +96,7 @@ def produce(
     compression: str,
     partitions: int | None,
     verbose: bool,
-    decoding: DecodeOptions,
+    decoding: CaptureOptions,
     schema: Schema,
 ) -> None:
     """Send captures to Kafka as Protocol Buffers messages.
@@ -115,13 +115,10 @@ def produce(
     \b
     Examples:
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --partitions 4
-      flowbuf produce capture.pcap --kafka localhost:9092 --partitions 4 --key exporter \\
-          --compression lz4
+      flowbuf produce capture.pcap --kafka localhost:9092 --partitions 4 --key exporter --compression lz4
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --pack flow --key flow
-      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows \\
-          --schema-registry http://localhost:8081
-      flowbuf produce capture.pcap --kafka broker:9093 -X security.protocol=SSL \\
-          --kafka-config client.properties
+      flowbuf produce capture.pcap --kafka localhost:9092 --schema-registry http://localhost:8081
+      flowbuf produce capture.pcap --kafka broker:9093 --kafka-config client.properties
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema goflow2
     """
     inputs = expand_inputs(inputs)

@@ -18,7 +18,7 @@ from flowbuf.arrow.sql import FlowQuery, columns_named, plain
 from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, shown_schema, total_size
 from flowbuf.cli.options import (
-    DecodeOptions,
+    CaptureOptions,
     UsageProblem,
     counters_option,
     decode_options,
@@ -97,7 +97,7 @@ def query(
     spreadsheet: bool,
     enrich: tuple[str, ...],
     verbose: bool,
-    decoding: DecodeOptions,
+    decoding: CaptureOptions,
     schema: Schema,
 ) -> None:
     """Query captures, message streams and Parquet files with SQL.
@@ -109,14 +109,11 @@ def query(
 
     \b
     Examples:
-      flowbuf query \\
-          "SELECT src_addr, sum(bytes) AS total FROM flows GROUP BY ALL ORDER BY total DESC LIMIT 10" a.pcap
+      flowbuf query "SELECT src_addr, sum(bytes) FROM flows GROUP BY ALL ORDER BY 2 DESC LIMIT 10" a.pcap
       flowbuf query "SELECT count(*) FROM flows WHERE in_net(dst_addr, '10.0.0.0/8')" *.pcap.gz
-      flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet today.pcap \\
-          -o ports.csv
+      flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet -o ports.csv
       flowbuf query "FROM flows WHERE src_mac = '02:00:00:00:00:01'" capture.pcap -o found.parquet
-      flowbuf query "SELECT src_country, sum(bytes) FROM flows GROUP BY ALL" capture.pcap \\
-          --enrich network.toml
+      flowbuf query "SELECT in_if_name, sum(bytes) FROM flows GROUP BY ALL" a.pcap --enrich network.toml
       flowbuf query "SUMMARIZE flows" capture.pcap
     """
     inputs = expand_inputs(inputs)
@@ -174,7 +171,7 @@ def _fail(text: str) -> None:
 
 
 def _narrow(
-    everything: ColumnSource, question: FlowQuery, decoding: DecodeOptions, pipeline: Pipeline | None
+    everything: ColumnSource, question: FlowQuery, decoding: CaptureOptions, pipeline: Pipeline | None
 ) -> ColumnSource:
     """Return a source that decodes only the columns that the query uses."""
     schema = everything.schema

@@ -9,7 +9,7 @@ import click
 
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, total_size
 from flowbuf.cli.options import (
-    DecodeOptions,
+    CaptureOptions,
     UsageProblem,
     WholeNumber,
     counters_option,
@@ -83,7 +83,7 @@ def read(
     limit: int | None,
     rows_per_file: int | None,
     verbose: bool,
-    decoding: DecodeOptions,
+    decoding: CaptureOptions,
     schema: Schema,
 ) -> None:
     """Show the flows of captures and message streams.
@@ -109,11 +109,9 @@ def read(
       flowbuf read capture.pcap
       flowbuf read capture.pcap -n 20 --columns src_addr,dst_addr,bytes
       flowbuf read capture.pcapng.gz -f jsonl --where "dst_port = 53 and bytes > 512"
-      flowbuf read capture.pcap \\
-          --where "in_net(src_addr, '192.0.2.0/24') or src_mac = '02:00:00:00:00:01'"
+      flowbuf read capture.pcap --where "in_net(src_addr, '192.0.2.0/24') or src_mac = '02:00:00:00:00:01'"
       flowbuf read capture.pcap -o flows.parquet --ip text
-      flowbuf read capture.pcap --enrich network.toml \\
-          --columns time_received,exporter_name,in_if_name,src_net_name
+      flowbuf read capture.pcap --enrich network.toml --columns exporter_name,in_if_name,src_net_name
       flowbuf read 'captures/**/*.pcap.gz' -o parquet/
       flowbuf read 'captures/**/*.pcap.gz' -o parquet/ --rows-per-file 10000000
       flowbuf read *.pcap -o flows.csv.gz --enable group:l2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import shown_schema
-from flowbuf.cli.options import DecodeOptions, UsageProblem
+from flowbuf.cli.options import CaptureOptions, UsageProblem
 from flowbuf.cli.output.columnar import ColumnSource, enriched_schema, load_pipeline, need
 from flowbuf.cli.output.progress import Show
 from flowbuf.cli.output.report import Report
@@ -36,7 +36,7 @@ class Reading:
 
     form: str
     schema: Schema
-    decoding: DecodeOptions
+    decoding: CaptureOptions
     where: str | None = None
     ip: str = "binary"
     enrich: tuple[str, ...] = ()

@@ -17,13 +17,13 @@ from flowbuf._core import ColumnBuilder, MessageReader, MessageTables, Plan
 from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.cli.counters import count_rows
 from flowbuf.cli.inputs import holds_messages
-from flowbuf.cli.options import DecodeOptions, UsageProblem, schema_errors
+from flowbuf.cli.options import CaptureOptions, UsageProblem, schema_errors
 from flowbuf.cli.output.progress import Show
 from flowbuf.cli.output.report import Failure, Report, describe_fault
 from flowbuf.cli.output.streams import describe_os_error
 from flowbuf.cli.signals import Interrupt
 from flowbuf.cli.state import read_state, write_state
-from flowbuf.decoder import TIMES, Decoder
+from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError, DecodeError
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.columns import decode_tables, message_tables
@@ -31,6 +31,7 @@ from flowbuf.io.encode import decode_batches
 from flowbuf.io.input_stream import Content
 from flowbuf.io.message_stream import MessageStream, StreamWindows, read_in_steps
 from flowbuf.io.proto_file import find_proto, read_proto
+from flowbuf.options import TIMES
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import RECORDS
 from flowbuf.schema.plan import compile_plan
@@ -40,7 +41,7 @@ __all__ = ["Session", "check_decoded", "check_decoding"]
 Piece = TypeVar("Piece")
 
 
-def check_decoded(name: str, decoding: DecodeOptions) -> None:
+def check_decoded(name: str, decoding: CaptureOptions) -> None:
     """Raise UsageProblem for decoding options if the flows in the file were decoded before.
 
     It is unknown if their totals are scaled, and their packets are gone. --strict is allowed, because a
@@ -50,14 +51,14 @@ def check_decoded(name: str, decoding: DecodeOptions) -> None:
         *(("--scale", decoding.scale), ("--decapsulate", decoding.decapsulate), ("--port", decoding.port)),
         *(
             ("--override-sampling", decoding.override_sampling),
-            ("--default-sampling", decoding.default_sampling),
+            ("--default-sampling", decoding.default_sampling_rate),
         ),
         ("--time", decoding.time != TIMES[0]),
     ):
         _check_option(name, option, bool(is_set))
 
 
-def check_decoding(paths: Sequence[str], decoding: DecodeOptions, decoded: Sequence[str] = ()) -> None:
+def check_decoding(paths: Sequence[str], decoding: CaptureOptions, decoded: Sequence[str] = ()) -> None:
     """Check the message streams in `paths`, and the files in `decoded`, before any output is written.
 
     Options about exporters apply to the captures among the inputs. Raise UsageProblem for them if there is no
@@ -100,7 +101,7 @@ class Session:
     def __init__(
         self,
         schema: Schema,
-        decoding: DecodeOptions,
+        decoding: CaptureOptions,
         report: Report,
         show: Show,
         done: str = "written",

@@ -1,7 +1,8 @@
 """Fill columns that are not on the wire, on Arrow batches of flows.
 
 An enrichment takes a `pyarrow.RecordBatch` of flows and returns one. It is a Python function, or a TOML file
-of static data: exporters, interfaces, networks, GeoIP databases and rules. docs/enrichment.md has examples.
+of static data: exporters, interfaces, networks, GeoIP databases and rules. docs/how-to/enrichment.md has
+examples.
 
 Example:
     from flowbuf.enrich import load_enrichments

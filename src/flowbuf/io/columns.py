@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from flowbuf import _core
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream, check_ip, new_table_type
@@ -18,9 +18,13 @@ from flowbuf.io.capture import CaptureReader
 from flowbuf.io.input_stream import Content, check_source
 from flowbuf.io.message_stream import StreamBytes, StreamWindows
 from flowbuf.io.proto_file import find_proto, read_proto
+from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Schema
 from flowbuf.schema.assemble import suggest_fix
 from flowbuf.schema.plan import compile_plan
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["decode_tables", "encode_columns", "message_tables", "read_capture", "read_messages"]
 
@@ -35,14 +39,8 @@ def read_capture(
     batch_rows: int = BATCH_ROWS,
     port: int | None = None,
     override: dict[str, Any] | None = None,
-    time: str = "received",
-    default_sampling_rate: int | None = None,
-    scale: bool = False,
-    strict: bool = False,
-    decapsulate: str | Iterable[str] = (),
-    early_data_limit: int = 0,
-    template_expiry: float | None = None,
-    obey_withdrawals: bool = False,
+    options: DecodeOptions | None = None,
+    **keywords: Unpack[DecodeKeywords],
 ) -> FlowStream:
     """Read the flows of a capture as Arrow columns.
 
@@ -59,16 +57,8 @@ def read_capture(
         port: Decode only datagrams to this UDP port. Default: all.
         override: Values of late columns that replace those of every flow, for example {"sampling_rate":
             1000}.
-        time: Source of `time_received`: "received", "export" or "flow-start". Default: "received".
-        default_sampling_rate: Value of `sampling_rate` in flows whose rate is unknown.
-        scale: Multiply byte and packet totals by the sampling rate of their flow. Default: False.
-        strict: Raise DecodeError at the first datagram that is malformed or not decoded, instead of counting
-            it. Default: False.
-        decapsulate: Names of tunnels to decode in sampled packets, or "all". Default: none.
-        early_data_limit: Bytes per exporter that may wait for a template. Default: 0, which is 4 MiB.
-        template_expiry: Seconds after which a template that was not refreshed is forgotten. Default: never.
-        obey_withdrawals: Forget withdrawn templates, which RFC 7011 forbids over UDP. Default: False, they
-            are counted.
+        options: Options of decoding. Default: `DecodeOptions()`.
+        **keywords: Fields of `DecodeOptions` to replace, for example `scale=True`.
 
     Returns:
         FlowStream: Iterate over it for batches, or convert it with to_pandas(), to_polars() or to_arrow().
@@ -85,18 +75,7 @@ def read_capture(
         flows = flowbuf.read_capture("capture.pcap").to_pandas()
     """
     check_ip(ip)
-    new_decoder = functools.partial(
-        Decoder,
-        schema,
-        time=time,
-        default_sampling_rate=default_sampling_rate,
-        scale=scale,
-        strict=strict,
-        decapsulate=decapsulate,
-        early_data_limit=early_data_limit,
-        template_expiry=template_expiry,
-        obey_withdrawals=obey_withdrawals,
-    )
+    new_decoder = functools.partial(Decoder, schema, merge_options(options, keywords))
     reader = _CaptureTables(source, port, new_decoder, override, batch_rows)
     return FlowStream(reader.schema, reader, ip)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from flowbuf._core import Datagrams
 from flowbuf.decoder import Decoder
@@ -14,7 +14,11 @@ from flowbuf.io.background_writer import WriteBehind
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.output_file import OutputFile
 from flowbuf.io.proto_file import check_proto, write_proto
+from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Schema
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["EncodeResult", "decode_batches", "encode_capture"]
 
@@ -43,15 +47,9 @@ def encode_capture(
     schema: Schema | str = "flow",
     *,
     port: int | None = None,
-    time: str = "received",
-    default_sampling_rate: int | None = None,
     override: dict[str, Any] | None = None,
-    scale: bool = False,
-    strict: bool = False,
-    decapsulate: str | Iterable[str] = (),
-    early_data_limit: int = 0,
-    template_expiry: float | None = None,
-    obey_withdrawals: bool = False,
+    options: DecodeOptions | None = None,
+    **keywords: Unpack[DecodeKeywords],
 ) -> EncodeResult:
     """Decode a capture into a file of length-delimited messages, and write their .proto beside it.
 
@@ -65,18 +63,10 @@ def encode_capture(
             output, without a .proto.
         schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
         port: Decode only datagrams to this UDP port. Default: all.
-        time: Source of `time_received`: "received", "export" or "flow-start". Default: "received".
-        default_sampling_rate: Value of `sampling_rate` in flows whose rate is unknown.
         override: Values of late columns that replace those of every flow, for example {"sampling_rate":
             1000}.
-        scale: Multiply byte and packet totals by the sampling rate of their flow. Default: False.
-        strict: Raise DecodeError at the first datagram that is malformed or not decoded, instead of counting
-            it. Default: False.
-        decapsulate: Names of tunnels to decode in sampled packets, or "all". Default: none.
-        early_data_limit: Bytes per exporter that may wait for a template. Default: 0, which is 4 MiB.
-        template_expiry: Seconds after which a template that was not refreshed is forgotten. Default: never.
-        obey_withdrawals: Forget withdrawn templates, which RFC 7011 forbids over UDP. Default: False, they
-            are counted.
+        options: Options of decoding. Default: `DecodeOptions()`.
+        **keywords: Fields of `DecodeOptions` to replace, for example `scale=True`.
 
     Returns:
         EncodeResult: Numbers of flows, datagrams and bytes, and the counters.
@@ -94,17 +84,8 @@ def encode_capture(
         result = flowbuf.encode_capture("capture.pcap", "flows.pb.zst")
         print(result.flows, result.counters)
     """
-    decoder = Decoder(
-        schema,
-        time=time,
-        default_sampling_rate=default_sampling_rate,
-        scale=scale,
-        strict=strict,
-        decapsulate=decapsulate,
-        early_data_limit=early_data_limit,
-        template_expiry=template_expiry,
-        obey_withdrawals=obey_withdrawals,
-    )
+    chosen = merge_options(options, keywords)
+    decoder = Decoder(schema, chosen)
     size = datagrams = 0
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
         if file.is_regular:
@@ -114,11 +95,11 @@ def encode_capture(
                 behind.write(messages)
                 datagrams += len(batch)
                 size += len(messages)
-        if strict:
+        if chosen.strict:
             reader.check()
         decoder.finish()
         if file.is_regular:
-            write_proto(output, decoder.schema, scaled=scale)
+            write_proto(output, decoder.schema, scaled=chosen.scale)
     counters = Counter(reader.counters)
     counters.update(decoder.counters)
     return EncodeResult(decoder.flows, datagrams, size, dict(counters))

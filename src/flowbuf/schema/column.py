@@ -39,7 +39,8 @@ class Column:
         enabled: True if rows have the column. Default: False.
         group: Name of a group of columns that can be enabled together, or None.
         sources: Ranks of equal sources, best first.
-        repeated: True for a list of values.
+        repeated: True for a list of values: every occurrence of an element in a record, or the members of a
+            list (RFC 6313).
         explicit: True if zero is written too, so that it differs from absent (field presence).
         late: True if the value may be overridden until its row is finished.
         unit: Unit of a timestamp or duration: "s", "ms", "us" or "ns". In records, "proto" makes it a

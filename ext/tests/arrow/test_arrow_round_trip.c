@@ -17,9 +17,9 @@ typedef struct {
     uint8_t *output;
     fb_memory memory;
     uint64_t rows;
-} contest;
+} comparison;
 
-static void make_encoder(contest *p, fb_processor processor) {
+static void make_encoder(comparison *p, fb_processor processor) {
     const fb_plan *plan = p->row.plan.plan;
     fb_arrow_binding *bindings = calloc(plan->column_count, sizeof *bindings);
     batch_view schema;
@@ -34,7 +34,7 @@ static void make_encoder(contest *p, fb_processor processor) {
     free(bindings);
 }
 
-static void contest_open(contest *p, const char *lines, fb_processor processor) {
+static void comparison_open(comparison *p, const char *lines, fb_processor processor) {
     memset(p, 0, sizeof *p);
     CHECK_STATUS(session_try(&p->row, lines, 1 << 16, (fb_decoder_options){.processor = processor}),
                  FB_OK);
@@ -47,7 +47,7 @@ static void contest_open(contest *p, const char *lines, fb_processor processor) 
     p->output = malloc(OUTPUT);
 }
 
-static void contest_close(contest *p) {
+static void comparison_close(comparison *p) {
     fb_decoder_free(p->columned);
     fb_columns_free(&p->columns);
     fb_arrow_encoder_free(&p->encoder);
@@ -56,7 +56,7 @@ static void contest_close(contest *p) {
     CHECK_EQUAL(p->memory.used, 0);
 }
 
-static void encode_batch(contest *p, const fb_batch *batch, text *said) {
+static void encode_batch(comparison *p, const fb_batch *batch, text *described) {
     batch_view view;
     size_t position = 0;
     batch_view_open(&view, p->row.plan.plan, batch);
@@ -65,17 +65,17 @@ static void encode_batch(contest *p, const fb_batch *batch, text *said) {
     if (position < batch->rows)
         fprintf(stderr, "%s: %s\n", p->row.plan.names[p->encoder.fault.child],
                 fb_arrow_reason_text(p->encoder.fault.reason));
-    describe_messages(said, &p->row.plan, p->output, fb_row_size(&p->encoder.row));
+    describe_messages(described, &p->row.plan, p->output, fb_row_size(&p->encoder.row));
     p->rows += batch->rows;
     batch_view_close(&view);
 }
 
 /* Check that both paths give the same result for a datagram. */
-static void check_same(contest *p, const byte_buffer *d) {
+static void check_same(comparison *p, const byte_buffer *d) {
     fb_datagram datagram = datagram_of(d->data, d->size, SOURCE_ADDRESS);
     fb_position position = {0};
     fb_status status;
-    text said = {0};
+    text described = {0};
     session_forget(&p->row);
     session_feed_batch(&p->row, &datagram, 1);
     do {
@@ -84,11 +84,11 @@ static void check_same(contest *p, const byte_buffer *d) {
                      FB_OK);
         fb_columns_set_batch(&p->columns, batch);
         status = fb_columns_decode(p->columned, &datagram, 1, &position, &p->columns);
-        encode_batch(p, batch, &said);
+        encode_batch(p, batch, &described);
         fb_batch_free(batch);
     } while (status == FB_NO_SPACE);
-    CHECK_TEXT(text_of(&said), session_text(&p->row));
-    text_free(&said);
+    CHECK_TEXT(text_of(&described), session_text(&p->row));
+    text_free(&described);
 }
 
 #define FOR_EACH_PROCESSOR(processor) \
@@ -96,24 +96,24 @@ static void check_same(contest *p, const byte_buffer *d) {
 
 static void check_samples(const char *lines) {
     FOR_EACH_PROCESSOR(processor) {
-        contest p;
+        comparison p;
         byte_buffer d;
-        contest_open(&p, lines, processor);
+        comparison_open(&p, lines, processor);
         for (size_t i = 0; i < sample_count; i++) {
             samples[i].build(&d);
             check_same(&p, &d);
         }
         CHECK(p.rows > 10);
-        contest_close(&p);
+        comparison_close(&p);
     }
 }
 
-static void agrees_on_samples(void) {
+static void gives_the_same_messages_for_samples(void) {
     check_samples(usual_columns);
     check_samples(scaled_columns);
 }
 
-static void agrees_on_samples_with_all_columns(void) {
+static void gives_the_same_messages_with_all_columns(void) {
     text lines = {0};
     plan_put_rich(&lines);
     check_samples(text_of(&lines));
@@ -142,25 +142,25 @@ static void put_random_datagram(byte_buffer *d) {
     ipfix_end(d);
 }
 
-static void agrees_on_random_plans(void) {
+static void gives_the_same_messages_for_random_plans(void) {
     uint64_t rows = 0;
     random_begin(11);
     for (unsigned round = 0; round < 150; round++) {
-        contest p;
+        comparison p;
         text lines = {0};
         plan_put_random(&lines, FROM_RECORDS);
-        contest_open(&p, text_of(&lines), (fb_processor)(1 + below(fb_processor_find())));
+        comparison_open(&p, text_of(&lines), (fb_processor)(1 + below(fb_processor_find())));
         for (unsigned i = 0; i < 10; i++) {
             byte_buffer d;
             put_random_datagram(&d);
             check_same(&p, &d);
         }
         rows += p.rows;
-        contest_close(&p);
+        comparison_close(&p);
         text_free(&lines);
     }
     CHECK(rows > 4000);
 }
 
-RUN_TESTS(TEST(agrees_on_samples), TEST(agrees_on_samples_with_all_columns),
-          TEST(agrees_on_random_plans))
+RUN_TESTS(TEST(gives_the_same_messages_for_samples), TEST(gives_the_same_messages_with_all_columns),
+          TEST(gives_the_same_messages_for_random_plans))

@@ -1,0 +1,132 @@
+"""The options of decoding. The library, Spark and the command line share them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypedDict
+
+from flowbuf._core import TUNNELS
+
+__all__ = ["TIMES", "TUNNELS", "DecodeKeywords", "DecodeOptions", "choose_tunnels", "merge_options"]
+
+TIMES = ("received", "export", "flow-start")
+"""Values of the option `time`, which chooses the source of the column `time_received`."""
+
+MAX_SIZE = 2**63 - 1
+MAX_EXPIRY = 10**9  # seconds; about three decades
+
+
+class DecodeKeywords(TypedDict, total=False):
+    """The fields of `DecodeOptions` as keyword arguments."""
+
+    time: str
+    default_sampling_rate: int | None
+    scale: bool
+    strict: bool
+    capacity: int
+    memory_limit: int
+    exporter_limit: int
+    decapsulate: str | Iterable[str]
+    early_data_limit: int
+    early_data_total: int
+    template_expiry: float | None
+    obey_withdrawals: bool
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """Options of a `Decoder`. Functions that decode take them as keyword arguments.
+
+    Args:
+        time: Source of the column `time_received`: "received" (default), "export" or "flow-start". Without
+            that time, the time of reception is used.
+        default_sampling_rate: Value of `sampling_rate` for flows without a known rate. Default: the column
+            stays absent.
+        scale: Multiply columns with scale = "count" (bytes, packets) by the sampling rate of their flow,
+            including an overridden rate. Totals of flows without a rate stay unscaled. A total too large for
+            its column is absent and counted (`out_of_range`).
+        strict: Raise DecodeError at the first datagram that is malformed or cannot be decoded, instead of
+            counting it. Payloads that are not flow data (`other_packet`) raise too. Packets of a capture that
+            are not flow data are only counted.
+        capacity: Initial size of the output buffer, in bytes. The buffer grows as needed.
+        memory_limit: Limit for the state of all exporters, in bytes. Default: 1 GiB. 0 means no limit. A
+            template that cannot be stored is counted (`template_limit`); its own datagram is still decoded.
+        exporter_limit: Largest number of exporters. 0 means 1,048,576.
+        decapsulate: Tunnel types (`TUNNELS`, or "all") to open in sampled packets. Default: none.
+        early_data_limit: Largest size of the data sets of one exporter that wait for their templates, in
+            bytes. 0 means 4 MiB.
+        early_data_total: The same limit for all exporters together, in bytes. 0 means 128 MiB. It never
+            exceeds a quarter of `memory_limit`.
+        template_expiry: Lifetime of a template that is not refreshed, in seconds (1e-9 to 1e9), by the times
+            of reception. Data for an expired template waits. Default: None, no expiry.
+        obey_withdrawals: Remove withdrawn templates. RFC 7011 section 8.4 forbids withdrawals over UDP, so by
+            default they are only counted.
+
+    Raises:
+        ValueError: a value is out of range, or names an unknown time or tunnel.
+
+    Example:
+        options = flowbuf.DecodeOptions(time="export", template_expiry=3600)
+        decoder = flowbuf.Decoder("flow", options)
+    """
+
+    time: str = TIMES[0]
+    default_sampling_rate: int | None = None
+    scale: bool = False
+    strict: bool = False
+    capacity: int = 65536
+    memory_limit: int = 1 << 30
+    exporter_limit: int = 0
+    decapsulate: str | Iterable[str] = ()
+    early_data_limit: int = 0
+    early_data_total: int = 0
+    template_expiry: float | None = None
+    obey_withdrawals: bool = False
+
+    def __post_init__(self) -> None:
+        if self.time not in TIMES:
+            raise ValueError(f"time is {self.time!r}; it may be {', '.join(TIMES)}")
+        for name in ("capacity", "memory_limit", "exporter_limit", "early_data_limit", "early_data_total"):
+            _check_range(name, operator.index(getattr(self, name)), 0, MAX_SIZE)
+        if self.default_sampling_rate is not None:
+            rate = operator.index(self.default_sampling_rate)
+            _check_range("default_sampling_rate", rate, 1, 2**64 - 1)
+        if self.template_expiry is not None:
+            note = " seconds, or None for never"
+            _check_range("template_expiry", self.template_expiry, 1e-9, MAX_EXPIRY, note)
+        object.__setattr__(self, "decapsulate", choose_tunnels(self.decapsulate))
+
+
+def merge_options(options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
+    """Return the options with these fields replaced. None stands for the default options.
+
+    Raises:
+        TypeError: a keyword is not an option.
+        ValueError: a value is out of range, or names an unknown time or tunnel.
+    """
+    for name in keywords:
+        if name not in DecodeOptions.__dataclass_fields__:
+            names = ", ".join(DecodeOptions.__dataclass_fields__)
+            raise TypeError(f"option {name!r} is unknown; the options of decoding are {names}")
+    return replace(options or DecodeOptions(), **keywords)
+
+
+def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the tunnel types with these names, in the order of TUNNELS; "all" selects every type.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
+    wanted = [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in (*TUNNELS, "all"):
+            raise ValueError(f"tunnel {name!r} is unknown; choose from {', '.join(TUNNELS)}, all")
+    return TUNNELS if "all" in wanted else tuple(name for name in TUNNELS if name in wanted)
+
+
+def _check_range(name: str, value: float, lowest: float, highest: float, note: str = "") -> None:
+    """Raise ValueError if value is outside lowest to highest, or NaN."""
+    if not lowest <= value <= highest:
+        raise ValueError(f"{name} is {value}; it may be {lowest:,} to {highest:,}{note}")

@@ -1,0 +1,380 @@
+"""Complete the pages of the documentation site. mkdocs runs this file as a hook (`make docs`).
+
+- A line `<!-- generated: NAME -->` of a page is replaced by text from the code: commands, the Python API,
+  schema keys, columns and counters.
+- README.md and other pages outside of docs/ become pages of the site, and so do the notebooks.
+- A link to a file that is not on the site becomes text.
+
+    python tools/make_docs.py counters    # print one generated text
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import inspect
+import json
+import posixpath
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flowbuf import STATUSES, Schema
+from flowbuf.cli.main import COMMANDS, main
+from flowbuf.schema import Column, loader
+from flowbuf.schema.column import _TABLE_TYPES as KEY_TYPES
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Pages of the site that are not below docs/.
+OUTSIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "ext/README.md": "project/core.md",
+    "benchmarks/README.md": "project/benchmarks.md",
+    "benchmarks/peers/README.md": "project/peers.md",
+}
+
+NOTEBOOKS = {f"notebooks/{path.name}": f"notebooks/{path.stem}.md" for path in ROOT.glob("notebooks/*.ipynb")}
+
+# Pages of the Python reference, with their names.
+PYTHON = {
+    "decoding": (
+        *("flowbuf.Decoder", "flowbuf.CaptureReader", "flowbuf.encode_capture", "flowbuf.EncodeResult"),
+        *("flowbuf.load_state", "flowbuf.save_state", "flowbuf.STATUSES", "flowbuf.__version__"),
+    ),
+    "columns": (
+        *("flowbuf.read_capture", "flowbuf.read_messages", "flowbuf.FlowStream", "flowbuf.FlowBatch"),
+        "flowbuf.encode_columns",
+    ),
+    "schemas": ("flowbuf.Schema", "flowbuf.Column"),
+    "codec": ("flowbuf.Codec", "flowbuf.UNKNOWN_FIELDS"),
+    "kafka": (
+        *("flowbuf.KafkaSink", "flowbuf.ProduceReport", "flowbuf.KafkaSource"),
+        *("flowbuf.kafka.batches.SourceBatch", "flowbuf.kafka.batches.BatchLimits"),
+        *("flowbuf.kafka.dead_letters.Fault", "flowbuf.SchemaRegistry"),
+    ),
+    "clickhouse": (
+        *("flowbuf.clickhouse.Local", "flowbuf.clickhouse.TableOptions", "flowbuf.clickhouse.KafkaOptions"),
+        *("flowbuf.clickhouse.to_ddl", "flowbuf.clickhouse.to_text", "flowbuf.clickhouse.drop_ddl"),
+        *("flowbuf.clickhouse.migration", "flowbuf.clickhouse.insert_query"),
+        "flowbuf.clickhouse.sink.ClickHouseSink",
+    ),
+    "enrichment": (
+        *("flowbuf.enrich.load_enrichments", "flowbuf.enrich.Pipeline", "flowbuf.enrich.Enrichment"),
+    ),
+    "spark": ("flowbuf.spark.FlowbufDataSource",),
+    "wire": tuple(f"flowbuf.wire.{name}" for name in importlib.import_module("flowbuf.wire").__all__),
+    "errors": (
+        *("flowbuf.FlowbufError", "flowbuf.CaptureError", "flowbuf.SchemaError", "flowbuf.DecodeError"),
+        *("flowbuf.EncodeError", "flowbuf.EnrichmentError", "flowbuf.QueryError", "flowbuf.StateError"),
+        *("flowbuf.KafkaError", "flowbuf.errors.PartitionLost", "flowbuf.ClickHouseError"),
+    ),
+}
+
+# Column keys of schemas with rows = "records".
+OBJECT_KEYS = ("message", "key", "value", "required", "oneof", "packed")
+
+
+# Markdown ---------------------------------------------------------------------------------------------------
+
+
+def escape(text: str) -> str:
+    """Return plain text as Markdown for a table cell or a paragraph. Text in backticks stays code."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else _escape(part) for part in parts)
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([*_\[|])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
+
+
+def code(text: str) -> str:
+    """Return text as code for a table cell."""
+    return f"`{text}`"
+
+
+def table(headings: list[str], rows: Iterator[list[str]] | list[list[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def first_sentence(docstring: str) -> str:
+    return re.split(r"(?<=\.)\s", " ".join(docstring.split("\n\n")[0].split()))[0]
+
+
+# Commands ---------------------------------------------------------------------------------------------------
+
+
+NOT_RUN = "<!-- not run: the examples name files and servers of the reader; a test parses them -->"
+
+
+def commands() -> str:
+    """Return every command with its help text and options."""
+    context = click.Context(main, info_name="flowbuf")
+    found = [(name, main.get_command(context, name), context) for name in COMMANDS]
+    return "\n".join(text for name, command, parent in found for text in _describe(name, command, parent, 2))
+
+
+def _describe(name: str, command: click.Command | None, parent: click.Context, level: int) -> Iterator[str]:
+    assert command is not None
+    context = click.Context(command, info_name=name, parent=parent)
+    yield f"{'#' * level} {context.command_path}\n"
+    yield f"```text\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```\n"
+    yield _help_text(inspect.cleandoc(command.help or ""))
+    options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
+    records = filter(None, (each.get_help_record(context) for each in options))
+    rows = [[code(option), escape(_mark_options(text))] for option, text in records]
+    if len(rows) > 1:  # every command has --help
+        yield table(["Option", "Effect"], rows)
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            yield from _describe(each, command.get_command(context, each), context, level + 1)
+
+
+def _mark_options(text: str) -> str:
+    """Return text with its option names as code."""
+    return re.sub(r"(?<![\w'\"`-])(--[a-z][a-z-]*|-[a-zA-Z]\b)", r"`\1`", text)
+
+
+def _help_text(text: str) -> str:
+    """Return the help text of a command as Markdown. Examples are commands; click marks them by \\b."""
+    paragraphs = []
+    for paragraph in text.replace("\b\n", "\b").split("\n\n"):
+        if not paragraph.startswith("\b"):
+            paragraphs.append(escape(_mark_options(paragraph)))
+            continue
+        title, *lines = paragraph[1:].split("\n")
+        examples = inspect.cleandoc("\n".join(lines))
+        paragraphs += [title, f"{NOT_RUN}\n```sh\n{examples}\n```"]
+    return "\n\n".join(paragraphs) + "\n"
+
+
+# Python -----------------------------------------------------------------------------------------------------
+
+
+def python_page(name: str) -> str:
+    """Return the directives of mkdocstrings for one page."""
+    return "\n\n".join(f"::: {path}" for path in PYTHON[name])
+
+
+def python_names() -> str:
+    """Return a table of all documented names, with links.
+
+    Raises:
+        LookupError: a public name of flowbuf is on no page.
+    """
+    missing = {f"flowbuf.{name}" for name in importlib.import_module("flowbuf").__all__}
+    missing -= {path for paths in PYTHON.values() for path in paths}
+    if missing:
+        raise LookupError(f"add to PYTHON in tools/make_docs.py: {', '.join(sorted(missing))}")
+    package = _load_package()
+    rows = [
+        [f"[`{path}`][{path}]", escape(_summarize(package, path)), f"[{page}]({page}.md)"]
+        for page, paths in PYTHON.items()
+        for path in paths
+    ]
+    return table(["Name", "Summary", "Page"], rows)
+
+
+def _load_package() -> Any:
+    """Return flowbuf as mkdocstrings reads it."""
+    import griffe
+
+    extensions = griffe.load_extensions(ROOT / "tools/docstrings.py")
+    return griffe.load("flowbuf", search_paths=[ROOT / "src"], extensions=extensions, allow_inspection=True)
+
+
+def _summarize(package: Any, path: str) -> str:
+    docstring = package[path.removeprefix("flowbuf.")].docstring
+    if not docstring:
+        raise LookupError(f"{path} has no docstring")
+    return first_sentence(docstring.value)
+
+
+# Schemas ----------------------------------------------------------------------------------------------------
+
+
+def schema_file() -> str:
+    """Return the format of a schema file, which the docstring of the loader describes."""
+    text = inspect.cleandoc(loader.__doc__ or "").partition("\n\n")[2]
+    text = re.sub(r"^(.+)\n-+$", r"## \1", text, flags=re.MULTILINE)
+    blocks = re.sub(r"(?:^ {4}.*\n?|^\n(?= {4}))+", _toml, text, flags=re.MULTILINE)
+    return blocks + "\n"
+
+
+def _toml(block: re.Match[str]) -> str:
+    return f"```toml\n{inspect.cleandoc(block[0])}\n```\n"
+
+
+def column_keys() -> dict[str, str]:
+    """Return the description of every key of a `[[column]]` table, from the docstring of Column."""
+    sections = re.findall(
+        r"^Attributes.*:\n((?: {4}.*\n?)+)", inspect.cleandoc(Column.__doc__ or ""), re.MULTILINE
+    )
+    items = "".join(sections)
+    found = re.findall(r"^ {4}(\w+): ((?:.*\n?)(?: {8}.*\n?)*)", items, re.MULTILINE)
+    return {key: " ".join(text.split()) for key, text in found if key in KEY_TYPES}
+
+
+def schema_keys() -> str:
+    """Return tables of the keys of a column: those of all columns, and those of objects."""
+    kinds = {str: "string", int: "integer", bool: "boolean", list: "list", dict: "table"}
+    types = {key: kinds[kind] for key, kind in KEY_TYPES.items()} | {
+        "mirror": "table"
+    }  # expanded by the loader
+    described = column_keys() | {"mirror": "The same column of the other direction: see above."}
+
+    def rows(keys: list[str]) -> list[list[str]]:
+        return [[code(key), types[key], escape(described[key])] for key in keys]
+
+    headings = ["Key", "TOML type", "Meaning"]
+    plain = table(headings, rows([key for key in KEY_TYPES if key not in OBJECT_KEYS]))
+    objects = table(headings, rows(list(OBJECT_KEYS)))
+    return f'{plain}\nKeys of schemas with `rows = "records"`:\n\n{objects}'
+
+
+def columns() -> str:
+    """Return the columns of the built-in schemas of flows and counters."""
+    parts = []
+    for name in ("flow", "sflow_counters"):
+        parts += [
+            f"## {name}",
+            table(["Number", "Column", "Type", "Group", "Default", "Description"], _rows(name)),
+        ]
+    return "\n\n".join(parts)
+
+
+def _rows(name: str) -> Iterator[list[str]]:
+    for column in Schema.load(name):
+        kind = f"{'repeated ' if column.repeated else ''}{column.type}"
+        unit = f" ({column.unit})" if column.unit else ""
+        state = "on" if column.enabled else "off"
+        group = code(column.group) if column.group else ""
+        yield [str(column.number), code(column.name), kind + unit, group, state, escape(column.doc)]
+
+
+# Counters ---------------------------------------------------------------------------------------------------
+
+CLASSES = {"fault": "Faults", "loss": "Losses", "note": "Notes"}
+
+
+def counters() -> str:
+    """Return the counters by class, with their explanations."""
+    parts = []
+    for kind, title in CLASSES.items():
+        rows = [[code(name), escape(text)] for name, (each, text) in STATUSES.items() if each == kind]
+        parts += [f"## {title}", table(["Counter", "Meaning"], rows)]
+    return "\n\n".join(parts)
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "python-names": python_names,
+    **{f"python-{name}": lambda name=name: python_page(name) for name in PYTHON},
+    "schema-file": schema_file,
+    "schema-keys": schema_keys,
+    "columns": columns,
+    "counters": counters,
+}
+
+MARK = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
+
+
+def complete(markdown: str) -> str:
+    """Return a page with its generated texts. Raises KeyError if a name is unknown."""
+    return MARK.sub(lambda mark: GENERATED[mark[1]](), markdown)
+
+
+# Notebooks --------------------------------------------------------------------------------------------------
+
+
+def convert_notebook(path: Path) -> tuple[str, dict[str, bytes]]:
+    """Return a notebook as Markdown, and its charts by file name."""
+    parts: list[str] = []
+    charts: dict[str, bytes] = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if "image/png" in data:
+                name = f"{path.stem}-{cell['id']}-{len(charts)}.png"
+                charts[name] = base64.b64decode("".join(data["image/png"]))
+                parts.append(f"![Chart]({name})")
+            else:
+                text = "".join(output.get("text") or data.get("text/plain", ()))
+                parts.append(f"```text\n{text.rstrip()}\n```")
+    return "\n\n".join(parts) + "\n", charts
+
+
+# Links ------------------------------------------------------------------------------------------------------
+
+
+def site_path(name: str) -> str | None:
+    """Return the place of a file of the repository on the site, or None if it is not there."""
+    if name.startswith("docs/"):
+        return name.removeprefix("docs/")
+    return OUTSIDE.get(name) or NOTEBOOKS.get(name)
+
+
+def relink(markdown: str, name: str) -> str:
+    """Return a page with links for the site. Links to files that are not on the site become text.
+
+    Args:
+        markdown: Text of the page.
+        name: Path of the page in the repository.
+    """
+    here = posixpath.dirname(site_path(name) or "")
+
+    def change(link: re.Match[str]) -> str:
+        text, target, anchor = link["text"], link["target"], link["anchor"] or ""
+        if re.match(r"\w+:", target):
+            return link[0]
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        place = site_path(path)
+        if place:
+            return f"[{text}]({posixpath.relpath(place, here or '.')}{anchor})"
+        if not (ROOT / path).exists():
+            return link[0]  # mkdocs reports it
+        return text if path in text else f"{text} (`{path}`)"
+
+    pattern = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)#\s]+)(?P<anchor>#[^)]*)?\)")
+    parts = re.split(r"(^```.*?^```$)", markdown, flags=re.DOTALL | re.MULTILINE)
+    return "".join(part if part.startswith("```") else pattern.sub(change, part) for part in parts)
+
+
+# Hooks of mkdocs --------------------------------------------------------------------------------------------
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages outside of docs/, and the notebooks with their charts."""
+    from mkdocs.structure.files import File
+
+    for name, place in OUTSIDE.items():
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / name)))
+    for name, place in NOTEBOOKS.items():
+        markdown, charts = convert_notebook(ROOT / name)
+        files.append(File.generated(config, place, content=markdown))
+        for chart, image in charts.items():
+            files.append(File.generated(config, f"notebooks/{chart}", content=image))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Complete a page. The home page has no other pages beside it in the navigation."""
+    places = {place: name for name, place in (OUTSIDE | NOTEBOOKS).items()}
+    place = page.file.src_uri
+    if place == "index.md":
+        page.meta["hide"] = ["navigation"]
+    return relink(complete(markdown), places.get(place, f"docs/{place}"))
+
+
+if __name__ == "__main__":
+    click.echo(GENERATED[sys.argv[1]]())
