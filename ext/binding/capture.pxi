@@ -28,7 +28,7 @@ cdef class Capture:
         if self.busy:
             raise RuntimeError("this capture is being read in another thread")
         if self.users:
-            raise RuntimeError("the batch of this capture is being decoded: finish that before you ask for the next batch")
+            raise RuntimeError("the batch of this capture is still being decoded; request the next one after that")
         return 0
 
     def advance(self):

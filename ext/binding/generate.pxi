@@ -12,7 +12,7 @@ def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t
     memset(&options, 0, sizeof(options))
     options.protocol = fb_generator_find_protocol(protocol.encode())
     if options.protocol == FB_GENERATOR_PROTOCOL_COUNT:
-        raise ValueError(f"{protocol!r} is no protocol that can be generated")
+        raise ValueError(f"protocol {protocol!r} cannot be generated")
     options.flows = flows
     options.seed = seed
     options.exporters = exporters
@@ -54,7 +54,7 @@ cdef class _Generator:
         if self.ended or not self.generator:
             raise StopIteration
         if self.busy:
-            raise RuntimeError("this generator is at work in another thread")
+            raise RuntimeError("this generator is in use by another thread")
         self.busy = True
         with nogil:
             status = fb_generator_next(self.generator, self.buffer.data, self.buffer.capacity, &size)

@@ -149,7 +149,7 @@ cdef class Plan:
     cdef int need_sealed(self) except -1:
         """Raise ValueError if the plan is not sealed: a change could move memory that others point to."""
         if not self.sealed:
-            raise ValueError("the plan is not sealed yet")
+            raise ValueError("the plan is not sealed; call seal() first")
         return 0
 
     cdef int index(self, str name) except -1:
@@ -175,9 +175,9 @@ cdef int override_deferred(fb_deferred_values *deferred, Plan plan, str name, ob
     content.data = NULL
     content.size = 0
     if not c.flags & FB_COLUMN_ENABLED:
-        raise ValueError(f"column {name!r} is disabled: enable it to override it")
+        raise ValueError(f"column {name!r} is disabled; enable it to override it")
     if not c.flags & FB_COLUMN_LATE:
-        raise ValueError(f"column {name!r} is not late: only late columns can be overridden (late = true in the schema)")
+        raise ValueError(f"column {name!r} is not late; only columns with late = true in the schema can be overridden")
     try:
         if c.type == FB_TYPE_IP:
             keep = parse_address(value) if isinstance(value, str) else bytes(value)

@@ -19,7 +19,7 @@ cdef dict read_exporter(fb_exporter *exporter):
         "address": format_address(exporter.address),
         "sub_agent": <uint32_t> exporter.agent,
         **_read_counters(&exporter.counters),
-        "waiting": {"sets": exporter.pending.sets, "octets": exporter.pending.bytes},
+        "waiting": {"sets": exporter.pending.sets, "bytes": exporter.pending.bytes},
         "lost": _read_lost(&lost),
         "domains": [
             read_domain(<fb_domain *> exporter.domains.entries[exporter.domains.order[i]].pointer)
@@ -106,13 +106,13 @@ cdef dict read_template(const fb_template *template):
 
 cdef object as_list(object value, str where):
     if not isinstance(value, (list, tuple)):
-        raise ValueError(f"{where}: {type(value).__name__}, not a list")
+        raise ValueError(f"{where} is {type(value).__name__}, not a list")
     return value
 
 
 cdef object as_dict(object value, str where):
     if not isinstance(value, dict):
-        raise ValueError(f"{where}: {type(value).__name__}, not a dict")
+        raise ValueError(f"{where} is {type(value).__name__}, not a dict")
     return value
 
 

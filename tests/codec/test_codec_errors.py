@@ -92,7 +92,7 @@ def test_errors_name_the_field_and_its_offset(codec: Codec, message: str) -> Non
         codec.decode(bytes.fromhex(message))
     error = caught.value
     assert (error.path, error.offset, error.status) == (path, offset, "bad_message")
-    assert str(error) == f"{path}: octet {offset}: {problem}".removeprefix(": ")
+    assert str(error) == f"{path}: byte {offset}: {problem}".removeprefix(": ")
 
 
 def test_prefixes_of_a_message_are_refused_with_a_reason(codec: Codec) -> None:
