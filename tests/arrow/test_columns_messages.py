@@ -119,7 +119,7 @@ FAULTS = {
     + wire.varint(300): "byte 1: column 'proto': a number that its column cannot hold",
     wire.varint(5)
     + wire.tag(6, 2)
-    + b"\x03abc": "byte 1: column 'src_addr': an address of neither 4 nor 16 octets",
+    + b"\x03abc": "byte 1: column 'src_addr': an address of neither 4 nor 16 bytes",
 }
 
 

@@ -231,7 +231,7 @@ REFUSED = {
         {"src_addr": ["192.0.2.1", "x"]},
         "column 'src_addr', row 1: the text is not an IP address",
     ),
-    "address of 3 bytes": ({"src_addr": [b"abc"]}, "column 'src_addr', row 0: an address has 4 or 16 octets"),
+    "address of 3 bytes": ({"src_addr": [b"abc"]}, "column 'src_addr', row 0: an address has 4 or 16 bytes"),
     "not an enum member": (
         {"flow_type": ["IPX"]},
         "column 'flow_type', row 0: the text is not a member of the enum",

@@ -170,7 +170,7 @@ def test_values_outside_the_limits_of_a_schema_are_read(tmp_path: Path) -> None:
     year_10_000, ten_thousand_years = 253_402_300_800, 315_576_000_000
     for encoded, name, value, problem in [
         (number_field(1, 300), "int8", 300, "300 is out of range"),
-        (bytes_field(2, b"12345"), "ip", b"12345", "5 octets, where there must be 16"),
+        (bytes_field(2, b"12345"), "ip", b"12345", "5 bytes, where there must be 16"),
         (
             bytes_field(3, number_field(1, year_10_000)),
             "timestamp",
