@@ -50,8 +50,10 @@ cdef extern from "binding/codec_object.h":
         PyObject *suggest
         PyObject *encode_error
         PyObject *decode_error
-    int fb_object_write(fb_codec_buffer *, fb_object_type *, const fb_codec_options *, PyObject *, Py_ssize_t) except -1
-    object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, const uint8_t *, Py_ssize_t)
+    int fb_object_write(fb_codec_buffer *, fb_object_type *, const fb_codec_options *, PyObject *,
+                        Py_ssize_t) except -1
+    object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, const uint8_t *,
+                          Py_ssize_t)
     int fb_codec_buffer_grow(fb_codec_buffer *, size_t) except -1
     void fb_object_class_forget(fb_object_class *)
     int fb_codec_time_import() except -1
@@ -218,7 +220,8 @@ cdef class ObjectOutput:
             shape.kind = kind
             shape.make = <PyObject *> make
             shape.keywords = <PyObject *> keywords if keywords is not None else NULL
-            shape.fields = <fb_codec_output **> take_memory(len(children), sizeof(fb_codec_output *), self.blocks)
+            shape.fields = <fb_codec_output **> take_memory(len(children), sizeof(fb_codec_output *),
+                                                            self.blocks)
             for slot, child in enumerate(children):
                 if child >= 0:
                     shape.fields[slot] = self.shapes + child
@@ -248,7 +251,8 @@ cdef class ObjectCodec:
         """
         if self.types is not None:
             raise RuntimeError("the codec is described already; create another codec")
-        ignore, keep, numbers, to_time, from_time, key, suggest, encode_error, decode_error = self.kept = options
+        self.kept = options
+        ignore, keep, numbers, to_time, from_time, key, suggest, encode_error, decode_error = options
         self.types = types
         self.options.ignore_unknown = ignore
         self.options.keep_unknown = keep
@@ -264,7 +268,7 @@ cdef class ObjectCodec:
         """Set the default type that `decode` decodes into."""
         self.shape = shape
 
-    # Writing --------------------------------------------------------------------------------------------------------
+    # Writing ------------------------------------------------------------------------------------------------
 
     cdef int _begin(self, fb_codec_buffer *output) except -1:
         """Take the output buffer of the codec.
@@ -344,7 +348,9 @@ cdef class ObjectCodec:
             size = output.p - output.begin
             if size > buffer.shape[0] - offset:
                 room = buffer.shape[0] - offset
-                raise BufferError(f"the message has {size} bytes, but the buffer has {room} from offset {offset}")
+                raise BufferError(
+                    f"the message has {size} bytes, but the buffer has {room} from offset {offset}"
+                )
             if size:
                 memcpy(&buffer[offset], output.begin, size)
             return offset + size
@@ -382,7 +388,7 @@ cdef class ObjectCodec:
         finally:
             self._end(&output, own)
 
-    # Reading --------------------------------------------------------------------------------------------------------
+    # Reading ------------------------------------------------------------------------------------------------
 
     cdef ObjectOutput _shape(self, object into):
         if into is None:

@@ -45,7 +45,8 @@ cdef class TableType:
         for name, format, extension, nullable, required, text, members in items:
             self.add(name, format, extension, nullable, required, text, members)
 
-    cdef int add(self, str name, str format, str extension, bint nullable, bint required, bint text, dict members) except -1:
+    cdef int add(self, str name, str format, str extension, bint nullable, bint required, bint text,
+                 dict members) except -1:
         cdef fb_table_field *field = &self.fields[self.count]
         cdef fb_field_type *type = &self.types[self.count]
         memset(field, 0, sizeof(fb_table_field))
@@ -291,7 +292,8 @@ cdef class ColumnBuilder(TableBuilder):
                 status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
             else:
                 with nogil:
-                    status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
+                    status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position,
+                                               &self.columns)
             if status == FB_OK:
                 break
             self.make_room(tables, position.datagram / <double> count)
@@ -366,18 +368,21 @@ cdef class MessageTables(TableBuilder):
                 raise self.as_error(&fault, size - rest.size)
             elif status == FB_MORE_INPUT and final:
                 offset = size - rest.size
-                raise DecodeError(f"byte {offset}: the message is cut short", status="bad_message", offset=offset)
+                raise DecodeError(f"byte {offset}: the message is cut short", status="bad_message",
+                                  offset=offset)
             else:
                 return size - rest.size
 
     cdef object as_error(self, const fb_message_fault *fault, size_t begin):
         cdef size_t offset = begin + fault.offset
         what = fb_message_fault_text(fault.kind).decode()
-        column = "" if fault.column == FB_NO_COLUMN else f"column {self.type.plan.column_names[fault.column]!r}: "
+        column = ""
+        if fault.column != FB_NO_COLUMN:
+            column = f"column {self.type.plan.column_names[fault.column]!r}: "
         return DecodeError(f"byte {offset}: {column}{what}", status="bad_message", offset=offset)
 
 
-# Streams ----------------------------------------------------------------------------------------------------------------
+# Streams ----------------------------------------------------------------------------------------------------
 
 cdef enum:
     ERROR_MAX = 256

@@ -27,7 +27,9 @@ cdef class Datagrams:
 
     cdef int check_current(self) except -1:
         if self.capture is not None and self.capture.scans != self.scan:
-            raise RuntimeError("this batch of datagrams is no longer valid; use it before the capture's next batch")
+            raise RuntimeError(
+                "this batch of datagrams is no longer valid; use it before the capture's next batch"
+            )
         return 0
 
     cdef int hold(self) except -1:
@@ -173,7 +175,8 @@ cdef class Decoder:
         cdef str exporter = format_address(fault.exporter)
         name = fb_status_name(fault.status).decode()
         text = f"{exporter}{place or ''}: {name}: {fb_status_text(fault.status).decode()}"
-        return DecodeError(text, status=name, offset=None if place is None else fault.offset, exporter=exporter)
+        return DecodeError(text, status=name, offset=None if place is None else fault.offset,
+                           exporter=exporter)
 
     cdef inline bytes take(self):
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
@@ -197,7 +200,8 @@ cdef class Decoder:
         finally:
             PyBuffer_Release(&view)
 
-    cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split, bint expect_flows):
+    cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split,
+                                       bint expect_flows):
         """Decode a datagram of the core.
 
         `expect_flows`: its payload comes from the user, not from a capture.
@@ -305,7 +309,8 @@ cdef class Decoder:
         datagrams.hold()
         try:
             for i in range(datagrams.count):
-                messages = self.decode_datagram(&datagrams.items[i], override, False, datagrams.capture is None)
+                messages = self.decode_datagram(&datagrams.items[i], override, False,
+                                                datagrams.capture is None)
                 if messages:
                     pieces.append((exporter_of(&datagrams.items[i]), messages))
         finally:
@@ -406,7 +411,8 @@ cdef class Decoder:
                 if fb_exporters_at(&self.decoder.exporters, i):
                     add_exporter(exporters, fb_exporters_at(&self.decoder.exporters, i))
             others = read_others(&self.decoder.exporters)
-            return [*exporters.values(), others] if others["datagrams"] or others["counters"] else [*exporters.values()]
+            found = [*exporters.values()]
+            return [*found, others] if others["datagrams"] or others["counters"] else found
         finally:
             self.busy = False
 
@@ -423,7 +429,8 @@ cdef class Decoder:
         Raises:
             ValueError: an entry is invalid. The text names the fault and its place; nothing is restored.
         """
-        cdef list checked = [check_exporter(exporter, f"exporter {i}") for i, exporter in enumerate(as_list(exporters, "exporters"))]
+        cdef list checked = [check_exporter(exporter, f"exporter {i}")
+                             for i, exporter in enumerate(as_list(exporters, "exporters"))]
         self.claim()
         try:
             for address, sub_agent, domains in checked:
@@ -470,7 +477,9 @@ def pack_datagrams(payloads, sources, received=None):
     cdef Datagrams batch = Datagrams(len(items))
     cdef fb_datagram *datagram
     cdef bytes payload
-    one_source = isinstance(sources, (str, tuple)) and (isinstance(sources, str) or (len(sources) >= 2 and isinstance(sources[1], int)))
+    one_source = isinstance(sources, str) or (
+        isinstance(sources, tuple) and len(sources) >= 2 and isinstance(sources[1], int)
+    )
     one_time = received is None or isinstance(received, (int, float))
     if not one_source and len(sources) != len(items):
         raise ValueError(f"{len(items)} payloads have {len(sources)} sources; give one, or one per payload")

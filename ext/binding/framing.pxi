@@ -110,7 +110,8 @@ def join_messages(list messages not None, size_t skip=0):
     return stream
 
 
-def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=0, uint32_t dst_addr=0, uint32_t src_port=0,
+def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=0, uint32_t dst_addr=0,
+                       uint32_t src_port=0,
                        uint32_t dst_port=0, uint32_t proto=0):
     """Return 8 bytes per message of a length-delimited stream, equal for both directions of its conversation.
 

@@ -1,6 +1,7 @@
 # Synthetic traffic.
 
-def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t exporters=1, uint32_t sampling_rate=1000,
+def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t exporters=1,
+             uint32_t sampling_rate=1000,
              uint64_t start=1735689600000000000, uint64_t flows_per_second=0, uint32_t mtu=0,
              uint32_t template_refresh=0, size_t chunk=1048576):
     """Generate a pcap file of valid traffic, as an iterator over pieces of bytes.

@@ -36,7 +36,8 @@ cdef class MessageReader:
                 return messages, offset
             else:
                 what = "cut short" if status == FB_MORE_INPUT else "malformed"
-                raise DecodeError(f"byte {offset}: the message is {what}", status="bad_message", offset=offset)
+                raise DecodeError(f"byte {offset}: the message is {what}", status="bad_message",
+                                  offset=offset)
 
     def read(self, const uint8_t[::1] message not None):
         """Read one bare message into a dict of its columns."""

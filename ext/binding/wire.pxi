@@ -58,10 +58,12 @@ def read_varint(const uint8_t[::1] data not None, Py_ssize_t offset=0):
     cdef uint64_t value
     cdef const uint8_t *p
     if not 0 <= offset < data.shape[0]:
-        raise DecodeError("the varint is missing; the data ends before it", status="bad_message", offset=offset)
+        raise DecodeError("the varint is missing; the data ends before it", status="bad_message",
+                          offset=offset)
     p = fb_wire_read_varint(&data[0] + offset, &data[0] + data.shape[0], &value)
     if not p:
-        raise DecodeError("the varint is cut short or longer than 10 bytes", status="bad_message", offset=offset)
+        raise DecodeError("the varint is cut short or longer than 10 bytes", status="bad_message",
+                          offset=offset)
     return value, p - &data[0]
 
 
@@ -195,9 +197,11 @@ cdef class Row:
         if isinstance(value, bytes):
             content = value
             if c.type == FB_TYPE_IP:
-                fb_row_put_ip(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content), len(content))
+                fb_row_put_ip(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content),
+                              len(content))
             else:
-                fb_row_put_bytes(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content), len(content))
+                fb_row_put_bytes(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content),
+                                 len(content))
         elif isinstance(value, float):
             fb_row_put_real(&self.row, at, target, value)
         elif _is_signed(c):

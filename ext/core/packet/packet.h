@@ -150,7 +150,8 @@ FB_INLINE bool fb_packet_walk_plain(fb_packet *packet, fb_bytes bytes) {
 #define FB_LAYER_LIST(X) \
     X(UNKNOWN, 0) X(ETHERNET, 1) X(DOT1Q, 2) X(MPLS, 3) X(IPV4, 4) X(IPV6, 5) \
     X(IPV6_HOP_BY_HOP, 6) X(IPV6_ROUTING, 7) X(IPV6_FRAGMENT, 8) X(IPV6_DESTINATION, 9) \
-    X(TCP, 10) X(UDP, 11) X(SCTP, 12) X(ICMP, 13) X(ICMPV6, 14) X(GRE, 15) X(VXLAN, 16) X(GENEVE, 17) X(GTP, 18)
+    X(TCP, 10) X(UDP, 11) X(SCTP, 12) X(ICMP, 13) X(ICMPV6, 14) X(GRE, 15) \
+    X(VXLAN, 16) X(GENEVE, 17) X(GTP, 18)
 /* clang-format on */
 
 typedef enum {

@@ -124,7 +124,7 @@ class Contestant(Protocol):
 
     name: str
     does: str
-    """Work that is timed, for example "decode + Protobuf" or "parse alone"."""
+    """Work that is timed, for example "decode + Protobuf" or "parse only"."""
 
     def absent(self) -> str | None:
         """Return the reason why the contestant cannot run on this machine, or None if it can."""
