@@ -8,7 +8,7 @@
 #   make test PYTHON=python3.10         run them with another Python
 #   make test TESTS=tests/codec         run one folder, file or test
 #   make test-all              run all tests, then make sanitize and make sanitize-threads
-#   make check                 run ruff, mypy and the structure tests, and count instructions per flow
+#   make check                 run the linters and the structure tests, and count instructions per flow
 #   make sanitize              run tests that feed hostile bytes to C under ASan and UBSan (gcc)
 #   make sanitize-threads      run tests with several threads under ThreadSanitizer (gcc)
 #   make fuzz-binding          fuzz the binding under the sanitizers; FUZZ_SECONDS=600 for each family
@@ -107,12 +107,16 @@ bench-peers:
 		cp ../build/cargo/release/netflow_parser ../build/; \
 	else echo "no netflow_parser: cargo is missing (https://rustup.rs, 1.88 or newer)"; fi
 
-# Style, types, the tests of structure and prose, and instructions per flow (benchmarks/instructions.py).
+# Style, types, spelling, the tests of structure and prose, and instructions per flow
+# (benchmarks/instructions.py).
 check: setup
 	$(PY) -m pip install -q --group lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	git ls-files | xargs $(VENV)/bin/codespell
+	git ls-files ext | grep '[.][ch]$$' | xargs $(VENV)/bin/clang-format --dry-run -Werror
+	cd ext && ls core/*/*.c generate/*.c | xargs -n 4 -P 0 sh -c '$(abspath $(VENV))/bin/clang-tidy --quiet "$$@" -- -I. -std=c11 -DNDEBUG' sh
 	$(PY) -m pytest tests/project/test_structure.py tests/project/test_prose.py
 	$(PY) -m benchmarks.instructions
 

@@ -23,7 +23,8 @@ from sys import getsizeof
 
 from flowbuf.errors import DecodeError, EncodeError, FlowbufError
 
-__all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "MessageTables", "Plan", "ObjectCodec", "ObjectOutput", "RecordTypes", "Row", "Table", "TableType"]
+__all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "MessageTables", "Plan", "ObjectCodec",
+           "ObjectOutput", "RecordTypes", "Row", "Table", "TableType"]
 
 include "binding/base.pxi"
 include "binding/plan.pxi"

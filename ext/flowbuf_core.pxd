@@ -135,7 +135,8 @@ cdef extern from "core/plan/plan.h" nogil:
     void fb_plan_free(fb_plan *plan)
     fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec)
     fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_source source)
-    fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id, uint16_t occurrence,
+    fb_status fb_plan_add_element(fb_plan *plan, uint16_t column, unsigned rank, uint64_t pen, uint32_t id,
+                                  uint16_t occurrence,
                                   fb_kind kind)
     fb_status fb_plan_set_replacement(fb_plan *plan)
     fb_status fb_plan_set_mirror(fb_plan *plan, uint16_t column, uint16_t mirror)
@@ -157,7 +158,8 @@ cdef extern from "core/emit/deferred_values.h" nogil:
         FB_DEFERRED_BYTES
     ctypedef struct fb_deferred_values:
         pass
-    fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t column, fb_deferred_state state, uint64_t number, fb_bytes content)
+    fb_status fb_deferred_values_override(fb_deferred_values *deferred, uint16_t column,
+                                          fb_deferred_state state, uint64_t number, fb_bytes content)
     void fb_deferred_values_clear_overrides(fb_deferred_values *deferred)
 
 cdef extern from "core/emit/message_row.h" nogil:
@@ -213,7 +215,8 @@ cdef extern from "core/arrow/arrow.h" nogil:
         bint nullable
         bint listed
         bint dictionary
-    fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory, ArrowSchema *schema)
+    fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory,
+                               ArrowSchema *schema)
 
 cdef extern from "core/emit/batch.h" nogil:
     ctypedef struct fb_batch:
@@ -232,8 +235,10 @@ cdef extern from "core/arrow/arrow_table.h" nogil:
         size_t member_count
     ctypedef struct fb_table:
         pass
-    fb_status fb_table_new(fb_table **table, const fb_plan *plan, fb_batch *batch, const fb_table_field *fields, size_t count)
-    fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base, const fb_table_field *fields, size_t count)
+    fb_status fb_table_new(fb_table **table, const fb_plan *plan, fb_batch *batch,
+                           const fb_table_field *fields, size_t count)
+    fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base,
+                            const fb_table_field *fields, size_t count)
     void fb_table_release(fb_table *table)
     size_t fb_table_rows(const fb_table *table)
     size_t fb_table_size(const fb_table *table)
@@ -351,9 +356,11 @@ cdef extern from "core/exporter/exporter.h" nogil:
     void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost)
     fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t *address, uint64_t agent)
     fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i)
-    fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t id,
+    fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version,
+                                     uint32_t id,
                                      fb_domain **domain)
-    fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common, uint16_t port)
+    fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common,
+                                 uint16_t port)
     fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                                      const fb_definition *definition)
     fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id)
@@ -393,13 +400,16 @@ cdef extern from "core/decode/decode.h" nogil:
         size_t datagram
         size_t set
         size_t record
-    fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_options options, fb_memory *memory)
+    fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_options options,
+                             fb_memory *memory)
     void fb_decoder_free(fb_decoder *decoder)
     void fb_decoder_finish(fb_decoder *decoder)
     void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t *address)
-    fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
+    fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                            fb_position *position,
                             fb_row *row)
-    fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count, fb_position *position,
+    fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
+                                fb_position *position,
                                 fb_columns *columns)
 
 cdef extern from "core/wire/message_reader.h" nogil:
@@ -434,7 +444,8 @@ cdef extern from "core/arrow/message_columns.h" nogil:
     fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor,
                                      fb_memory *memory)
     void fb_message_columns_free(fb_message_columns *reader)
-    fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch, fb_message_fault *fault)
+    fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
+                                      fb_message_fault *fault)
 
 cdef extern from "core/arrow/arrow_view.h" nogil:
     ctypedef enum fb_arrow_reason:
@@ -458,7 +469,8 @@ cdef extern from "core/arrow/arrow_encode.h" nogil:
         fb_row row
         fb_arrow_fault fault
     fb_status fb_arrow_encoder_new(fb_arrow_encoder *encoder, const fb_plan *plan, const ArrowSchema *schema,
-                                   const fb_arrow_binding *bindings, fb_processor processor, fb_memory *memory)
+                                   const fb_arrow_binding *bindings, fb_processor processor,
+                                   fb_memory *memory)
     void fb_arrow_encoder_free(fb_arrow_encoder *encoder)
     fb_status fb_arrow_encode(fb_arrow_encoder *encoder, const ArrowArray *array, size_t *position)
 
@@ -476,7 +488,8 @@ cdef extern from "core/capture/capture.h" nogil:
         size_t link_type_count
     fb_status fb_capture_new(fb_capture **out, fb_memory *memory, fb_capture_options options)
     void fb_capture_free(fb_capture *capture)
-    fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bint final, fb_datagram *datagrams, size_t capacity,
+    fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bint final, fb_datagram *datagrams,
+                              size_t capacity,
                               size_t *count, size_t *consumed)
     const uint64_t *fb_capture_counters(const fb_capture *capture)
     fb_capture_stats fb_capture_get_stats(const fb_capture *capture)
@@ -498,7 +511,8 @@ cdef extern from "generate/generate.h" nogil:
         pass
     fb_generator_protocol fb_generator_find_protocol(const char *name)
     const char *fb_generator_options_fault(const fb_generator_options *options)
-    fb_status fb_generator_new(fb_memory *memory, const fb_generator_options *options, fb_generator **generator)
+    fb_status fb_generator_new(fb_memory *memory, const fb_generator_options *options,
+                               fb_generator **generator)
     void fb_generator_free(fb_generator *generator)
     fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity, size_t *size)
     uint64_t fb_generator_flows_written(const fb_generator *generator)

@@ -1,4 +1,4 @@
-/* Count the allocations of a process. Loaded before glibc (LD_PRELOAD), whose functions do the work.
+/* Count the allocations of a process. LD_PRELOAD loads it before glibc, which does the work.
  *
  * The counters are not atomic: only one thread is measured. A block counts with its usable size. */
 #include <errno.h>

@@ -79,7 +79,8 @@ cdef class ArrowEncoder:
         cdef fb_arrow_binding *bindings
         if not fb_arrow_schema_is_sound(schema):
             raise EncodeError(fb_arrow_reason_text(FB_ARROW_BAD_SCHEMA).decode())
-        self.names = [schema.children[i].name.decode("utf-8", "replace") if schema.children[i].name else "" for i in range(schema.n_children)]
+        self.names = [schema.children[i].name.decode("utf-8", "replace") if schema.children[i].name else ""
+                      for i in range(schema.n_children)]
         bindings = <fb_arrow_binding *> PyMem_Malloc(max(len(self.names), 1) * sizeof(fb_arrow_binding))
         if not bindings:
             raise MemoryError
@@ -93,7 +94,8 @@ cdef class ArrowEncoder:
                 bindings[i].required = required
                 if members:
                     set_members(&bindings[i].members, &bindings[i].member_count, list(members.items()), keep)
-            status = fb_arrow_encoder_new(&self.encoder, self.plan.plan, schema, bindings, <fb_processor> 0, &self.memory)
+            status = fb_arrow_encoder_new(&self.encoder, self.plan.plan, schema, bindings, <fb_processor> 0,
+                                          &self.memory)
         finally:
             for i in range(len(self.names)):
                 PyMem_Free(<void *> bindings[i].members)
@@ -123,7 +125,8 @@ cdef class ArrowEncoder:
                 if self.encoder.fault.reason:
                     raise EncodeError(self.describe_fault(self.rows + self.encoder.fault.row))
                 check(status)
-            self.set_capacity(max(2 * self.capacity, fb_row_size(&self.encoder.row) + self.encoder.row.needed))
+            self.set_capacity(max(2 * self.capacity,
+                                  fb_row_size(&self.encoder.row) + self.encoder.row.needed))
         self.rows += array.length
         return 0
 

@@ -144,5 +144,7 @@ cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
     else:
         time = received
     if time > FB_TIME_MAX:
-        raise OverflowError(f"received is {time} ns, after the year 2262; give nanoseconds since 1970 below 2**63")
+        raise OverflowError(
+            f"received is {time} ns, after the year 2262; give nanoseconds since 1970 below 2**63"
+        )
     return time

@@ -28,7 +28,9 @@ cdef class Capture:
         if self.busy:
             raise RuntimeError("this capture is being read in another thread")
         if self.users:
-            raise RuntimeError("the batch of this capture is being decoded: finish that before you ask for the next batch")
+            raise RuntimeError(
+                "the batch of this capture is still being decoded; request the next one after that"
+            )
         return 0
 
     def advance(self):
@@ -59,7 +61,8 @@ cdef class Capture:
         batch.capture = self
         batch.scan = self.scans
         with nogil:
-            status = fb_capture_scan(self.capture, input, final, batch.items, batch.capacity, &batch.count, &consumed)
+            status = fb_capture_scan(self.capture, input, final, batch.items, batch.capacity, &batch.count,
+                                     &consumed)
         self.busy = False
         if status == FB_NO_MEMORY or status == FB_BAD_ARGUMENT:
             check(status)

@@ -50,8 +50,10 @@ cdef extern from "binding/codec_object.h":
         PyObject *suggest
         PyObject *encode_error
         PyObject *decode_error
-    int fb_object_write(fb_codec_buffer *, fb_object_type *, const fb_codec_options *, PyObject *, Py_ssize_t) except -1
-    object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, const uint8_t *, Py_ssize_t)
+    int fb_object_write(fb_codec_buffer *, fb_object_type *, const fb_codec_options *, PyObject *,
+                        Py_ssize_t) except -1
+    object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, const uint8_t *,
+                          Py_ssize_t)
     int fb_codec_buffer_grow(fb_codec_buffer *, size_t) except -1
     void fb_object_class_forget(fb_object_class *)
     int fb_codec_time_import() except -1
@@ -218,7 +220,8 @@ cdef class ObjectOutput:
             shape.kind = kind
             shape.make = <PyObject *> make
             shape.keywords = <PyObject *> keywords if keywords is not None else NULL
-            shape.fields = <fb_codec_output **> take_memory(len(children), sizeof(fb_codec_output *), self.blocks)
+            shape.fields = <fb_codec_output **> take_memory(len(children), sizeof(fb_codec_output *),
+                                                            self.blocks)
             for slot, child in enumerate(children):
                 if child >= 0:
                     shape.fields[slot] = self.shapes + child
@@ -247,8 +250,9 @@ cdef class ObjectCodec:
         Can be called once, because other calls may be running. For `flowbuf.codec` only.
         """
         if self.types is not None:
-            raise RuntimeError("a codec that has been described")
-        ignore, keep, numbers, to_time, from_time, key, suggest, encode_error, decode_error = self.kept = options
+            raise RuntimeError("the codec is described already; create another codec")
+        self.kept = options
+        ignore, keep, numbers, to_time, from_time, key, suggest, encode_error, decode_error = options
         self.types = types
         self.options.ignore_unknown = ignore
         self.options.keep_unknown = keep
@@ -264,7 +268,7 @@ cdef class ObjectCodec:
         """Set the default type that `decode` decodes into."""
         self.shape = shape
 
-    # Writing --------------------------------------------------------------------------------------------------------
+    # Writing ------------------------------------------------------------------------------------------------
 
     cdef int _begin(self, fb_codec_buffer *output) except -1:
         """Take the output buffer of the codec.
@@ -272,7 +276,7 @@ cdef class ObjectCodec:
         A nested call, from user code called by another call, gets its own.
         """
         if self.types is None:
-            raise RuntimeError("a codec that has not been described")
+            raise RuntimeError("the codec is not described; create it with flowbuf.Codec")
         if self.busy or self.output.begin == NULL:
             output.begin = output.p = output.end = NULL
             fb_codec_buffer_grow(output, 1024)
@@ -337,13 +341,16 @@ cdef class ObjectCodec:
         cdef bint own
         cdef Py_ssize_t size
         if not 0 <= offset <= buffer.shape[0]:
-            raise ValueError(f"offset {offset} in a buffer of {buffer.shape[0]} octets")
+            raise ValueError(f"offset {offset} is outside the buffer of {buffer.shape[0]} bytes")
         own = self._begin(&output)
         try:
             fb_object_write(&output, self.types.types, &self.options, <PyObject *> record, -1)
             size = output.p - output.begin
             if size > buffer.shape[0] - offset:
-                raise BufferError(f"the message has {size} octets, the buffer {buffer.shape[0] - offset} from {offset} on")
+                room = buffer.shape[0] - offset
+                raise BufferError(
+                    f"the message has {size} bytes, but the buffer has {room} from offset {offset}"
+                )
             if size:
                 memcpy(&buffer[offset], output.begin, size)
             return offset + size
@@ -381,16 +388,16 @@ cdef class ObjectCodec:
         finally:
             self._end(&output, own)
 
-    # Reading --------------------------------------------------------------------------------------------------------
+    # Reading ------------------------------------------------------------------------------------------------
 
     cdef ObjectOutput _shape(self, object into):
         if into is None:
             if self.shape is None:
-                raise RuntimeError("a codec that has not been described")
+                raise RuntimeError("the codec is not described; create it with flowbuf.Codec")
             return self.shape
         shape = self._shape_of(into)
         if shape is None:
-            raise TypeError(f"{type(self).__name__}._shape_of gives nothing for {into!r}")
+            raise TypeError(f"{type(self).__name__}._shape_of returned None for {into!r}")
         return shape
 
     def _shape_of(self, into):
@@ -466,7 +473,7 @@ cdef class ObjectCodec:
             if status == FB_END:
                 return records
             if status != FB_OK:
-                what = "is cut short" if status == FB_MORE_INPUT else "has a length that cannot be"
+                what = "is cut short" if status == FB_MORE_INPUT else "has an invalid length"
                 problem = f"the message {what}"
                 raise (<object> self.options.decode_error)(problem, f"[{len(records)}]", rest.data - begin)
             records.append(fb_object_read(shape.shapes, &self.options, message, begin, len(records)))

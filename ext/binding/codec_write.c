@@ -246,9 +246,9 @@ static int put_sized(fb_object_writer *w, const fb_codec_field *field, bool alwa
     bool fits = !field->most || !size || size == field->most || size == (size_t)field->least;
     if (FB_LIKELY(fits)) return put_content(w, field, always, data, size);
     if ((uint64_t)field->least == field->most)
-        return fb_object_fail(w, "%zu octets, where there must be %llu", size,
+        return fb_object_fail(w, "%zu bytes, where there must be %llu", size,
                               (unsigned long long)field->most);
-    return fb_object_fail(w, "%zu octets, where there must be %lld or %llu", size,
+    return fb_object_fail(w, "%zu bytes, where there must be %lld or %llu", size,
                           (long long)field->least, (unsigned long long)field->most);
 }
 
@@ -267,7 +267,7 @@ static int put_bytes(fb_object_writer *w, const fb_codec_field *field, bool alwa
         PyBuffer_Release(&view);
     } else if (PyErr_ExceptionMatches(PyExc_BufferError) ||
                PyErr_ExceptionMatches(PyExc_ValueError)) {
-        result = fb_object_fail_because(w, "%.100s whose octets cannot be had in one piece",
+        result = fb_object_fail_because(w, "%.100s that is not contiguous",
                                         Py_TYPE(value)->tp_name);
     }
     Py_DECREF(value);
@@ -502,13 +502,13 @@ static int put_unknown(fb_object_writer *w, PyObject *bytes) {
     fb_codec_item item;
     fb_status status;
     if (!PyBytes_CheckExact(bytes))
-        return fb_object_fail_type(w, bytes, "the octets of unknown fields");
+        return fb_object_fail_type(w, bytes, "the bytes of unknown fields");
     size_t size = (size_t)PyBytes_GET_SIZE(bytes);
     fb_codec_reader_begin(&reader, &none,
                           (fb_bytes){(const uint8_t *)PyBytes_AS_STRING(bytes), size});
     reader.depth = w->depth - 1;
     while ((status = fb_codec_next(&reader, &item)) == FB_OK) continue;
-    if (status != FB_END) return fb_object_fail(w, "the octets of unknown fields are malformed");
+    if (status != FB_END) return fb_object_fail(w, "the bytes of unknown fields are malformed");
     if (fb_codec_buffer_reserve(w->buffer, size)) return -1;
     w->buffer->p = fb_wire_put_bytes(w->buffer->p, PyBytes_AS_STRING(bytes), size);
     return 0;

@@ -45,7 +45,8 @@ cdef class TableType:
         for name, format, extension, nullable, required, text, members in items:
             self.add(name, format, extension, nullable, required, text, members)
 
-    cdef int add(self, str name, str format, str extension, bint nullable, bint required, bint text, dict members) except -1:
+    cdef int add(self, str name, str format, str extension, bint nullable, bint required, bint text,
+                 dict members) except -1:
         cdef fb_table_field *field = &self.fields[self.count]
         cdef fb_field_type *type = &self.types[self.count]
         memset(field, 0, sizeof(fb_table_field))
@@ -108,7 +109,7 @@ cdef class Table:
     cdef fb_table *table
 
     def __init__(self):
-        raise TypeError("a Table is made by TableBuilder.finish and Table.view")
+        raise TypeError("Table has no constructor; use TableBuilder.finish or Table.view")
 
     def __dealloc__(self):
         fb_table_release(self.table)
@@ -117,7 +118,7 @@ cdef class Table:
         return fb_table_rows(self.table)
 
     def __reduce__(self):
-        raise TypeError("a batch of flows cannot be pickled: pickle what its to_arrow() makes of it")
+        raise TypeError("a batch of flows cannot be pickled; pickle the result of its to_arrow()")
 
     @property
     def nbytes(self):
@@ -128,7 +129,7 @@ cdef class Table:
         """Return the same rows with another type of the same plan."""
         cdef Table other = Table.__new__(Table)
         if type.plan is not self.type.plan:
-            raise ValueError("the type is of another plan")
+            raise ValueError("the type belongs to another plan; use a TableType of the same plan")
         other.type = type
         check(fb_table_view(&other.table, type.plan.plan, self.table, type.fields, type.count))
         return other
@@ -177,7 +178,7 @@ cdef class TableBuilder:
     cdef int claim(self) except -1:
         """Claim the builder for one call. Setting `busy` to False releases it."""
         if self.busy:
-            raise RuntimeError("this builder is at work in another thread: give each thread a builder of its own")
+            raise RuntimeError("this builder is in use by another thread; give each thread its own builder")
         self.busy = True
         return 0
 
@@ -237,7 +238,7 @@ cdef class ColumnBuilder(TableBuilder):
 
     def __cinit__(self, Decoder decoder not None, TableType type not None, size_t rows):
         if type.plan is not decoder.plan:
-            raise ValueError("the type is of another plan than the decoder's")
+            raise ValueError("the type belongs to another plan; use a TableType of the decoder's plan")
         self.decoder = decoder
         self.memory = fb_memory_system(0)
         check(fb_columns_new(&self.columns, decoder.plan.plan, &self.memory))
@@ -291,7 +292,8 @@ cdef class ColumnBuilder(TableBuilder):
                 status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
             else:
                 with nogil:
-                    status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
+                    status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position,
+                                               &self.columns)
             if status == FB_OK:
                 break
             self.make_room(tables, position.datagram / <double> count)
@@ -366,18 +368,21 @@ cdef class MessageTables(TableBuilder):
                 raise self.as_error(&fault, size - rest.size)
             elif status == FB_MORE_INPUT and final:
                 offset = size - rest.size
-                raise DecodeError(f"octet {offset}: the message is cut short", status="bad_message", offset=offset)
+                raise DecodeError(f"byte {offset}: the message is cut short", status="bad_message",
+                                  offset=offset)
             else:
                 return size - rest.size
 
     cdef object as_error(self, const fb_message_fault *fault, size_t begin):
         cdef size_t offset = begin + fault.offset
         what = fb_message_fault_text(fault.kind).decode()
-        column = "" if fault.column == FB_NO_COLUMN else f"column {self.type.plan.column_names[fault.column]!r}: "
-        return DecodeError(f"octet {offset}: {column}{what}", status="bad_message", offset=offset)
+        column = ""
+        if fault.column != FB_NO_COLUMN:
+            column = f"column {self.type.plan.column_names[fault.column]!r}: "
+        return DecodeError(f"byte {offset}: {column}{what}", status="bad_message", offset=offset)
 
 
-# Streams ----------------------------------------------------------------------------------------------------------------
+# Streams ----------------------------------------------------------------------------------------------------
 
 cdef enum:
     ERROR_MAX = 256
@@ -454,13 +459,13 @@ cdef int get_next_table(ArrowArrayStream *stream, ArrowArray *out) noexcept with
         try:
             return state.fail(code, describe_error(error))
         except BaseException:
-            return state.fail(code, b"an error whose text cannot be made")
+            return state.fail(code, b"the error has no readable text")
 
 
 cdef const char *get_stream_error(ArrowArrayStream *stream) noexcept with gil:
     cdef ExportedStream state
     if not stream.private_data:
-        return "the stream is released"
+        return "the stream was released"
     state = <ExportedStream> stream.private_data
     return state.error
 

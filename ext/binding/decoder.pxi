@@ -12,7 +12,7 @@ cdef class Datagrams:
 
     def __cinit__(self, size_t capacity):
         if capacity > (1 << 24):
-            raise ValueError(f"a batch of {capacity} datagrams is too large")
+            raise ValueError(f"a batch of {capacity} datagrams is too large; the limit is {1 << 24:,}")
         self.capacity = capacity
         self.owners = []
         self.items = <fb_datagram *> PyMem_Malloc(max(capacity, 1) * sizeof(fb_datagram))
@@ -27,7 +27,9 @@ cdef class Datagrams:
 
     cdef int check_current(self) except -1:
         if self.capture is not None and self.capture.scans != self.scan:
-            raise RuntimeError("these datagrams are gone: a batch is valid until the capture's next one")
+            raise RuntimeError(
+                "this batch of datagrams is no longer valid; use it before the capture's next batch"
+            )
         return 0
 
     cdef int hold(self) except -1:
@@ -97,7 +99,7 @@ cdef class Decoder:
     cdef inline int claim(self) except -1:
         """Claim the decoder for one call. Setting `busy` to False releases it."""
         if self.busy:
-            raise RuntimeError("this decoder is at work in another thread: give each thread a decoder of its own")
+            raise RuntimeError("this decoder is in use by another thread; give each thread its own decoder")
         self.busy = True
         return 0
 
@@ -164,7 +166,7 @@ cdef class Decoder:
         """Raise DecodeError for the fault of one of `count` datagrams, if the decoder is strict."""
         if self.strict and self.decoder.fault.status != FB_OK:
             which = f", datagram {self.decoder.fault.datagram}" if count > 1 else ""
-            raise self.as_error(f"{which}, octet {self.decoder.fault.offset}")
+            raise self.as_error(f"{which}, byte {self.decoder.fault.offset}")
         return 0
 
     cdef object as_error(self, str place):
@@ -173,7 +175,8 @@ cdef class Decoder:
         cdef str exporter = format_address(fault.exporter)
         name = fb_status_name(fault.status).decode()
         text = f"{exporter}{place or ''}: {name}: {fb_status_text(fault.status).decode()}"
-        return DecodeError(text, status=name, offset=None if place is None else fault.offset, exporter=exporter)
+        return DecodeError(text, status=name, offset=None if place is None else fault.offset,
+                           exporter=exporter)
 
     cdef inline bytes take(self):
         return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
@@ -197,7 +200,8 @@ cdef class Decoder:
         finally:
             PyBuffer_Release(&view)
 
-    cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split, bint expect_flows):
+    cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split,
+                                       bint expect_flows):
         """Decode a datagram of the core.
 
         `expect_flows`: its payload comes from the user, not from a capture.
@@ -305,7 +309,8 @@ cdef class Decoder:
         datagrams.hold()
         try:
             for i in range(datagrams.count):
-                messages = self.decode_datagram(&datagrams.items[i], override, False, datagrams.capture is None)
+                messages = self.decode_datagram(&datagrams.items[i], override, False,
+                                                datagrams.capture is None)
                 if messages:
                     pieces.append((exporter_of(&datagrams.items[i]), messages))
         finally:
@@ -374,7 +379,7 @@ cdef class Decoder:
 
         - `address`: address as text, or "others" for exporters that were evicted or had no room.
         - `sub_agent`: sFlow sub-agent.
-        - `waiting`: {"sets", "octets"} of data sets that wait for their templates. Each set counts 192 bytes
+        - `waiting`: {"sets", "bytes"} of data sets that wait for their templates. Each set counts 192 bytes
           in addition to its size.
         - `lost`: {unit: number missing}, by the sequence numbers of all domains.
         - `domains`: list of dicts, one per observation domain.
@@ -406,7 +411,8 @@ cdef class Decoder:
                 if fb_exporters_at(&self.decoder.exporters, i):
                     add_exporter(exporters, fb_exporters_at(&self.decoder.exporters, i))
             others = read_others(&self.decoder.exporters)
-            return [*exporters.values(), others] if others["datagrams"] or others["counters"] else [*exporters.values()]
+            found = [*exporters.values()]
+            return [*found, others] if others["datagrams"] or others["counters"] else found
         finally:
             self.busy = False
 
@@ -423,7 +429,8 @@ cdef class Decoder:
         Raises:
             ValueError: an entry is invalid. The text names the fault and its place; nothing is restored.
         """
-        cdef list checked = [check_exporter(exporter, f"exporter {i}") for i, exporter in enumerate(as_list(exporters, "exporters"))]
+        cdef list checked = [check_exporter(exporter, f"exporter {i}")
+                             for i, exporter in enumerate(as_list(exporters, "exporters"))]
         self.claim()
         try:
             for address, sub_agent, domains in checked:
@@ -453,7 +460,7 @@ cdef int _override_decoder(Decoder decoder, str name, object value) except -1:
 cdef dict _read_counters(const fb_counters *counters):
     return {
         "datagrams": counters.datagrams,
-        "octets": counters.bytes,
+        "bytes": counters.bytes,
         "flows": counters.flows,
         "options_records": counters.options_records,
         "templates": counters.templates,
@@ -470,12 +477,14 @@ def pack_datagrams(payloads, sources, received=None):
     cdef Datagrams batch = Datagrams(len(items))
     cdef fb_datagram *datagram
     cdef bytes payload
-    one_source = isinstance(sources, (str, tuple)) and (isinstance(sources, str) or (len(sources) >= 2 and isinstance(sources[1], int)))
+    one_source = isinstance(sources, str) or (
+        isinstance(sources, tuple) and len(sources) >= 2 and isinstance(sources[1], int)
+    )
     one_time = received is None or isinstance(received, (int, float))
     if not one_source and len(sources) != len(items):
-        raise ValueError(f"{len(items)} payloads, but {len(sources)} sources")
+        raise ValueError(f"{len(items)} payloads have {len(sources)} sources; give one, or one per payload")
     if not one_time and len(received) != len(items):
-        raise ValueError(f"{len(items)} payloads, but {len(received)} times")
+        raise ValueError(f"{len(items)} payloads have {len(received)} times; give one, or one per payload")
     now = to_nanoseconds(received) if one_time else 0
     for i, item in enumerate(items):
         payload = item if type(item) is bytes else bytes(memoryview(item))

@@ -2,7 +2,7 @@
 
 cdef object _fault_of_stream(size_t offset, fb_status status):
     what = "cut short" if status == FB_MORE_INPUT else "malformed"
-    return DecodeError(f"octet {offset}: the message is {what}", status="bad_message", offset=offset)
+    return DecodeError(f"byte {offset}: the message is {what}", status="bad_message", offset=offset)
 
 
 cdef inline fb_bytes _view(const uint8_t[::1] data):
@@ -98,7 +98,7 @@ def join_messages(list messages not None, size_t skip=0):
             raise TypeError("a message is None, not bytes")
         length = PyBytes_GET_SIZE(message)
         if length < skip:
-            raise ValueError(f"a message of {length} octets has none after the first {skip}")
+            raise ValueError(f"a message has {length} bytes, fewer than the {skip} bytes to skip")
         size += fb_wire_varint_size(length - skip) + length - skip
     stream = PyBytes_FromStringAndSize(NULL, size)
     p = <uint8_t *> PyBytes_AS_STRING(stream)
@@ -110,7 +110,8 @@ def join_messages(list messages not None, size_t skip=0):
     return stream
 
 
-def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=0, uint32_t dst_addr=0, uint32_t src_port=0,
+def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=0, uint32_t dst_addr=0,
+                       uint32_t src_port=0,
                        uint32_t dst_port=0, uint32_t proto=0):
     """Return 8 bytes per message of a length-delimited stream, equal for both directions of its conversation.
 

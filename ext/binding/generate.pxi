@@ -1,6 +1,7 @@
 # Synthetic traffic.
 
-def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t exporters=1, uint32_t sampling_rate=1000,
+def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t exporters=1,
+             uint32_t sampling_rate=1000,
              uint64_t start=1735689600000000000, uint64_t flows_per_second=0, uint32_t mtu=0,
              uint32_t template_refresh=0, size_t chunk=1048576):
     """Generate a pcap file of valid traffic, as an iterator over pieces of bytes.
@@ -12,7 +13,7 @@ def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t
     memset(&options, 0, sizeof(options))
     options.protocol = fb_generator_find_protocol(protocol.encode())
     if options.protocol == FB_GENERATOR_PROTOCOL_COUNT:
-        raise ValueError(f"{protocol!r} is no protocol that can be generated")
+        raise ValueError(f"protocol {protocol!r} cannot be generated")
     options.flows = flows
     options.seed = seed
     options.exporters = exporters
@@ -54,7 +55,7 @@ cdef class _Generator:
         if self.ended or not self.generator:
             raise StopIteration
         if self.busy:
-            raise RuntimeError("this generator is at work in another thread")
+            raise RuntimeError("this generator is in use by another thread")
         self.busy = True
         with nogil:
             status = fb_generator_next(self.generator, self.buffer.data, self.buffer.capacity, &size)

@@ -36,7 +36,8 @@ cdef class MessageReader:
                 return messages, offset
             else:
                 what = "cut short" if status == FB_MORE_INPUT else "malformed"
-                raise DecodeError(f"octet {offset}: the message is {what}", status="bad_message", offset=offset)
+                raise DecodeError(f"byte {offset}: the message is {what}", status="bad_message",
+                                  offset=offset)
 
     def read(self, const uint8_t[::1] message not None):
         """Read one bare message into a dict of its columns."""
@@ -56,7 +57,7 @@ cdef class MessageReader:
                 return values
             if status != FB_OK or not self._keep(values, &field):
                 at = offset + (rest.data - begin)
-                raise DecodeError(f"octet {at}: malformed field", status="bad_message", offset=at)
+                raise DecodeError(f"byte {at}: malformed field", status="bad_message", offset=at)
 
     cdef bint _keep(self, dict values, const fb_message_field *field) except -1:
         cdef object i = self.columns.get(field.number)

@@ -1,15 +1,16 @@
 # The compiled schema.
 
 TYPES = {
-    "uint": FB_TYPE_UINT, "enum": FB_TYPE_ENUM, "int": FB_TYPE_INT, "sint": FB_TYPE_SINT, "bool": FB_TYPE_BOOL,
+    "uint": FB_TYPE_UINT, "enum": FB_TYPE_ENUM, "int": FB_TYPE_INT, "sint": FB_TYPE_SINT,
+    "bool": FB_TYPE_BOOL,
     "float": FB_TYPE_FLOAT, "double": FB_TYPE_DOUBLE, "fixed32": FB_TYPE_FIXED32, "fixed64": FB_TYPE_FIXED64,
     "string": FB_TYPE_STRING, "bytes": FB_TYPE_BYTES, "ip": FB_TYPE_IP, "timestamp": FB_TYPE_TIMESTAMP,
     "duration": FB_TYPE_DURATION,
 }
 FLAGS = {
     "enabled": FB_COLUMN_ENABLED, "repeated": FB_COLUMN_REPEATED, "explicit": FB_COLUMN_EXPLICIT,
-    "late": FB_COLUMN_LATE, "native_ip": FB_COLUMN_NATIVE_IP, "scaled": FB_COLUMN_SCALED, "rate": FB_COLUMN_RATE,
-    "one_way": FB_COLUMN_ONE_DIRECTION, "zero": FB_COLUMN_ZERO,
+    "late": FB_COLUMN_LATE, "native_ip": FB_COLUMN_NATIVE_IP, "scaled": FB_COLUMN_SCALED,
+    "rate": FB_COLUMN_RATE, "one_way": FB_COLUMN_ONE_DIRECTION, "zero": FB_COLUMN_ZERO,
 }
 KINDS = {fb_kind_name(<fb_kind> i).decode(): i for i in range(FB_KIND_COUNT)}
 SOURCES = {fb_source_name(<fb_source> i).decode(): i for i in range(FB_SOURCE_COUNT)}
@@ -19,7 +20,8 @@ NETFLOW5_FIELDS = {
     for i in range(fb_netflow5_field_count())
 }
 COUNTER_SOURCES = frozenset(
-    fb_source_name(<fb_source> i).decode() for i in range(FB_SOURCE_FIRST_OF_COUNTERS, FB_SOURCE_LAST_OF_COUNTERS + 1)
+    fb_source_name(<fb_source> i).decode()
+    for i in range(FB_SOURCE_FIRST_OF_COUNTERS, FB_SOURCE_LAST_OF_COUNTERS + 1)
 )
 """Sources that only rows of counters have."""
 ROWS = {"flows": FB_ROWS_FLOWS, "counters": FB_ROWS_COUNTERS}
@@ -60,7 +62,8 @@ cdef class Plan:
         """Set the kind of rows: a member of ROWS."""
         check(fb_plan_set_rows(self.plan, <fb_rows> rows))
 
-    def add_column(self, str name, uint32_t number, int type, unsigned flags, uint64_t limit, uint64_t unit, dict mappings):
+    def add_column(self, str name, uint32_t number, int type, unsigned flags, uint64_t limit, uint64_t unit,
+                   dict mappings):
         """Add a column. `mappings` map values on the wire to members of the enum."""
         cdef fb_mapping *pairs = NULL
         cdef fb_status status
@@ -92,7 +95,8 @@ cdef class Plan:
 
     def add_source(self, unsigned rank, int source):
         """Add a fixed source to the last column. Return False if it cannot fill a column of this type."""
-        return self._added(fb_plan_add_source(self.plan, <uint16_t> (len(self.column_names) - 1), rank, <fb_source> source))
+        return self._added(fb_plan_add_source(self.plan, <uint16_t> (len(self.column_names) - 1), rank,
+                                              <fb_source> source))
 
     def add_element(self, unsigned rank, uint64_t pen, uint32_t id, int kind, uint16_t occurrence=0):
         """Add an information element to the last column.
@@ -149,7 +153,7 @@ cdef class Plan:
     cdef int need_sealed(self) except -1:
         """Raise ValueError if the plan is not sealed: a change could move memory that others point to."""
         if not self.sealed:
-            raise ValueError("the plan is not sealed yet")
+            raise ValueError("the plan is not sealed; call seal() first")
         return 0
 
     cdef int index(self, str name) except -1:
@@ -175,9 +179,11 @@ cdef int override_deferred(fb_deferred_values *deferred, Plan plan, str name, ob
     content.data = NULL
     content.size = 0
     if not c.flags & FB_COLUMN_ENABLED:
-        raise ValueError(f"column {name!r} is disabled: enable it to override it")
+        raise ValueError(f"column {name!r} is disabled; enable it to override it")
     if not c.flags & FB_COLUMN_LATE:
-        raise ValueError(f"column {name!r} is not late: only late columns can be overridden (late = true in the schema)")
+        raise ValueError(
+            f"column {name!r} is not late; only columns with late = true in the schema can be overridden"
+        )
     try:
         if c.type == FB_TYPE_IP:
             keep = parse_address(value) if isinstance(value, str) else bytes(value)
@@ -192,9 +198,11 @@ cdef int override_deferred(fb_deferred_values *deferred, Plan plan, str name, ob
             memcpy(&bits, &real, 8)
             status = fb_deferred_values_override(deferred, column, FB_DEFERRED_REAL, bits, content)
         elif _is_signed(c):
-            status = fb_deferred_values_override(deferred, column, FB_DEFERRED_INT, <uint64_t> <int64_t> index(value), content)
+            status = fb_deferred_values_override(deferred, column, FB_DEFERRED_INT,
+                                                 <uint64_t> <int64_t> index(value), content)
         else:
-            status = fb_deferred_values_override(deferred, column, FB_DEFERRED_UINT, <uint64_t> index(value), content)
+            status = fb_deferred_values_override(deferred, column, FB_DEFERRED_UINT, <uint64_t> index(value),
+                                                 content)
     except OverflowError:
         status = FB_BAD_ARGUMENT
     if status != FB_OK:

@@ -19,7 +19,7 @@ cdef dict read_exporter(fb_exporter *exporter):
         "address": format_address(exporter.address),
         "sub_agent": <uint32_t> exporter.agent,
         **_read_counters(&exporter.counters),
-        "waiting": {"sets": exporter.pending.sets, "octets": exporter.pending.bytes},
+        "waiting": {"sets": exporter.pending.sets, "bytes": exporter.pending.bytes},
         "lost": _read_lost(&lost),
         "domains": [
             read_domain(<fb_domain *> exporter.domains.entries[exporter.domains.order[i]].pointer)
@@ -95,7 +95,8 @@ cdef dict read_template(const fb_template *template):
     return {
         "options": bool(compiled.options),
         "scope_count": compiled.scope_count,
-        "fields": [(compiled.fields[i].pen, compiled.fields[i].id, compiled.fields[i].size) for i in range(compiled.field_count)],
+        "fields": [(compiled.fields[i].pen, compiled.fields[i].id, compiled.fields[i].size)
+                   for i in range(compiled.field_count)],
         "port": template.port,
         "time": template.time,
         "contested": bool(template.contested),
@@ -106,13 +107,13 @@ cdef dict read_template(const fb_template *template):
 
 cdef object as_list(object value, str where):
     if not isinstance(value, (list, tuple)):
-        raise ValueError(f"{where}: {type(value).__name__}, not a list")
+        raise ValueError(f"{where} is {type(value).__name__}, not a list")
     return value
 
 
 cdef object as_dict(object value, str where):
     if not isinstance(value, dict):
-        raise ValueError(f"{where}: {type(value).__name__}, not a dict")
+        raise ValueError(f"{where} is {type(value).__name__}, not a dict")
     return value
 
 
@@ -167,7 +168,8 @@ cdef object check_domain(object domain, str where):
         as_number(port, 0xFFFF, f"{where}: port")
     system_init = as_number(domain.get("system_init", 0), 0xFFFFFFFFFFFFFFFF, f"{where}: system_init")
     samplers = [
-        (as_key(key, 0xFFFFFFFFFFFFFFFF, f"{where}: sampler"), as_number(rate, 0xFFFFFFFFFFFFFFFF, f"{where}: sampling rate", 1))
+        (as_key(key, 0xFFFFFFFFFFFFFFFF, f"{where}: sampler"),
+         as_number(rate, 0xFFFFFFFFFFFFFFFF, f"{where}: sampling rate", 1))
         for key, rate in as_dict(domain.get("samplers", {}), f"{where}: samplers").items()
     ]
     templates = [
@@ -183,29 +185,34 @@ cdef tuple check_template(object number, object template, str where):
     options = as_bool(template.get("options", False), f"{where}: options")
     fields = [check_field(field, where) for field in as_list(template.get("fields"), f"{where}: fields")]
     as_number(len(fields), 0xFFFF, f"{where}: the number of fields")
-    scope_count = as_number(template.get("scope_count", 0), len(fields) if options else 0, f"{where}: scope_count")
+    scope_count = as_number(template.get("scope_count", 0), len(fields) if options else 0,
+                            f"{where}: scope_count")
     port = as_number(template.get("port", 0), 0xFFFF, f"{where}: port")
     time = as_number(template.get("time", 0), 0xFFFFFFFFFFFFFFFF, f"{where}: time")
-    return number, options, scope_count, fields, port, time, as_bool(template.get("contested", False), f"{where}: contested")
+    contested = as_bool(template.get("contested", False), f"{where}: contested")
+    return number, options, scope_count, fields, port, time, contested
 
 
 cdef tuple check_field(object field, str where):
     if not isinstance(field, (list, tuple)) or len(field) != 3:
         raise ValueError(f"{where}: field {field!r:.40} is not (enterprise, id, size)")
     enterprise = as_number(field[0], 0xFFFFFFFF, f"{where}: enterprise")
-    return enterprise, as_number(field[1], 0xFFFF, f"{where}: element"), as_number(field[2], 0xFFFF, f"{where}: size")
+    element = as_number(field[1], 0xFFFF, f"{where}: element")
+    return enterprise, element, as_number(field[2], 0xFFFF, f"{where}: size")
 
 
 cdef int restore_exporter(fb_exporters *exporters, bytes address, uint32_t sub_agent, list domains) except -1:
     if address is None or not domains:
         return 0
-    cdef fb_exporter *exporter = fb_exporters_restore(exporters, <const uint8_t *> PyBytes_AS_STRING(address), sub_agent)
+    cdef fb_exporter *exporter = fb_exporters_restore(exporters, <const uint8_t *> PyBytes_AS_STRING(address),
+                                                      sub_agent)
     for version, number, port, system_init, samplers, templates in domains:
         restore_domain(exporters, exporter, version, number, port, system_init, samplers, templates)
     return 0
 
 
-cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t number, object port,
+cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t number,
+                        object port,
                         uint64_t system_init, list samplers, list templates) except -1:
     cdef fb_domain *domain
     cdef fb_status status = fb_exporter_get_domain(exporters, exporter, version, number, &domain)
@@ -227,7 +234,8 @@ cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t
     return 0
 
 
-cdef int restore_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain, tuple template) except -1:
+cdef int restore_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                          tuple template) except -1:
     cdef fb_definition definition
     cdef fb_status status
     cdef size_t i

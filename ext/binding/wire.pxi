@@ -18,7 +18,8 @@ def tag(uint32_t number, int wire_type):
         '20'
     """
     if not 1 <= number <= FB_NUMBER_MAX or wire_type not in (0, 1, 2, 5):
-        raise ValueError(f"no field has number {number} and wire type {wire_type}")
+        fix = f"use numbers 1 to {FB_NUMBER_MAX}, and wire types 0, 1, 2 and 5"
+        raise ValueError(f"field number {number} and wire type {wire_type} make no tag; {fix}")
     return varint(fb_wire_tag(number, <fb_wire_type> wire_type))
 
 
@@ -57,10 +58,12 @@ def read_varint(const uint8_t[::1] data not None, Py_ssize_t offset=0):
     cdef uint64_t value
     cdef const uint8_t *p
     if not 0 <= offset < data.shape[0]:
-        raise DecodeError("there is no varint: the data ends here", status="bad_message", offset=offset)
+        raise DecodeError("the varint is missing; the data ends before it", status="bad_message",
+                          offset=offset)
     p = fb_wire_read_varint(&data[0] + offset, &data[0] + data.shape[0], &value)
     if not p:
-        raise DecodeError("the varint is cut short or longer than 10 octets", status="bad_message", offset=offset)
+        raise DecodeError("the varint is cut short or longer than 10 bytes", status="bad_message",
+                          offset=offset)
     return value, p - &data[0]
 
 
@@ -194,9 +197,11 @@ cdef class Row:
         if isinstance(value, bytes):
             content = value
             if c.type == FB_TYPE_IP:
-                fb_row_put_ip(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content), len(content))
+                fb_row_put_ip(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content),
+                              len(content))
             else:
-                fb_row_put_bytes(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content), len(content))
+                fb_row_put_bytes(&self.row, at, target, <const uint8_t *> PyBytes_AS_STRING(content),
+                                 len(content))
         elif isinstance(value, float):
             fb_row_put_real(&self.row, at, target, value)
         elif _is_signed(c):
@@ -224,7 +229,7 @@ cdef object _fit(const fb_column *column, str name, object value):
             content = bytes(memoryview(value))
             if column.type == FB_TYPE_BYTES or len(content) in (4, 16):
                 return content
-            raise ValueError("an address has 4 or 16 octets")
+            raise ValueError("an address has 4 or 16 bytes")
         if column.type == FB_TYPE_FLOAT or column.type == FB_TYPE_DOUBLE:
             return float(value)
         number = index(value)

@@ -15,7 +15,7 @@ static const char *const protocol_names[FB_GENERATOR_PROTOCOL_COUNT] = {
 
 fb_generator_protocol fb_generator_find_protocol(const char *name) {
     unsigned protocol = 0;
-    while (protocol < FB_GENERATOR_PROTOCOL_COUNT && strcmp(protocol_names[protocol], name))
+    while (protocol < FB_GENERATOR_PROTOCOL_COUNT && strcmp(protocol_names[protocol], name) != 0)
         protocol++;
     return (fb_generator_protocol)protocol;
 }

@@ -40,15 +40,15 @@ def find_flow_start(schema: Schema) -> Column:
     for name in ("time_flow_start", "time_flow_start_ns"):
         if name in schema:
             return schema[name]
-    problem = "time is 'flow-start', but the schema has no column time_flow_start to take it from"
-    raise schema.error(None, problem, "add one, or choose another time")
+    problem = "time is 'flow-start', but the schema has no column time_flow_start"
+    raise schema.error(None, problem, "add the column, or choose another time")
 
 
 def check_rows(schema: Schema) -> None:
     """Raise SchemaError if the rows of the schema are records, which only a Codec can fill."""
     if schema.rows == RECORDS:
-        fix = "flowbuf.Codec reads and writes them"
-        raise schema.error(None, f"rows of {schema.name} are records, which no decoder fills", fix)
+        fix = "read and write them with flowbuf.Codec"
+        raise schema.error(None, f"schema {schema.name} describes objects, which decoders cannot fill", fix)
 
 
 def choose_time(schema: Schema, time: str) -> Schema:
@@ -223,7 +223,7 @@ class Decoder(_core.Decoder):
         full = builder.decode(_core.pack_datagrams(payloads, sources, received), override=override)
         if full:
             raise ValueError(
-                f"{len(payloads)} payloads have more flows than a batch can hold: give fewer at once"
+                f"{len(payloads)} payloads have more flows than a batch can hold; pass fewer payloads"
             )
         return FlowBatch(self.schema, builder.finish())
 
@@ -234,10 +234,10 @@ class Decoder(_core.Decoder):
         A key is the address of an exporter as text, with `#sub-agent` appended for sFlow sub-agents other
         than 0. A value is a dict:
 
-        - `datagrams`, `octets`, `flows`, `options_records`: totals.
+        - `datagrams`, `bytes`, `flows`, `options_records`: totals.
         - `templates`: templates received, including refreshes.
         - `counters`: number of occurrences per status name. `flowbuf.STATUSES` describes the statuses.
-        - `waiting`: `sets` and `octets` of the data that waits for templates now.
+        - `waiting`: `sets` and `bytes` of the data that waits for templates now.
         - `lost`: number of units missing from the exporter's sequence numbers, per unit. NetFlow v5 and v7
           count "flows", v9 counts "packets", IPFIX "records", sFlow "datagrams" and "samples". Units that
           arrive late are subtracted again.

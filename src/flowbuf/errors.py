@@ -35,7 +35,7 @@ def optional_import(what: str, requirement: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        problem = f"{what}: pip install '{requirement}' ({error})"
+        problem = f"{what}; run pip install '{requirement}' ({error})"
         raise ImportError(problem, name=error.name, path=error.path) from error
 
 

@@ -109,7 +109,7 @@ def merge_options(options: DecodeOptions | None, keywords: DecodeKeywords) -> De
     for name in keywords:
         if name not in DecodeOptions.__dataclass_fields__:
             names = ", ".join(DecodeOptions.__dataclass_fields__)
-            raise TypeError(f"there is no option {name!r}; the options of decoding are {names}")
+            raise TypeError(f"option {name!r} is unknown; the options of decoding are {names}")
     return replace(options or DecodeOptions(), **keywords)
 
 
@@ -122,7 +122,7 @@ def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
     wanted = [names] if isinstance(names, str) else list(names)
     for name in wanted:
         if name not in (*TUNNELS, "all"):
-            raise ValueError(f"there is no tunnel {name!r}: choose of {', '.join(TUNNELS)}, all")
+            raise ValueError(f"tunnel {name!r} is unknown; choose from {', '.join(TUNNELS)}, all")
     return TUNNELS if "all" in wanted else tuple(name for name in TUNNELS if name in wanted)
 
 

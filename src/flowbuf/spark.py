@@ -36,7 +36,7 @@ try:
     from pyspark.sql.types import StructType
 except ImportError as error:
     raise ImportError(
-        f"{error}; flowbuf.spark needs pyspark 4 or newer: pip install 'flowbuf[spark]'"
+        f"flowbuf.spark needs pyspark 4 or newer; run pip install 'flowbuf[spark]' ({error})"
     ) from error
 
 from flowbuf._core import STATUSES
@@ -125,7 +125,7 @@ class _Settings:
         """Return the settings of the options. Raises ValueError for an unknown option or an invalid value."""
         values = {name.lower(): _read_option(name.lower(), text) for name, text in options.items()}
         if "override_sampling" in values and "default_sampling" in values:
-            raise ValueError("override_sampling replaces every rate: leave out default_sampling")
+            raise ValueError("override_sampling replaces every rate; leave out default_sampling")
         schema = Schema.load(values.pop("schema", "flow")).switch(
             only=values.pop("columns", None),
             enable=values.pop("enable", ()),
@@ -163,7 +163,7 @@ class _Settings:
     def _rate_column(self) -> str:
         if self.schema.rate is None:
             raise ValueError(
-                f"override_sampling: schema {self.schema.name} has no column of the sampling rate enabled"
+                f"override_sampling: schema {self.schema.name} has no sampling rate enabled; enable it"
             )
         return self.schema.rate.name
 
@@ -213,14 +213,16 @@ def _find_files(options: Mapping[str, str]) -> list[str]:
     """Return the files of all paths, each once. Raises FileNotFoundError."""
     paths = [options["path"]] if "path" in options else json.loads(options.get("paths", "[]"))
     if not any(paths):
-        raise ValueError('no path; say which captures: .load("captures/*.pcap")')
+        raise ValueError('path is missing; name the captures, for example .load("captures/*.pcap")')
     return list(dict.fromkeys(file for path in paths for file in _expand(path)))
 
 
 def _expand(path: str) -> list[str]:
     local = os.path.abspath(path.removeprefix("file://").removeprefix("file:"))
     if "://" in path and not path.startswith("file:"):
-        raise FileNotFoundError(f"{path}: not a path of files; mount what it names where all workers see it")
+        raise FileNotFoundError(
+            f"{path}: is a URL, not a path; mount the files at a path that all workers can read"
+        )
     if os.path.isfile(local):
         return [local]
     pattern = os.path.join(glob.escape(local), "*") if os.path.isdir(local) else local
@@ -229,7 +231,9 @@ def _expand(path: str) -> list[str]:
         file for file in found if os.path.isfile(file) and not os.path.basename(file).startswith((".", "_"))
     ]
     if not files:
-        raise FileNotFoundError(f"{path}: no such file, and no file matches; it was looked for as {local}")
+        raise FileNotFoundError(
+            f"{path}: no file has this name or matches this pattern; flowbuf searched for {local}"
+        )
     return files
 
 

@@ -166,7 +166,7 @@ def test_batches_outlive_their_decoder() -> None:
 
 def test_only_the_arrow_form_of_batches_can_be_pickled() -> None:
     (batch,) = read_capture(NETFLOW9)
-    with pytest.raises(TypeError, match=r"cannot be pickled: pickle what its to_arrow\(\) makes of it"):
+    with pytest.raises(TypeError, match=r"cannot be pickled; pickle the result of its to_arrow\(\)"):
         pickle.dumps(batch)
     assert pickle.loads(pickle.dumps(batch.to_arrow())).equals(batch.to_arrow())
 

@@ -55,7 +55,7 @@ def test_the_schema_argument_selects_the_columns(stream: Path) -> None:
 
 def test_a_schema_of_another_stream_is_refused(stream: Path) -> None:
     with pytest.raises(
-        SchemaError, match=r"no column for 'uint64 sampling_rate = 3' \(the same of packets, src_as,"
+        SchemaError, match=r"no column for 'uint64 sampling_rate = 3' \(also packets, src_as,"
     ):
         read_messages(stream, "sflow_counters")
     other = FLOW.alter("flow_direction", values={"undefined": 0, "in": 1, "out": 2})
@@ -93,7 +93,7 @@ def test_batches_of_any_size_hold_the_same_flows(stream: Path, batch_rows: int) 
 
 def test_streams_may_be_longer_than_a_read_window(tmp_path: Path) -> None:
     stream, schema = tmp_path / "flows.pb", FLOW.only("bytes", "src_addr")
-    one = encode_capture(NETFLOW9, stream, schema).octets
+    one = encode_capture(NETFLOW9, stream, schema).bytes
     stream.write_bytes(stream.read_bytes() * (3_000_000 // one))
     (total,) = {sum(len(batch) for batch in read_messages(stream, schema)) for _ in range(2)}
     assert total == 300 * (3_000_000 // one)
@@ -107,19 +107,19 @@ def test_damage_ends_a_stream_and_is_counted(stream: Path) -> None:
         rows = rows_of(columns)
         assert rows == rows_of(read_capture(NETFLOW9))[: len(rows)]
         assert columns.counters == {"bad_message": 1}
-        with pytest.raises(DecodeError, match=r"flows\.pb: octet \d+: the message is cut short"):
+        with pytest.raises(DecodeError, match=r"flows\.pb: byte \d+: the message is cut short"):
             list(read_messages(stream, strict=True))
 
 
 FAULTS = {
     b"\x02\x20\x80": "malformed",
-    wire.varint(5) + wire.tag(4, 5) + bytes(4): "octet 1: column 'bytes': a field of another wire type",
+    wire.varint(5) + wire.tag(4, 5) + bytes(4): "byte 1: column 'bytes': a field of another wire type",
     wire.varint(3)
     + wire.tag(9, 0)
-    + wire.varint(300): "octet 1: column 'proto': a number that its column cannot hold",
+    + wire.varint(300): "byte 1: column 'proto': a number that its column cannot hold",
     wire.varint(5)
     + wire.tag(6, 2)
-    + b"\x03abc": "octet 1: column 'src_addr': an address of neither 4 nor 16 octets",
+    + b"\x03abc": "byte 1: column 'src_addr': an address of neither 4 nor 16 bytes",
 }
 
 
@@ -134,7 +134,7 @@ def test_errors_name_the_column_and_the_offset(data: bytes) -> None:
     )
     flows = iter(columns)
     assert [row["bytes"] for row in rows_of(next(flows))] == [5]
-    with pytest.raises(DecodeError, match=FAULTS[data].replace("octet 1:", "octet 4:")):
+    with pytest.raises(DecodeError, match=FAULTS[data].replace("byte 1:", "byte 4:")):
         next(flows)
 
 

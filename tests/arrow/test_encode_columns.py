@@ -231,7 +231,7 @@ REFUSED = {
         {"src_addr": ["192.0.2.1", "x"]},
         "column 'src_addr', row 1: the text is not an IP address",
     ),
-    "address of 3 bytes": ({"src_addr": [b"abc"]}, "column 'src_addr', row 0: an address has 4 or 16 octets"),
+    "address of 3 bytes": ({"src_addr": [b"abc"]}, "column 'src_addr', row 0: an address has 4 or 16 bytes"),
     "not an enum member": (
         {"flow_type": ["IPX"]},
         "column 'flow_type', row 0: the text is not a member of the enum",
@@ -239,8 +239,8 @@ REFUSED = {
     "another type": ({"bytes": ["5"]}, "column 'bytes': values of this type cannot fill the column"),
     "struct": ({"bytes": [{"a": 1}]}, "column 'bytes': nested structs are not supported"),
     "list": ({"bytes": [[1]]}, "column 'bytes': a list cannot fill a column that is not repeated"),
-    "misspelled name": ({"byts": [1]}, "schema 'flow' has no column 'byts': did you mean bytes?"),
-    "disabled column": ({"src_mac": [1]}, "column 'src_mac' is disabled in schema 'flow': enable it"),
+    "misspelled name": ({"byts": [1]}, "schema 'flow' has no column 'byts'; did you mean bytes?"),
+    "disabled column": ({"src_mac": [1]}, "column 'src_mac' is disabled in schema 'flow'; enable it"),
 }
 
 
@@ -278,7 +278,7 @@ def test_values_without_columns_are_refused(values: object) -> None:
 
 
 def test_objects_that_are_not_columns_are_refused() -> None:
-    with pytest.raises(TypeError, match="columns is list, which does not speak"):
+    with pytest.raises(TypeError, match="columns is list, without the Arrow PyCapsule protocol"):
         encode_columns([1, 2])
     with pytest.raises(OSError, match="not a capture"):
         encode_columns(read_capture(SHIPPED / "traffic.pcap.gz", port=1)) or encode_columns(

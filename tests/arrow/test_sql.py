@@ -60,14 +60,14 @@ def test_rows_keep_their_order() -> None:
         ("nothing_like_it > 1", "columns are time_received, exporter_address"),
         ("bytes >", "syntax error"),
         ("count(*) > 1", "cannot contain aggregates"),
-        ("true); select (1", "not several statements"),
-        ("bytes > 1400) or (true", "one condition is wanted"),
-        ("bytes, src_addr", "one condition is wanted"),
-        ("select true", "one condition is wanted"),
-        ("", "one condition is wanted, such as dst_port = 53"),
-        ("-- nothing", "one condition is wanted"),
+        ("true); select (1", "has several statements"),
+        ("bytes > 1400) or (true", "the condition is not one SQL expression"),
+        ("bytes, src_addr", "the condition is not one SQL expression"),
+        ("select true", "the condition is not one SQL expression"),
+        ("", "the condition is not one SQL expression; write for example dst_port = 53"),
+        ("-- nothing", "the condition is not one SQL expression"),
         ("src_addr::INTEGER > 1", "Could not convert string '192.0.2.1'"),
-        ("in_net(src_addr, '192.0.2.0/33')", "'192.0.2.0/33' is no network; write it as '192.0.2.0/24'"),
+        ("in_net(src_addr, '192.0.2.0/33')", "'192.0.2.0/33' is not a network; write it as '192.0.2.0/24'"),
     ],
 )
 def test_invalid_conditions_are_explained(condition: str, message: str) -> None:
@@ -88,7 +88,7 @@ def test_invalid_conditions_are_explained(condition: str, message: str) -> None:
     ],
 )
 def test_conditions_over_several_flows_are_refused(condition: str, message: str) -> None:
-    with pytest.raises(QueryError, match="one flow at a time; flowbuf query looks at all") as raised:
+    with pytest.raises(QueryError, match="one flow at a time; use flowbuf query") as raised:
         RowFilter(condition, FLOW).rows(BATCH)
     assert message in str(raised.value)
 
@@ -154,7 +154,7 @@ def test_python_variables_are_not_tables() -> None:
 
 def test_errors_suggest_the_schema_that_has_the_column() -> None:
     with (
-        pytest.raises(QueryError, match='schema flow has it: write extends = "flow"'),
+        pytest.raises(QueryError, match='write extends = "flow", or use schema flow'),
         query_errors(["my_bytes"]),
     ):
         connect().sql("SELECT src_mac FROM (SELECT 1 AS my_bytes)")

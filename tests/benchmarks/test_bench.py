@@ -83,7 +83,7 @@ def test_only_the_beginning_of_a_large_capture_is_read() -> None:
 def test_the_schema_defines_flows() -> None:
     counters = Schema.load("sflow_counters")
     assert generate_workload("sflow", counters).flows < generate_workload("sflow").flows
-    with pytest.raises(CaptureError, match="holds no flows"):
+    with pytest.raises(CaptureError, match="contains no flows"):
         generate_workload("netflow5", counters)
 
 
@@ -103,7 +103,7 @@ def test_generated_workloads(protocol: str) -> None:
 @pytest.mark.parametrize("content", [pcap(), pcap(WITHOUT_TEMPLATE), pcap(b"hello")])
 def test_a_capture_without_flows(tmp_path: Path, content: bytes) -> None:
     path = write(tmp_path / "a.pcap", content)
-    with pytest.raises(CaptureError, match=r"a\.pcap: holds no flows"):
+    with pytest.raises(CaptureError, match=r"a\.pcap: contains no flows"):
         load_workload("a", path)
 
 

@@ -90,7 +90,7 @@ def run_datagrams(parts: Parts, rng: random.Random) -> None:
 def check_counters(decoder: Decoder, parts: Parts, output: bytes) -> None:
     tables = [decoder.read_other(), *decoder.read_exporters()]
     check(sum(table["datagrams"] for table in tables) == len(parts), "datagrams")
-    check(sum(table["octets"] for table in tables) == sum(map(len, parts)), "octets")
+    check(sum(table["bytes"] for table in tables) == sum(map(len, parts)), "bytes")
     check(sum(table["flows"] for table in tables) == decoder.flows, "flows")
     check(_core.count_messages(output) == decoder.flows, "messages")
     check(not any(table["waiting"]["sets"] for table in tables[1:]), "sets wait after finish")

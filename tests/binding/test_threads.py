@@ -17,7 +17,7 @@ from flowbuf import Decoder, _core, encode_capture
 from flowbuf.arrow.batch import new_table_type
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.columns import message_tables
-from flowbuf.io.message_stream import StreamOctets
+from flowbuf.io.message_stream import StreamBytes
 from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
 from flowbuf.schema.plan import compile_plan
@@ -82,12 +82,12 @@ def test_a_capture_cannot_advance_while_its_batch_is_decoded(
     decode(first, {"src_as": value})
     assert value.errors
     assert set(value.errors) == {
-        "the batch of this capture is being decoded: finish that before you ask for the next batch"
+        "the batch of this capture is still being decoded; request the next one after that"
     }
     # The batch is unchanged, and the capture continues at its position.
     assert first[0][0][:2] == b"\0\x09"
     assert len(first) + sum(len(batch) for batch in batches) == reader._core.datagrams
-    with pytest.raises(RuntimeError, match="valid until the capture's next one"):
+    with pytest.raises(RuntimeError, match="use it before the capture's next batch"):
         decode(first, {})
 
 
@@ -133,7 +133,7 @@ def test_advancing_invalidates_the_batch(capture: bytes) -> None:
     scanner = _core.Capture()
     _, _, batch = scanner.scan(capture, True, 100)
     scanner.advance()
-    with pytest.raises(RuntimeError, match="valid until the capture's next one"):
+    with pytest.raises(RuntimeError, match="use it before the capture's next batch"):
         batch[0]
 
 
@@ -144,8 +144,8 @@ def test_a_builder_cannot_finish_while_it_decodes(capture: bytes) -> None:
     for interfere in (builder.finish, lambda: builder.decode(batch)):
         value = CallingValue(interfere)
         builder.decode(batch, override={"src_as": value})
-        assert [error.partition(":")[0] for error in value.errors] == [
-            "this builder is at work in another thread"
+        assert [error.partition(";")[0] for error in value.errors] == [
+            "this builder is in use by another thread"
         ]
     rows = len(builder.finish())
     assert rows == decoder.flows
@@ -164,8 +164,8 @@ def test_a_decoder_in_use_rejects_other_builders(capture: bytes) -> None:
     ):
         value = CallingValue(interfere)
         builder.decode(batch, override={"src_as": value})
-        assert [error.partition(":")[0] for error in value.errors] == [
-            "this decoder is at work in another thread"
+        assert [error.partition(";")[0] for error in value.errors] == [
+            "this decoder is in use by another thread"
         ]
     assert len(other.finish()) == 0
 
@@ -341,11 +341,11 @@ def test_reinitialising_a_decoder_keeps_its_plan(capture: bytes) -> None:
 
 def test_concurrent_readers_of_one_stream_are_independent(messages: bytes) -> None:
     """Eight threads read the same stream at once."""
-    expected = sum(map(len, message_tables(StreamOctets(messages), _core.MessageTables(TYPE, 1000))))
+    expected = sum(map(len, message_tables(StreamBytes(messages), _core.MessageTables(TYPE, 1000))))
     counts: list[int] = []
 
     def read() -> None:
-        tables = message_tables(StreamOctets(messages), _core.MessageTables(TYPE, 1000))
+        tables = message_tables(StreamBytes(messages), _core.MessageTables(TYPE, 1000))
         counts.append(sum(map(len, tables)))
 
     threads = [threading.Thread(target=read) for _ in range(8)]

@@ -58,7 +58,7 @@ def test_a_tag_combines_number_and_wire_type() -> None:
     assert wire.tag(1, 0) == b"\x08"
     assert wire.tag(16, 2).hex() == "8201"
     for number, wire_type in [(0, 0), (2**29, 0), (1, 3)]:
-        with pytest.raises(ValueError, match="no field has"):
+        with pytest.raises(ValueError, match="make no tag; use numbers 1 to"):
             wire.tag(number, wire_type)
 
 

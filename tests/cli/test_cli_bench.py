@@ -99,7 +99,7 @@ def test_json_has_every_result(capture: Path, peers: Path) -> None:
     assert list(content) == ["datasets", "absent", "machine"]
     dataset = content["datasets"].pop("v5")
     assert content["datasets"] == {}
-    assert dataset["octets"] == 72 * dataset["datagrams"] >= 2_500_000
+    assert dataset["bytes"] == 72 * dataset["datagrams"] >= 2_500_000
     assert dataset["flows"] == dataset["datagrams"]
     assert len(dataset["samples"]) == 3
     assert 0 < dataset["min"] <= dataset["ns_per_flow"] <= dataset["max"]
@@ -138,11 +138,11 @@ def test_the_table_compares_flowbuf_with_its_peers(capture: Path, peers: Path) -
     assert far[3:5] == ["5,000", "0.20"]
     assert float(far[5].strip("(×)").replace(",", "")) == pytest.approx(5000 / figure, rel=0.01)
     text = " ".join(result.stdout.split())
-    assert "flowbuf: decode + Protobuf exact: guess half: guess v5: half finds" in text
+    assert "flowbuf: decode + Protobuf exact: guess half: guess v5: half decodes" in text
     assert "quoted: far 9: it all; its authors, 2026-11" in text
-    assert f"v5: half finds {half} flows, not {flows}" in text
+    assert f"v5: half decodes {half} flows, not {flows}" in text
     assert "v5: broken failed: does not start" in text
-    assert "missing is absent: not installed: pip install missing" in text
+    assert "missing is not measured: not installed: pip install missing" in text
     assert "other" not in text
 
 
@@ -183,15 +183,15 @@ def test_the_schema_option_selects_the_measured_schema(tmp_path: Path) -> None:
     sflow = write(tmp_path / "s.pcap", generated("sflow", 200))
     flows = bench_json(sflow, "--no-peers")["datasets"]["s"]
     counters = bench_json(sflow, "--no-peers", "--schema", "sflow_counters")["datasets"]["s"]
-    assert counters["flows"] / counters["octets"] < flows["flows"] / flows["octets"]
+    assert counters["flows"] / counters["bytes"] < flows["flows"] / flows["bytes"]
     assert bench(sflow, "--no-peers", "--enable", "nothing").exit_code == 2
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (pcap(), "holds no flows"),
-        (pcap(WITHOUT_TEMPLATE), "holds no flows"),
+        (pcap(), "contains no flows"),
+        (pcap(WITHOUT_TEMPLATE), "contains no flows"),
         (b"", "not a capture: it is empty"),
         (b"hello, world", "not a capture: neither pcap nor pcapng"),
     ],
@@ -206,8 +206,11 @@ def test_a_capture_without_flows_is_an_error(tmp_path: Path, content: bytes, rea
     ("arguments", "message"),
     [
         (("nowhere.pcap",), "nowhere.pcap: No such file or directory"),
-        (("--peers", "nowhere"), "nowhere: has no package `peers`"),
-        (("--peers", ".", "--no-peers"), "--peers and --no-peers: give one of the two"),
+        (
+            ("--peers", "nowhere"),
+            "nowhere: has no package `peers`; name the folder `benchmarks` of the sources",
+        ),
+        (("--peers", ".", "--no-peers"), "--peers cannot be combined with --no-peers; leave one out"),
         (("--rounds", "0"), "1 to 10000"),
         (("--seconds", "0"), "0<x"),
     ],

@@ -95,7 +95,7 @@ def test_addresses_are_bytes_or_text(output: Path) -> None:
     assert [row["src_mac"] for row in text.to_pylist()] == [row["src_mac"] for row in binary.to_pylist()]
     result = flowbuf("read", SFLOW, "--ip", "text")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "--ip is for parquet and arrow" in result.stderr
+    assert "--ip applies only to parquet and arrow" in result.stderr
 
 
 def test_columns_equal_json_lines(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_columns_are_not_written_to_a_terminal(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("flowbuf.cli.output.columnar.is_terminal", lambda stream: True)
     result = flowbuf("read", SFLOW, "-f", "parquet")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "parquet is nothing to look at: give -o FILE, or a pipe" in result.stderr
+    assert "parquet cannot be shown on a terminal; name a file with -o FILE, or use a pipe" in result.stderr
 
 
 def test_compressing_column_files_is_a_usage_error(tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ def test_compressing_column_files_is_a_usage_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "options", "fix"),
     [
-        ("pyarrow", ("-f", "parquet"), "-f parquet needs pyarrow: pip install 'flowbuf[arrow]'"),
-        ("pyarrow", ("--where", "true"), "--where needs pyarrow: pip install 'flowbuf[sql]'"),
-        ("duckdb", ("--where", "true"), "--where needs duckdb: pip install 'flowbuf[sql]'"),
+        ("pyarrow", ("-f", "parquet"), "-f parquet needs pyarrow; run pip install 'flowbuf[arrow]'"),
+        ("pyarrow", ("--where", "true"), "--where needs pyarrow; run pip install 'flowbuf[sql]'"),
+        ("duckdb", ("--where", "true"), "--where needs duckdb; run pip install 'flowbuf[sql]'"),
     ],
 )
 def test_a_missing_library_is_an_error_with_its_fix(

@@ -145,11 +145,11 @@ def test_a_registry_without_a_schema_supplies_the_types(
     [
         (
             (),
-            "topic 'flowbuf-schemas' does not describe schema {hash}: give the one that wrote the records"
-            " (--schema)",
+            "schema topic 'flowbuf-schemas' has no schema {hash}; "
+            "name the schema that wrote the Kafka records with --schema",
         ),
-        (("--schema-topic", "no-such-topic"), "topic 'no-such-topic' does not describe schema {hash}"),
-        (("--schema-topic", "none"), "schema {hash} is not known here"),
+        (("--schema-topic", "no-such-topic"), "schema topic 'no-such-topic' has no schema {hash}"),
+        (("--schema-topic", "none"), "schema {hash} is unknown"),
     ],
 )
 def test_an_unknown_schema_is_an_error(
@@ -193,7 +193,7 @@ def test_kafka_records_without_a_schema_are_an_error(
     produce(broker, capture, topic, "--pack", "flow")
     result = consume(broker, topic, "--group", group, "-f", "jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"topic {topic!r}: nothing says what its records are of" in result.stderr
+    assert f"topic {topic!r}: the schema is unknown" in result.stderr
     assert committed(broker, group, topic) == 0
 
 
@@ -234,7 +234,7 @@ def test_a_file_ends_before_another_schema(
     out = tmp_path / f"flows.{form}"
     result = consume(broker, changing, "-o", out, "--group", group)
     assert result.exit_code == 1
-    assert "what came before is stored; go on with another file, or take a folder" in result.stderr
+    assert "the flows before it are stored; continue with another file, or a folder" in result.stderr
     rows = (
         pyarrow.parquet.read_table(out).num_rows
         if form == "parquet"
@@ -260,7 +260,7 @@ def poisoned(broker: Broker, topic: str, capture: Path) -> tuple[str, dict[int, 
         good + good[:2]: "the message is cut short",
         b"\x02\x18\xff": "malformed field",
         b"\x05\x25abcd": "another wire type",
-        b"\xff" * 20: "octet 0: ",
+        b"\xff" * 20: "byte 0: ",
     }
     expected: dict[int, tuple[bytes | None, str]] = {}
     for value, reason in bad.items():
@@ -271,8 +271,8 @@ def poisoned(broker: Broker, topic: str, capture: Path) -> tuple[str, dict[int, 
     send_tombstone(broker, topic)
     broker.produce(topic, [b"who knows"])
     broker.produce(topic, [good], headers=headers)
-    expected[offset] = None, "it has no value"
-    expected[offset + 1] = b"who knows", "it does not say what it is of"
+    expected[offset] = None, "the Kafka record has no value"
+    expected[offset + 1] = b"who knows", "the schema is unknown"
     return topic, expected
 
 
@@ -350,8 +350,8 @@ def test_reports_of_many_unreadable_records_are_limited(broker: Broker, make_top
     lines = result.stderr.splitlines()
     assert len(lines) == 23
     assert lines[-3:] == [
-        "flowbuf: no record can be read: is it another --schema, or --framing?",
-        "flowbuf: 2980 more records that cannot be read",
+        "flowbuf: no Kafka record can be decoded; check --schema and --framing",
+        "flowbuf: 2980 more Kafka records cannot be decoded",
         "flowbuf: no flows",
     ]
     assert len(broker.values(letters)) == 3000
@@ -360,7 +360,7 @@ def test_reports_of_many_unreadable_records_are_limited(broker: Broker, make_top
 def test_the_dead_letter_topic_cannot_be_an_input(broker: Broker, topic: str) -> None:
     result = consume(broker, topic, "--dead-letter", topic)
     assert result.exit_code == 2
-    assert "take another topic" in result.stderr
+    assert "choose another dead-letter topic" in result.stderr
 
 
 @CLIENT_STAYS_OPEN
@@ -378,9 +378,9 @@ def test_foreign_records_in_a_registry_topic_are_reported(
     assert result.stderr.splitlines() == [
         f"flowbuf: {topic}, partition 0, offset {offset}: {reason}"
         for offset, reason in (
-            (0, "not in the wire format of a schema registry"),
-            (FLOWS + 1, "not in the wire format of a schema registry"),
-            (FLOWS + 2, "not the first message of its .proto"),
+            (0, "the value is not in the wire format of a schema registry"),
+            (FLOWS + 1, "the value is not in the wire format of a schema registry"),
+            (FLOWS + 2, "the value is not the first message type of its .proto"),
         )
     ]
 

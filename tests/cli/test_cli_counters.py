@@ -180,7 +180,7 @@ def test_a_note_points_to_the_other_kind_of_rows(tmp_path: Path, capture: Path) 
     note = "no flows; flowbuf read --counters shows the counter and drop samples of sFlow: 3"
     assert flowbuf("read", sflow_alone).stderr == f"flowbuf: {note}\n"
     flows_alone = write(tmp_path / "flows.pcap", pcap(GOOD))
-    note = "no counter samples, but flow samples or datagrams, which are left out: 1"
+    note = "no counter samples; flow samples or datagrams left out: 1"
     assert flowbuf("read", flows_alone, "--counters").stderr == f"flowbuf: {note}\n"
     assert "1 flows_left_out" in flowbuf("read", capture, "--counters", "-v").stderr
 
@@ -188,7 +188,7 @@ def test_a_note_points_to_the_other_kind_of_rows(tmp_path: Path, capture: Path) 
 def test_counters_with_another_schema_is_a_usage_error(capture: Path) -> None:
     result = flowbuf("read", capture, "--counters", "--schema", "flow")
     assert result.exit_code == 2
-    assert "--counters is --schema sflow_counters: give one of the two" in result.stderr
+    assert "--counters already selects the schema sflow_counters; leave out --schema" in result.stderr
     assert (
         flowbuf("read", capture, "--schema", "sflow_counters").stdout
         == flowbuf("read", capture, "--counters").stdout
@@ -198,4 +198,4 @@ def test_counters_with_another_schema_is_a_usage_error(capture: Path) -> None:
 def test_reading_counter_messages_as_flows_is_a_usage_error(tmp_path: Path, messages: Path) -> None:
     result = flowbuf("read", messages)
     assert result.exit_code == 2
-    assert "give the schema that wrote the messages with --schema" in result.stderr
+    assert "name the schema that wrote the messages with --schema" in result.stderr

@@ -164,4 +164,4 @@ def test_a_single_empty_cell_is_a_row(folder: Path) -> None:
 def test_spreadsheet_requires_csv(folder: Path, command: tuple[str, ...]) -> None:
     result = flowbuf(*command, capture(folder, ["x"]), "-f", "jsonl", "--spreadsheet")
     assert result.exit_code == 2
-    assert "--spreadsheet is for csv, and the format is jsonl; leave it out, or give -f csv" in result.stderr
+    assert "--spreadsheet applies only to csv, not to jsonl; leave it out, or use -f csv" in result.stderr

@@ -88,7 +88,9 @@ def test_a_foreign_proto_file_is_not_replaced(tmp_path: Path, output: Path) -> N
     capture = write(tmp_path / "a.pcap", pcap(GOOD))
     result = flowbuf("encode", capture, "-o", output)
     assert result.exit_code == 2
-    assert result.stderr == f"Error: {foreign}: flowbuf did not write it; move it, or write to another file\n"
+    assert (
+        result.stderr == f"Error: {foreign}: was not written by flowbuf; move it, or write to another file\n"
+    )
     with pytest.raises(FileExistsError):
         api.encode_capture(capture, output)
     assert leftovers(output) == ["flows.pb.proto"]
@@ -223,7 +225,7 @@ def test_strict_stops_at_the_first_fault(tmp_path: Path, output: Path) -> None:
     result = flowbuf("encode", path, "-o", output, "--strict")
     assert result.exit_code == 1
     text = api.STATUSES["truncated_datagram"][1]
-    assert result.stderr == f"flowbuf: {path}: {EXPORTER}: octet 72: truncated_datagram: {text}\n"
+    assert result.stderr == f"flowbuf: {path}: {EXPORTER}: byte 72: truncated_datagram: {text}\n"
     assert output.read_bytes() == b"before"
     assert leftovers(output) == ["flows.pb"]
 
@@ -343,9 +345,9 @@ def test_strict_rejects_invalid_captures(tmp_path: Path, output: Path, content: 
         (["a.pcap", "missing.pcap", "-o", "x.pb"], "missing.pcap: No such file or directory"),
         (["a.pcap", ".", "-o", "x.pb"], ".: is a directory"),
         (["a.pcap", "-o", "a.pcap"], "a.pcap: is an input too"),
-        (["-", "-", "-o", "x.pb"], "can be read only once"),
+        (["-", "-", "-o", "x.pb"], "standard input is given twice; give - once"),
         (["a.pcap", "-o", "missing/x.pb"], "missing/x.pb: No such file or directory"),
-        (["a.pcap", "-o", "x.pb", "--schema", "flwo"], "no schema 'flwo'"),
+        (["a.pcap", "-o", "x.pb", "--schema", "flwo"], "schema 'flwo' does not exist"),
         (["a.pcap", "-o", "x.pb", "--enable", "scr_mac"], "no column 'scr_mac'"),
     ],
 )
@@ -379,7 +381,7 @@ def test_many_lines_are_abbreviated(tmp_path: Path, output: Path) -> None:
 def test_encode_capture_returns_counts(tmp_path: Path, output: Path) -> None:
     result = api.encode_capture(write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE)), output)
     assert (result.flows, result.datagrams) == (1, 2)
-    assert result.octets == output.stat().st_size
+    assert result.bytes == output.stat().st_size
     assert result.counters == {"early_data": 1, "template_missing": 1}
     assert leftovers(output) == ["flows.pb", "flows.pb.proto"]
 

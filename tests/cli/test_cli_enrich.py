@@ -114,8 +114,8 @@ def test_functions_may_filter_flows(network: Path) -> None:
     [
         ("nothing.toml", "nothing.toml"),
         ("mine:nothing", "mine has no 'nothing'"),
-        ("no_such_module:f", "no module 'no_such_module'"),
-        ("nonsense", "give MODULE:FUNCTION, or a file that ends in .toml"),
+        ("no_such_module:f", "module 'no_such_module' was not found"),
+        ("nonsense", "name MODULE:FUNCTION, or a file that ends in .toml"),
     ],
 )
 def test_an_invalid_enrichment_is_a_usage_error(spec: str, message: str) -> None:
@@ -149,11 +149,11 @@ def test_column_files_cannot_be_enriched(tmp_path: Path, network: Path) -> None:
     assert flowbuf("read", SFLOW, "-o", tmp_path / "x.parquet").exit_code == 0
     result = flowbuf("query", "FROM flows", tmp_path / "x.parquet", "--enrich", network)
     assert result.exit_code == 2
-    assert "--enrich is for captures and messages" in result.stderr
+    assert "--enrich applies only to captures and messages" in result.stderr
 
 
 def test_missing_pyarrow_is_an_error_with_its_fix(monkeypatch: pytest.MonkeyPatch, network: Path) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = flowbuf("read", SFLOW, "--enrich", network)
     assert result.exit_code == 2
-    assert "--enrich needs pyarrow: pip install 'flowbuf[arrow]'" in result.stderr
+    assert "--enrich needs pyarrow; run pip install 'flowbuf[arrow]'" in result.stderr

@@ -64,7 +64,7 @@ def test_inspect_describes_the_capture(path: Path) -> None:
     capture = inspect(path, pcap(GOOD, GOOD))["capture"]
     assert capture == {
         "name": str(path),
-        "octets": path.stat().st_size,
+        "bytes": path.stat().st_size,
         "packets": 2,
         "link_types": ["raw IP"],
         "datagrams": 2,
@@ -83,7 +83,7 @@ def test_inspect_describes_exporters_and_templates(path: Path) -> None:
         "sub_agent": 0,
         "protocols": ["NetFlow v9"],
         "datagrams": 3,
-        "octets": sum(len(part) for part in (NETFLOW9,)) - 24 - 3 * (16 + 28),
+        "bytes": sum(len(part) for part in (NETFLOW9,)) - 24 - 3 * (16 + 28),
         "flows": 1,
         "options_records": 1,
         "templates_received": 2,
@@ -262,7 +262,7 @@ def test_json_has_the_losses_of_every_domain(path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("width", "shown"), [(160, {"protocol", "octets"}), (80, {"protocol"}), (60, set())])
+@pytest.mark.parametrize(("width", "shown"), [(160, {"protocol", "bytes"}), (80, {"protocol"}), (60, set())])
 def test_columns_that_do_not_fit_are_omitted_instead_of_cut(
     path: Path, width: int, shown: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +272,7 @@ def test_columns_that_do_not_fit_are_omitted_instead_of_cut(
     assert "…" not in text
     (headings,) = (set(line.split()) for line in text.splitlines() if "sampling" in line)
     assert {"exporter", "flows", "lost", "errors", "sampling"} <= headings
-    assert headings & {"protocol", "octets"} == shown
+    assert headings & {"protocol", "bytes"} == shown
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])

@@ -143,7 +143,11 @@ def test_a_closed_pipe_ends_a_styled_table() -> None:
 def test_a_required_closed_standard_stream_is_an_error(tmp_path: Path, arguments: str, stream: str) -> None:
     write(tmp_path / "a.pcap", pcap(GOOD))
     result = run(tmp_path, arguments)
-    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"Error: {stream}: it is closed\n")
+    assert (result.returncode, result.stdout, result.stderr) == (
+        2,
+        "",
+        f"Error: {stream}: the stream is closed\n",
+    )
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,14 @@ def test_unknown_data_on_standard_input_is_an_error(tmp_path: Path) -> None:
     result = flowbuf("read", "-", "-o", tmp_path / "x.parquet", stdin=b"hello, world")
     assert (result.exit_code, result.output) == (
         1,
-        "flowbuf: <stdin>: neither a capture nor a stream of messages\n",
+        "flowbuf: <stdin>: is neither a capture nor a stream of messages\n",
     )
     assert not (tmp_path / "x.parquet").exists()
 
 
 def test_capture_options_are_usage_errors(messages: Path, tmp_path: Path) -> None:
     result = flowbuf("read", messages, "-o", tmp_path / "x.parquet", "--scale")
-    assert (result.exit_code, "--scale is for captures" in result.stderr) == (2, True)
+    assert (result.exit_code, "--scale applies only to captures" in result.stderr) == (2, True)
 
 
 def test_strict_stops_at_damage(messages: Path, tmp_path: Path) -> None:

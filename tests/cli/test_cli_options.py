@@ -83,16 +83,19 @@ def test_encode_scales_and_its_proto_documents_it(capture: Path, tmp_path: Path,
     [
         (
             ["--scale", "--disable", "sampling_rate"],
-            "no sampling rate to scale by; enable sampling_rate, or do not scale",
+            "scaling needs a sampling rate, and none is enabled; enable sampling_rate, or do not scale",
         ),
-        (["--scale", *NO_BYTES], "no totals to scale; enable bytes or packets, or do not scale"),
+        (
+            ["--scale", *NO_BYTES],
+            "scaling needs totals, and none are enabled; enable bytes or packets, or do not scale",
+        ),
         (
             ["--override-sampling", 5, "--disable", "sampling_rate"],
             "no sampling rate enabled; enable sampling_rate",
         ),
         (["--override-sampling", 5, "--default-sampling", 5], "leave out --default-sampling"),
         (["--override-sampling", 0], "0 is not in the range 1 to 2^64-1."),
-        (["--decapsulate", "vxlan,grue"], "there is no tunnel 'grue': choose of vxlan, "),
+        (["--decapsulate", "vxlan,grue"], "tunnel 'grue' is unknown; choose from vxlan, "),
         (["--template-expiry", 0], "0 is not in the range 1 to 1000000000."),
         (["--template-expiry", "soon"], "'soon' is not a valid whole number"),
     ],
@@ -136,7 +139,10 @@ def test_decoding_options_are_usage_errors_for_messages(
     flowbuf("encode", capture, "-o", output)
     result = flowbuf("read", output, *options)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"{output}: not a capture, and {options[0]} is for captures: leave it out" in result.stderr
+    assert (
+        f"{output}: is not a capture, and {options[0]} applies only to captures; leave it out"
+        in result.stderr
+    )
 
 
 # Tunnels, templates -----------------------------------------------------------------------------------------

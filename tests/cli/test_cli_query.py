@@ -420,10 +420,10 @@ def test_queries_save_state(tmp_path: Path) -> None:
         ("SELECT * EXCLUDE (src_adr) FROM flows", "did you mean src_addr"),
         ("SELEC 1", "syntax error"),
         ("SELECT 1 FROM flow", "Table with name flow does not exist"),
-        ("SELECT 1; SELECT 2", "one query is wanted: SELECT … FROM flows"),
-        ("COPY flows TO 'x.csv'", "one query is wanted"),
+        ("SELECT 1; SELECT 2", "the SQL is not one query; write SELECT … FROM flows"),
+        ("COPY flows TO 'x.csv'", "the SQL is not one query"),
         ("SELECT src_addr::INTEGER FROM flows", "Could not convert string"),
-        ("SELECT in_net(src_addr, 'x') FROM flows", "'x' is no network"),
+        ("SELECT in_net(src_addr, 'x') FROM flows", "'x' is not a network"),
     ],
 )
 def test_invalid_sql_is_a_usage_error(tmp_path: Path, sql: str, message: str) -> None:
@@ -483,11 +483,11 @@ def test_damaged_parquet_files_are_skipped(parquet: Path, tmp_path: Path, size: 
     for others, flows in (((), None), ((SFLOW,), 300), ((parquet,), 300), ((parquet, SFLOW), 600)):
         result = flowbuf("query", sql, bad, *others)
         assert result.exit_code == 1
-        assert result.stderr.startswith(f"flowbuf: {bad}: not a whole Parquet file: ")
+        assert result.stderr.startswith(f"flowbuf: {bad}: not a complete Parquet file: ")
         assert len(result.stderr.splitlines()) == 1
         assert others == () or json_lines(result)[0]["n"] == flows
     result = flowbuf("query", sql, bad, SFLOW, "--strict", "-o", tmp_path / "x.csv")
-    assert (result.exit_code, result.stderr.count("not a whole Parquet file")) == (1, 1)
+    assert (result.exit_code, result.stderr.count("not a complete Parquet file")) == (1, 1)
     assert flowbuf("query", "FROM flows", bad, "-o", tmp_path / "x.csv").exit_code == 1
     assert "not found" in flowbuf("query", "SELECT bytes, nothing FROM flows", bad).stderr
     assert not (tmp_path / "x.csv").exists()
@@ -498,7 +498,7 @@ def test_a_missing_library_is_an_error_with_its_fix(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, module, None)
     result = flowbuf("query", "FROM flows", SFLOW)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"flowbuf query needs {module}: pip install 'flowbuf[sql]'" in result.stderr
+    assert f"flowbuf query needs {module}; run pip install 'flowbuf[sql]'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -539,7 +539,8 @@ def test_decoding_options_without_a_capture_leave_no_output(
         return
     result = flowbuf(*command, tmp_path / name, "-f", "csv", *options)
     assert (result.exit_code, result.stdout) == (2, "")
-    expected = f"Error: {tmp_path / name}: not a capture, and {options[0]} is for captures: leave it out\n"
+    problem = f"is not a capture, and {options[0]} applies only to captures; leave it out"
+    expected = f"Error: {tmp_path / name}: {problem}\n"
     assert result.stderr == expected
 
 

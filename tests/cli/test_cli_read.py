@@ -88,11 +88,10 @@ def test_the_suffix_of_the_output_selects_its_format(
     [
         (
             "x.pb",
-            "messages are written by flowbuf encode;"
-            " give the format with -f: table, jsonl, csv, parquet, arrow",
+            "flowbuf encode writes messages; choose a format with -f: table, jsonl, csv, parquet, arrow",
         ),
-        ("x.pb.gz", "messages are written by flowbuf encode"),
-        ("x.xlsx", ".xlsx is no format; give the format with -f: table, jsonl"),
+        ("x.pb.gz", "flowbuf encode writes messages"),
+        ("x.xlsx", ".xlsx is not the suffix of a format; choose a format with -f: table, jsonl"),
     ],
 )
 def test_an_unknown_suffix_is_a_usage_error(capture: Path, tmp_path: Path, name: str, message: str) -> None:
@@ -185,7 +184,7 @@ def test_a_truncated_stream_shows_its_complete_messages(messages: Path) -> None:
     assert len(json_lines(result)) == 1
     assert (
         result.stderr
-        == f"flowbuf: {messages}: octet {len(one)}: the message is cut short (flows before it: 1)\n"
+        == f"flowbuf: {messages}: byte {len(one)}: the message is cut short (flows before it: 1)\n"
     )
 
 
@@ -239,8 +238,8 @@ def test_an_empty_stream_has_no_flows(tmp_path: Path, name: str) -> None:
     [
         (b"", "it is empty"),
         (b"hello, world", "neither pcap nor pcapng"),
-        (b"PAR1, octets, PAR1", "neither pcap nor pcapng, but Parquet: flowbuf query reads such files"),
-        (b"ARROW1, octets, ARROW1", "neither pcap nor pcapng, but Arrow: pyarrow and polars read such files"),
+        (b"PAR1, octets, PAR1", "neither pcap nor pcapng, but Parquet; read it with flowbuf query"),
+        (b"ARROW1, octets, ARROW1", "neither pcap nor pcapng, but Arrow; read it with pyarrow or polars"),
     ],
 )
 def test_a_foreign_file_prints_one_line(tmp_path: Path, content: bytes, reason: str) -> None:
@@ -251,7 +250,7 @@ def test_a_foreign_file_prints_one_line(tmp_path: Path, content: bytes, reason: 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"", "not a capture: it is empty"), (b"hello, world", "neither a capture nor a stream of messages")],
+    [(b"", "not a capture: it is empty"), (b"hello, world", "is neither a capture nor a stream of messages")],
 )
 def test_unknown_data_on_standard_input_is_an_error(content: bytes, reason: str) -> None:
     result = flowbuf("read", "-", stdin=content)

@@ -62,7 +62,7 @@ def test_an_empty_stream_is_reported_as_no_records(tmp_path: Path) -> None:
     empty = write(tmp_path / "x.pb", b"")
     result = flowbuf("read", empty, "--schema", "telemetry", "-v")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "no records" in result.stderr
+    assert "no objects" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["read", "encode", "produce", "query"])
@@ -79,8 +79,8 @@ def test_decoding_a_capture_into_records_is_a_usage_error(
     result = flowbuf(command, *sql, capture, "--schema", "telemetry", *more)
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
-    assert "rows of " in line
-    assert "telemetry are records, which no " in line
+    assert "schema telemetry" in line
+    assert "telemetry describes objects, which " in line
     assert not (tmp_path / "out.pb").exists()
 
 
@@ -95,7 +95,7 @@ def test_nested_records_are_a_usage_error(stream: Path, command: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     assert line.startswith(
-        "Error: record.toml: column 'parent': type 'message' has no place in a table; disable parent"
+        "Error: record.toml: column 'parent': type 'message' is not possible in a table; disable parent"
     )
 
 

@@ -246,7 +246,7 @@ def test_tables_require_flat_records():
         result = run(target, "record")
         assert (result.exit_code, result.stdout) == (2, "")
         message = (
-            f"Error: record.toml: column 'parent': type 'message' has no place in {place}; disable parent"
+            f"Error: record.toml: column 'parent': type 'message' is not possible in {place}; disable parent"
         )
         assert result.stderr.startswith(message)
 

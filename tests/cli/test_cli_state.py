@@ -144,8 +144,8 @@ def test_inspect_reads_the_state_without_changing_it(first: Path, second: Path, 
     assert (exporter["flows"], exporter["sampling_rates"]) == (1, [100])
     assert (state.read_bytes(), state.stat().st_mtime_ns) == before
     for missing, message in (
-        (state.parent / "none", "No such file; flowbuf read"),
-        ("-", "- is no file; name one"),
+        (state.parent / "none", "No such file; write it with --state of flowbuf read"),
+        ("-", "- is not a file; name a file"),
     ):
         result = flowbuf("inspect", second, "--state", missing)
         assert result.exit_code == 2
@@ -166,17 +166,17 @@ def test_a_damaged_state_is_reported_and_replaced(
     result = flowbuf("read", first, "--state", state)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"flowbuf: {state}: damaged state: ")
-    assert "; it is ignored" in result.stderr
+    assert "; the file is ignored" in result.stderr
     assert flowbuf("read", second, "--state", state).exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"hello", "not a state file of flowbuf: move it, or name another"),
+        (b"hello", "is not a state file of flowbuf; move it, or name another"),
         (
             b'{"format": "flowbuf-state", "version": 2, "exporters": []}',
-            "state of version 2, which a newer flowbuf wrote",
+            "has version 2, which a newer flowbuf wrote",
         ),
     ],
 )
@@ -201,10 +201,10 @@ def test_a_capture_is_not_a_state_file(first: Path) -> None:
 
 def test_an_invalid_place_for_the_state_is_a_usage_error(first: Path, state: Path, tmp_path: Path) -> None:
     for place, message in [
-        ("-", "--state: - is no file; name one"),
-        (tmp_path, "state is kept in a regular file"),
-        (tmp_path / "none" / "a.state", "there is no folder"),
-        (state, "is the output too; write the state to another file"),
+        ("-", "--state: - is not a file; name a file"),
+        (tmp_path, "is not a regular file"),
+        (tmp_path / "none" / "a.state", "does not exist; create it"),
+        (state, "is also the output; write the state to another file"),
     ]:
         result = flowbuf("encode", first, "-o", state, "--state", place)
         assert result.exit_code == 2, place
@@ -218,5 +218,8 @@ def test_flows_are_kept_if_the_state_cannot_be_written(state: Path) -> None:
         state.mkdir()
         rest, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert errors.decode() == f"flowbuf: state not written: {state}: state is kept in a regular file\n"
+    assert (
+        errors.decode()
+        == f"flowbuf: state not written: {state}: is not a regular file; name a regular file for the state\n"
+    )
     assert rest.count(b"\n") == FLOWS - 1

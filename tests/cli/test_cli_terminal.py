@@ -265,7 +265,7 @@ def test_a_terminal_needs_force_to_replace_a_file(folder: Path, arguments: tuple
     status, text = on_a_terminal(folder, *arguments, without=())
     assert (status, target.read_bytes()) == (2, b"old")
     name = target.relative_to(folder)
-    assert text == f"Error: {name}: exists already; give --force to replace it, or name another file\n"
+    assert text == f"Error: {name}: exists already; replace it with --force, or name another file\n"
     status, text = on_a_terminal(folder, *arguments, "--force", without=())
     assert (status, target.read_bytes() != b"old") == (0, True), text
 

@@ -99,7 +99,7 @@ def test_a_limit_counts_selected_flows(tmp_path: Path) -> None:
 def test_a_condition_without_matches_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD, GOOD))
     result = flowbuf("read", path, "--where", "bytes = 1")
-    assert (result.exit_code, result.output) == (0, "flowbuf: none of 2 flows fulfils --where\n")
+    assert (result.exit_code, result.output) == (0, "flowbuf: none of 2 flows matches --where\n")
 
 
 def test_faults_of_the_input_are_reported(tmp_path: Path) -> None:
@@ -113,11 +113,11 @@ def test_faults_of_the_input_are_reported(tmp_path: Path) -> None:
     [
         ("src_adr = '192.0.2.1'", "did you mean src_addr"),
         ("bytes >", "syntax error"),
-        ("", "one condition is wanted"),
-        ("bytes > 1400) or (true", "one condition is wanted"),
-        ("bytes > (select avg(bytes) from flows)", "flowbuf query looks at all"),
+        ("", "the condition is not one SQL expression"),
+        ("bytes > 1400) or (true", "the condition is not one SQL expression"),
+        ("bytes > (select avg(bytes) from flows)", "use flowbuf query for a query over all flows"),
         ("sum(bytes) > 3", "aggregates"),
-        ("in_net(src_addr, '192.0.2.0/33')", "'192.0.2.0/33' is no network"),
+        ("in_net(src_addr, '192.0.2.0/33')", "'192.0.2.0/33' is not a network"),
         ("src_addr::INTEGER > 3", "Could not convert"),
     ],
 )

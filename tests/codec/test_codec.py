@@ -174,7 +174,7 @@ def test_messages_are_encoded_into_a_buffer() -> None:
     assert bytes(buffer) == bytes(5) + MESSAGE
     assert READING.encode_into({}, buffer, len(buffer)) == len(buffer)
     assert READING.encode_into({}, bytearray()) == 0
-    with pytest.raises(BufferError, match=r"the buffer \d+ from 6 on"):
+    with pytest.raises(BufferError, match=r"the buffer has \d+ from offset 6"):
         READING.encode_into(RECORD, buffer, 6)
     assert bytes(buffer) == bytes(5) + MESSAGE
     for offset in (-1, len(buffer) + 1):
@@ -233,7 +233,7 @@ def test_annotations_of_unknown_classes_are_refused() -> None:
     others.__annotations__.update(left="Leaf | None", named="dict[str, Leaf]")
     encoded = TREE.encode({"branches": [{"name": "b"}]})
     assert TREE.decode(encoded, others).branches == [Leaf("b")]
-    with pytest.raises(TypeError, match=r"Lost annotates branches with 'list\[Twig\]': no Twig in"):
+    with pytest.raises(TypeError, match=r"Lost annotates branches with 'list\[Twig\]', but .* has no Twig"):
         TREE.decode(encoded, lost)
 
 
@@ -311,7 +311,7 @@ def test_unknown_fields_are_ignored_or_kept() -> None:
         ({"f_bytes": "x"}, "f_bytes: str where bytes is expected"),
         (
             {"f_bytes": memoryview(b"abcd")[::2]},
-            "f_bytes: memoryview whose octets cannot be had in one piece",
+            "f_bytes: memoryview that is not contiguous",
         ),
         ({"f_enum": "TOP"}, "f_enum: 'TOP' is no member of the enum"),
         ({"f_enum": 2**31}, "f_enum: 2147483648 is out of range: -2147483648 to 2147483647"),
@@ -373,7 +373,7 @@ def test_unknown_keys_are_refused_or_ignored() -> None:
 def test_malformed_messages_are_refused_with_path_and_offset() -> None:
     inside = bytes_field(50, bytes_field(4, b"") + bytes_field(4, bytes_field(1, b"\xff")))
     with pytest.raises(
-        DecodeError, match=r"^tree\.branches\[1\]\.name: octet 9: a string that is not UTF-8$"
+        DecodeError, match=r"^tree\.branches\[1\]\.name: byte 9: a string that is not UTF-8$"
     ) as caught:
         EVERYTHING.decode(inside)
     assert (caught.value.path, caught.value.offset, caught.value.status) == (
@@ -382,7 +382,7 @@ def test_malformed_messages_are_refused_with_path_and_offset() -> None:
         "bad_message",
     )
     stream = b"\0" + bytes([len(inside)]) + inside
-    with pytest.raises(DecodeError, match=r"^\[1\]\.tree\.branches\[1\]\.name: octet 11: ") as caught:
+    with pytest.raises(DecodeError, match=r"^\[1\]\.tree\.branches\[1\]\.name: byte 11: ") as caught:
         EVERYTHING.decode_many(stream)
     for data in ("text", 5, None):
         with pytest.raises(TypeError):
@@ -428,7 +428,7 @@ def test_the_deepest_encoded_messages_can_be_decoded(last: dict[str, Any]) -> No
 
 def test_a_codec_can_be_described_only_once() -> None:
     codec = Codec(message_class("Reading"))  # not one of the shared codecs
-    with pytest.raises(RuntimeError, match="has been described"):
+    with pytest.raises(RuntimeError, match="is described already"):
         codec.__init__(message_class("Tree"))  # type: ignore[misc]
     assert codec.encode(RECORD) == MESSAGE
 
@@ -445,7 +445,7 @@ def test_damage_ends_columns_and_is_counted_or_raised() -> None:
 
 def test_codecs_cannot_be_pickled_or_copied() -> None:
     for copying in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match="a codec cannot be pickled nor copied"):
+        with pytest.raises(TypeError, match="a codec cannot be pickled or copied"):
             copying(READING)
 
 

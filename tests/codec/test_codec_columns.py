@@ -156,7 +156,7 @@ def test_messages_without_fields_are_rows_without_columns() -> None:
     [
         ("sfixed32 bad = 1;", "an sfixed32"),
         ("repeated sfixed64 bad = 1;", "an sfixed64"),
-        ("oneof which { int32 bad = 1; string other = 2; }", "of oneof 'which'"),
+        ("oneof which { int32 bad = 1; string other = 2; }", "a member of oneof 'which'"),
         ("map<string, int32> bad = 1;", "a map"),
         ("Flat bad = 1;", "a message"),
         ("repeated Flat bad = 1;", "a message"),
@@ -164,11 +164,11 @@ def test_messages_without_fields_are_rows_without_columns() -> None:
 )
 def test_fields_without_columns_are_named(body: str, kind: str) -> None:
     codec = flat(body)
-    fix = "read and write such records by decode_many and encode_many"
+    fix = "read and write such objects with decode_many and encode_many"
     for use in (codec.read_columns, codec.encode_columns):
         with pytest.raises(SchemaError) as caught:
             use(b"")
-        assert str(caught.value) == f"Flat: column 'bad': it is {kind}, which has no column; {fix}"
+        assert str(caught.value) == f"Flat: column 'bad': is {kind}, which a column cannot hold; {fix}"
 
 
 # Required columns -------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_rows_must_have_required_values(make: Callable[[Path], Codec], tmp_path:
             codec, pa.table({"number": number, "text": texts}), f"column 'number', row {row}: {gap}"
         )
     check_refused(codec, pa.table({"number": pa.nulls(1), "text": ["a"]}), f"column 'number', row 0: {gap}")
-    missing = f"column 'text' is missing: schema {codec.schema.name!r} requires it"
+    missing = f"column 'text' is missing; schema {codec.schema.name!r} requires it"
     check_refused(codec, pa.table({"number": [1], "other": [0.5]}), missing)
     late = pa.table({"number": [1, 2, None], "text": ["a", None, "b"]})
     check_refused(codec, late, f"column 'text', row 1: {gap}")

@@ -164,7 +164,7 @@ def test_text_of_proto2_must_be_utf8() -> None:
     encoded = bytes_field(3, b"\xff")
     theirs = message_class("Old").FromString(number_field(1, 1) + encoded)
     assert theirs.o_string == b"\xff"
-    with pytest.raises(DecodeError, match="o_string: octet 2: a string that is not UTF-8"):
+    with pytest.raises(DecodeError, match="o_string: byte 2: a string that is not UTF-8"):
         OLD.decode(encoded)
 
 

@@ -28,7 +28,7 @@ message Outer {
   repeated string texts = 11;
 }
 """
-CUT, LONG = "a varint that is cut short", "a varint of more than 10 octets"
+CUT, LONG = "a varint that is cut short", "a varint of more than 10 bytes"
 FAR, GROUP = (
     "a length beyond the end of the message",
     "a group without an end, with a malformed field, or too deep",
@@ -58,8 +58,8 @@ CASES = {
     "38 80": ("flag", 0, CUT),
     "38 01 38" + " ff" * 10: ("flag", 2, LONG),
     "98 06 80": ("", 0, CUT),
-    "41 00 00 00 00 00 00 00": ("real", 0, "a number of 8 octets that is cut short"),
-    "25 01 02 03 04 25 01": ("fours[1]", 5, "a number of 4 octets that is cut short"),
+    "41 00 00 00 00 00 00 00": ("real", 0, "a number of 8 bytes that is cut short"),
+    "25 01 02 03 04 25 01": ("fours[1]", 5, "a number of 4 bytes that is cut short"),
     # lengths
     "1a 80": ("text", 0, "a length that is cut short"),
     "1a 05 61": ("text", 0, FAR),
@@ -92,7 +92,7 @@ def test_errors_name_the_field_and_its_offset(codec: Codec, message: str) -> Non
         codec.decode(bytes.fromhex(message))
     error = caught.value
     assert (error.path, error.offset, error.status) == (path, offset, "bad_message")
-    assert str(error) == f"{path}: octet {offset}: {problem}".removeprefix(": ")
+    assert str(error) == f"{path}: byte {offset}: {problem}".removeprefix(": ")
 
 
 def test_prefixes_of_a_message_are_refused_with_a_reason(codec: Codec) -> None:
@@ -116,6 +116,6 @@ def test_prefixes_of_a_message_are_refused_with_a_reason(codec: Codec) -> None:
     assert problems == {
         "a length that is cut short",
         FAR,
-        "a number of 4 octets that is cut short",
-        "a number of 8 octets that is cut short",
+        "a number of 4 bytes that is cut short",
+        "a number of 8 bytes that is cut short",
     }

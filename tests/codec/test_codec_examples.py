@@ -41,8 +41,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_messages_that_require_themselves_have_no_examples(path: Path, name: str) -> None:
     codec = Codec.load(path, name)
     problem = (
-        f"test.{name}: it requires itself, for ever: there is no record of it; "
-        "make a field on the way optional"
+        f"test.{name}: requires itself, so it has no finite object; make one field of the cycle optional"
     )
     for make in (lambda: codec.examples(1), codec.strategy):
         with pytest.raises(SchemaError) as caught:

@@ -90,7 +90,7 @@ def test_invalid_times_are_refused() -> None:
 
 def test_times_outside_the_range_of_their_type_are_refused() -> None:
     late = READING.encode({"time": datetime(9999, 1, 1)})
-    with pytest.raises(DecodeError, match="time: octet 2: beyond the nanoseconds") as caught:
+    with pytest.raises(DecodeError, match="time: byte 2: beyond the nanoseconds") as caught:
         make_codec("Reading", times="datetime64").decode(late)
     assert (caught.value.path, caught.value.offset) == ("time", 2)
     beyond = bytes_field(11, number_field(1, 10**15))

@@ -350,7 +350,7 @@ def test_mirrored_columns_have_one_type() -> None:
     schema = columns().add("v", 1000, "uint32", ["ipfix:16"], mirror=mirror)
     compile_plan(schema)  # widths may differ
     mirror["type"] = "string"
-    with pytest.raises(SchemaError, match="its mirror 'w' has type string"):
+    with pytest.raises(SchemaError, match="mirror 'w' has another type, string"):
         compile_plan(
             columns().add("v", 1000, "uint32", ["ipfix:16"], mirror={**mirror, "sources": ["ipfix:82"]})
         )

@@ -47,7 +47,7 @@ class TestStrict:
     def test_a_payload_that_is_not_flow_data_raises(self, payload: bytes) -> None:
         decoder = Decoder(strict=True)
         for method in (decoder.encode, decoder.messages, decoder.columns):
-            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, octet 0: other_packet") as error:
+            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, byte 0: other_packet") as error:
                 method(payload, ("192.0.2.1", 2055))
             assert (error.value.status, error.value.offset, error.value.exporter) == (
                 "other_packet",
@@ -55,7 +55,7 @@ class TestStrict:
                 "192.0.2.1",
             )
         for method in (decoder.encode_many, decoder.columns_many):
-            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, datagram 1, octet 0: other_packet"):
+            with pytest.raises(DecodeError, match=r"192\.0\.2\.1, datagram 1, byte 0: other_packet"):
                 method([V5, payload, V5], "192.0.2.1")
         with pytest.raises(DecodeError, match="other_packet"):
             decoder.encode_each(_core.pack_datagrams([V5, payload], "192.0.2.1"))
@@ -94,7 +94,7 @@ class TestStrict:
     def test_a_waiting_set_that_is_dropped_raises(self) -> None:
         decoder = Decoder(strict=True, early_data_limit=200)
         decoder.encode(ipfix(data_set(256, bytes(4))), "192.0.2.1")
-        with pytest.raises(DecodeError, match="octet 16: template_missing"):
+        with pytest.raises(DecodeError, match="byte 16: template_missing"):
             decoder.encode(ipfix(data_set(256, bytes(4))), "192.0.2.1")
 
     def test_the_decoder_works_after_an_error(self) -> None:

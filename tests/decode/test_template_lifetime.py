@@ -46,7 +46,7 @@ def test_early_data_is_decoded_with_the_datagram_of_its_template(decode: Decode,
     outcome = decode(*early, message(protocol, *sets), schema=SCHEMA)
     assert outcome.datagrams == [[], [], [{"bytes": 1}, {"bytes": 2}, {"bytes": 3}, {"bytes": 4}]]
     assert outcome.counters == {"early_data": 3}
-    assert outcome.waiting == {"192.0.2.1": {"sets": 0, "octets": 0}}
+    assert outcome.waiting == {"192.0.2.1": {"sets": 0, "bytes": 0}}
 
 
 def test_early_data_keeps_the_header_of_its_own_datagram(decode: Decode) -> None:
@@ -100,7 +100,7 @@ def test_data_that_waits_at_the_end_is_a_loss(decode: Decode) -> None:
     outcome = decode(*data, finish=True)
     assert outcome.counters == {"early_data": 3, "template_missing": 3}
     assert outcome.stats["192.0.2.2"]["counters"] == {"early_data": 1, "template_missing": 1}
-    assert decode(*data).waiting["192.0.2.1"] == {"sets": 2, "octets": 2 * (BESIDES + 8)}
+    assert decode(*data).waiting["192.0.2.1"] == {"sets": 2, "bytes": 2 * (BESIDES + 8)}
 
 
 def test_the_oldest_waiting_data_of_an_exporter_is_dropped(decode: Decode) -> None:
@@ -305,5 +305,5 @@ def test_data_after_an_empty_template_is_bounded(decode: Decode, nothing: bytes)
     data = netflow9(body) if nothing[1] == 9 else ipfix(body)
     outcome = decode(nothing, *[data] * 200, early_data_limit=300_000)
     assert outcome.flows == []
-    assert outcome.waiting["192.0.2.1"] == {"sets": 4, "octets": 4 * (BESIDES + 65004)}
+    assert outcome.waiting["192.0.2.1"] == {"sets": 4, "bytes": 4 * (BESIDES + 65004)}
     assert outcome.counters["template_missing"] == 196

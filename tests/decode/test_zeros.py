@@ -292,20 +292,20 @@ def test_presets_keep_the_rule_of_their_collector(name: str) -> None:
     ("keys", "problem"),
     [
         ({"zero": "none"}, 'it must be "value" or "absent"'),
-        ({"type": "ip", "zero": "value"}, 'zero = "value" on type ip'),
-        ({"type": "mac", "zero": "value"}, 'zero = "value" on type mac'),
+        ({"type": "ip", "zero": "value"}, 'zero = "value" is not allowed on type ip'),
+        ({"type": "mac", "zero": "value"}, 'zero = "value" is not allowed on type mac'),
         ({"zero": "value", "repeated": True}, "on a repeated column"),
         ({"replaces_zero": ["netflow5:tos"]}, "it must be a list of elements"),
         ({"replaces_zero": [1]}, "it must be a list of elements"),
         (
             {"replaces_zero": ["ipfix:85"]},
-            "replaces_zero has 'ipfix:85', which is no source of the column; add it to",
+            "replaces_zero has 'ipfix:85', which is not a source of the column; add it to",
         ),
         (
             {"sources": ["ipfix:1", "ipfix:85#2"], "replaces_zero": ["ipfix:85"]},
-            "'ipfix:85', which is no source",
+            "'ipfix:85', which is not a source",
         ),
-        ({"sources": ["netflow9:85"], "replaces_zero": ["ipfix:85"]}, "'ipfix:85', which is no source"),
+        ({"sources": ["netflow9:85"], "replaces_zero": ["ipfix:85"]}, "'ipfix:85', which is not a source"),
     ],
 )
 def test_invalid_rules_are_errors(keys: dict[str, Any], problem: str) -> None:
@@ -318,7 +318,7 @@ def test_altered_sources_keep_their_replacements() -> None:
     assert schema.alter("bytes", sources=["ipfix:1"])["bytes"].replaces_zero == ()
     kept = schema.alter("bytes", sources=["ipfix:1", "ipfix:23"])["bytes"].replaces_zero
     assert [source.id for source in kept] == [23]
-    with pytest.raises(FlowbufError, match="which is no source of the column"):
+    with pytest.raises(FlowbufError, match="which is not a source of the column"):
         schema.alter("bytes", sources=["ipfix:1"], replaces_zero=["ipfix:23"])
 
 

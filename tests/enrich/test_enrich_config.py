@@ -21,39 +21,39 @@ RULE = "[[interface_rule]]\n"
     [
         ("x = ]", "net.toml:1: is not TOML: "),
         ("exporter_rules = []", "unknown key 'exporter_rules'; did you mean exporter_rule"),
-        ("[exporter]\naddress = '192.0.2.1'", "exporter is no list of tables; write [[exporter]]"),
+        ("[exporter]\naddress = '192.0.2.1'", "exporter is not a list of tables; write [[exporter]]"),
         (
             "[[interface]]\nindex = 1",
-            "[[interface]] is of no exporter; write [[exporter.interface]] below its",
+            "[[interface]] has no exporter; write [[exporter.interface]] below its",
         ),
-        ("[[exporter]]\nname = 'x'", "[[exporter]] 1: no address; add address = …"),
+        ("[[exporter]]\nname = 'x'", "[[exporter]] 1: has no address; add address = …"),
         (EXPORTER_1 + "nmae = 'x'", "[[exporter]] 1: unknown key 'nmae'; did you mean name"),
         (EXPORTER_1 + "name = 5", "[[exporter]] 1: name is 5; write a string"),
-        (EXPORTER_1 + "derive = ['packet_size']", "unknown key 'derive'; it belongs above the first table"),
+        (EXPORTER_1 + "derive = ['packet_size']", "unknown key 'derive'; move it above the first table"),
         (
             "[[exporter]]\naddress = 5",
             "[[exporter]] 1: address is 5; write an address or a network as a string",
         ),
         (
             "[[exporter]]\naddress = 'r1'",
-            "[[exporter]] 1: address: 'r1' is no network; write an address, or a",
+            "[[exporter]] 1: address: 'r1' is not a network; write an address, or a",
         ),
         (
             "[[exporter]]\naddress = '192.0.2.1/24'",
-            "address: '192.0.2.1/24' has bits set beyond its length; did you",
+            "address: '192.0.2.1/24' has bits set beyond its prefix length; did you",
         ),
-        (EXPORTER_1 * 2, "[[exporter]] 2: 192.0.2.1/32 is there already; put the two together"),
+        (EXPORTER_1 * 2, "[[exporter]] 2: 192.0.2.1/32 occurs twice; merge the two tables"),
         (
             EXPORTER_1 + "interface = 5",
-            "[[exporter]] 1 (192.0.2.1/32): exporter.interface is no list of tables; write",
+            "[[exporter]] 1 (192.0.2.1/32): exporter.interface is not a list of tables; write",
         ),
         (
             EXPORTER_1 + "[[exporter.interface]]\nname = 'x'",
-            "[[exporter]] 1 (192.0.2.1/32): [[exporter.interface]] 1: no index;",
+            "[[exporter]] 1 (192.0.2.1/32): [[exporter.interface]] 1: has no index;",
         ),
         (
             EXPORTER_1 + "[[exporter.interface]]\nindex = 0",
-            "index is 0; write the ifIndex, a whole number of 1 to",
+            "index is 0; write the ifIndex, a whole number from 1 to",
         ),
         (
             EXPORTER_1 + "[[exporter.interface]]\nindex = 1\nspeed = '10G'",
@@ -65,7 +65,7 @@ RULE = "[[interface_rule]]\n"
         ),
         (
             EXPORTER_1 + "[[exporter.interface]]\nindex = 1\n" * 2,
-            "interface 1 of 192.0.2.1/32 is there already; put",
+            "interface 1 of 192.0.2.1/32 occurs twice; merge",
         ),
         (
             "[[network]]\nprefix = '10.0.0.0/8'\ncountry = 'Germany'",
@@ -75,7 +75,7 @@ RULE = "[[interface_rule]]\n"
             "[[network]]\nprefix = '10.0.0.0/8'\nasn = -1",
             "asn is -1; write the number of an autonomous system, a whole",
         ),
-        ("[[network]]\nprefix = '10.0.0.0/8'\n" * 2, "[[network]] 2: 10.0.0.0/8 is there already"),
+        ("[[network]]\nprefix = '10.0.0.0/8'\n" * 2, "[[network]] 2: 10.0.0.0/8 occurs twice"),
         ("exporters = 5", "exporters is 5; write the path of a file"),
         ("exporters = 'none.csv'", "none.csv: cannot be read: No such file or directory"),
         ("geo = 5", 'geo is 5; write [geo] and below it country = "…"'),
@@ -83,19 +83,20 @@ RULE = "[[interface_rule]]\n"
         ("[geo]\nasn = 5", "geo.asn is 5; write the path of a file"),
         ("derive = 'packet_size'", "derive is 'packet_size'; write a list of columns"),
         ("derive = ['packet_sise']", "derive: 'packet_sise' cannot be derived; did you mean packet_size"),
-        (RULE, "[[interface_rule]] 1: no set; add set = { connectivity = … }"),
+        (RULE, "[[interface_rule]] 1: has no set; add set = { connectivity = … }"),
         (
             RULE + "set = { name = 'x' }",
-            "unknown key of set: 'name'; there are connectivity, provider, boundary",
+            "unknown key of set: 'name'; choose from connectivity, provider, boundary",
         ),
         (RULE + "set = {}", "set is {}; write set = { connectivity = … }"),
         (RULE + "set = { provider = 5 }", "set.provider is 5; write a string"),
         (RULE + "set = { boundary = 'outside' }", "set.boundary is 'outside'; write external or internal"),
         (
             RULE + "set = { provider = '{x}' }",
-            "set.provider is '{x}': no group 'x'; match has no groups: (?P<name>…)",
+            "set.provider is '{x}', but match has no group 'x'; "
+            "name a group of match, for example (?P<name>…)",
         ),
-        (RULE + "set = { provider = '}' }", "set.provider is '}'; a brace itself is written }}"),
+        (RULE + "set = { provider = '}' }", "set.provider is '}'; write a literal brace as }}"),
         (
             RULE + "match = { name = '(?P<pop>x)' }\nset = { provider = '{pip}' }",
             "no group 'pip'; did you mean pop?",
@@ -106,11 +107,11 @@ RULE = "[[interface_rule]]\n"
         ),
         (
             RULE + "match = { name = '(x)', description = '(y)' }\nset = { provider = '{1}' }",
-            "no group '1'; match has no",
+            "no group '1'; name a group of match",
         ),
         (
             RULE + "match = { name = '(?P<a>x)', description = '(?P<a>y)' }\nset = { provider = '{a}' }",
-            "two expressions have a group of the same name; rename one",
+            "match has two groups with the same name; rename one",
         ),
         (RULE + "match = 'x'\nset = { provider = 'y' }", "match is 'x'; write match = { name = '…' }"),
         (
@@ -119,33 +120,33 @@ RULE = "[[interface_rule]]\n"
         ),
         (
             RULE + "match = { name = '(' }\nset = { provider = 'y' }",
-            "match.name is no regular expression: missing )",
+            "match.name is not a regular expression: missing )",
         ),
         (
             RULE + "match = { speed = '1' }\nset = { provider = 'y' }",
-            "unknown key of match: 'speed'; there are name,",
+            "unknown key of match: 'speed'; choose from name,",
         ),
         (
             RULE + "name = { match = 'x' }\nset = { provider = 'y' }",
-            "a regular expression goes into match = { name = …",
+            "write a regular expression as match = { name = …",
         ),
         (
             RULE + "speed = '10G'\nset = { provider = 'y' }",
-            "speed is ['10G']; write a number, or a list of some",
+            "speed is ['10G']; write a number, or a list of them",
         ),
         (
             RULE + "speed = { from = 1 }\nset = { provider = 'y' }",
-            "unknown key of speed: 'from'; there are min, max",
+            "unknown key of speed: 'from'; choose from min, max",
         ),
         (
             RULE + "speed = { min = 'x' }\nset = { provider = 'y' }",
             "write { min = 1000 }, { max = 9999 } or both",
         ),
-        (RULE + "speed = { min = 5, max = 4 }\nset = { provider = 'y' }", "min is above max: exchange them"),
-        (RULE + "index = []\nset = { provider = 'y' }", "index is []; write a number, or a list of some"),
+        (RULE + "speed = { min = 5, max = 4 }\nset = { provider = 'y' }", "exchange min and max"),
+        (RULE + "index = []\nset = { provider = 'y' }", "index is []; write a number, or a list of them"),
         (
             RULE + "address = 'x'\nset = { provider = 'y' }",
-            "[[interface_rule]] 1: 'x' is no network; write an address",
+            "[[interface_rule]] 1: 'x' is not a network; write an address",
         ),
         (
             RULE + "address = 5\nset = { provider = 'y' }",
@@ -153,7 +154,7 @@ RULE = "[[interface_rule]]\n"
         ),
         (
             "[[exporter_rule]]\nspeed = 5\nset = { role = 'y' }",
-            "[[exporter_rule]] 1: unknown key 'speed'; there are",
+            "[[exporter_rule]] 1: unknown key 'speed'; choose from",
         ),
     ],
 )
@@ -167,16 +168,22 @@ def test_invalid_toml_files_are_refused(tmp_path: Path, text: str, error: str) -
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "x.csv:1: no column 'prefix'; the first line is column names: prefix, name, role,"),
+        (
+            "",
+            "x.csv:1: has no column 'prefix'; write the column names in the first line: prefix, name, role,",
+        ),
         ("prefix,nam\n", "x.csv:1: unknown column 'nam'; did you mean name"),
-        ("prefix,name,name\n", "x.csv:1: a column comes twice; remove one"),
-        ("prefix,name\n10.0.0.0/8,a\n10.0.0.0/99,b\n", "x.csv:3: prefix: '10.0.0.0/99' is no network"),
-        ("prefix,name\n,a\n", "x.csv:2: no prefix; add prefix = …"),
-        ("prefix,name\n10.0.0.0/8,a,b\n", "x.csv:2: 3 cells; the header has 2: quote cells that have commas"),
+        ("prefix,name,name\n", "x.csv:1: has a column twice; remove one"),
+        ("prefix,name\n10.0.0.0/8,a\n10.0.0.0/99,b\n", "x.csv:3: prefix: '10.0.0.0/99' is not a network"),
+        ("prefix,name\n,a\n", "x.csv:2: has no prefix; add prefix = …"),
+        (
+            "prefix,name\n10.0.0.0/8,a,b\n",
+            "x.csv:2: has 3 cells, the header has 2; quote cells that contain commas",
+        ),
         ("prefix,asn\n10.0.0.0/8,AS1\n", "x.csv:2: asn is 'AS1'; write the number of an autonomous system"),
-        ('prefix,name\n10.0.0.0/8,"a\nb"\n10.0.0.0/8,c\n', "x.csv:4: 10.0.0.0/8 is there already"),
+        ('prefix,name\n10.0.0.0/8,"a\nb"\n10.0.0.0/8,c\n', "x.csv:4: 10.0.0.0/8 occurs twice"),
         ('prefix,name\n10.0.0.0/8,"a"b\n', "x.csv:2: is not CSV: "),
-        ("prefix,name\n10.0.0.0/8,\udcff\n", "x.csv: is not UTF-8 text; save it as UTF-8"),
+        ("prefix,name\n10.0.0.0/8,\udcff\n", "x.csv: is not UTF-8 text; save the file as UTF-8"),
     ],
 )
 def test_invalid_csv_files_are_refused(tmp_path: Path, text: str, error: str) -> None:
@@ -191,14 +198,16 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(EnrichmentError, match=r"none\.toml: cannot be read: No such file"):
         load_enrichments([tmp_path / "none.toml"], Schema.load())
     (tmp_path / "x.toml").write_bytes(b"\xff")
-    with pytest.raises(EnrichmentError, match=r"x\.toml: is not UTF-8 text; static data is a TOML file"):
+    with pytest.raises(
+        EnrichmentError, match=r"x\.toml: is not UTF-8 text; write static data as a TOML file"
+    ):
         load_enrichments([tmp_path / "x.toml"], Schema.load())
 
 
 def test_schemas_without_the_filled_columns_are_refused(tmp_path: Path) -> None:
     (tmp_path / "net.toml").write_text(EXPORTER_1 + "name = 'x'")
     with pytest.raises(
-        EnrichmentError, match=r"net\.toml: what it fills is not in schema 'goflow2': no column"
+        EnrichmentError, match=r"net\.toml: fills columns that schema 'goflow2' does not have: no column"
     ):
         load_enrichments([tmp_path / "net.toml"], Schema.load("goflow2"))
 

@@ -71,12 +71,24 @@ def test_functions_are_found_in_the_current_directory(module: Path) -> None:
             "enrichment_of_a_test:nam: enrichment_of_a_test has no 'nam'; did you mean name",
         ),
         ("enrichment_of_a_test:Tools.x", "enrichment_of_a_test has no 'x'; correct the name"),
-        ("enrichment_of_a_test:number", "is 5; name a function that takes a batch and returns one"),
-        ("no_such_module:name", "no module 'no_such_module'; it is looked for in "),
-        ("no_such_module.deep:name", "no module 'no_such_module'; it is looked for in "),
-        ("enrichment", "'enrichment': is no enrichment; give MODULE:FUNCTION, or a file that ends in .toml"),
-        (":name", "is no enrichment"),
-        ("x:", "is no enrichment"),
+        (
+            "enrichment_of_a_test:number",
+            "is 5, not a function; name a function that takes a batch and returns one",
+        ),
+        (
+            "no_such_module:name",
+            "module 'no_such_module' was not found; flowbuf searches Python's module path and ",
+        ),
+        (
+            "no_such_module.deep:name",
+            "module 'no_such_module' was not found; flowbuf searches Python's module path and ",
+        ),
+        (
+            "enrichment",
+            "'enrichment': is not an enrichment; name MODULE:FUNCTION, or a file that ends in .toml",
+        ),
+        (":name", "is not an enrichment"),
+        ("x:", "is not an enrichment"),
     ],
 )
 def test_missing_functions_are_refused(module: Path, spec: str, error: str) -> None:
@@ -176,13 +188,13 @@ def test_values_are_converted_to_the_type_of_their_column(
         (
             "next_hop",
             [None, b"1234"],
-            "column 'next_hop': row 1 is b'1234'; an address is 16 octets, IPv4 as",
+            "column 'next_hop': row 1 is b'1234'; an address has 16 bytes, IPv4 as",
         ),
-        ("next_hop", [1, 2], "column 'next_hop': is of type int64; an address is 16 octets"),
+        ("next_hop", [1, 2], "column 'next_hop': is of type int64; an address has 16 bytes"),
         (
             "next_hop",
             ["2001:db8::1:2:34", None],
-            "column 'next_hop': is of type string; an address is 16 octets",
+            "column 'next_hop': is of type string; an address has 16 bytes",
         ),
     ],
 )
@@ -206,21 +218,21 @@ def test_functions_may_drop_rows() -> None:
     [
         (
             lambda batch: None,
-            "returned NoneType, no batch; return a pyarrow.RecordBatch, or what Arrow can read",
+            "returned NoneType, not a batch; return a pyarrow.RecordBatch, or an object that Arrow can read",
         ),
-        (lambda batch: [1], "returned list, no batch"),
+        (lambda batch: [1], "returned list, not a batch"),
         (lambda batch: 1 / 0, "raised ZeroDivisionError: division by zero"),
         (
             lambda batch: pa.Table.from_arrays([*batch.columns, batch[0]], [*batch.schema.names, "bytes"]),
-            "two columns of one name",
+            "two columns with the same name",
         ),
         (
             lambda batch: pa.concat_tables([pa.Table.from_batches([batch])] * 2),
-            "returned 4 rows of 2; it may leave rows out, but not",
+            "returned 4 rows for 2; leave rows out, but do not add",
         ),
         (
             lambda batch: batch.select(["bytes"]),
-            "left out column 'exporter_address'; return it too, with nulls if",
+            "left out column 'exporter_address'; return all columns, with nulls",
         ),
         (replaced("bites", [1, 2]), "provides: no column 'bites'; did you mean bytes?"),
     ],
@@ -236,7 +248,8 @@ def test_columns_outside_the_schema_are_refused() -> None:
     function = replaced("exporter_nam", ["a", "b"])
     del function.provides
     with pytest.raises(
-        EnrichmentError, match="returned column 'exporter_nam', which schema 'flow' has not; did you mean"
+        EnrichmentError,
+        match="returned column 'exporter_nam', which schema 'flow' does not have; did you mean",
     ):
         run(function)
 
@@ -251,8 +264,8 @@ def test_disabled_columns_are_dropped_and_reported_once() -> None:
     (problem,) = pipeline.problems
     assert reported == [problem]
     assert (
-        "column 'exporter_name' is not enabled and left out; enable it, or give the function provides"
-        in problem
+        "column 'exporter_name' is left out, because it is not enabled; "
+        "enable it, or set the attribute provides" in problem
     )
 
 
@@ -302,7 +315,7 @@ def test_addresses_as_text_are_refused() -> None:
     with pytest.raises(EnrichmentError) as caught:
         run(lambda batch: batch, next(iter(read_capture(SFLOW, ip="text"))))
     assert str(caught.value).endswith(
-        "column 'exporter_address': addresses are text, and enrichments take octets; "
+        "column 'exporter_address': has addresses as text, but enrichments need bytes; "
         'read flows with ip="binary"'
     )
 

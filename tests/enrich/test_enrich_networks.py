@@ -156,7 +156,7 @@ def test_databases_of_another_kind_are_refused(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_databases_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(EnrichmentError, match=r"country\.mmdb: is no MaxMind database"):
+    with pytest.raises(EnrichmentError, match=r"country\.mmdb: is not a MaxMind database"):
         load(tmp_path, write(tmp_path, country=b"hello"))
     (tmp_path / "country.mmdb").unlink()
     with pytest.raises(EnrichmentError, match=r"country\.mmdb: cannot be read: No such file"):

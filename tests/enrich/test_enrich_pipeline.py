@@ -302,8 +302,8 @@ def test_invalid_changes_keep_the_previous_data(reloading: Reloading) -> None:
     reloading.write("list.csv", "address,name\n192.0.2.300,two\n")
     assert reloading.names() == ["one", "two"]
     (problem,) = reloading.pipeline.problems
-    assert "list.csv:2: address: '192.0.2.300' is no network" in problem
-    assert problem.endswith("(what was read before still holds)")
+    assert "list.csv:2: address: '192.0.2.300' is not a network" in problem
+    assert problem.endswith("(the data that was read before stays in use)")
     assert reloading.names() == ["one", "two"]
     assert len(reloading.pipeline.problems) == 1, "the problem is reported once, not at every check"
     reloading.write("list.csv", "address,name\n192.0.2.2,zwei\n")
@@ -332,7 +332,7 @@ def test_new_columns_are_filled_after_a_restart(reloading: Reloading) -> None:
     reloading.write("net.toml", exporter("eins") + 'site = "fra"\n')
     assert reloading.names() == ["eins", "two"]
     assert [
-        "exporter_site: new, and filled after a restart" in each for each in reloading.pipeline.problems
+        "new columns exporter_site are filled after a restart" in each for each in reloading.pipeline.problems
     ] == [True]
     batch = reloading.pipeline(flows(exporter_address=["192.0.2.1"]))
     assert "exporter_site" not in batch.schema.names
@@ -354,13 +354,13 @@ def test_columns_that_are_no_longer_filled_become_absent(reloading: Reloading) -
         (
             "pyarrow",
             "import flowbuf.enrich",
-            "ImportError: enrichment works on Arrow columns: pip install 'flowbuf[arrow]'",
+            "ImportError: enrichment needs pyarrow; run pip install 'flowbuf[arrow]'",
         ),
         (
             "maxminddb",
             "import flowbuf; from flowbuf.enrich import *; "
             "load_enrichments(['geo.toml'], flowbuf.Schema.load())",
-            "flowbuf.errors.EnrichmentError: geo.toml: [geo] needs maxminddb; pip install 'flowbuf[geo]'",
+            "flowbuf.errors.EnrichmentError: geo.toml: [geo] needs maxminddb; run pip install 'flowbuf[geo]'",
         ),
     ],
 )

@@ -80,11 +80,11 @@ def test_networks_are_normalized(text: str, expected: str) -> None:
     [
         (
             "192.0.2.300",
-            "'192.0.2.300' is no network; write an address, or a network such as 192.0.2.0/24 or",
+            "'192.0.2.300' is not a network; write an address, or a network such as 192.0.2.0/24 or",
         ),
-        ("192.0.2.0/33", "is no network"),
-        ("router1", "is no network"),
-        ("192.0.2.1/24", "'192.0.2.1/24' has bits set beyond its length; did you mean 192.0.2.0/24?"),
+        ("192.0.2.0/33", "is not a network"),
+        ("router1", "is not a network"),
+        ("192.0.2.1/24", "'192.0.2.1/24' has bits set beyond its prefix length; did you mean 192.0.2.0/24?"),
     ],
 )
 def test_invalid_networks_are_refused(text: str, error: str) -> None:

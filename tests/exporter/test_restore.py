@@ -111,7 +111,7 @@ def test_state_survives_json() -> None:
 
 def test_state_lists_domains_samplers_and_templates() -> None:
     (exporter,) = (each for each in decoder_with_state().read_exporters() if each["address"] == A[0])
-    assert (exporter["sub_agent"], exporter["waiting"]) == (0, {"sets": 0, "octets": 0})
+    assert (exporter["sub_agent"], exporter["waiting"]) == (0, {"sets": 0, "bytes": 0})
     assert exporter["domains"] == [
         {
             "version": 9,
@@ -209,12 +209,12 @@ TEMPLATE: list[Any] = [*DOMAIN, "templates", 256]
 @pytest.mark.parametrize(
     ("state", "complaint"),
     [
-        ({}, "exporters: dict, not a list"),
-        ([5], "exporter 0: int, not a dict"),
+        ({}, "exporters is dict, not a list"),
+        ([5], "exporter 0 is int, not a dict"),
         ([{}], "exporter 0: address is None, not text"),
         (changed([0, "address"], "router"), r"exporter 0 \(router\): 'router' is not an IP address"),
         (changed([0, "sub_agent"], -1), r"sub_agent is -1, not an integer from 0 to 4294967295"),
-        (changed([0, "domains"], None), "domains: NoneType, not a list"),
+        (changed([0, "domains"], None), "domains is NoneType, not a list"),
         (
             changed([*DOMAIN, "version"], 8),
             r"exporter 0 \(192.0.2.1\), domain 0: version is 8, not an integer from 9 to 10",
@@ -228,8 +228,8 @@ TEMPLATE: list[Any] = [*DOMAIN, "templates", 256]
         (changed([*DOMAIN, "samplers"], {1: 1.5}), "sampling rate is 1.5"),
         (changed([*DOMAIN, "templates"], {255: {}}), "template is 255, not an integer from 256"),
         (changed([*DOMAIN, "templates"], {"9" * 30: {}}), "template is '9999"),
-        (changed([*DOMAIN, "templates"], {256: []}), "template 256: list, not a dict"),
-        (changed([*TEMPLATE, "fields"], None), "template 256: fields: NoneType, not a list"),
+        (changed([*DOMAIN, "templates"], {256: []}), "template 256 is list, not a dict"),
+        (changed([*TEMPLATE, "fields"], None), "template 256: fields is NoneType, not a list"),
         (changed([*TEMPLATE, "fields"], [(1, 2)]), r"template 256: field \(1, 2\) is not"),
         (changed([*TEMPLATE, "fields"], [(0, 1, 70000)]), "size is 70000"),
         (changed([*TEMPLATE, "fields"], [(0, 1, 4)] * 65536), "the number of fields is 65536"),

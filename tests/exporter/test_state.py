@@ -40,7 +40,7 @@ from tests.support.datagrams import (
 )
 
 SCHEMA = Schema.load("flow").enable("time_flow_start", "sampler_id")
-COUNTERS = {"datagrams", "octets", "flows", "options_records", "templates", "counters", "lost"}
+COUNTERS = {"datagrams", "bytes", "flows", "options_records", "templates", "counters", "lost"}
 
 # Templates of every kind, samplers, and the time at which an exporter started.
 DEFINITIONS = [
@@ -268,7 +268,7 @@ def test_foreign_files_are_never_overwritten(tmp_path: Path, defined: Decoder, c
     path.write_bytes(content)
     error = load_invalid(path)
     assert not error.replaceable
-    assert "not a state file of flowbuf: move it, or name another" in str(error)
+    assert "not a state file of flowbuf; move it, or name another file" in str(error)
     with pytest.raises(StateError, match="not a state file"):
         save_state(defined, path)
     assert path.read_bytes() == content
@@ -283,7 +283,7 @@ def test_state_of_a_newer_flowbuf_is_never_overwritten(
     path.write_text(f'{{"format": "flowbuf-state", "version": {version}{rest}')
     error = load_invalid(path)
     assert not error.replaceable
-    assert "which a newer flowbuf wrote: name another file" in str(error)
+    assert "which a newer flowbuf wrote; name another file" in str(error)
     before = path.read_bytes()
     with pytest.raises(StateError, match="newer flowbuf"):
         save_state(defined, path)

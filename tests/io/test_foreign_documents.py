@@ -19,7 +19,7 @@ from flowbuf.kafka.schema_registry import read_description
 from flowbuf.schema.toml_json import MAX_DEPTH, DocumentError, parse_json, parse_toml
 
 DEPTHS = [MAX_DEPTH + 1, 300, 3000, 200_000]
-TOO_DEEP = "has more than 50 tables or lists inside each other"
+TOO_DEEP = "is nested deeper than 50 tables or lists"
 
 
 def nest_toml(depth: int) -> list[str]:
@@ -163,7 +163,7 @@ def test_a_long_chain_of_message_types_is_an_error(tmp_path: Path) -> None:
             message.field.add(name="inner", number=1, type=11, label=1, type_name=f".M{i + 1}")
     path = tmp_path / "chain.desc"
     path.write_bytes(files.SerializeToString())
-    with pytest.raises(SchemaError, match="too many message types inside each other"):
+    with pytest.raises(SchemaError, match="message types that are nested too deeply"):
         Codec.load(path, message="M0")
 
 

@@ -60,7 +60,7 @@ def test_malformed_streams_are_errors(stream: bytes) -> None:
 
 
 def test_joining_messages_shorter_than_the_prefix_is_an_error() -> None:
-    with pytest.raises(ValueError, match="a message of 5 octets has none after the first 6"):
+    with pytest.raises(ValueError, match="a message has 5 bytes, fewer than the 6 bytes to skip"):
         _core.join_messages([b"12345"], 6)
 
 

@@ -82,7 +82,7 @@ def test_a_message_over_the_size_limit_ends_reading() -> None:
     source = Endless()
     stream = MessageStream(source, WITH_NAME)  # type: ignore[arg-type]
     assert [flow for flows in stream for flow in flows] == [{"bytes": 1}]
-    assert stream.fault == f"octet 3: a message longer than {MAX_MESSAGE_SIZE} octets"
+    assert stream.fault == f"byte 3: the message is longer than {MAX_MESSAGE_SIZE} bytes"
     assert source.total <= 2 * MAX_MESSAGE_SIZE
 
 
@@ -97,7 +97,7 @@ def test_a_truncated_stream_yields_its_complete_messages(size: int) -> None:
     whole = bisect.bisect_right(ENDS, size)
     assert flows == PRESENT[:whole]
     begin = sum(map(len, MESSAGES[:whole]))
-    assert stream.fault == ("" if begin == size else f"octet {begin}: the message is cut short")
+    assert stream.fault == ("" if begin == size else f"byte {begin}: the message is cut short")
 
 
 def test_a_truncated_compressed_stream_yields_its_first_messages() -> None:
@@ -111,7 +111,7 @@ def test_a_compressed_stream_truncated_between_messages_is_a_fault() -> None:
     truncated = compressor.compress(stream_of({"bytes": 1})) + compressor.flush(zlib.Z_FULL_FLUSH)
     flows, stream = read(truncated)
     assert flows == [{"bytes": 1}]
-    assert stream.fault == "octet 3: gzip data is cut short"
+    assert stream.fault == "byte 3: gzip data is cut short"
 
 
 def test_an_empty_stream_has_no_flows() -> None:
@@ -123,7 +123,7 @@ def test_a_malformed_message_ends_the_stream() -> None:
     malformed = b"\x02\x0f\x00"  # wire type 7
     flows, stream = read(stream_of({"bytes": 1}, {"bytes": 2}) + malformed + stream_of({"bytes": 3}))
     assert flows == [{"bytes": 1}, {"bytes": 2}]
-    assert stream.fault == "octet 6: malformed field"
+    assert stream.fault == "byte 6: malformed field"
 
 
 def test_fields_absent_from_the_schema_are_counted() -> None:
@@ -162,7 +162,7 @@ def test_only_proto_files_of_flowbuf_are_replaced(tmp_path: Path) -> None:
     assert read_proto(proto_path(path), FLOW) == WITH_NAME
     Path(proto_path(path)).write_text('syntax = "proto3";\n')
     for write in (lambda: check_proto(path), lambda: write_proto(path, FLOW)):
-        with pytest.raises(FileExistsError, match="flowbuf did not write it"):
+        with pytest.raises(FileExistsError, match="was not written by flowbuf"):
             write()
     assert Path(proto_path(path)).read_text() == 'syntax = "proto3";\n'
 
@@ -214,13 +214,13 @@ sources = ["ipfix:octetDeltaCount"]
         ('"bytes"=>"octets"', "schema 'flow' has no column for 'uint64 octets = 4'"),
         (
             "number = 4=>number = 44",
-            "column 'bytes': it says 'uint64 bytes = 44', schema 'flow' says 'uint64 bytes = 4'",
+            "column 'bytes': is 'uint64 bytes = 44', but 'uint64 bytes = 4' in schema 'flow'",
         ),
         (
             '"uint64"=>"uint32"',
-            "column 'bytes': it says 'uint32 bytes = 4', schema 'flow' says 'uint64 bytes = 4'",
+            "column 'bytes': is 'uint32 bytes = 4', but 'uint64 bytes = 4' in schema 'flow'",
         ),
-        ('"ms"=>"s"', "its hash is "),
+        ('"ms"=>"s"', ": hash is "),
     ],
 )
 def test_a_proto_file_of_another_schema_is_rejected(tmp_path: Path, change: str, complaint: str) -> None:

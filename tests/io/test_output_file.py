@@ -121,7 +121,7 @@ def test_standard_output_is_flushed_and_left_open(monkeypatch: pytest.MonkeyPatc
 
 def test_closed_standard_output_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
-    with pytest.raises(OSError, match="it is closed: '<stdout>'"), OutputFile("-"):
+    with pytest.raises(OSError, match="the stream is closed: '<stdout>'"), OutputFile("-"):
         pass
 
 

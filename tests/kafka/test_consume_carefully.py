@@ -35,7 +35,7 @@ def test_files_of_a_group_are_not_overwritten(
     produce(broker, capture, topic)
     refused = consume(broker, topic, "--group", group, "-o", output)
     assert refused.exit_code == 2
-    assert "is there already, and what a group has stored does not come again" in refused.stderr
+    assert "exists already, and a group does not read stored flows again" in refused.stderr
     assert read_ports(output) == ports_in_order(capture)
     other = tmp_path / "more.parquet"
     assert consume(broker, topic, "--group", group, "-o", other).exit_code == 0
@@ -54,12 +54,12 @@ def test_folders_store_no_kafka_record_twice(
 ) -> None:
     produce(broker, capture, topic, "--pack", 5_000)
     folder = tmp_path / "parquet"
-    assert consume(broker, topic, "-o", f"{folder}/", "--batch-octets", 12_000).exit_code == 0
-    again = consume(broker, topic, "-o", f"{folder}/", "--batch-octets", 12_000)  # equal batches, equal files
+    assert consume(broker, topic, "-o", f"{folder}/", "--batch-bytes", 12_000).exit_code == 0
+    again = consume(broker, topic, "-o", f"{folder}/", "--batch-bytes", 12_000)  # equal batches, equal files
     assert (again.exit_code, ports(folder)) == (0, ports_of(capture))
     refused = consume(broker, topic, "-o", f"{folder}/")
     assert refused.exit_code == 1
-    assert f"there is a file of {topic}, partition 0, offsets 0 to" in refused.stderr
+    assert f"of {topic}, partition 0, overlap those of a file, 0 to " in refused.stderr
     assert ports(folder) == ports_of(capture)
 
 
@@ -83,7 +83,9 @@ def test_a_batch_that_was_not_stored_leaves_no_file(capture: Path, tmp_path: Pat
         assert list(tmp_path.iterdir()) == []
         source.lost = False
         outlet.store(replace(batch, end=120), None)
-        with pytest.raises(Failure, match="offsets 0 to 120, and this batch, 0 to 150, has some of these"):
+        with pytest.raises(
+            Failure, match="offsets 0 to 150 of flows, partition 0, overlap those of a file, 0 to 120;"
+        ):
             outlet.store(replace(batch, end=150), None)
     assert [(each.first, each.end) for each in committed] == [(0, 120)]
     assert ports(tmp_path) == ports_of(capture)
@@ -94,7 +96,7 @@ def test_fields_of_disabled_columns_are_reported(broker: Broker, topic: str, cap
     result = consume(broker, topic, "--schema", "flow", "-f", "jsonl")
     assert result.exit_code == 1
     assert len(result.stdout.splitlines()) == FLOWS
-    assert "fields that are not in their schema, and left out: " in result.stderr
+    assert "fields that are not in the schema, left out: " in result.stderr
 
 
 def test_a_topic_that_cannot_be_read_suggests_another_schema(
@@ -103,7 +105,7 @@ def test_a_topic_that_cannot_be_read_suggests_another_schema(
     produce(broker, capture, topic, "--pack", "flow")
     result = consume(broker, topic, "--schema", "akvorado", "-f", "jsonl")
     assert result.exit_code == 1
-    assert "no record can be read: is it another --schema, or --framing?" in result.stderr
+    assert "no Kafka record can be decoded; check --schema and --framing" in result.stderr
 
 
 def test_a_missing_topic_for_dead_letters_is_reported(
@@ -112,7 +114,7 @@ def test_a_missing_topic_for_dead_letters_is_reported(
     produce(broker, capture, topic)
     result = consume(broker, topic, "--group", group, "--dead-letter", "nobody-made-it", "-f", "jsonl")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("flowbuf: there is no topic 'nobody-made-it': make it first")
+    assert result.stderr.startswith("flowbuf: topic 'nobody-made-it' does not exist; create it")
 
 
 def test_an_unreachable_clickhouse_is_reported_at_the_start(
@@ -130,13 +132,13 @@ def test_an_unreachable_clickhouse_is_reported_at_the_start(
 def test_topics_must_be_literal_names(topic: str) -> None:
     result = run("consume", "--kafka", "127.0.0.1:1", "--topic", topic)
     assert result.exit_code == 2
-    assert "name one topic as it is called" in result.stderr
+    assert "is not the name of one topic" in result.stderr
 
 
 def test_unknown_names_in_braces_are_refused(capture: Path) -> None:
     result = run("produce", capture, "--kafka", "127.0.0.1:1", "--topic", "flows-{date}")
     assert result.exit_code == 2
-    assert "in braces it may have {hash} and {name}" in result.stderr
+    assert "the only braces it may contain are {hash} and {name}" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -145,4 +147,4 @@ def test_unknown_names_in_braces_are_refused(capture: Path) -> None:
 def test_options_of_the_queue_need_the_kafka_option(option: tuple[object, ...]) -> None:
     result = run("schema", "clickhouse", *option)
     assert result.exit_code == 2
-    assert f"{option[0]} is for the topic of --kafka HOST:PORT" in result.stderr
+    assert f"{option[0]} needs --kafka HOST:PORT" in result.stderr

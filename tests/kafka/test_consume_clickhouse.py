@@ -55,7 +55,7 @@ def arguments(
 ) -> list[str]:
     return [
         *("consume", "--kafka", broker.servers, "--topic", topic, "--group", f"g-{topic}", "--until-end"),
-        *("--clickhouse", front.url, "--table", table, "--batch-octets", str(batch_bytes)),
+        *("--clickhouse", front.url, "--table", table, "--batch-bytes", str(batch_bytes)),
         *("-X", "session.timeout.ms=6000"),  # dead members are noticed after 6 s
     ]
 

@@ -42,7 +42,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def refusal(folder: object, topic: str) -> str:
-    return f"{folder} holds files of another topic {topic!r} (deleted and created again?); use another folder"
+    problem = f"has files of another topic {topic!r}, perhaps from before it was deleted and created again"
+    return f"{folder}: {problem}; use another folder"
 
 
 def test_a_recreated_topic_needs_another_folder(
@@ -187,14 +188,14 @@ def test_brokers_may_have_no_identifiers(capture: Path, other: Path, folder: Pat
     assert ports(folder) == ports_of(other)
     store(folder, capture, OLD, OLD)  # the broker was updated
     store(folder, capture, "", "")
-    with pytest.raises(Failure, match="holds files of another topic 'flows'"):
+    with pytest.raises(Failure, match="has files of another topic 'flows'"):
         store(folder, other, NEW, NEW)
     assert ports(folder) == ports_of(capture)
 
 
 def test_a_batch_of_another_topic_is_not_stored(capture: Path, other: Path, folder: Path) -> None:
     store(folder, capture, OLD, OLD)
-    with pytest.raises(Failure, match="holds files of another topic 'flows'"):
+    with pytest.raises(Failure, match="has files of another topic 'flows'"):
         store(folder, other, OLD, NEW)
     assert ports(folder) == ports_of(capture)
 
@@ -210,7 +211,7 @@ def test_topics_with_a_common_prefix_have_their_own_identifiers(capture: Path, f
         pass
     (folder / f"flows-0-{0:020d}-{100:020d}.parquet").touch()
     with (
-        pytest.raises(Failure, match="holds files of another topic 'flows'"),
+        pytest.raises(Failure, match="has files of another topic 'flows'"),
         FolderOutlet("parquet", f"{folder}", "binary", source, lambda batch: None),  # type: ignore[arg-type]
     ):
         pass

@@ -55,7 +55,7 @@ def test_a_missing_broker_is_reported(capture: Path) -> None:
     servers = closed_port()
     producing = Producing(capture.read_bytes(), servers, "--timeout", 2)
     assert producing.end() == 1
-    assert f"flowbuf: {servers}: no broker has answered in 2 s: " in producing.stderr
+    assert f"flowbuf: {servers}: no broker answered in 2 s: " in producing.stderr
     assert "Connection refused" in producing.stderr
     assert producing.stderr.count("\n") <= 3
     assert producing.stdout == ""
@@ -79,8 +79,8 @@ def test_a_broker_may_start_within_the_timeout(own_broker: Broker, capture: Path
 def test_a_missing_topic_is_reported(broker: Broker, capture: Path) -> None:
     result = run("produce", capture, "--kafka", broker.servers, "--topic", "nobody-made-this")
     assert result.exit_code == 1
-    fix = "make it, or say how many partitions it is to have (--partitions N)"
-    assert result.stderr == f"flowbuf: there is no topic 'nobody-made-this': {fix}\n"
+    fix = "create it, or set its number of partitions with --partitions N"
+    assert result.stderr == f"flowbuf: topic 'nobody-made-this' does not exist; {fix}\n"
 
 
 def test_an_invalid_topic_is_reported(broker: Broker, capture: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_restarted_broker_stores_every_flow_once(
     assert 1 <= producing.stderr.count("\n") <= 12
     lines = producing.stderr.splitlines()
     assert all(one != two for one, two in itertools.pairwise(lines))  # no line is repeated
-    assert lines[-1] == f"flowbuf: kafka: broker {own_broker.servers} available"
+    assert lines[-1] == f"flowbuf: kafka: broker {own_broker.servers} is available"
     assert not [line for line in lines if "brokers are down" in line]
 
 
@@ -148,7 +148,7 @@ def test_a_broker_that_stays_away_is_reported(own_broker: Broker, capture: Path)
     assert counts["flows"] == counts["records"] == counts["delivered"] + counts["failed"]
     assert counts["failed"] >= 500  # the Kafka records that waited
     assert producing.fed < 8 << 20  # little input was read ahead
-    assert "no broker has come back while records waited for it: " in producing.stderr
+    assert "no broker was available for as long as Kafka records may wait: " in producing.stderr
     assert producing.stderr.count("\n") < 10
     own_broker.start()
     assert counts["delivered"] <= count_records(own_broker, topic) <= counts["records"]
@@ -293,7 +293,7 @@ def test_flows_before_a_signal_are_delivered(
     counts = producing.told
     assert counts["delivered"] == counts["records"] == len(values)
     assert counts["flows"] == sum(map(_core.count_messages, values)) > 0
-    assert counts["octets"] == sum(map(len, values))
+    assert counts["bytes"] == sum(map(len, values))
     assert counts["failed"] == 0
     assert producing.stderr == ""
     assert (messages * 11).startswith(b"".join(values)[: len(messages)])
@@ -347,6 +347,6 @@ def test_a_capture_without_flows_sends_nothing(broker: Broker, topic: str, tmp_p
     path = write(tmp_path / "empty.pcap", pcap())
     result = run("produce", path, "--kafka", broker.servers, "--topic", topic)
     assert result.exit_code == 0
-    assert result.stdout == f"topic={topic} flows=0 records=0 octets=0 delivered=0 failed=0 retried=0\n"
+    assert result.stdout == f"topic={topic} flows=0 records=0 bytes=0 delivered=0 failed=0 retried=0\n"
     assert "no flows" in result.stderr
     assert broker.values(topic) == []

@@ -95,7 +95,7 @@ def test_faults_name_their_offset_in_the_kafka_record(skip: int) -> None:
     value = bytes(skip) + good + bytes([NUMBER << 3 | 5, 0, 0, 0, 0])
     _, faults = reader.read([bytes(skip) + good, value, bytes(skip) + good])
     offset = skip + len(good)
-    assert faults == {1: f"octet {offset}: column 'bytes': a field of another wire type than its column"}
+    assert faults == {1: f"byte {offset}: column 'bytes': a field of another wire type than its column"}
 
 
 def test_a_message_does_not_continue_in_the_next_kafka_record() -> None:
@@ -104,8 +104,8 @@ def test_a_message_does_not_continue_in_the_next_kafka_record() -> None:
     flows, faults = rows(RecordReader(SCHEMA, "delimited"), [whole, whole[:-1], whole[-1:], whole])
     assert len(flows) == 4
     assert faults == {
-        1: f"octet {len(good) + 1}: the message is cut short",
-        2: "octet 0: the message is cut short",
+        1: f"byte {len(good) + 1}: the message is cut short",
+        2: "byte 0: the message is cut short",
     }
 
 

@@ -66,7 +66,7 @@ def test_settings_reach_the_client(broker: Broker, topic: str, capture: Path) ->
     status, error = produce("linger.ms=soon")
     assert status == 1
     assert "queue.buffering.max.ms" in error  # librdkafka's name of linger.ms
-    assert produce("no.such=1")[1].startswith("flowbuf: settings of the client: ")
+    assert produce("no.such=1")[1].startswith("flowbuf: client settings are invalid: ")
     status, error = produce("transactional.id=mine")
     assert status == 1
     assert error.count("\n") == 1
@@ -86,7 +86,7 @@ def test_secrets_are_never_printed(
     result = run("produce", capture, "--kafka", broker.servers, "--topic", topic, *options)
     assert result.exit_code == 1
     assert time.monotonic() - begun < 15
-    assert f"{broker.servers}: no broker has answered in 3 s: " in result.stderr
+    assert f"{broker.servers}: no broker answered in 3 s: " in result.stderr
     assert SECRET not in result.output + result.stderr + caplog.text + repr(result.exception)
     kafka_options = KafkaOptions(
         broker.servers, {"sasl.password": SECRET}, registry, {"basic.auth.user.info": f"a:{SECRET}"}
@@ -128,7 +128,7 @@ def test_many_exporters_take_bounded_memory(
         for number in range(10_000):
             marked = bytes([2, 0x08, number % 100]) + piece
             sink.write(marked, f"exporter-{number % 100}-{number // 100}")
-            most = max(most, sink._waiting_octets)
+            most = max(most, sink._waiting_bytes)
     assert most <= 100_000
     records = broker.read(topic)
     assert len({record.key() for record in records}) == 10_000

@@ -50,7 +50,7 @@ def test_packs_have_the_given_size(broker: Broker, topic: str, capture: Path) ->
     values = broker.values(topic)
     assert b"".join(values) == messages
     assert all(9_000 < len(value) <= 10_000 for value in values[:-1])
-    assert (report.flows, report.records, report.octets) == (FLOWS, len(values), len(messages))
+    assert (report.flows, report.records, report.bytes) == (FLOWS, len(values), len(messages))
     assert (report.delivered, report.delivered_flows, report.failed) == (len(values), FLOWS, 0)
 
 
@@ -130,7 +130,7 @@ def test_the_topic_is_created_and_named_after_the_schema(broker: Broker, capture
     KafkaSink(broker.servers, sink.topic, schema, partitions=2, on_problem=reported.append).close()
     assert reported == []
     KafkaSink(broker.servers, sink.topic, schema, partitions=3, on_problem=reported.append).close()
-    assert reported == [f"topic {sink.topic!r} is there already, and has 2 partitions, not 3"]
+    assert reported == [f"topic {sink.topic!r} exists already, with 2 partitions instead of 3"]
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_the_topic_is_created_and_named_after_the_schema(broker: Broker, capture
     [
         ({"pack": "most"}, "pack is 'most'"),
         ({"pack": 0}, "pack is 0"),
-        ({"framing": "bare"}, "one flow a record"),
-        ({"key": "flow"}, "one flow a record"),
+        ({"framing": "bare"}, "one flow per Kafka record"),
+        ({"key": "flow"}, "one flow per Kafka record"),
         ({"key": "colour"}, "key is 'colour'"),
         ({"compression": "best"}, "compression is 'best'"),
         (
@@ -176,7 +176,7 @@ def test_the_command_prints_counters(broker: Broker, topic: str, capture: Path) 
         "topic": topic,
         "flows": str(FLOWS),
         "records": str(len(broker.values(topic))),
-        "octets": str(len(decode(capture))),
+        "bytes": str(len(decode(capture))),
         "delivered": counts["records"],
         "failed": "0",
         "retried": "0",

@@ -66,14 +66,14 @@ def notes(lines: list[str]) -> Notes:
 def test_all_brokers_are_named(notes: Notes, lines: list[str]) -> None:
     for _ in range(3):
         notes.add(Error("_ALL_BROKERS_DOWN", "0/2 brokers are down"), "a:1, SSL://b:2")
-    assert lines == [f"kafka: broker {each} unavailable; waiting" for each in ("a:1", "b:2")]
+    assert lines == [f"kafka: broker {each} is unavailable; waiting for it" for each in ("a:1", "b:2")]
     for _ in range(3):
         notes.see(up("a:1") | {"b:2/2": {"nodename": "b:2", "state": "TRY_CONNECT"}})
-    assert lines[2:] == ["kafka: broker a:1 available"]
+    assert lines[2:] == ["kafka: broker a:1 is available"]
     assert notes.waiting
     for _ in range(3):
         notes.see(up("a:1", "b:2"))
-    assert lines[3:] == ["kafka: broker b:2 available"]
+    assert lines[3:] == ["kafka: broker b:2 is available"]
     assert not notes.waiting
 
 
@@ -84,7 +84,7 @@ def test_a_broker_is_named_once_with_the_reason(notes: Notes, lines: list[str], 
     text = "Connect to ipv4#192.0.2.1:1 failed: Connection refused"
     for _ in range(3):
         notes.add(Error("_TRANSPORT", f"{name}: {text} (after 0ms in state CONNECT)"), "a:1")
-    assert lines == [f"kafka: broker a:1 unavailable; waiting: {text}"]
+    assert lines == [f"kafka: broker a:1 is unavailable; waiting for it: {text}"]
     assert notes.latest.endswith(text)
 
 
@@ -92,7 +92,7 @@ def test_statistics_older_than_the_error_are_ignored(notes: Notes, lines: list[s
     for _ in range(3):
         notes.add(Error("_TRANSPORT", "a:1/1: Disconnected"), "a:1")
         notes.see(up("a:1"))
-    assert lines == ["kafka: broker a:1 unavailable; waiting: Disconnected"]
+    assert lines == ["kafka: broker a:1 is unavailable; waiting for it: Disconnected"]
 
 
 def test_a_broker_may_have_another_name_than_its_bootstrap_server(notes: Notes, lines: list[str]) -> None:
@@ -100,7 +100,7 @@ def test_a_broker_may_have_another_name_than_its_bootstrap_server(notes: Notes, 
     notes.add(Error("_ALL_BROKERS_DOWN", "1/1 brokers are down"), "localhost:1")
     for _ in range(3):
         notes.see(up("127.0.0.1:1"))
-    assert lines[1:] == ["kafka: broker 127.0.0.1:1 available"]
+    assert lines[1:] == ["kafka: broker 127.0.0.1:1 is available"]
 
 
 def test_other_errors_are_reported_unchanged(notes: Notes, lines: list[str]) -> None:
@@ -125,9 +125,9 @@ def test_a_consumer_reports_a_broker_that_leaves_and_returns(own_broker: Broker,
 
         next(batches)
         own_broker.kill()
-        reads_until(rf"kafka: broker {host}:\d+ unavailable; waiting.*")
+        reads_until(rf"kafka: broker {host}:\d+ is unavailable; waiting for it.*")
         own_broker.start()
-        reads_until(rf"kafka: broker (127.0.0.1|{host}):\d+ available")  # its own name or the given one
+        reads_until(rf"kafka: broker (127.0.0.1|{host}):\d+ is available")  # its own name or the given one
     assert not [line for line in lines if "brokers are down" in line]
     assert "available" in lines[-1]
     assert "unavailable" not in lines[-1]
@@ -145,10 +145,12 @@ def test_a_producer_reports_a_broker_that_leaves_and_returns(own_broker: Broker)
 
         own_broker.kill()
         assert services.wait(
-            lambda: is_reported(f"broker {own_broker.servers} unavailable; waiting"), PATIENCE
+            lambda: is_reported(f"broker {own_broker.servers} is unavailable; waiting for it"), PATIENCE
         ), lines
         own_broker.start()
-        assert services.wait(lambda: is_reported(f"broker {own_broker.servers} available"), PATIENCE), lines
+        assert services.wait(lambda: is_reported(f"broker {own_broker.servers} is available"), PATIENCE), (
+            lines
+        )
     assert not [line for line in lines if "brokers are down" in line]
 
 
@@ -307,16 +309,16 @@ def test_a_source_that_is_not_read_keeps_no_statistics(broker: Broker, topic: st
 def test_dead_letters_report_a_broker_that_leaves_and_returns(own_broker: Broker, lines: list[str]) -> None:
     topic = own_broker.make_topic()
     letters = DeadLetters(own_broker.servers, topic, {}, PATIENCE, Notes(lines.append, {}))
-    fault = Fault("flows", 0, 7, "it has no value", None, b"value")
+    fault = Fault("flows", 0, 7, "the Kafka record has no value", None, b"value")
     letters.send([fault])
     own_broker.kill()
     sending = threading.Thread(target=letters.send, args=[[fault]])
     sending.start()
     wait_until(lambda: lines)
-    assert re.fullmatch(r"kafka: broker 127.0.0.1:\d+ unavailable; waiting.*", lines[0])
+    assert re.fullmatch(r"kafka: broker 127.0.0.1:\d+ is unavailable; waiting for it.*", lines[0])
     own_broker.start()
     sending.join(PATIENCE)
-    assert lines[-1] == f"kafka: broker {own_broker.servers} available"
+    assert lines[-1] == f"kafka: broker {own_broker.servers} is available"
     assert own_broker.values(topic) == [b"value", b"value"]
 
 
@@ -328,13 +330,16 @@ def test_settings_that_belong_to_the_broker_are_refused_with_kip_848(
         broker, topic, "--group", group, "-X", "group.protocol=consumer", "-X", f"{setting}=10000"
     )
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"settings of the client: Failed to create consumer: `{setting}` is not supported" in result.stderr
+    assert (
+        f"client settings are invalid: Failed to create consumer: `{setting}` is not supported"
+        in result.stderr
+    )
 
 
 def test_an_invalid_session_timeout_is_reported(broker: Broker, topic: str, group: str) -> None:
     result = consume(broker, topic, "--group", group, "-X", "session.timeout.ms=soon")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "settings of the client: " in result.stderr
+    assert "client settings are invalid: " in result.stderr
 
 
 def test_kip_848_reads_all_and_commits(

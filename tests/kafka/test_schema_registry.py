@@ -92,10 +92,10 @@ def test_a_schema_is_registered_once(broker: Broker, topic: str, registry: str, 
 def test_packs_and_framings_are_refused(broker: Broker, topic: str, registry: str, capture: Path) -> None:
     result = produce(broker, topic, capture, registry, "--pack", "1000")
     assert result.exit_code == 2
-    assert "a schema registry takes one message a record: leave out pack" in result.stderr
+    assert "a schema registry needs one message per Kafka record; leave out pack" in result.stderr
     result = produce(broker, topic, capture, registry, "--framing", "delimited")
     assert result.exit_code == 2
-    assert "a schema registry takes bare messages: leave out framing" in result.stderr
+    assert "a schema registry needs bare messages; leave out framing" in result.stderr
     assert broker.values(topic) == []
 
 
@@ -224,7 +224,7 @@ def page() -> Iterator[str]:
 def test_a_web_page_is_reported(broker: Broker, topic: str, capture: Path, page: str, path: str) -> None:
     result = produce(broker, topic, capture, f"{page}/{path}")
     assert result.exit_code == 1
-    assert "what answers there is no registry, or its path is another one" in result.stderr
+    assert "the server is not a registry, or the path of the URL is wrong" in result.stderr
     assert result.stderr.count("\n") == 1
     assert broker.values(topic) == []
 

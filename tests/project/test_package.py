@@ -144,21 +144,25 @@ class MissingLibrary:
 @pytest.mark.parametrize(
     ("missing", "call", "text"),
     [
-        ("pyarrow", lambda flows: flows.to_arrow(), "to_arrow needs pyarrow: pip install 'flowbuf[arrow]' ("),
+        (
+            "pyarrow",
+            lambda flows: flows.to_arrow(),
+            "to_arrow needs pyarrow; run pip install 'flowbuf[arrow]' (",
+        ),
         (
             "pandas",
             lambda flows: flows.to_pandas(),
-            "to_pandas needs pandas and pyarrow: pip install 'flowbuf[pandas]' (",
+            "to_pandas needs pandas and pyarrow; run pip install 'flowbuf[pandas]' (",
         ),
         (
             "polars",
             lambda flows: flows.to_polars(),
-            "to_polars needs polars: pip install 'flowbuf[polars]' (",
+            "to_polars needs polars; run pip install 'flowbuf[polars]' (",
         ),
         (
             "hypothesis",
             lambda flows: CODEC.strategy(),
-            "a strategy needs hypothesis: pip install 'hypothesis' (",
+            "a strategy needs hypothesis; run pip install 'hypothesis' (",
         ),
     ],
 )

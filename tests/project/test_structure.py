@@ -456,6 +456,20 @@ def test_files_are_short() -> None:
     assert {name: length for name, length in lengths.items() if length > 600} == {}
 
 
+@pytest.mark.parametrize(("suffixes", "columns"), [((".c", ".h"), 100), ((".pyx", ".pxi", ".pxd"), 110)])
+def test_lines_are_short(suffixes: tuple[str, ...], columns: int) -> None:
+    """Ruff checks the lines of Python."""
+    code = [path for path in SOURCES if path.suffix in suffixes]
+    assert len(code) > 10
+    long = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in code
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > columns
+    ]
+    assert long == []
+
+
 def test_files_contain_no_absolute_paths() -> None:
     home = re.compile(r"/(?:home|root|Users|work)/\w")
     assert [str(path) for path in SOURCES if home.search(path.read_text())] == []

@@ -141,8 +141,8 @@ def write_scalar(field: Field, value: Any) -> bytes:
 
 def to_octets(field: Field, value: Any) -> bytes:
     octets = memoryview(value).tobytes()
-    if octets and field.octets and len(octets) not in field.octets:
-        raise CodecError(f"{len(octets)} octets where there must be {field.octets}")
+    if octets and field.sizes and len(octets) not in field.sizes:
+        raise CodecError(f"{len(octets)} octets where there must be {field.sizes}")
     return octets
 
 

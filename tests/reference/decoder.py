@@ -138,7 +138,7 @@ class Decoder:
         waiting = {}
         for text, exporter in self.exporters.by_text().items():
             own = [each for each in self.exporters.waiting if each.datagram.exporter is exporter]
-            waiting[text] = {"sets": len(own), "octets": sum(each.cost for each in own)}
+            waiting[text] = {"sets": len(own), "bytes": sum(each.cost for each in own)}
         return waiting
 
     @property

@@ -63,12 +63,12 @@ def test_similar_names_are_still_suggested() -> None:
 
 @pytest.mark.parametrize("change", ["only", "enable", "disable"])
 def test_a_column_of_a_built_in_schema_suggests_extends(tmp_path: Path, change: str) -> None:
-    expected = r"no column 'src_mac'; schema flow has it: write extends = \"flow\", or use schema flow$"
+    expected = r"no column 'src_mac'; write extends = \"flow\", or use schema flow, which has it$"
     with pytest.raises(SchemaError, match=expected):
         Schema.from_toml(BARE)["src_mac"]
     with pytest.raises(SchemaError, match=expected):
         Schema.from_toml(BARE.replace("[[column]]", f'{change} = ["src_mac"]\n[[column]]'))
-    with pytest.raises(SchemaError, match="schema sflow_counters has it"):
+    with pytest.raises(SchemaError, match="schema sflow_counters, which has it"):
         FLOW.enable("if_in_octets")
 
 
@@ -82,9 +82,9 @@ def test_columns_of_records_suggest_no_extends() -> None:
 def test_errors_say_that_a_column_was_retired() -> None:
     schema = Schema.from_toml('[schema]\nextends = "flow"\nretire = ["next_hop"]')
     for change in (schema.__getitem__, schema.enable):
-        with pytest.raises(SchemaError, match="no column 'next_hop'; it was retired: leave it out"):
+        with pytest.raises(SchemaError, match="no column 'next_hop'; leave it out, because it was retired"):
             change("next_hop")
-    with pytest.raises(SchemaError, match="no column 'next_hop'; it was retired: leave it out"):
+    with pytest.raises(SchemaError, match="no column 'next_hop'; leave it out, because it was retired"):
         Schema.from_toml('[schema]\nextends = "flow"\nretire = ["next_hop"]\nenable = ["next_hop"]')
 
 

@@ -91,7 +91,8 @@ def test_unknown_columns_and_groups_are_refused_with_a_suggestion(change):
 
 def test_columns_cannot_be_enabled_without_their_dependencies():
     with pytest.raises(
-        SchemaError, match=r"tiny\.toml: column 'shade': depends on colour, disabled; enable colour too"
+        SchemaError,
+        match=r"tiny\.toml: column 'shade': depends on colour, which is disabled; enable colour too",
     ):
         TINY.disable("colour").enable("shade")
     with pytest.raises(SchemaError, match="column 'shade': depends on colour"):
@@ -119,9 +120,9 @@ def test_add_may_add_a_mirrored_pair():
 @pytest.mark.parametrize(
     ("name", "number", "expected"),
     [
-        ("size", 1000, "the name is taken"),
-        ("Si_ze", 1000, "too close to 'size'"),
-        ("weight", 7, "number 7 is that of 'size'; choose a free one, such as 1000"),
+        ("size", 1000, "name is already used"),
+        ("Si_ze", 1000, "too similar to 'size'"),
+        ("weight", 7, "number 7 is already used by 'size'; choose an unused number, such as 1000"),
     ],
 )
 def test_duplicate_numbers_and_names_are_refused(name, number, expected):
@@ -132,7 +133,7 @@ def test_duplicate_numbers_and_names_are_refused(name, number, expected):
 def test_alter_refuses_to_change_number_type_and_name():
     assert TINY.alter("size", doc="How large", explicit=True)["size"].explicit
     for key, value in {"number": 8, "type": "uint64", "name": "length"}.items():
-        with pytest.raises(SchemaError, match=f"its {key} is .* in tiny.toml and cannot become"):
+        with pytest.raises(SchemaError, match=f"{key} is .* in tiny.toml and cannot become"):
             TINY["size"].altered({key: value})
 
 
@@ -140,9 +141,9 @@ def test_a_retired_column_leaves_its_number_and_name_reserved():
     schema = TINY.retire("size")
     assert "size" not in schema
     assert schema.reserved == (Reserved(7, "size"),)
-    with pytest.raises(SchemaError, match="number 7 is reserved: it was that of 'size'"):
+    with pytest.raises(SchemaError, match="number 7 is reserved for the retired 'size'"):
         schema.add("weight", 7, "uint32")
-    with pytest.raises(SchemaError, match="the name is reserved"):
+    with pytest.raises(SchemaError, match="name is reserved"):
         schema.add("size", 8, "uint32")
 
 
@@ -251,10 +252,13 @@ def test_the_rate_is_the_enabled_column_with_scale_rate():
     [
         (
             FLOW.disable("sampling_rate"),
-            "no sampling rate to scale by; enable sampling_rate, or do not scale",
+            "scaling needs a sampling rate, and none is enabled; enable sampling_rate, or do not scale",
         ),
-        (FLOW.disable("bytes", "packets"), "no totals to scale; enable bytes or packets, or do not scale"),
-        (TINY, 'give a column scale = "rate"'),
+        (
+            FLOW.disable("bytes", "packets"),
+            "scaling needs totals, and none are enabled; enable bytes or packets, or do not scale",
+        ),
+        (TINY, 'set scale = "rate" on a column'),
     ],
 )
 def test_scaling_without_a_rate_or_totals_is_refused(schema, expected):
@@ -281,7 +285,7 @@ def test_the_proto_file_documents_scaling():
 def test_lists_of_names_are_refused(method: str) -> None:
     with pytest.raises(SchemaError) as raised:
         getattr(Schema.load("flow"), method)(["bytes"])
-    assert f"{method} takes names, not list; give names as arguments: {method}(*names)" in str(raised.value)
+    assert f"{method} takes names, not list; pass names as arguments, {method}(*names)" in str(raised.value)
 
 
 def test_sources_given_as_a_string_are_refused() -> None:

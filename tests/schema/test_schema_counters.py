@@ -188,7 +188,7 @@ def test_schemas_have_one_kind_of_rows():
 
 def test_sources_of_another_kind_of_rows_are_refused():
     with pytest.raises(
-        SchemaError, match=r"if_counters.if_index is of counters, and the rows of the schema are flows"
+        SchemaError, match=r"if_counters.if_index belongs to counters, but the rows of the schema are flows"
     ):
         Decoder(FLOW.add("if_index", number=1000, type="uint32", sources=["sflow:if_counters.if_index"]))
     for source in (
@@ -197,7 +197,7 @@ def test_sources_of_another_kind_of_rows_are_refused():
         "netflow9:40000",
         "sflow:flow_sample.sampling_rate",
     ):
-        with pytest.raises(SchemaError, match="is of flows, and the rows of the schema are counters"):
+        with pytest.raises(SchemaError, match="belongs to flows, but the rows of the schema are counters"):
             Decoder(COUNTERS.add("total", number=1000, type="uint64", sources=[source]))
 
 

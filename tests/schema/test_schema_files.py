@@ -93,7 +93,7 @@ def test_retire_reserves_number_and_name(tmp_path):
 def test_retired_columns_stay_reserved_in_extending_files(tmp_path):
     load(tmp_path, '[schema]\nextends = "flow"\nretire = ["tunnel_id"]', "base.toml")
     text = '[schema]\nextends = "base.toml"\n[[column]]\nname = "mine"\nnumber = 58\ntype = "bool"'
-    assert "column 'mine': number 58 is reserved: it was that of 'tunnel_id'" in refusal(tmp_path, text)
+    assert "column 'mine': number 58 is reserved for the retired 'tunnel_id'" in refusal(tmp_path, text)
 
 
 # Mirrored columns -------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_a_mirror_with_the_same_sources_is_refused(tmp_path):
     text = PAIR.replace("bgpSourceAsNumber", "vlanId").replace("ingressInterface", "flowId")
     text = text.replace('"sflow:flow_sample.input", "netflow5:src_as"', '"packet:vlan.id"')
     text += 'mirror = { name = "dst_x", number = 2 }'
-    assert "column 'src_x': its mirror 'dst_x' would have the same sources; give sources" in refusal(
+    assert "column 'src_x': mirror 'dst_x' would have the same sources; write its sources" in refusal(
         tmp_path, text
     )
 
@@ -164,7 +164,7 @@ def test_a_mirror_needs_name_and_number(tmp_path, mirror):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('extends = "flow"', "unknown table 'extends'; it belongs below [schema]"),
+        ('extends = "flow"', "unknown table 'extends'; move it below [schema]"),
         ("[shema]", "unknown table 'shema'; did you mean schema"),
         ('[schema]\nnmae = "x"', "unknown key of [schema]: 'nmae'; did you mean name"),
         ("[schema]\nname = 1", "name is 1; it must be a string"),
@@ -172,39 +172,39 @@ def test_a_mirror_needs_name_and_number(tmp_path, mirror):
         ("[schema]\nenable = [1]", "must be a list of column names"),
         ("schema = 1", "write [schema]"),
         ("", 'the schema has no name; write name = "…" below [schema]'),
-        ('[schema]\nname = "a b"', "name of the schema is 'a b'"),
-        ('[schema]\nname = "x"\nmessage_name = "a-b"', "message_name is 'a-b'; give it a letter"),
+        ('[schema]\nname = "a b"', "name of the schema 'a b' is invalid"),
+        ('[schema]\nname = "x"\nmessage_name = "a-b"', "message_name 'a-b' is invalid; use a letter"),
         ('[schema]\nname = "x"\n[column]\nname = "y"', "write [[column]]"),
-        ('[schema]\nname = "x"\n[[message.sub_record.column]]\nname = "y"', "a flow is flat: give each"),
-        ('[schema]\nname = "x"\n[[reserved]]\nnumber = 1', "write number = … and name = …"),
-        ('[schema]\nname = "x"\n[[reserved]]\nnumber = 0\nname = "y"', "a number of 1 to"),
+        ('[schema]\nname = "x"\n[[message.sub_record.column]]\nname = "y"', "give each value its own column"),
+        ('[schema]\nname = "x"\n[[reserved]]\nnumber = 1', "write only number = … and name = …"),
+        ('[schema]\nname = "x"\n[[reserved]]\nnumber = 0\nname = "y"', "a number from 1 to"),
         ('[schema]\nextends = "flow"\nretire = ["tunel_id"]', "no column 'tunel_id'; did you mean tunnel_id"),
         ('[schema]\nextends = "flow"\nenable = ["scr_mac"]', "no column 'scr_mac'; did you mean src_mac"),
         ('[schema]\nextends = "flow"\nonly = ["group:l7"]', "no group 'l7'; "),
         (
             '[schema]\nextends = "flow"\n[[column]]\nname = "scr_mac"\nenabled = true',
-            "no such column to change; did you",
+            "does not exist, so it cannot be changed; did you",
         ),
         (
             '[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\ntype = "uint32"',
-            "its type is 'uint64' in flow.toml",
+            "type is 'uint64' in flow.toml",
         ),
         (
             '[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\nnumber = 9',
-            "its number is 4 in flow.toml",
+            "number is 4 in flow.toml",
         ),
         (
             '[schema]\nextends = "flow"\n[[column]]\nname = "x"\nnumber = 4\ntype = "bool"',
-            "number 4 is that of 'bytes'",
+            "number 4 is already used by 'bytes'",
         ),
         (
             '[schema]\nextends = "flow"' + '\n[[column]]\nname = "bytes"\nlate = true' * 2,
-            "comes twice in this file",
+            "occurs twice in this file",
         ),
         ('[schema]\nname = "x"\n[[column]]\nname = ["y"]', "it must be a string"),
-        ('[schema]\nextends = "nowhere.toml"', "nowhere.toml'; give another path, or one of"),
-        ('[schema]\nextends = "flw"', "no schema 'flw'; did you mean flow"),
-        ('[schema]\nextends = "mine.toml"', "extends comes back to itself"),
+        ('[schema]\nextends = "nowhere.toml"', "nowhere.toml' does not exist; name another path, or one of"),
+        ('[schema]\nextends = "flw"', "schema 'flw' does not exist; did you mean flow"),
+        ('[schema]\nextends = "mine.toml"', "extends forms a cycle"),
     ],
 )
 def test_invalid_files_are_refused_with_the_file_and_a_fix(tmp_path, text, expected):
@@ -218,7 +218,7 @@ def test_invalid_files_are_refused_with_the_file_and_a_fix(tmp_path, text, expec
 def test_circular_extends_are_refused(tmp_path):
     load_b = '[schema]\nextends = "a.toml"'
     (tmp_path / "b.toml").write_text(load_b)
-    with pytest.raises(SchemaError, match=r"b\.toml: extends comes back to itself"):
+    with pytest.raises(SchemaError, match=r"b\.toml: extends forms a cycle"):
         load(tmp_path, '[schema]\nextends = "b.toml"', "a.toml")
 
 
@@ -243,5 +243,5 @@ def test_binary_files_and_folders_and_missing_schemas_are_refused(tmp_path):
         Schema.load(tmp_path / "binary.toml")
     with pytest.raises(SchemaError, match="cannot be read"):
         Schema.load(tmp_path)
-    with pytest.raises(SchemaError, match="no schema 'flwo'; did you mean flow"):
+    with pytest.raises(SchemaError, match="schema 'flwo' does not exist; did you mean flow"):
         Schema.load("flwo")

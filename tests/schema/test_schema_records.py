@@ -107,15 +107,15 @@ def test_add_and_alter_take_the_keys_of_records():
     schema = schema.add("list", 6, "uint32", repeated=True, packed=False).alter("list", packed=True)
     assert schema["list"].packed
     for key, value in {"message": "other", "key": "string", "value": "bool"}.items():
-        with pytest.raises(SchemaError, match=f"its {key} is .* and cannot become '{value}'"):
+        with pytest.raises(SchemaError, match=f"{key} is .* and cannot become '{value}'"):
             schema.alter("root", **{key: value})
-    with pytest.raises(SchemaError, match="column 'x': no message 'nod'; did you mean node"):
+    with pytest.raises(SchemaError, match="column 'x': message 'nod' does not exist; did you mean node"):
         schema.add("x", 7, "message", message="nod")
 
 
 # Refused schemas --------------------------------------------------------------------------------------------
 
-FLAT = 'a flow is flat: give each value a column of its own, or write rows = "records" below [schema]'
+FLAT = 'give each value its own column, or write rows = "records" below [schema]'
 
 
 @pytest.mark.parametrize(
@@ -138,28 +138,30 @@ FLAT = 'a flow is flat: give each value a column of its own, or write rows = "re
 def test_flow_schemas_refuse_features_of_records_and_suggest_a_fix(keys, feature, base):
     with pytest.raises(SchemaError) as caught:
         Schema.load(base).add("x", 1000, **keys)
-    assert str(caught.value) == f"Schema.add: column 'x': {feature} is for records; {FLAT}"
+    assert str(caught.value) == f"Schema.add: column 'x': {feature} is only for objects; {FLAT}"
 
 
 def test_flow_schemas_refuse_messages():
     assert (
         refusal('[schema]\nextends = "flow"\n' + NODE)
-        == f"mine.toml: [[message.node.column]] is for records; {FLAT}"
+        == f"mine.toml: [[message.node.column]] is only for objects; {FLAT}"
     )
-    with pytest.raises(SchemaError, match="message 'm' is for records; a flow is flat"):
+    with pytest.raises(SchemaError, match="message 'm' is only for objects; give each value"):
         Schema("x", (), nested=(SubMessage("m", ()),))
 
 
 def test_record_schemas_refuse_sources_and_late_and_scale():
     text = HEAD + column("a", 1, "uint64", sources=["ipfix:octetDeltaCount"])
     assert (
-        "mine.toml: column 'a': records have no sources; remove sources: no decoder fills records"
+        "mine.toml: column 'a': objects have no sources; remove sources, because decoders cannot fill objects"
         in refusal(text)
     )
-    with pytest.raises(SchemaError, match=r"flow.toml: column 'time_received': records have no sources"):
+    with pytest.raises(SchemaError, match=r"flow.toml: column 'time_received': objects have no sources"):
         Schema.from_toml('[schema]\nname = "mine"\nextends = "flow"\nrows = "records"')
-    assert "late on a column of records" in refusal(HEAD + column("a", 1, "uint64", late=True))
-    assert "scale on a column of records" in refusal(HEAD + column("a", 1, "uint64", scale="count"))
+    assert "late is not allowed on a column of objects" in refusal(HEAD + column("a", 1, "uint64", late=True))
+    assert "scale is not allowed on a column of objects" in refusal(
+        HEAD + column("a", 1, "uint64", scale="count")
+    )
 
 
 INSIDE = '[[message.node.column]]\nname = "x"\n'
@@ -168,78 +170,78 @@ INSIDE = '[[message.node.column]]\nname = "x"\n'
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (INSIDE + "number = 0\ntype = 'bool'", "column 'node.x': number 0; numbers are 1 to"),
+        (INSIDE + "number = 0\ntype = 'bool'", "column 'node.x': number 0 is out of range; use 1 to"),
         (
             INSIDE + "number = 1\ntype = 'bool'",
-            "column 'node.x': number 1 is that of 'left'; choose a free one",
+            "column 'node.x': number 1 is already used by 'left'; choose an unused number",
         ),
         (
             INSIDE + "number = 3\ntype = 'bool'",
-            "column 'node.x': number 3 is reserved: it was that of 'colour'",
+            "column 'node.x': number 3 is reserved for the retired 'colour'",
         ),
         (INSIDE + "number = 9\ntype = 'bol'", "column 'node.x': unknown type 'bol'; did you mean bool"),
         (INSIDE + "number = 9\ntype = 'bool'\nkolour = 1", "column 'node.x': unknown key 'kolour'"),
-        (INSIDE + "type = 'bool'", "column 'node.x': no number; add number ="),
+        (INSIDE + "type = 'bool'", "column 'node.x': has no number; add number ="),
         (
             INSIDE.replace('"x"', '"Label"') + "number = 9\ntype = 'bool'",
-            "column 'node.Label': the name is too close",
+            "column 'node.Label': name is too similar",
         ),
         (
             INSIDE.replace('"x"', '"colour"') + "number = 9\ntype = 'bool'",
-            "column 'node.colour': the name is reserved",
+            "column 'node.colour': name is reserved",
         ),
         (
             INSIDE + "number = 9\ntype = 'bool'\nenabled = false",
-            "column 'node.x': enabled = false inside a message",
+            "column 'node.x': enabled = false is not allowed in a message",
         ),
         (
             INSIDE + "number = 9\ntype = 'bool'\ndepends = ['left']",
-            "column 'node.x': depends inside a message",
+            "column 'node.x': depends is not allowed in a message",
         ),
         (
             INSIDE + "number = 9\ntype = 'bool'\nmirror = { name = 'y', number = 4 }",
-            "'node.x': mirror inside",
+            "'node.x': mirror is not allowed in a message",
         ),
         (
             INSIDE + "number = 9\ntype = 'uint8'\nsources = ['ipfix:4']",
-            "column 'node.x': records have no sources",
+            "column 'node.x': objects have no sources",
         ),
         (
             INSIDE + "number = 9\ntype = 'message'\nmessage = 'nod'",
-            "'node.x': no message 'nod'; did you mean node",
+            "'node.x': message 'nod' does not exist; did you mean node",
         ),
         (
             INSIDE + "number = 9\ntype = 'bool'\noneof = 'left'",
-            "'node.x': oneof 'left' is called as column 'left' is",
+            "'node.x': oneof 'left' has the name of column 'left'",
         ),
         (
             INSIDE + "number = 9\ntype = 'bool'\noneof = 'a b'",
-            "column 'node.x': oneof is 'a b'; a name is a letter",
+            "column 'node.x': oneof 'a b' is invalid; use a letter",
         ),
-        ((INSIDE + "number = 9\ntype = 'bool'\n") * 2, "column 'node.x': comes twice in this file"),
+        ((INSIDE + "number = 9\ntype = 'bool'\n") * 2, "column 'node.x': occurs twice in this file"),
         (
             "[[message.node.reserved]]\nnumber = 4",
-            "message 'node': [[reserved]] is {'number': 4}; write number",
+            "message 'node': [[reserved]] is {'number': 4}; write only number",
         ),
         (
             '[[message.node.reserved]]\nnumber = 3\nname = "hue"',
             "message 'node': a reserved number has two names",
         ),
         ('[[message.node.colum]]\nname = "x"', "[message.node]: 'colum'; did you mean column"),
-        ("[message.spare]", "message 'spare': no column holds it; write type"),
-        ('[[message.spare]]\nname = "x"', "message.spare is no table; write [[message.spare.column]]"),
+        ("[message.spare]", "message 'spare': no column uses it; write type"),
+        ('[[message.spare]]\nname = "x"', "message.spare is not a table; write [[message.spare.column]]"),
         (
             "[message.spare]\ncolumn = 1",
-            "message.spare.column is no list of tables; write [[message.spare.column]]",
+            "message.spare.column is not a list of tables; write [[message.spare.column]]",
         ),
-        ('[[message."a b".column]]\nname = "x"', "name 'a b' of a message; a name is a letter"),
+        ('[[message."a b".column]]\nname = "x"', "message name 'a b' is invalid; use a letter"),
         (
             '[[column]]\nname = "x"\nnumber = 9\ntype = "message"\nmessage = "leaf"',
-            "no message 'leaf'; messages are",
+            "message 'leaf' does not exist; messages are",
         ),
         (
             '[[column]]\nname = "x"\nnumber = 9\ntype = "bool"\noneof = "root"',
-            "oneof 'root' is called as column",
+            "oneof 'root' has the name of column 'root'",
         ),
     ],
 )
@@ -252,15 +254,17 @@ def test_invalid_messages_are_refused_with_the_file_the_path_and_a_fix(more, exp
 
 def test_similar_names_of_oneofs_and_messages_are_refused():
     text = HEAD + column("a", 1, "bool", oneof="choice") + column("b", 2, "bool", oneof="Choice")
-    assert "column 'b': oneof 'Choice' is too close to 'choice'; write both alike" in refusal(text)
+    assert "column 'b': oneof 'Choice' is too similar to 'choice'; use one spelling" in refusal(text)
     leaf = '[[message.No_de.column]]\nname = "x"\nnumber = 1\ntype = "bool"\n'
     held = '[[column]]\nname = "x"\nnumber = 9\ntype = "message"\nmessage = "No_de"\n'
-    assert "message 'No_de': the name is too close to 'node'; choose another" in refusal(TREE + leaf + held)
+    assert "message 'No_de': name is too similar to 'node'; choose another name" in refusal(
+        TREE + leaf + held
+    )
 
 
 def test_messages_that_require_themselves_are_refused():
     endless = TREE.replace('message = "node"\n\n', 'message = "node"\nrequired = true\n\n')
-    assert "message 'node': it requires itself, for ever; remove required" in refusal(endless)
+    assert "message 'node': requires itself, so it can never be encoded; remove required" in refusal(endless)
     ring = (
         ROOT + '[[message.node.column]]\nname = "x"\nnumber = 1\n'
         'type = "message"\nmessage = "leaf"\nrequired = true\n'
@@ -271,7 +275,7 @@ def test_messages_that_require_themselves_are_refused():
 
 
 def test_a_message_that_is_not_a_table_is_refused():
-    assert "message is no table; write [[message.NAME.column]]" in refusal("message = 1\n" + HEAD)
+    assert "message is not a table; write [[message.NAME.column]]" in refusal("message = 1\n" + HEAD)
 
 
 # Files that extend others -----------------------------------------------------------------------------------
@@ -293,9 +297,12 @@ def test_files_change_and_add_columns_of_a_message(tmp_path):
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        ('name = "label"\ntype = "bytes"', "column 'node.label': its type is 'string' in"),
-        ('name = "lable"\ndoc = "x"', "column 'node.lable': no such column to change; did you mean label"),
-        ('name = "left"\nmessage = "leaf"', "column 'node.left': its message is 'node' in"),
+        ('name = "label"\ntype = "bytes"', "column 'node.label': type is 'string' in"),
+        (
+            'name = "lable"\ndoc = "x"',
+            "column 'node.lable': does not exist, so it cannot be changed; did you mean label",
+        ),
+        ('name = "left"\nmessage = "leaf"', "column 'node.left': message is 'node' in"),
     ],
 )
 def test_pinned_keys_inside_a_message_cannot_change(tmp_path, table, expected):
@@ -425,7 +432,9 @@ def test_only_the_record_schema_is_nested():
 @pytest.mark.parametrize("name", ["telemetry", "client_message", "record"])
 def test_decoders_refuse_record_schemas(name):
     with pytest.raises(
-        SchemaError, match=rf"{name}\.toml: rows of {name} are records, which no decoder fills; flowbuf\.C"
+        SchemaError,
+        match=rf"{name}\.toml: schema {name} describes objects, which decoders cannot fill; "
+        r"read and write them with flowbuf\.C",
     ):
         Decoder(name)
 
@@ -434,7 +443,7 @@ def test_read_messages_refuses_nested_schemas(tmp_path):
     path = tmp_path / "x.pb"
     path.write_bytes(b"")
     with pytest.raises(
-        SchemaError, match=r"column 'parent': type 'message' has no place in a table; disable parent"
+        SchemaError, match=r"column 'parent': type 'message' is not possible in a table; disable parent"
     ):
         read_messages(path, schema="record")
 

@@ -60,7 +60,7 @@ def test_names_of_fixed_sources_are_not_checked(text):
     [
         ("ipfix:sourceMacAdress", "did you mean sourceMacAddress"),
         ("ipfix:SOURCEMACADDRESS", "did you mean sourceMacAddress"),
-        ("ipfix:Reserved", "no such element"),
+        ("ipfix:Reserved", "unknown element"),
         ("ipfix:zzzzzzzz", "ipfix:2636/137"),
         ("ipfx:octetDeltaCount", "did you mean ipfix?"),
         ("kafka:topic", "kinds are ipfix, netflow9"),
@@ -71,7 +71,7 @@ def test_names_of_fixed_sources_are_not_checked(text):
         ("ipfix:32768", "1 to 32767"),
         ("ipfix:2636/32768", "0 to 32767"),
         ("ipfix:4294967296/1", "32 bits"),
-        ("ipfix:2636/x", "no such element"),
+        ("ipfix:2636/x", "unknown element"),
         ("netflow9:65536", "1 to 65535"),
         ("netflow9:2636/137", "only IPFIX"),
         ("ipfix:8#", "#1 to #65534"),
@@ -81,7 +81,7 @@ def test_names_of_fixed_sources_are_not_checked(text):
         ("ipfix:8#first", "#last, or a number"),
         ("ipfix:8#2#3", "#last, or a number"),
         ("ipfix:#2", "KIND:NAME"),
-        ("netflow5:srcaddr#2", "only elements occur several times; write netflow5:srcaddr"),
+        ("netflow5:srcaddr#2", "only elements have occurrences; write netflow5:srcaddr"),
         ("sflow:sampled_ip.src_ip#last", "write sflow:sampled_ip.src_ip"),
     ],
 )

@@ -182,7 +182,7 @@ def test_strict_sources_fail_on_damaged_data(spark: SparkSession, tmp_path: Path
 
 def test_spark_reports_errors(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(
-        Exception, match=r"FileNotFoundError: .*none\*\.pcap: no such file, and no file matches"
+        Exception, match=r"FileNotFoundError: .*none\*\.pcap: no file has this name or matches this pattern"
     ):
         load(spark, tmp_path / "none*.pcap")
     with pytest.raises(Exception, match="flowbuf has no option 'colums'; did you mean columns"):
@@ -254,11 +254,11 @@ def test_tunnels_are_decapsulated(tmp_path: Path) -> None:
     ("options", "error"),
     [
         ({"columns": "bites"}, "no column 'bites'; did you mean bytes"),
-        ({"schema": "flo"}, "no schema 'flo'; did you mean flow"),
+        ({"schema": "flo"}, "schema 'flo' does not exist; did you mean flow"),
         ({"strict": "yes"}, "option strict is 'yes'; write true or false"),
         ({"port": "0"}, "option port is '0'; write a whole number, 1 to 65,535"),
         ({"default_sampling": "1.5"}, "option default_sampling is '1.5'; write a whole number, 1 to"),
-        ({"decapsulate": "grue"}, "there is no tunnel 'grue': choose of vxlan"),
+        ({"decapsulate": "grue"}, "tunnel 'grue' is unknown; choose from vxlan"),
         ({"time": "now"}, "time is 'now'"),
         (
             {"recursiveFileLookup": "true"},
@@ -266,14 +266,14 @@ def test_tunnels_are_decapsulated(tmp_path: Path) -> None:
         ),
         (
             {"override_sampling": "5", "disable": "sampling_rate"},
-            "override_sampling: schema flow has no column of the",
+            "override_sampling: schema flow has no sampling rate",
         ),
         (
             {"override_sampling": "5", "default_sampling": "5"},
-            "override_sampling replaces every rate: leave out",
+            "override_sampling replaces every rate; leave out",
         ),
-        ({"path": "s3://flows/x.pcap"}, "s3://flows/x.pcap: not a path of files; mount what it names"),
-        ({"path": ""}, "no path"),
+        ({"path": "s3://flows/x.pcap"}, "s3://flows/x.pcap: is a URL, not a path; mount the files"),
+        ({"path": ""}, "path is missing"),
     ],
 )
 def test_invalid_options_are_refused_before_reading(options: dict[str, str], error: str) -> None:
@@ -308,7 +308,7 @@ def test_paths_are_files_folders_and_patterns(tmp_path: Path) -> None:
     assert found(f"{tmp_path}/b.pcap", f"file:{tmp_path}/[ab].pcap") == ["b.pcap", "a.pcap"]
     assert found(f"{tmp_path}/folder[x]") == ["d.pcap"]
     assert found(f"{tmp_path}/**/[ad].pcap") == ["a.pcap", "d.pcap"]
-    with pytest.raises(FileNotFoundError, match="no such file, and no file matches"):
+    with pytest.raises(FileNotFoundError, match="no file has this name or matches this pattern"):
         found(f"{tmp_path}/folder")
 
 

@@ -82,10 +82,10 @@ def test_columns_have_clickhouse_types(
         ("src_addr", {"type": "IPv4"}, "it may be IPv6"),
         ("time_received", {"type": "UInt64) ENGINE = Null --"}, r"DateTime64\(3, 'UTC'\)"),
         ("bytes", {"codec": "ZSTD(1)) ENGINE = Null --"}, "clickhouse.codec is"),
-        ("bytes", {"codec": "ZSTD(1), Delta"}, "and that last"),
+        ("bytes", {"codec": "ZSTD(1), Delta"}, "as the last"),
         ("bytes", {"codec": 1}, "clickhouse.codec is 1"),
-        ("src_addr", {"codec": "T64, ZSTD(1)"}, "which is for numbers; ZSTD"),
-        ("bytes", {"kodec": "LZ4"}, "has a key 'kodec'; keys are type and codec"),
+        ("src_addr", {"codec": "T64, ZSTD(1)"}, "which is only for numbers; use ZSTD"),
+        ("bytes", {"kodec": "LZ4"}, "unknown key of clickhouse: 'kodec'; keys are type and codec"),
     ],
 )
 def test_invalid_types_and_codecs_are_refused(name: str, key: dict[str, object], fault: str) -> None:
@@ -202,11 +202,15 @@ def test_invalid_options_are_refused() -> None:
 @pytest.mark.parametrize(
     ("schema", "options", "fault"),
     [
-        (FLOW.only("bytes"), TableOptions(ttl="1d"), "they have no time"),
-        (FLOW.only("bytes"), TableOptions(aggregates={"1m": ""}), "no totals without a time"),
+        (FLOW.only("bytes"), TableOptions(ttl="1d"), "ttl needs a time"),
+        (FLOW.only("bytes"), TableOptions(aggregates={"1m": ""}), "aggregates need a time"),
         (FLOW.only("time_received"), TableOptions(aggregates={"1m": ""}), 'scale = "count"'),
-        (FLOW.add("flows", 1000, "uint8"), TableOptions(aggregates={"1m": ""}), "'flows'.*of this name"),
-        (FLOW, TableOptions(aggregates={"1m": ""}, aggregate_by=("bytes",)), "'bytes'.*told apart"),
+        (
+            FLOW.add("flows", 1000, "uint8"),
+            TableOptions(aggregates={"1m": ""}),
+            "'flows'.*name of a column of the totals",
+        ),
+        (FLOW, TableOptions(aggregates={"1m": ""}, aggregate_by=("bytes",)), "'bytes'.*cannot group totals"),
         (FLOW, TableOptions(aggregates={"1m": ""}, aggregate_by=("src_mac",)), "'src_mac'.*disabled"),
         (FLOW, TableOptions(aggregates={"1m": ""}, aggregate_by=("src_adr",)), "did you mean src_addr"),
     ],
@@ -237,7 +241,7 @@ def test_migrations_never_drop_data() -> None:
     assert "DROP COLUMN" not in text
     assert set(re.findall(r"DROP TABLE IF EXISTS `(\w+)`", text)) == {"flows_queue", "flows_messages"}
     assert (
-        "-- src_as, tcp_flags: not in the new schema; the table keeps what it has of it." in text.splitlines()
+        "-- src_as, tcp_flags: not in the new schema; the table keeps the stored values." in text.splitlines()
     )
 
 
@@ -259,7 +263,7 @@ def test_unreadable_changes_get_their_own_tables_and_topic() -> None:
     queue = sql_of(statements, f"{name}_queue")
     assert f"kafka_topic_list = 'topic-{new.hash}'" in queue
     assert f"kafka_group_name = 'group_{new.hash[:8]}'" in queue
-    assert "-- `flows` cannot become what the new schema says:\n--   proto: " in to_text(statements)
+    assert "-- `flows` cannot be changed to the new schema:\n--   proto: " in to_text(statements)
 
 
 def test_retired_columns_do_not_prevent_a_migration() -> None:
@@ -296,7 +300,7 @@ def test_the_command_prints_migrations(tmp_path: Path) -> None:
     [
         (("--ttl", "x"), "as in 15d"),
         (("--aggregates", "2m"), "1m, 5m, 1h"),
-        (("--drop", "--from", "flow"), "two things"),
+        (("--drop", "--from", "flow"), "--drop cannot be combined with --from"),
         (("--from", "missing.toml"), "missing.toml"),
         (("-X", "x"), "NAME=VALUE"),
         (("-X", "x y=1"), "NAME=VALUE"),

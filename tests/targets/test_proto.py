@@ -354,7 +354,7 @@ def test_colliding_names_in_records_are_refused(name, keys, expected):
 def test_messages_must_not_hide_well_known_types():
     hiding = replace(RECORD, message_name="google")
     with pytest.raises(
-        SchemaError, match=r"message_name is 'google', which hides those of google\.protobuf; choose"
+        SchemaError, match=r"message_name 'google' hides the package google\.protobuf; choose"
     ):
         hiding.to_proto()
     assert "message google {" in hiding.disable("when").to_proto()
@@ -422,7 +422,7 @@ def test_protoc_compiles_every_schema_of_records_to_the_same_descriptor(protoc, 
         )
         schema = Schema("tiny", columns_of(whole), rows="records", nested=nested)
     except SchemaError as error:
-        if not re.search("is called as column|number 536870911|name is reserved", str(error)):
+        if not re.search("has the name of column|number 536870911|name is reserved", str(error)):
             raise
         return
     text = proto_unless_names_collide(schema)

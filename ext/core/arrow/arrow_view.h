@@ -40,7 +40,7 @@
     X(NOT_INTEGRAL, "the number is not an integer") \
     X(INEXACT, "the integer is not one that the column's floats can be") \
     X(NOT_AN_ADDRESS, "the text is not an IP address") \
-    X(ADDRESS_SIZE, "an address has 4 or 16 octets") \
+    X(ADDRESS_SIZE, "an address has 4 or 16 bytes") \
     X(NOT_A_MAC, "the text is not a MAC address") \
     X(NOT_A_MEMBER, "the text is not a member of the enum") \
     X(NOT_UTF8, "the text is not UTF-8") \

@@ -27,7 +27,7 @@
     X(FIELD, "malformed field") \
     X(WIRE_TYPE, "a field of another wire type than its column") \
     X(RANGE, "a number that its column cannot hold") \
-    X(ADDRESS, "an address of neither 4 nor 16 octets")
+    X(ADDRESS, "an address of neither 4 nor 16 bytes")
 
 typedef enum {
 #define FB_X(constant, text) FB_MESSAGE_FAULT_##constant,

@@ -40,7 +40,7 @@
     X(BAD_TEMPLATE, "bad_template", FAULT, \
       "a template is cut short or contradicts itself, or its id is below 256") \
     X(EMPTY_TEMPLATE, "empty_template", FAULT, \
-      "a template whose records have no octets; it is not used") \
+      "a template whose records have no bytes; it is not used") \
     X(TRUNCATED_RECORD, "truncated_record", FAULT, \
       "a record is longer than what is left of its set") \
     X(BAD_SAMPLE, "bad_sample", FAULT, "an sFlow sample is cut short or announced but absent") \

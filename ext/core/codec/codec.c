@@ -180,7 +180,7 @@ fb_status fb_codec_next_any(fb_codec_reader *reader, fb_codec_item *item) {
 
 static const char *describe_varint_problem(const uint8_t *p, const uint8_t *end) {
     return end - p < FB_VARINT_MAX ? "a varint that is cut short"
-                                   : "a varint of more than 10 octets";
+                                   : "a varint of more than 10 bytes";
 }
 
 static const char *describe_word_problem(const uint8_t *p, const uint8_t *end, bool tag) {
@@ -207,8 +207,8 @@ const char *fb_codec_problem(const fb_codec_reader *reader, const fb_codec_field
     switch (wire) {
         case FB_WIRE_VARINT: return describe_varint_problem(p, end);
         case FB_WIRE_BYTES: return describe_word_problem(p, end, false);
-        case FB_WIRE_FIXED64: return "a number of 8 octets that is cut short";
-        case FB_WIRE_FIXED32: return "a number of 4 octets that is cut short";
+        case FB_WIRE_FIXED64: return "a number of 8 bytes that is cut short";
+        case FB_WIRE_FIXED32: return "a number of 4 bytes that is cut short";
         case FB_WIRE_START_GROUP:
             return "a group without an end, with a malformed field, or too deep";
         case FB_WIRE_END_GROUP: return "the end of a group that has not begun";

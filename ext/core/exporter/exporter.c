@@ -282,7 +282,7 @@ static size_t hash_sources(const fb_exporters *exporters, const fb_datagram *dat
     const uint8_t *latest = exporters->last ? exporters->last->address : NULL;
     size_t hashed = 0;
     for (size_t i = 0; i < count; latest = datagrams[i++].source)
-        if (!latest || memcmp(datagrams[i].source, latest, 16))
+        if (!latest || memcmp(datagrams[i].source, latest, 16) != 0)
             hashes[hashed++] = hash_key(exporters, datagrams[i].source, 0);
     return hashed;
 }

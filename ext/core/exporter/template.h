@@ -113,18 +113,18 @@ _Static_assert(sizeof(fb_lane_group) % FB_CACHE_LINE == 0, "lanes are read by wh
 
 /* Fields that derived values, sampling and times use. X(constant, element id). Those of the second
    group describe one direction only. */
+/* clang-format off */
 #define FB_ROLE_LIST(X) \
-    X(PROTO, 4) \
-    X(IP_VERSION, 60) \
-    X(ETHERNET_TYPE, 256) \
-    X(SAMPLING_INTERVAL, 34) X(SAMPLER_ID, 48) X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) \
-        X(PACKET_INTERVAL, 305) X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) \
-            X(SAMPLING_POPULATION, 310) X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) \
-\
-                X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) \
-                    X(FRAGMENT_FLAGS, 197) X(IP_PACKET, 313) X(DATA_LINK_FRAME, 315) X(MPLS_1, 70) \
-                        X(MPLS_2, 71) X(MPLS_3, 72) X(MPLS_4, 73) X(MPLS_5, 74) X(MPLS_6, 75) \
-                            X(MPLS_7, 76) X(MPLS_8, 77) X(MPLS_9, 78) X(MPLS_10, 79)
+    X(PROTO, 4) X(IP_VERSION, 60) X(ETHERNET_TYPE, 256) X(SAMPLING_INTERVAL, 34) \
+    X(SAMPLER_ID, 48) X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) X(PACKET_INTERVAL, 305) \
+    X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) X(SAMPLING_POPULATION, 310) \
+    X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) \
+    \
+    X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) X(FRAGMENT_FLAGS, 197) \
+    X(IP_PACKET, 313) X(DATA_LINK_FRAME, 315) X(MPLS_1, 70) X(MPLS_2, 71) X(MPLS_3, 72) \
+    X(MPLS_4, 73) X(MPLS_5, 74) X(MPLS_6, 75) X(MPLS_7, 76) X(MPLS_8, 77) X(MPLS_9, 78) \
+    X(MPLS_10, 79)
+/* clang-format on */
 
 typedef enum {
 #define FB_X(constant, id) FB_ROLE_##constant,

@@ -146,13 +146,13 @@ FB_INLINE bool fb_packet_walk_plain(fb_packet *packet, fb_bytes bytes) {
 }
 
 /* Kinds of header, with the numbers of the enum of the column layer_stack. */
+/* clang-format off */
 #define FB_LAYER_LIST(X) \
-    X(UNKNOWN, 0) \
-    X(ETHERNET, 1) \
-    X(DOT1Q, 2) \
-    X(MPLS, 3) X(IPV4, 4) X(IPV6, 5) X(IPV6_HOP_BY_HOP, 6) X(IPV6_ROUTING, 7) X(IPV6_FRAGMENT, 8) \
-        X(IPV6_DESTINATION, 9) X(TCP, 10) X(UDP, 11) X(SCTP, 12) X(ICMP, 13) X(ICMPV6, 14) \
-            X(GRE, 15) X(VXLAN, 16) X(GENEVE, 17) X(GTP, 18)
+    X(UNKNOWN, 0) X(ETHERNET, 1) X(DOT1Q, 2) X(MPLS, 3) X(IPV4, 4) X(IPV6, 5) \
+    X(IPV6_HOP_BY_HOP, 6) X(IPV6_ROUTING, 7) X(IPV6_FRAGMENT, 8) X(IPV6_DESTINATION, 9) \
+    X(TCP, 10) X(UDP, 11) X(SCTP, 12) X(ICMP, 13) X(ICMPV6, 14) X(GRE, 15) \
+    X(VXLAN, 16) X(GENEVE, 17) X(GTP, 18)
+/* clang-format on */
 
 typedef enum {
 #define FB_X(constant, number) FB_LAYER_##constant = number,

@@ -245,9 +245,9 @@ static void write_group(const fb_pattern *pattern, fb_pattern_group *group, uint
 }
 
 static bool put_groups(fb_pattern *pattern) {
-    for (uint8_t i = 0; i < pattern->lane_end; i = pattern->groups[pattern->group_count++].end) {
+    for (uint16_t i = 0; i < pattern->lane_end; i = pattern->groups[pattern->group_count++].end) {
         if (pattern->group_count == FB_PATTERN_GROUPS) return false;
-        write_group(pattern, &pattern->groups[pattern->group_count], i);
+        write_group(pattern, &pattern->groups[pattern->group_count], (uint8_t)i);
     }
     return true;
 }

@@ -101,8 +101,9 @@ def _message(error: Exception) -> str:
     """Return the message of duckdb, without the Python traceback of an error inside a function."""
     if extension := re.search(r"required extension '(\w+)", str(error)):
         fix = f"python -c \"import duckdb; duckdb.install_extension('{extension[1]}')\""
-        missing = f"duckdb's extension {extension[1]} is not installed"
-        return f"{missing}, and not fetched without being asked for: {fix}"
+        return (
+            f"duckdb's extension {extension[1]} is not installed, and flowbuf does not download it; run {fix}"
+        )
     lines = [
         line.rstrip() for line in str(error).splitlines() if line.strip() and "row_number_of_flow" not in line
     ]
@@ -121,7 +122,7 @@ def _advise(message: str, columns: list[str]) -> str:
     if advice := suggest_fix(missing[1], columns):
         return advice
     rest = len(columns) - SHOWN_COLUMNS
-    more = f" and {rest} more: flowbuf schema show --all" if rest > 0 else ""
+    more = f" and {rest} more (flowbuf schema show --all lists them)" if rest > 0 else ""
     return f"columns are {', '.join(columns[:SHOWN_COLUMNS])}{more}"
 
 
@@ -165,12 +166,14 @@ class RowFilter:
         """Raise QueryError unless the condition is one expression, with and without brackets around it."""
         import duckdb
 
-        wanted = QueryError("one condition is wanted, such as dst_port = 53 AND bytes > 512")
+        wanted = QueryError(
+            "the condition is not one SQL expression; write for example dst_port = 53 AND bytes > 512"
+        )
         if not re.sub("--.*", "", condition).strip():
             raise wanted
         with query_errors(self._known):
             if len(self._connection.extract_statements(self._sql)) != 1:
-                raise QueryError("one condition is wanted, not several statements")
+                raise QueryError("the condition has several statements; write one expression")
         try:
             self._connection.extract_statements(f"SELECT CASE WHEN\n{condition}\nTHEN true END")
         except duckdb.Error as error:
@@ -208,7 +211,7 @@ def _errors_across_flows() -> Iterator[None]:
         if not said:
             raise
         raise QueryError(
-            f"{said[0]}\na condition looks at one flow at a time; flowbuf query looks at all"
+            f"{said[0]}\na condition sees one flow at a time; use flowbuf query for a query over all flows"
         ) from error
 
 
@@ -268,7 +271,7 @@ class FlowQuery:
             try:
                 described = self._connection.execute(f"DESCRIBE FROM {_read_parquet([name])}").fetchall()
             except duckdb.Error as error:
-                on_problem(f"{name}: not a whole Parquet file: {_reason(error)}")
+                on_problem(f"{name}: not a complete Parquet file: {_reason(error)}")
                 continue
             tables.setdefault(tuple((column, type) for column, type, *_ in described), []).append(name)
         return tables
@@ -278,7 +281,7 @@ class FlowQuery:
 
         statements = self._connection.extract_statements(self._sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise QueryError("one query is wanted: SELECT … FROM flows")
+            raise QueryError("the SQL is not one query; write SELECT … FROM flows")
 
     def _prepare(self, stream: Any) -> tuple[list[set[str]], bool]:
         """Define `flows` and plan the query. Return the result of `_plan`.
@@ -458,7 +461,7 @@ def _range(network: str) -> tuple[int, int, int]:
         parsed = ipaddress.ip_network(network, strict=False)
     except ValueError:
         raise ValueError(
-            f"in_net: {network!r} is no network; write it as '192.0.2.0/24' or '2001:db8::/32'"
+            f"in_net: {network!r} is not a network; write it as '192.0.2.0/24' or '2001:db8::/32'"
         ) from None
     first, last = parsed.network_address, parsed.broadcast_address
     if isinstance(first, ipaddress.IPv6Address) and first.ipv4_mapped and parsed.prefixlen >= 96:

@@ -124,7 +124,7 @@ class Contestant(Protocol):
 
     name: str
     does: str
-    """Work that is timed, for example "decode + Protobuf" or "parse alone"."""
+    """Work that is timed, for example "decode + Protobuf" or "parse only"."""
 
     def absent(self) -> str | None:
         """Return the reason why the contestant cannot run on this machine, or None if it can."""
@@ -185,7 +185,7 @@ def load_workload(name: str, source: str | Path | BinaryIO, schema: Schema | str
     counted = [(datagram, _count_flows(decoder, [datagram])) for datagram in first]
     with_flows = [each for each in counted if each[1]]
     if not with_flows:
-        raise CaptureError(f"{reader.name}: holds no flows")
+        raise CaptureError(f"{reader.name}: contains no flows")
     chosen = [each for each in with_flows if not _brings_templates(decoder, each[0])] or with_flows
     data = _fill(chosen)
     domains = [domain for exporter in decoder.read_exporters() for domain in exporter["domains"]]
@@ -203,13 +203,13 @@ def generate_workload(protocol: str, schema: Schema | str = "flow") -> Workload:
 
 
 def _read(reader: CaptureReader) -> Iterator[Datagram]:
-    octets = 0
+    size = 0
     for batch in reader:
         for i in range(len(batch)):
             payload, source, _, received = batch[i]
             yield Datagram(payload, source, received)
-            octets += len(payload)
-            if octets >= _READ_LIMIT:
+            size += len(payload)
+            if size >= _READ_LIMIT:
                 return
 
 
@@ -274,12 +274,12 @@ class Flowbuf:
 
 def _split(datagrams: Sequence[Datagram]) -> Iterator[Sequence[Datagram]]:
     """Yield batches of at least BATCH bytes. Only the last may be smaller."""
-    begin = octets = 0
+    begin = size = 0
     for end, datagram in enumerate(datagrams, 1):
-        octets += len(datagram.payload)
-        if octets >= BATCH or end == len(datagrams):
+        size += len(datagram.payload)
+        if size >= BATCH or end == len(datagrams):
             yield datagrams[begin:end]
-            begin, octets = end, 0
+            begin, size = end, 0
 
 
 class FlowbufRun:

@@ -110,7 +110,7 @@ def bench(
     """
     check_inputs(captures)
     if folder is not None and no_peers:
-        raise UsageProblem("--peers and --no-peers: give one of the two")
+        raise UsageProblem("--peers cannot be combined with --no-peers; leave one out")
     peers, quoted = ([], []) if no_peers else _find_peers(folder)
     absent = {peer.name: reason for peer in peers if (reason := peer.absent()) is not None}
     contestants = [Flowbuf(schema), *(peer for peer in peers if peer.name not in absent)]
@@ -176,7 +176,7 @@ def _find_peers(folder: str | None) -> tuple[list[Contestant], list[Quotation]]:
         if module:
             return list(module.PEERS), list(getattr(module, "QUOTED", []))
     if folder is not None:
-        raise UsageProblem(f"{folder}: has no package `peers`")
+        raise UsageProblem(f"{folder}: has no package `peers`; name the folder `benchmarks` of the sources")
     return [], []
 
 
@@ -204,7 +204,7 @@ def _describe_dataset(measurement: Measurement, quoted: Sequence[Quotation]) -> 
         "spread": round(own.spread, 2),
         "samples": [round(sample, 3) for sample in own.samples],
         "datagrams": len(workload.data),
-        "octets": sum(len(datagram.payload) for datagram in workload.data),
+        "bytes": sum(len(datagram.payload) for datagram in workload.data),
         "peers": {name: round(result.median, 2) for name, result in results.items()},
         "peer_details": {name: _describe_peer(result) for name, result in results.items()},
         "failed": dict(measurement.failed),
@@ -302,12 +302,12 @@ def _notes(
         for result in each.results.values():
             if result.flows != flows:
                 yield Text(
-                    f"{name}: {result.name} finds {result.flows:,} flows, not {flows:,}", style="yellow"
+                    f"{name}: {result.name} decodes {result.flows:,} flows, not {flows:,}", style="yellow"
                 )
         for who, reason in each.failed.items():
             yield Text(f"{name}: {who} failed: {reason}", style="red")
     for who, reason in absent.items():
-        yield Text(f"{who} is absent: {reason}", style="dim")
+        yield Text(f"{who} is not measured: {reason}", style="dim")
     names = {each.workload.name for each in measured}
     shown = [
         f"{each.name} {each.version}: {each.does}; {each.source}, {each.noted}"

@@ -94,7 +94,7 @@ def survey_capture(
     return {
         "capture": {
             "name": reader.name,
-            "octets": reader.position,
+            "bytes": reader.position,
             "packets": reader.packets,
             "link_types": [LINK_TYPES.get(number, f"link type {number}") for number in reader.link_types],
             "datagrams": sum(watch.ports.values()),
@@ -106,7 +106,7 @@ def survey_capture(
         "exporters": [
             _describe_exporter(each, watch) for each in sorted(decoder.read_exporters(), key=by_address)
         ],
-        "other": {key: other[key] for key in ("datagrams", "octets", "counters")},
+        "other": {key: other[key] for key in ("datagrams", "bytes", "counters")},
     }
 
 
@@ -117,7 +117,7 @@ def _describe_exporter(exporter: dict[str, Any], watch: _Watch) -> dict[str, Any
         "address": exporter["address"],
         "sub_agent": exporter["sub_agent"],
         "protocols": sorted(seen.protocols | {domain["protocol"] for domain in domains}),
-        **{key: exporter[key] for key in ("datagrams", "octets", "flows", "options_records")},
+        **{key: exporter[key] for key in ("datagrams", "bytes", "flows", "options_records")},
         "templates_received": exporter["templates"],
         "sampling_rates": sorted(seen.sampling_rates),
         "counters": exporter["counters"],

@@ -152,7 +152,7 @@ def clickhouse(schema: Schema, old: str | None, drop: bool, **given: Any) -> Non
     options = _options(given)
     with schema_errors():
         if drop and old:
-            raise UsageProblem("--drop and --from are two things: give one of them")
+            raise UsageProblem("--drop cannot be combined with --from; leave one out")
         if drop:
             statements = drop_ddl(schema, options)
         else:
@@ -166,7 +166,7 @@ def _check_plain() -> None:
     for name in ("topic", "group", "framing", "consumers", "schema_file", "settings"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             option = {"settings": "-X", "schema_file": "--schema-file"}.get(name, f"--{name}")
-            raise UsageProblem(f"{option} is for the topic of --kafka HOST:PORT: give that, too")
+            raise UsageProblem(f"{option} needs --kafka HOST:PORT; add it")
 
 
 def _options(given: dict[str, Any]) -> TableOptions:

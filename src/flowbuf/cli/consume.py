@@ -37,7 +37,7 @@ from flowbuf.targets.clickhouse_tables import TableOptions
 
 __all__ = ["consume"]
 
-_PROMPT_OCTETS = 1 << 22  # bytes of Kafka records per batch for output that is shown or written at once
+_PROMPT_BYTES = 1 << 22  # bytes of Kafka records per batch for output that is shown or written at once
 
 
 @click.command()
@@ -70,7 +70,7 @@ _PROMPT_OCTETS = 1 << 22  # bytes of Kafka records per batch for output that is 
 @force_option
 @ip_option
 @click.option(
-    "--batch-octets",
+    "--batch-bytes",
     type=WholeNumber(min=1),
     default=1 << 26,
     show_default=True,
@@ -109,7 +109,7 @@ def consume(
     output: str,
     force: bool,
     ip: str | None,
-    batch_octets: int,
+    batch_bytes: int,
     batch_seconds: float,
     clickhouse: str | None,
     database: str | None,
@@ -153,23 +153,21 @@ def consume(
     if clickhouse is not None:
         _check_clickhouse(group)
     elif database or table:
-        raise UsageProblem("--database and --table are for --clickhouse URL")
+        raise UsageProblem("--database and --table need --clickhouse URL")
     folder = output.endswith("/") or os.path.isdir(output)
     form = form or ("parquet" if folder else default_format(output))
     _check_form(form, output, ip, folder)
     check_spreadsheet(spreadsheet, form)
     if group and os.path.isfile(output):
-        fix = "name another, or a folder (-o OUT/)"
-        raise UsageProblem(
-            f"{output}: is there already, and what a group has stored does not come again: {fix}"
-        )
+        fix = "name another file, or a folder (-o OUT/)"
+        raise UsageProblem(f"{output}: exists already, and a group does not read stored flows again; {fix}")
     check_overwrite(force, output)
     for topic in topics:
         if "{" in topic or "," in topic:
-            raise UsageProblem(f"--topic {topic}: name one topic as it is called; --topic may be repeated")
+            raise UsageProblem(f"--topic {topic} is not the name of one topic; repeat --topic for each topic")
     if dead_letter in topics:
         raise UsageProblem(
-            f"--dead-letter {dead_letter}: what is copied there would come again: take another topic"
+            f"--dead-letter {dead_letter} is also read with --topic; choose another dead-letter topic"
         )
     schema = load_schema(reference) if reference else None
     if schema is not None:
@@ -181,7 +179,7 @@ def consume(
         if clickhouse is not None
         else None
     )
-    limits = BatchLimits(batch_octets, batch_seconds) if folder or sink else BatchLimits(_PROMPT_OCTETS)
+    limits = BatchLimits(batch_bytes, batch_seconds) if folder or sink else BatchLimits(_PROMPT_BYTES)
     options = {"group": group, "until_end": until_end, "framing": framing, "limits": limits}
     letters = kafka.open_letters(dead_letter, report.add_note) if dead_letter else None
     with _open_source(kafka, report, topics, schema, **options) as source:
@@ -211,9 +209,9 @@ def _check_clickhouse(group: str | None) -> None:
     given = click.get_current_context().params
     for option, name in (("-o", "output"), ("-f", "form"), ("-n", "limit"), ("--ip", "ip")):
         if given[name] not in (None, "-"):
-            raise UsageProblem(f"{option} and --clickhouse: give one of them")
+            raise UsageProblem(f"{option} cannot be combined with --clickhouse; leave one out")
     if group is None:
-        raise UsageProblem("--clickhouse needs --group G, which remembers what is there already")
+        raise UsageProblem("--clickhouse needs a group, which remembers the stored flows; add --group G")
 
 
 def _open_clickhouse(
@@ -236,9 +234,13 @@ def _check_form(form: str, output: str, ip: str | None, folder: bool) -> None:
     if form in COLUMN_FORMATS:
         check_column_output(form, output)
     elif folder:
-        raise UsageProblem(f"a folder is for {' and '.join(COLUMN_FORMATS)}")
+        raise UsageProblem(
+            f"format {form} cannot be written to a folder; use -f {' or -f '.join(COLUMN_FORMATS)}"
+        )
     elif ip:
-        raise UsageProblem(f"--ip is for parquet and arrow; in a {form}, addresses are text")
+        raise UsageProblem(
+            f"--ip applies only to parquet and arrow; leave it out, because addresses in {form} are text"
+        )
 
 
 def _open_source(
@@ -277,16 +279,16 @@ class Faults:
     def finish(self, flows: int) -> None:
         """Report the number of faults that were not printed. Suggest a fix if no record could be decoded."""
         if self._count and not flows:
-            self.report.add_note("no record can be read: is it another --schema, or --framing?")
+            self.report.add_note("no Kafka record can be decoded; check --schema and --framing")
         if self._count > MAX_LINES:
-            self.report.add_note(f"{self._count - MAX_LINES} more records that cannot be read")
+            self.report.add_note(f"{self._count - MAX_LINES} more Kafka records cannot be decoded")
 
 
 def _commit(source: KafkaSource, report: Report, batch: SourceBatch) -> None:
     try:
         source.commit(batch)
     except PartitionLost as error:
-        report.add_note(f"{error}; it has them again")
+        report.add_note(f"{error}; it reads these Kafka records again")
 
 
 def _store_all(
@@ -300,7 +302,7 @@ def _store_all(
                 try:
                     outlet.store(batch, None if limit is None else limit - outlet.count)
                 except PartitionLost as error:
-                    faults.report.add_note(f"{error}; it stores them")
+                    faults.report.add_note(f"{error}; it stores these Kafka records")
             show(source.lag, outlet.count)
             if limit is not None and outlet.count >= limit:
                 break
@@ -319,9 +321,7 @@ def _until(source: KafkaSource, stop: Stop) -> Iterator[SourceBatch | None]:
 
 def _report_counts(source: KafkaSource, report: Report) -> None:
     if source.unknown_fields:
-        fix = "give the schema that wrote them (--schema), with all its columns enabled"
-        report.add_problem(
-            f"fields that are not in their schema, and left out: {source.unknown_fields}; {fix}"
-        )
+        fix = "name the schema that wrote them with --schema, and enable all its columns"
+        report.add_problem(f"fields that are not in the schema, left out: {source.unknown_fields}; {fix}")
     if source.invalid_texts:
-        report.add_note(f"strings that are not UTF-8, mended: {source.invalid_texts}")
+        report.add_note(f"strings that are not UTF-8, repaired: {source.invalid_texts}")

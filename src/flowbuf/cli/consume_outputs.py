@@ -83,9 +83,9 @@ class StreamOutlet:
             return
         if self._schema is not None and self._form != "jsonl":
             raise SchemaChanged(
-                f"the schema of the records has changed from {self._schema.hash} to {schema.hash}, and there "
-                "is no place for its columns: what came before is stored; go on with another file, or take "
-                "a folder (-o OUT/)"
+                f"the schema of the Kafka records changed from {self._schema.hash} to {schema.hash}, and the "
+                "output cannot hold its columns; the flows before it are stored; continue with another file, "
+                "or a folder (-o OUT/)"
             )
         if self._file is None:
             self._file = self._open.enter_context(open_output(self._output, durable=True))
@@ -192,9 +192,9 @@ class FolderOutlet:
         for first, end in sorted(self._ranges[place] - {(batch.first, batch.end)}):
             if first < batch.end and batch.first < end:
                 raise Failure(
-                    f"{self._folder}: there is a file of {batch.topic}, partition {batch.partition}, offsets "
-                    f"{first} to {end}, and this batch, {batch.first} to {batch.end}, has some of these "
-                    "records again: empty the folder, or name another"
+                    f"{self._folder}: offsets {batch.first} to {batch.end} of {batch.topic}, partition "
+                    f"{batch.partition}, overlap those of a file, {first} to {end}; "
+                    "empty the folder, or name another"
                 )
 
     def _find_ranges(self, topic: str, partition: int) -> Iterator[tuple[int, int]]:
@@ -212,8 +212,8 @@ class FolderOutlet:
             return
         if self._find_identifiers(topic) - {identifier} and self._has_files(topic):
             raise Failure(
-                f"{self._folder} holds files of another topic {topic!r} (deleted and created again?); "
-                "use another folder"
+                f"{self._folder}: has files of another topic {topic!r}, perhaps from before it was deleted "
+                "and created again; use another folder"
             )
 
     def _find_identifiers(self, topic: str) -> set[str]:

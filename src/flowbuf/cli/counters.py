@@ -106,7 +106,7 @@ GROUPED = (
 NOUNS = {
     "flows": ("flow", "flows"),
     "counters": ("counter sample", "counter samples"),
-    "records": ("record", "records"),
+    "records": ("object", "objects"),
 }
 
 
@@ -122,7 +122,7 @@ def no_rows(schema: Schema, counters: Mapping[str, int]) -> str:
     """
     text = f"no {NOUNS[schema.rows][1]}"
     if left_out := counters.get("flows_left_out", 0):
-        return f"{text}, but flow samples or datagrams, which are left out: {left_out:,}"
+        return f"{text}; flow samples or datagrams left out: {left_out:,}"
     others = counters.get("counter_sample", 0) + counters.get("drop_sample", 0)
     return (
         f"{text}; flowbuf read --counters shows the counter and drop samples of sFlow: {others:,}"

@@ -87,7 +87,7 @@ def encode(
         schema.to_proto()  # before the work
     report = Report(notes=verbose)
     began = time.perf_counter()
-    octets = 0
+    size = 0
     with input_interrupts(inputs) as interrupt, open_output(output) as file:
         refuse_terminal(file, "messages")
         if file.is_regular:
@@ -101,7 +101,7 @@ def encode(
                 for path in session.each(inputs):
                     for messages in session.encode(path):
                         behind.write(messages)
-                        octets += len(messages)
+                        size += len(messages)
             session.finish()
         if not session.readable:
             file.discard()
@@ -112,9 +112,9 @@ def encode(
     elif session.readable and not session.flows:
         report.add_note(no_rows(schema, session.counters))
     elif session.readable and is_terminal(sys.stderr):
-        report.add_note(_summary(schema, session.flows, octets, time.perf_counter() - began))
+        report.add_note(_summary(schema, session.flows, size, time.perf_counter() - began))
     sys.exit(report.status)
 
 
-def _summary(schema: Schema, rows: int, octets: int, seconds: float) -> str:
-    return f"{count_rows(schema, rows)}, {octets:,} octets, {rows / max(seconds, 1e-9):,.0f}/s"
+def _summary(schema: Schema, rows: int, size: int, seconds: float) -> str:
+    return f"{count_rows(schema, rows)}, {size:,} bytes, {rows / max(seconds, 1e-9):,.0f}/s"

@@ -34,7 +34,7 @@ def expand_inputs(paths: Sequence[str]) -> tuple[str, ...]:
             continue
         found = sorted(name for name in glob.glob(path, recursive=True) if not os.path.isdir(name))
         if not found:
-            raise UsageProblem(f"{path}: no file fits this pattern")
+            raise UsageProblem(f"{path}: no file matches this pattern")
         expanded += found
     return tuple(expanded)
 
@@ -42,11 +42,11 @@ def expand_inputs(paths: Sequence[str]) -> tuple[str, ...]:
 def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
     """Raise UsageProblem for the first path that cannot be read, or that the output would replace."""
     if paths.count("-") > 1:
-        raise UsageProblem("- (standard input) can be read only once")
+        raise UsageProblem("standard input is given twice; give - once")
     for path in paths:
         if path == "-":
             if sys.stdin is None:
-                raise UsageProblem("<stdin>: it is closed")
+                raise UsageProblem("<stdin>: the stream is closed")
             continue
         try:
             status = os.stat(path)

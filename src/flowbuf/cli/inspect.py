@@ -35,7 +35,7 @@ CLASS_STYLES = {"fault": "red", "loss": "yellow", "note": "dim"}
 WIDTH_IN_A_PIPE = 160
 NUMBERS = (
     "datagrams",
-    "octets",
+    "bytes",
     "flows",
     "options",
     "templates",
@@ -46,7 +46,7 @@ NUMBERS = (
     "late",
     "restarts",
 )
-SPARED_OF_EXPORTERS = ("octets", "templates", "options", "protocol", "datagrams")
+SPARED_OF_EXPORTERS = ("bytes", "templates", "options", "protocol", "datagrams")
 SPARED_OF_SEQUENCES = ("protocol", "restarts", "late")
 
 
@@ -138,7 +138,7 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
 
 
 def _capture_text(capture: dict[str, Any]) -> Text:
-    amounts = [f"{capture['octets']:,} octets", _amount(capture["packets"], "packet")]
+    amounts = [f"{capture['bytes']:,} bytes", _amount(capture["packets"], "packet")]
     amounts[1] += f" ({', '.join(dict.fromkeys(capture['link_types']))})" if capture["link_types"] else ""
     amounts.append(_amount(capture["datagrams"], "UDP datagram"))
     lines = [", ".join(amounts)]
@@ -175,7 +175,7 @@ def _exporter_row(exporter: dict[str, Any]) -> dict[str, str | Text]:
         "exporter": _exporter_name(exporter),
         "protocol": ", ".join(exporter["protocols"]),
         "datagrams": f"{exporter['datagrams']:,}",
-        "octets": f"{exporter['octets']:,}",
+        "bytes": f"{exporter['bytes']:,}",
         "flows": f"{exporter['flows']:,}",
         "options": f"{exporter['options_records']:,}",
         "templates": f"{exporter['templates_received']:,}",
@@ -264,9 +264,9 @@ def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
         "; ".join(title),
         "template",
         "kind",
-        "octets",
+        "bytes",
         "fields",
-        numbers=("template", "octets"),
+        numbers=("template", "bytes"),
         wraps="fields",
     )
     for template in domain["templates"]:

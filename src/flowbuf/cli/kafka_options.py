@@ -130,5 +130,5 @@ def _split_pair(pair: str) -> tuple[str, str]:
     """Split NAME=VALUE. Errors do not contain the value, which may be a secret."""
     name, equals, value = pair.partition("=")
     if not equals or not name:
-        raise UsageProblem(f"-X {name}: not NAME=VALUE")
+        raise UsageProblem(f"-X {name} is not a setting; write NAME=VALUE")
     return name, value

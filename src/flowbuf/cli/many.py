@@ -31,19 +31,21 @@ SUFFIXES = (".gz", ".zst", ".pcap", ".pcapng", ".cap", ".dump", ".pb")
 def check_each(reading: Reading, inputs: Sequence[str], folder: str, force: bool) -> None:
     """Raise UsageProblem for options that do not apply to separate inputs."""
     if "-" in inputs:
-        raise UsageProblem("- (standard input) has no name for a file in a folder; name an output file")
+        raise UsageProblem("standard input has no name for a file in the folder; name an output file")
     if reading.form == "table":
-        raise UsageProblem("a table is for one output; choose another format for a folder")
+        raise UsageProblem("a table cannot be written to a folder; choose another format")
     if reading.decoding.state:
         raise UsageProblem(
-            "--state goes from one capture to the next; in a folder, each is decoded on its own"
+            "--state cannot be combined with a folder, whose captures are decoded separately; leave it out"
         )
     if reading.limit:
-        raise UsageProblem("-n is for one output; leave it out, or name an output file")
+        raise UsageProblem("-n cannot be combined with a folder; leave it out, or name an output file")
     outputs = Counter(_outputs(reading, inputs, folder))
     shared = [name for name, count in outputs.items() if count > 1]
     if shared:
-        raise UsageProblem(f"{shared[0]}: several inputs would be written to it")
+        raise UsageProblem(
+            f"{shared[0]}: is the output of several inputs; rename them, or read them separately"
+        )
     check_overwrite(force, *outputs)
     reading.prepare(inputs[:1], Report())  # report a problem of all inputs once, before the work
 
@@ -76,12 +78,12 @@ def read_each(reading: Reading, inputs: Sequence[str], folder: str, report: Repo
     """Read every input into its file. Report them in their order."""
     outputs = _outputs(reading, inputs, folder)
     tasks = [_Task(reading, path, output, report.notes) for path, output in zip(inputs, outputs, strict=True)]
-    octets = flows = 0
+    size = flows = 0
     with _folders({os.path.dirname(path) for path in outputs}), show_progress(total_size(inputs)) as show:
         for task, outcome in zip(tasks, _run_all(tasks), strict=True):
-            octets += total_size([task.path]) or 0
+            size += total_size([task.path]) or 0
             flows += outcome.flows
-            show(octets, flows)
+            show(size, flows)
             report.status = max(report.status, outcome.status)
             for line in outcome.lines:
                 report.add_note(line)
@@ -140,7 +142,7 @@ def _run(task: _Task) -> _Outcome:
     """Read one input, in this process or in a worker."""
     outcome, report = _Outcome(), _Lines(task.notes)
 
-    def show(octets: int, flows: int) -> None:
+    def show(size: int, flows: int) -> None:
         outcome.flows = flows
 
     try:
@@ -173,7 +175,7 @@ def _run_all(tasks: Sequence[_Task]) -> Iterator[_Outcome]:
         try:
             yield from _start(pool, tasks)
         except BrokenProcessPool as error:
-            raise Failure("a process ended without a word; was memory short?") from error
+            raise Failure("a worker process ended abnormally; check that enough memory is free") from error
         except BaseException:
             for child in multiprocessing.active_children():
                 child.terminate()

@@ -135,10 +135,10 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
         **rest: Any,
     ) -> Any:
         if name and reference not in ("flow", name):
-            raise UsageProblem(f"two schemas, {name} and {reference}: leave out --schema")
+            raise UsageProblem(f"two schemas are given, {name} and {reference}; leave out --schema")
         if counters:
             if click.get_current_context().get_parameter_source("reference") is not ParameterSource.DEFAULT:
-                raise UsageProblem(f"--counters is --schema {COUNTERS}: give one of the two")
+                raise UsageProblem(f"--counters already selects the schema {COUNTERS}; leave out --schema")
             reference = COUNTERS
         return command(*args, schema=load_schema(name or reference, only, enable, disable), **rest)
 
@@ -179,7 +179,7 @@ class CaptureOptions(DecodeOptions):
         Raise UsageProblem if the schema does not allow one of them.
         """
         if self.override_sampling and self.default_sampling_rate:
-            raise UsageProblem("--override-sampling replaces every rate: leave out --default-sampling")
+            raise UsageProblem("--override-sampling replaces every rate; leave out --default-sampling")
         with schema_errors():
             decoder = Decoder(schema, self)
         self._check_override(decoder)
@@ -194,7 +194,7 @@ class CaptureOptions(DecodeOptions):
             return None
         if schema.rate is None:
             disabled = " or ".join(column.name for column in schema if column.scale == "rate")
-            fix = f"enable {disabled}" if disabled else 'give a column scale = "rate"'
+            fix = f"enable {disabled}" if disabled else 'set scale = "rate" on a column'
             raise UsageProblem(
                 f"--override-sampling: schema {schema.name} has no sampling rate enabled; {fix}"
             )

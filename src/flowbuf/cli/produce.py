@@ -33,7 +33,7 @@ from flowbuf.schema.loader import FRAMINGS
 __all__ = ["produce"]
 
 
-_EMPTY = "ClickHouse's ProtobufSingle skips those: --framing delimited keeps them"
+_EMPTY = "ClickHouse's ProtobufSingle skips them; --framing delimited keeps them"
 
 
 def _check_pack(context: click.Context, parameter: click.Parameter, value: str) -> int | str:
@@ -58,8 +58,8 @@ def _check_pack(context: click.Context, parameter: click.Parameter, value: str) 
     callback=_check_pack,
     default=str(PACK_SIZE),
     show_default=True,
-    metavar="flow|datagram|OCTETS",
-    help="Put into each Kafka record one flow, the flows of a datagram, or as many as fit into OCTETS bytes.",
+    metavar="flow|datagram|BYTES",
+    help="Put into each Kafka record one flow, the flows of a datagram, or up to BYTES bytes of flows.",
 )
 @click.option(
     "--framing",
@@ -154,7 +154,7 @@ def produce(
     finally:
         print_text(_summary(sink))
     if sink.report.empty:
-        report.add_note(f"flows without a value, in records without an octet: {sink.report.empty}; {_EMPTY}")
+        report.add_note(f"flows without a value, in empty Kafka records: {sink.report.empty}; {_EMPTY}")
     if session.readable and not session.flows:
         report.add_note(no_rows(schema, session.counters))
     sys.exit(report.status)
@@ -195,7 +195,7 @@ def _summary(sink: KafkaSink) -> str:
         "topic": sink.topic,
         "flows": report.flows,
         "records": report.records,
-        "octets": report.octets,
+        "bytes": report.bytes,
         "delivered": report.delivered,
         "failed": report.failed,
         "retried": report.retries,

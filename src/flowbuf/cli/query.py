@@ -131,7 +131,7 @@ def query(
     check_decoding(captures, decoding, files)
     if enrich and files:
         raise UsageProblem(
-            f"{files[0]}: --enrich is for captures and messages; files of columns were enriched, or not"
+            f"{files[0]}: --enrich applies only to captures and messages, not to Parquet; leave it out"
         )
     report = Report(notes=verbose)
     to_terminal = output == "-" and is_terminal(sys.stdout)
@@ -312,7 +312,7 @@ class _Answer:
         while (batch := self._take()) is not None:
             yield batch
         if self._failed:
-            raise ValueError("there is no more, as reading has failed")
+            raise ValueError("reading the input failed")
 
     def _take(self) -> Any:
         self._asked = True

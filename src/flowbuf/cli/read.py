@@ -162,4 +162,6 @@ def _check_form(form: str, output: str, ip: str | None) -> None:
     if form in COLUMN_FORMATS:
         check_column_output(form, output)
     elif ip:
-        raise UsageProblem(f"--ip is for parquet and arrow; in a {form}, addresses are text")
+        raise UsageProblem(
+            f"--ip applies only to parquet and arrow; leave it out, because addresses in {form} are text"
+        )

@@ -85,7 +85,7 @@ class Reading:
         elif session.readable and not session.flows:
             report.add_note(no_rows(schema, session.counters))
         elif session.flows and not writer.count:
-            reason = "fulfils --where" if self.where else "is left"
+            reason = "matches --where" if self.where else "is left after --enrich"
             report.add_note(f"none of {count_rows(schema, session.flows)} {reason}")
 
     def _open(
@@ -129,13 +129,17 @@ def check_parts(reading: Reading, output: str, folder: bool) -> None:
     if not reading.rows_per_file:
         return
     if not folder:
-        raise UsageProblem(f"--rows-per-file is for a folder: -o {'parts' if output == '-' else output}/")
+        raise UsageProblem(
+            f"--rows-per-file needs a folder; write -o {'parts' if output == '-' else output}/"
+        )
     if reading.form not in COLUMN_FORMATS:
-        raise UsageProblem(f"--rows-per-file is for {' and '.join(COLUMN_FORMATS)}")
+        raise UsageProblem(
+            f"--rows-per-file cannot be combined with {reading.form}; use -f {' or -f '.join(COLUMN_FORMATS)}"
+        )
     with open_errors():
         os.makedirs(output, exist_ok=True)
         parts = sorted(name for name in os.listdir(output) if name.startswith("part-"))
     if parts:
         raise UsageProblem(
-            f"{os.path.join(output, parts[0])}: is there already; empty the folder, or name another"
+            f"{os.path.join(output, parts[0])}: exists already; empty the folder, or name another"
         )

@@ -77,7 +77,7 @@ def check_decoding(paths: Sequence[str], decoding: CaptureOptions, decoded: Sequ
 
 def _check_option(name: str, option: str, is_set: bool) -> None:
     if is_set:
-        raise UsageProblem(f"{name}: not a capture, and {option} is for captures: leave it out")
+        raise UsageProblem(f"{name}: is not a capture, and {option} applies only to captures; leave it out")
 
 
 def _is_message_file(path: str) -> bool:
@@ -133,7 +133,7 @@ class Session:
         self._messages = MessageReader(self._plan)
         self._builder: ColumnBuilder | None = None
         self._captures: list[str] = []
-        self._octets_before = 0  # size of the finished inputs
+        self._size_before = 0  # size of the finished inputs
 
     @property
     def decoder(self) -> Decoder:
@@ -142,8 +142,8 @@ class Session:
         Raises UsageProblem if the rows are records, which no decoder fills.
         """
         if self._decoder is None:
-            problem = f"rows of schema {self.schema.name} are records, which no capture holds"
-            raise UsageProblem(f"{problem}; give a stream of its messages, or another --schema")
+            problem = f"schema {self.schema.name} describes objects, which captures do not contain"
+            raise UsageProblem(f"{problem}; read a stream of its messages, or choose another --schema")
         return self._decoder
 
     @property
@@ -318,7 +318,7 @@ class Session:
             fault = ""
         if fault and not flows and content.name == "<stdin>":
             self._add_problem(
-                f"{content.name}: {content.failure or 'neither a capture nor a stream of messages'}"
+                f"{content.name}: {content.failure or 'is neither a capture nor a stream of messages'}"
             )
             return
         self._finish(content)
@@ -327,7 +327,11 @@ class Session:
         elif fault:
             self._add_problem(f"{content.name}: {fault} (flows before it: {flows})")
         if unknown_fields:
-            fix = "it is not of these messages" if proto else "give the schema that wrote them with --schema"
+            fix = (
+                "it does not describe these messages"
+                if proto
+                else "name the schema that wrote them with --schema"
+            )
             unknown = f"fields that are not in {proto or 'the schema'}: {unknown_fields}"
             self._add_problem(f"{content.name}: {unknown}; {fix}")
 
@@ -341,11 +345,11 @@ class Session:
 
     def _advance(self, content: Content, flows: int) -> None:
         self.flows += flows
-        self._show(self._octets_before + content.position, self.flows)
+        self._show(self._size_before + content.position, self.flows)
 
     def _finish(self, content: Content) -> None:
         self.readable += 1
-        self._octets_before += content.position
+        self._size_before += content.position
 
     def _add_problem(self, text: str) -> None:
         if self._decoding.strict:

@@ -19,12 +19,12 @@ def check_state(path: str | None, output: str = "-") -> None:
     if path is None:
         return
     if path == "-":
-        raise UsageProblem("--state: - is no file; name one")
+        raise UsageProblem("--state: - is not a file; name a file")
     if output != "-" and os.path.realpath(path) == os.path.realpath(output):
-        raise UsageProblem(f"{path}: is the output too; write the state to another file")
+        raise UsageProblem(f"{path}: is also the output; write the state to another file")
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
-        raise UsageProblem(f"{path}: there is no folder {folder}")
+        raise UsageProblem(f"{path}: folder {folder} does not exist; create it")
     if not os.access(folder, os.W_OK):
         raise UsageProblem(f"{path}: Permission denied")
 
@@ -32,9 +32,9 @@ def check_state(path: str | None, output: str = "-") -> None:
 def check_known_state(path: str | None) -> None:
     """Raise UsageProblem if the state file does not exist, for a command that does not write one."""
     if path == "-":
-        raise UsageProblem("--state: - is no file; name one")
+        raise UsageProblem("--state: - is not a file; name a file")
     if path is not None and not os.path.exists(path):
-        raise UsageProblem(f"{path}: No such file; flowbuf read and flowbuf encode write it")
+        raise UsageProblem(f"{path}: No such file; write it with --state of flowbuf read or flowbuf encode")
 
 
 def read_state(path: str | None, decoder: Decoder, report: Report) -> None:
@@ -50,7 +50,7 @@ def read_state(path: str | None, decoder: Decoder, report: Report) -> None:
     except StateError as error:
         if not error.replaceable:
             raise UsageProblem(str(error)) from error
-        report.add_problem(f"{error}; it is ignored")
+        report.add_problem(f"{error}; the file is ignored")
 
 
 def write_state(path: str | None, decoder: Decoder, report: Report) -> None:

@@ -77,16 +77,18 @@ class Local:
             import pyarrow  # noqa: F401
             from chdb.session import Session
         except ImportError as error:
-            raise FlowbufError(f"{error.name} is missing: pip install 'flowbuf[chdb]'") from error
+            raise FlowbufError(f"{error.name} is missing; run pip install 'flowbuf[chdb]'") from error
         if not _open.acquire(blocking=False):
             raise FlowbufError(
-                "a process has one database of ClickHouse open at a time: close the other first"
+                "a process can open one ClickHouse database at a time; close the other one first"
             )
         try:
             self._session = Session(None if path is None else os.fspath(path))
         except Exception as error:
             _open.release()
-            raise FlowbufError(f"{path or 'memory'}: no database of ClickHouse: {_message(error)}") from error
+            raise FlowbufError(
+                f"{path or 'memory'}: the ClickHouse database cannot be opened: {_message(error)}"
+            ) from error
 
     def close(self) -> None:
         """Close the database and stop its background work. A second call does nothing."""
@@ -147,9 +149,7 @@ class Local:
         """
         if schema is None:
             if not isinstance(data, FlowBatch | FlowStream):
-                raise TypeError(
-                    "which columns messages and foreign batches have is said by a schema: give one"
-                )
+                raise TypeError("schema is required unless data is a FlowBatch or FlowStream")
             schema = data.schema
         schema = _loaded(schema)
         with _as_file(data) as (path, format):
@@ -195,7 +195,7 @@ class Local:
 
     def _run(self, sql: str, format: str) -> bytes:
         if self._session is None:
-            raise FlowbufError("this database is closed")
+            raise FlowbufError("the database is closed; open it again")
         try:
             result: bytes = self._session.query(sql, format).bytes()
         except RuntimeError as error:

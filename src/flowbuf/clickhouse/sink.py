@@ -25,8 +25,8 @@ _CONTENT = "application/vnd.apache.arrow.stream"
 _PASSING = frozenset((159, 201, 202, 203, 209, 210, 225, 236, 241, 242, 252, 285, 319, 425, 439, 999))
 _PASSING_STATUS = frozenset((408, 429, 502, 503, 504))
 _FIXES = {
-    60: "; flowbuf schema clickhouse prints what makes it",
-    16: "; flowbuf schema clickhouse --from OLD prints what adds columns",
+    60: "; create it with the SQL of flowbuf schema clickhouse",
+    16: "; add the columns with the SQL of flowbuf schema clickhouse --from OLD",
 }
 _FIRST_WAIT, _LAST_WAIT = 0.2, 10.0  # seconds
 
@@ -73,7 +73,7 @@ class ClickHouseSink:
 
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname:
-            raise ValueError("the URL of ClickHouse is no http://HOST:PORT or https://HOST:PORT")
+            raise ValueError("the ClickHouse URL is invalid; write http://HOST:PORT or https://HOST:PORT")
         self.name = f"{parts.scheme}://{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
         self.options = options or TableOptions()
         self._secret = unquote(parts.password or "")

@@ -134,7 +134,7 @@ class Codec(ObjectCodec):
             codec = flowbuf.Codec.load("orders.proto", "Order", times="ns")
         """
         if not isinstance(reference, str | os.PathLike):
-            raise TypeError(f"Codec.load takes a name or a path, not {reference!r}: try Codec(…)")
+            raise TypeError(f"Codec.load takes a name or a path, not {reference!r}; use Codec(…)")
         suffix = os.path.splitext(os.fspath(reference))[1]
         if suffix in ("", ".toml"):
             return cls(Schema.load(reference), message, **options)
@@ -245,7 +245,7 @@ class Codec(ObjectCodec):
         return encode_columns(table, self.schema)
 
     def __reduce__(self) -> Any:
-        raise TypeError("a codec cannot be pickled nor copied: make another of what this one was made of")
+        raise TypeError("a codec cannot be pickled or copied; create another one from the same source")
 
     def __repr__(self) -> str:
         return f"<Codec {self.message.name}: {len(self.message.fields)} fields>"
@@ -253,7 +253,7 @@ class Codec(ObjectCodec):
 
 def _check(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ValueError(f"{name} is {value!r}: it must be one of {', '.join(known)}")
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
 
 
 def _suggest(key: str, known: dict[str, int]) -> str:
@@ -266,14 +266,16 @@ def _encode_error(problem: str, path: str) -> EncodeError:
 
 
 def _decode_error(problem: str, path: str, offset: int) -> DecodeError:
-    where = f"{shorten(path)}: octet {offset}" if path else f"octet {offset}"
+    where = f"{shorten(path)}: byte {offset}" if path else f"byte {offset}"
     return DecodeError(f"{where}: {problem}", status="bad_message", offset=offset, path=path)
 
 
 def _name(message: Any) -> str | None:
     if message is None or isinstance(message, str):
         return message
-    raise TypeError(f"message is {message!r}: it must be the name of one; what is read into goes by into=…")
+    raise TypeError(
+        f"message is {message!r}, not the name of a message; pass the type of the objects as into=…"
+    )
 
 
 def _is_of(schema: Schema, message: Any) -> bool:
@@ -285,7 +287,7 @@ def _is_of(schema: Schema, message: Any) -> bool:
     if _name(message) is not None and message not in (own, f"{PACKAGE}.{own}"):
         return False
     if schema.columns and not schema.enabled:
-        fix = 'write rows = "records" below [schema], or enable some'
+        fix = 'enable columns, or write rows = "records" below [schema]'
         raise SchemaError("no column is enabled", fix, origin=schema.origin)
     return True
 
@@ -294,7 +296,9 @@ def _check_names(messages: list[Message]) -> None:
     for message in messages:
         if any(field.name == UNKNOWN_FIELDS for field in message):
             raise SchemaError(
-                f"has a field {UNKNOWN_FIELDS!r}, where unknown fields are kept", origin=message.name
+                f"field {UNKNOWN_FIELDS!r} has the name of the key for unknown fields",
+                'rename it, or set unknown_fields to "skip"',
+                origin=message.name,
             )
 
 
@@ -314,7 +318,7 @@ def _find_descriptor(source: Any, name: str | None) -> Descriptor:
     if not isinstance(descriptor, Descriptor):
         fix = "a Schema, a message class, a descriptor or a FileDescriptorSet"
         fix += "; Codec.load takes names and paths" if isinstance(source, str | os.PathLike) else ""
-        raise TypeError(f"{type(source).__name__} says nothing of messages: it must be {fix}")
+        raise TypeError(f"source is {type(source).__name__}; it must be {fix}")
     return descriptors.find_message([descriptor], name, descriptor.full_name) if name else descriptor
 
 

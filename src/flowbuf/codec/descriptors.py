@@ -48,8 +48,8 @@ _TYPES = {
 _NULLABLE = 65001  # number of the gogoproto extension `nullable` in FieldOptions
 
 _IMPORTS = (
-    "imports are looked for beside the file; of those elsewhere, load what "
-    "`protoc -I FOLDER --include_imports --descriptor_set_out=FILE.desc` writes"
+    "imports are searched only in the folder of the file; if they are elsewhere, load the output of "
+    "`protoc -I FOLDER --include_imports --descriptor_set_out=FILE.desc`"
 )
 
 
@@ -136,7 +136,7 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        fix = "give the path of a .toml, a .proto or a descriptor set"
+        fix = "name a .toml file, a .proto file or a descriptor set"
         raise SchemaError(f"cannot be read: {error.strerror}", fix, origin=os.fspath(path)) from None
 
 
@@ -150,7 +150,7 @@ def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor
             files = FileDescriptorSet.FromString(files)
         except ProtobufError:
             raise SchemaError(
-                "is no FileDescriptorSet", "write one with protoc -o, or buf build", origin=origin
+                "is not a FileDescriptorSet", "write one with protoc -o, or buf build", origin=origin
             ) from None
     if not files.file:
         raise SchemaError("has no files", "write it with protoc --include_imports", origin=origin)
@@ -160,14 +160,14 @@ def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor
             pool.Add(file)
         found = [pool.FindFileByName(file.name) for file in files.file]
         if not all(file.name for file in found):  # reading a name that is not UTF-8 raises
-            raise KeyError("a file without a name")
+            raise KeyError("a file has no name")
     except UnicodeDecodeError:
         raise SchemaError("has names that are not UTF-8", "write it with protoc -o", origin=origin) from None
     except RecursionError:
         fix = "flatten the chain of imports or messages"
         raise SchemaError("is nested too deeply", fix, origin=origin) from None
     except (TypeError, KeyError) as error:
-        fix = "a descriptor set must have what its files import: protoc --include_imports"
+        fix = "add the imported files with protoc --include_imports"
         raise SchemaError(f"cannot be used: {error}", fix, origin=origin) from None
     return [message for file in reversed(found) for message in file.message_types_by_name.values()]
 
@@ -196,7 +196,7 @@ def _well_known(name: str) -> FileDescriptorProto:
     try:
         module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
     except (ImportError, ValueError):  # ValueError: the name cannot be that of a module
-        raise KeyError(f"{name} is not there") from None
+        raise KeyError(f"{name} is missing") from None
     file = FileDescriptorProto()
     module.DESCRIPTOR.CopyToProto(file)
     return file
@@ -212,21 +212,21 @@ def find_message(messages: list[Descriptor], name: str | None, origin: str) -> D
         SchemaError: no message has the name, or several have it.
     """
     if not messages:
-        raise SchemaError("has no messages", "a codec needs one", origin=origin)
+        raise SchemaError("has no messages", "a codec needs at least one", origin=origin)
     if name is None:
         first = [each for each in messages if each.file.name == messages[0].file.name]
         if len(first) != 1:
-            fix = f"say which one, by message=…: {_list(first)}"
+            fix = f"choose one with message=…: {_list(first)}"
             raise SchemaError(f"has {len(first)} messages", fix, origin=origin)
         return first[0]
     known = _by_name(messages)
     if name not in known:
-        fix = did_you_mean(name, known) or f"there are {_list(messages)}"
+        fix = did_you_mean(name, known) or f"messages are {_list(messages)}"
         raise SchemaError(f"has no message {name!r}", fix, origin=origin)
     inside = [each for each in known[name] if each.containing_type is not None]
     if len(inside) == len(known[name]) > 1:
-        fix = f"say which one, by message=…: {_list(inside)}"
-        raise SchemaError(f"has {len(inside)} messages {name!r}", fix, origin=origin)
+        fix = f"choose one with message=…: {_list(inside)}"
+        raise SchemaError(f"has {len(inside)} messages named {name!r}", fix, origin=origin)
     return known[name][0]
 
 
@@ -252,7 +252,7 @@ def compile_proto(path: str | os.PathLike[str]) -> FileDescriptorSet:
     """
     path = os.fspath(path)
     if not os.path.isfile(path):
-        raise SchemaError("is no file", "give the path of a .proto file", origin=path)
+        raise SchemaError("is not a file", "name a .proto file", origin=path)
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "set")
         options = [
@@ -275,5 +275,5 @@ def _find_compiler(path: str) -> list[str]:
         return [program]
     if importlib.util.find_spec("grpc_tools"):
         return [sys.executable, "-m", "grpc_tools.protoc"]
-    fix = "pip install grpcio-tools, or install protoc; or give a descriptor set or a message class"
-    raise SchemaError("there is no protoc to compile it", fix, origin=path)
+    fix = "run pip install grpcio-tools, install protoc, or load a descriptor set or a message class"
+    raise SchemaError("needs protoc, which is not installed", fix, origin=path)

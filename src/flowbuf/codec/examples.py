@@ -52,8 +52,8 @@ def examples(message: Message, seed: int = 0) -> Iterator[dict[str, Any]]:
 
 def _check_ends(message: Message) -> None:
     if message.is_endless:
-        fix = "make a field on the way optional"
-        raise SchemaError("it requires itself, for ever: there is no record of it", fix, origin=message.name)
+        fix = "make one field of the cycle optional"
+        raise SchemaError("requires itself, so it has no finite object", fix, origin=message.name)
 
 
 def _is_left_out(field: Field, depth: int) -> bool:
@@ -103,7 +103,7 @@ def _one(field: Field, source: random.Random, depth: int) -> Any:
     if field.type == "string":
         return f"{source.choice(_WORDS)}-{source.randrange(1000):03}"
     if field.type == "bytes":
-        return source.randbytes(field.octets[-1] if field.octets else 8)
+        return source.randbytes(field.sizes[-1] if field.sizes else 8)
     if field.type == "bool":
         return source.random() < 0.5
     if field.type in ("float", "double"):
@@ -175,8 +175,8 @@ def _ones(field: Field, strategies: Any, depth: int) -> Any:
         return strategies.integers(*_DURATIONS)
     if field.message is not None:
         return _records(field.message, strategies, depth + 1)
-    if field.octets:
-        return strategies.sampled_from(field.octets).flatmap(
+    if field.sizes:
+        return strategies.sampled_from(field.sizes).flatmap(
             lambda size: strategies.binary(min_size=size, max_size=size)
         )
     simple: dict[str, Callable[[], Any]] = {

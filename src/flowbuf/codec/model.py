@@ -35,7 +35,7 @@ class Field:
         closed: True for an enum that allows only the numbers of its members.
         default: Default of a proto2 descriptor.
         bits: 8 or 16 for an integer narrower than its type of 32 bits.
-        octets: Sizes that bytes may have, smallest first, as for addresses.
+        sizes: Sizes that bytes may have, smallest first, as for addresses.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Field:
     closed: bool = False
     default: Any = None
     bits: int | None = None
-    octets: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
 
     @property
     def role(self) -> str:
@@ -66,8 +66,8 @@ class Field:
     @property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest integer, or size of bytes; (0, 0) without limits."""
-        if self.octets:
-            return self.octets[0], self.octets[-1]
+        if self.sizes:
+            return self.sizes[0], self.sizes[-1]
         bits = _BITS.get(self.type, 0)
         if self.type in ("uint32", "uint64", "fixed32", "fixed64"):
             return 0, (1 << (self.bits or bits)) - 1
@@ -125,4 +125,4 @@ class Message:
 
 def too_deep(message: Message) -> SchemaError:
     """Return the error for a message type with too many nested types."""
-    return SchemaError(f"message {message.name} has too many message types inside each other", "flatten them")
+    return SchemaError(f"message {message.name} has message types that are nested too deeply", "flatten them")

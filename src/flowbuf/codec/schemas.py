@@ -59,7 +59,7 @@ class _Reader:
             message=self._message(column),
             members=column.values,
             bits=_BITS.get(column.type),
-            octets=_SIZES[column.ip] if column.type == "ip" else (),
+            sizes=_SIZES[column.ip] if column.type == "ip" else (),
         )
 
     def _message(self, column: Column) -> Message | None:
@@ -112,7 +112,7 @@ def to_schema(message: Message) -> Schema:
 def _to_column(field: Field, origin: str) -> Column:
     what = _more_than_flat(field)
     if what:
-        raise SchemaError(f"it is {what}, which has no column", _FIX, origin=origin, column=field.name)
+        raise SchemaError(f"is {what}, which a column cannot hold", _FIX, origin=origin, column=field.name)
     if field.type != "enum":
         return _new_column(field, field.type, {}, origin)
     try:
@@ -121,7 +121,7 @@ def _to_column(field: Field, origin: str) -> Column:
         return _new_column(field, "int32", {}, origin)
 
 
-_FIX = "read and write such records by decode_many and encode_many"
+_FIX = "read and write such objects with decode_many and encode_many"
 
 
 def _more_than_flat(field: Field) -> str:
@@ -129,7 +129,7 @@ def _more_than_flat(field: Field) -> str:
     if field.message is not None:
         return "a map" if field.map else "a message"
     if field.oneof is not None:
-        return f"of oneof {field.oneof!r}"
+        return f"a member of oneof {field.oneof!r}"
     return "" if field.type in TYPES else f"an {field.type}"
 
 

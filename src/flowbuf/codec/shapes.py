@@ -92,7 +92,7 @@ def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | No
     origin = typing.get_origin(into) or into
     # such as list[Item]
     if not callable(into) or (isinstance(origin, type) and origin.__module__ == "builtins"):
-        raise TypeError(f"into is {into!r}: it must be dict, tuple, or a class that takes the fields by name")
+        raise TypeError(f"into is {into!r}; it must be dict, tuple, or a class that takes the fields by name")
     names = tuple(field.name for field in message)
     try:
         parameters = inspect.signature(into).parameters
@@ -101,11 +101,15 @@ def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | No
     any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     unknown = [name for name in names if name not in parameters]
     if unknown and not any_name:
-        raise TypeError(f"{_name(into)} does not take {', '.join(unknown)}, which {message.name} has")
+        raise TypeError(
+            f"{_name(into)} does not take {', '.join(unknown)}, which {message.name} has; add them"
+        )
     needed = [name for name, each in parameters.items() if each.default is each.empty and name not in names]
     missing = [name for name in needed if parameters[name].kind not in (2, 4)]
     if missing:
-        raise TypeError(f"{_name(into)} needs {', '.join(missing)}, which {message.name} does not have")
+        raise TypeError(
+            f"{_name(into)} needs {', '.join(missing)}, which {message.name} does not have; add defaults"
+        )
     in_order = tuple(name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD)
     return RECORD_SHAPES["class"], into, None if in_order[: len(names)] == names else names
 
@@ -141,10 +145,11 @@ def _hints_one_by_one(into: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
                     typing.get_type_hints(types.SimpleNamespace(__annotations__={name: hint}), place)[name],
                 )
             except NameError as error:
-                problem = (
-                    f"{_name(into)} annotates {name} with {hint!r}: no {error.name} in {owner.__module__}"
-                )
-                raise TypeError(f"{problem}; define the classes of records inside in a module") from None
+                missing = f"{owner.__module__} has no {error.name}"
+                problem = f"{_name(into)} annotates {name} with {hint!r}, but {missing}"
+                raise TypeError(
+                    f"{problem}; define the classes of nested objects at the top level of a module"
+                ) from None
 
 
 def _class_in(hint: Any) -> Any:

@@ -16,7 +16,7 @@ Example:
 try:
     import pyarrow as _pyarrow  # noqa: F401
 except ImportError as error:
-    raise ImportError("enrichment works on Arrow columns: pip install 'flowbuf[arrow]'") from error
+    raise ImportError("enrichment needs pyarrow; run pip install 'flowbuf[arrow]'") from error
 
 from flowbuf.enrich.pipeline import Enrichment, Pipeline, load_enrichments
 

@@ -130,7 +130,7 @@ def _checked_addresses(array: Any) -> Any:
     """Return addresses as binary(16). Other libraries return fixed-size binary as variable-size."""
     if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == 16:
         return array
-    fix = "an address is 16 octets, IPv4 as ::ffff:a.b.c.d"
+    fix = "an address has 16 bytes, IPv4 as ::ffff:a.b.c.d"
     if is_text(array):
         raise EnrichmentError(f"is of type {array.type}", fix)  # text can have 16 bytes too
     try:

@@ -108,7 +108,7 @@ class Config:
 
 def _check_once(there: Record, record: Record, what: object) -> None:
     if there is not record:
-        raise EnrichmentError(f"{what} is there already", "put the two together")
+        raise EnrichmentError(f"{what} occurs twice", "merge the two tables")
 
 
 def read_config(config: Config) -> None:
@@ -134,7 +134,7 @@ def _parse(path: str) -> dict[str, Any]:
     except OSError as error:
         raise EnrichmentError(f"cannot be read: {os.strerror(error.errno or 0)}", origin=path) from None
     except UnicodeDecodeError:
-        raise EnrichmentError("is not UTF-8 text", "static data is a TOML file", origin=path) from None
+        raise EnrichmentError("is not UTF-8 text", "write static data as a TOML file", origin=path) from None
     except DocumentError as error:
         raise EnrichmentError(str(error), origin=error.place(path)) from None
 
@@ -142,7 +142,7 @@ def _parse(path: str) -> dict[str, Any]:
 def _check_top(tables: Mapping[str, Any]) -> None:
     if "interface" in tables:
         raise EnrichmentError(
-            "[[interface]] is of no exporter", "write [[exporter.interface]] below its [[exporter]]"
+            "[[interface]] has no exporter", "write [[exporter.interface]] below its [[exporter]]"
         )
     check_keys(tables, TOP)
 
@@ -153,7 +153,7 @@ def _read_settings(config: Config, tables: Mapping[str, Any]) -> None:
         raise EnrichmentError(f"derive is {derive!r}", "write a list of columns")
     for name in derive:
         if name not in DERIVED:
-            fix = did_you_mean(name, DERIVED) or f"there are {', '.join(DERIVED)}"
+            fix = did_you_mean(name, DERIVED) or f"columns that can be derived are {', '.join(DERIVED)}"
             raise EnrichmentError(f"derive: {name!r} cannot be derived", fix)
     config.derive = tuple(derive)
     geo = tables.get("geo", {})

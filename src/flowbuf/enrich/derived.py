@@ -64,11 +64,11 @@ def _finder(recipe: Recipe) -> Callable[[Any], tuple[Any, ...]] | None:
     return None if find is None else lambda key: (find(key),)
 
 
-def packet_size(octets: Any, packets: Any) -> Any:
+def packet_size(total: Any, packets: Any) -> Any:
     """Return the average size of a packet in bytes; 0 if the number of packets is 0 or unknown."""
     some = pc.fill_null(pc.greater(packets, 0), False)
-    sizes = pc.divide(octets, pc.if_else(some, packets, pa.scalar(1, packets.type)))
-    return pc.fill_null(pc.if_else(some, sizes, pa.scalar(0, octets.type)), 0)
+    sizes = pc.divide(total, pc.if_else(some, packets, pa.scalar(1, packets.type)))
+    return pc.fill_null(pc.if_else(some, sizes, pa.scalar(0, total.type)), 0)
 
 
 def packet_size_bucket(size: int) -> str | None:
@@ -96,7 +96,7 @@ DERIVED = {
     "packet_size": Recipe(("bytes", "packets"), packet_size),
     "packet_size_bucket": Recipe(
         ("bytes", "packets"),
-        lambda octets, packets: Distinct.of(packet_size(octets, packets)),
+        lambda total, packets: Distinct.of(packet_size(total, packets)),
         packet_size_bucket,
     ),
     "icmp_name": Recipe(

@@ -112,5 +112,5 @@ def check_addresses(batch: Any, schema: Schema) -> None:
     """Raise EnrichmentError if addresses are text."""
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         if name in schema and schema[name].type == "ip" and is_text(array):
-            problem = "addresses are text, and enrichments take octets"
+            problem = "has addresses as text, but enrichments need bytes"
             raise EnrichmentError(problem, 'read flows with ip="binary"', where=f"column {name!r}")

@@ -39,7 +39,7 @@ def import_function(spec: str) -> Callable[[Any], Any]:
         found = getattr(found, name)
     if not callable(found):
         raise EnrichmentError(
-            f"is {found!r}", "name a function that takes a batch and returns one", origin=spec
+            f"is {found!r}, not a function", "name a function that takes a batch and returns one", origin=spec
         )
     return found  # type: ignore[no-any-return]
 
@@ -50,8 +50,8 @@ def _import_module(spec: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise EnrichmentError(f"importing {name} failed: {error}", "install it", origin=spec) from error
-        fix = f"it is looked for in {os.getcwd()} and where Python finds modules"
-        raise EnrichmentError(f"no module {error.name!r}", fix, origin=spec) from None
+        fix = f"flowbuf searches Python's module path and {os.getcwd()}"
+        raise EnrichmentError(f"module {error.name!r} was not found", fix, origin=spec) from None
     except Exception as error:
         raise EnrichmentError(
             f"importing {name} failed: {type(error).__name__}: {error}", origin=spec
@@ -106,15 +106,17 @@ class Function:
         if result is batch:
             return batch
         if result.num_rows > batch.num_rows:
-            problem = f"returned {result.num_rows} rows of {batch.num_rows}"
-            raise EnrichmentError(problem, "it may leave rows out, but not add any")
+            problem = f"returned {result.num_rows} rows for {batch.num_rows}"
+            raise EnrichmentError(problem, "leave rows out, but do not add any")
         returned = dict(zip(result.schema.names, result.columns, strict=True))
         if len(returned) < result.num_columns:
-            raise EnrichmentError("returned two columns of one name", "use set_column to replace one")
+            raise EnrichmentError(
+                "returned two columns with the same name", "replace a column with set_column"
+            )
         for name in batch.schema.names:
             if name not in returned:
                 raise EnrichmentError(
-                    f"left out column {name!r}", "return it too, with nulls if it is to be hidden"
+                    f"left out column {name!r}", "return all columns, with nulls to hide values"
                 )
         arrays = {name: self._conform(batch, name, returned[name]) for name in batch.schema.names}
         for name in returned:
@@ -137,12 +139,12 @@ class Function:
         if name not in self._schema:
             fix = suggest_column(name, [column.name for column in self._schema]) or "add it to the schema"
             raise EnrichmentError(
-                f"returned column {name!r}, which schema {self._schema.name!r} has not", fix
+                f"returned column {name!r}, which schema {self._schema.name!r} does not have", fix
             )
         if name not in self._left_out:
             self._left_out.add(name)
-            fix = f"enable it, or give the function provides = ({name!r},)"
-            self._report(f"{self.name}: column {name!r} is not enabled and left out; {fix}")
+            fix = f"enable it, or set the attribute provides = ({name!r},) of the function"
+            self._report(f"{self.name}: column {name!r} is left out, because it is not enabled; {fix}")
 
 
 def to_batch(value: Any) -> Any:
@@ -156,8 +158,8 @@ def to_batch(value: Any) -> Any:
         return value
     if not isinstance(value, pa.Table):
         if not hasattr(value, "__arrow_c_array__") and not hasattr(value, "__arrow_c_stream__"):
-            fix = "return a pyarrow.RecordBatch, or what Arrow can read"
-            raise EnrichmentError(f"returned {type(value).__name__}, no batch", fix)
+            fix = "return a pyarrow.RecordBatch, or an object that Arrow can read"
+            raise EnrichmentError(f"returned {type(value).__name__}, not a batch", fix)
         if hasattr(value, "__arrow_c_array__"):
             return pa.record_batch(value)
         value = pa.table(value)

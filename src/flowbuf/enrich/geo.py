@@ -60,7 +60,7 @@ class Databases:
         except ValueError:  # an IPv6 address in a database for IPv4
             return {}
         except Exception as error:
-            self._report(f"{self._paths[kind]}: {error}; it is used no more until it changes")
+            self._report(f"{self._paths[kind]}: {error}; the database is ignored until the file changes")
             self._readers[kind] = None
             return {}
         return _read_record(record) if isinstance(record, dict) else {}
@@ -70,14 +70,14 @@ def _open(kind: str, path: str) -> Any:
     try:
         import maxminddb
     except ImportError:
-        raise EnrichmentError("[geo] needs maxminddb", "pip install 'flowbuf[geo]'") from None
+        raise EnrichmentError("[geo] needs maxminddb", "run pip install 'flowbuf[geo]'") from None
     try:
         reader = maxminddb.open_database(path)
     except OSError as error:
         raise EnrichmentError(f"cannot be read: {error.strerror}", origin=path) from None
     except maxminddb.InvalidDatabaseError:
         raise EnrichmentError(
-            "is no MaxMind database", "give a file in the format .mmdb", origin=path
+            "is not a MaxMind database", "name a file in the format .mmdb", origin=path
         ) from None
     said = set(re.findall("[A-Z][a-z]+|[A-Z]+", reader.metadata().database_type)) & _KNOWN_TYPES
     if said and not said & {*_TYPES[kind]}:

@@ -78,8 +78,8 @@ def _to_list(array: Any) -> list[Any]:
     if not pa.types.is_fixed_size_binary(array.type) or not len(array):
         return array.to_pylist()  # type: ignore[no-any-return]
     width = array.type.byte_width
-    octets = array.buffers()[1].slice(array.offset * width, len(array) * width)
-    values: list[Any] = [value for (value,) in struct.iter_unpack(f"{width}s", octets)]
+    data = array.buffers()[1].slice(array.offset * width, len(array) * width)
+    values: list[Any] = [value for (value,) in struct.iter_unpack(f"{width}s", data)]
     if array.null_count:
         values[array.is_null().index(True).as_py()] = None
     return values

@@ -148,7 +148,7 @@ def _load(
     module, _, name = text.partition(":")
     if not module or not name:
         raise EnrichmentError(
-            "is no enrichment", "give MODULE:FUNCTION, or a file that ends in .toml", origin=repr(text)
+            "is not an enrichment", "name MODULE:FUNCTION, or a file that ends in .toml", origin=repr(text)
         )
     return Function(text, import_function(text), schema, report)
 

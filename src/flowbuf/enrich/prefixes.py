@@ -59,10 +59,10 @@ def parse_prefix(text: str) -> Prefix:
         interface = ipaddress.ip_interface(text)
     except ValueError:
         fix = "write an address, or a network such as 192.0.2.0/24 or 2001:db8::/32"
-        raise EnrichmentError(f"{text!r} is no network", fix) from None
+        raise EnrichmentError(f"{text!r} is not a network", fix) from None
     network = interface.network
     if interface.ip != network.network_address:
-        raise EnrichmentError(f"{text!r} has bits set beyond its length", f"did you mean {network}?")
+        raise EnrichmentError(f"{text!r} has bits set beyond its prefix length", f"did you mean {network}?")
     if network.version == 6 and network.prefixlen >= 96 and network.network_address.packed[:12] == MAPPED:
         return Prefix(4, int(network.network_address) & 0xFFFFFFFF, network.prefixlen - 96)
     return Prefix(network.version, int(network.network_address), network.prefixlen)

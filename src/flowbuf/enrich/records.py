@@ -59,7 +59,7 @@ def number(lowest: int, what: str) -> Callable[[Any], int]:
         if isinstance(value, str) and re.fullmatch("[0-9]+", value):
             value = int(value)
         if type(value) is not int or not lowest <= value <= MAX_32:
-            raise EnrichmentError(f"is {value!r}", f"write {what}, a whole number of {lowest} to {MAX_32}")
+            raise EnrichmentError(f"is {value!r}", f"write {what}, a whole number from {lowest} to {MAX_32}")
         return value
 
     return read
@@ -133,9 +133,9 @@ def check_keys(
     """Raise EnrichmentError for an unknown key."""
     for key in table:
         if key not in known:
-            fix = did_you_mean(key, known) or f"there are {', '.join(known)}"
+            fix = did_you_mean(key, known) or f"choose from {', '.join(known)}"
             if key in SETTINGS:
-                fix = "it belongs above the first table"
+                fix = "move it above the first table"
             raise EnrichmentError(f"unknown {what} {key!r}", fix)
 
 
@@ -144,7 +144,7 @@ def read_table(kind: Kind, table: Mapping[str, Any]) -> Record:
     check_keys(table, kind.keys)
     for key in kind.required:
         if key not in table:
-            raise EnrichmentError(f"no {key}", f"add {key} = …")
+            raise EnrichmentError(f"has no {key}", f"add {key} = …")
     record = {key: _read_value(kind, key, value) for key, value in table.items()}
     return {key: value for key, value in record.items() if value}
 
@@ -160,7 +160,7 @@ def _read_value(kind: Kind, key: str, value: Any) -> Any:
 def read_tables(value: Any, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the tables of `[[key]]`, each with its name in errors."""
     if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
-        raise EnrichmentError(f"{key} is no list of tables", f"write [[{key}]]")
+        raise EnrichmentError(f"{key} is not a list of tables", f"write [[{key}]]")
     for i, table in enumerate(value, 1):
         yield f"[[{key}]] {i}", table
 
@@ -182,7 +182,7 @@ def read_csv(kind: Kind, path: str) -> tuple[frozenset[str], list[tuple[str, Rec
     except OSError as error:
         raise EnrichmentError(f"cannot be read: {os.strerror(error.errno or 0)}", origin=path) from None
     except UnicodeDecodeError:
-        raise EnrichmentError("is not UTF-8 text", "save it as UTF-8", origin=path) from None
+        raise EnrichmentError("is not UTF-8 text", "save the file as UTF-8", origin=path) from None
     except csv.Error as error:
         raise EnrichmentError(f"is not CSV: {error}", origin=f"{path}:{rows.line_num}") from None
 
@@ -194,10 +194,11 @@ def _read_header(kind: Kind, rows: Iterator[list[str]], path: str) -> list[str]:
         for key in kind.required:
             if key not in header:
                 raise EnrichmentError(
-                    f"no column {key!r}", f"the first line is column names: {', '.join(kind.keys)}"
+                    f"has no column {key!r}",
+                    f"write the column names in the first line: {', '.join(kind.keys)}",
                 )
         if len(set(header)) < len(header):
-            raise EnrichmentError("a column comes twice", "remove one")
+            raise EnrichmentError("has a column twice", "remove one")
     return header
 
 
@@ -205,7 +206,7 @@ def _read_row(kind: Kind, header: list[str], row: list[str], origin: str) -> Rec
     with located(origin):
         if len(row) != len(header):
             raise EnrichmentError(
-                f"{len(row)} cells", f"the header has {len(header)}: quote cells that have commas"
+                f"has {len(row)} cells, the header has {len(header)}", "quote cells that contain commas"
             )
         return read_table(
             kind, {key: cell.strip() for key, cell in zip(header, row, strict=True) if cell.strip()}

@@ -68,7 +68,7 @@ class Rule:
         known = ("address", *kind.texts, *kind.numbers, "match", "set")
         check_keys(table, known)
         if "set" not in table:
-            raise EnrichmentError("no set", f"add set = {{ {kind.sets[0]} = … }}")
+            raise EnrichmentError("has no set", f"add set = {{ {kind.sets[0]} = … }}")
         plain = {key: value for key, value in table.items() if key not in ("match", "set")}
         conditions = {key: _read_condition(kind, key, value) for key, value in plain.items()}
         expressions = _read_expressions(kind, table.get("match", {}))
@@ -125,9 +125,7 @@ def _read_condition(kind: RuleKind, key: str, value: Any) -> Condition:
             else _read_choices(key, choices, int, "a number")
         )
     if isinstance(value, dict):
-        raise EnrichmentError(
-            f"{key} is {value!r}", f"a regular expression goes into match = {{ {key} = … }}"
-        )
+        raise EnrichmentError(f"{key} is {value!r}", f"write a regular expression as match = {{ {key} = … }}")
     return _read_choices(key, choices, str, "a string")
 
 
@@ -139,7 +137,7 @@ def _read_network(value: Any) -> Prefix:
 
 def _read_choices(key: str, choices: list[Any], kind: type, what: str) -> Condition:
     if not choices or any(type(choice) is not kind for choice in choices):
-        raise EnrichmentError(f"{key} is {choices!r}", f"write {what}, or a list of some")
+        raise EnrichmentError(f"{key} is {choices!r}", f"write {what}, or a list of them")
     return frozenset(choices).__contains__
 
 
@@ -149,7 +147,7 @@ def _read_range(key: str, value: Mapping[str, Any]) -> Condition:
         raise EnrichmentError(f"{key} is {value!r}", "write { min = 1000 }, { max = 9999 } or both")
     low, high = value.get("min", 0), value.get("max", 1 << 64)
     if low > high:
-        raise EnrichmentError(f"{key} is {value!r}", "min is above max: exchange them")
+        raise EnrichmentError(f"{key} is {value!r}", "exchange min and max")
     return lambda number: bool(low <= number <= high)
 
 
@@ -164,8 +162,8 @@ def _read_expressions(kind: RuleKind, table: Any) -> dict[str, re.Pattern[str]]:
         try:
             expressions[key] = re.compile(value)
         except re.error as error:
-            fix = "in TOML, 'single quotes' keep backslashes"
-            raise EnrichmentError(f"match.{key} is no regular expression: {error}", fix) from None
+            fix = "write it in 'single quotes', in which TOML keeps backslashes"
+            raise EnrichmentError(f"match.{key} is not a regular expression: {error}", fix) from None
     return expressions
 
 
@@ -192,19 +190,19 @@ def _check_boundary(value: str) -> None:
 def _check_placeholders(key: str, template: str, expressions: Mapping[str, re.Pattern[str]]) -> None:
     groups = [name for expression in expressions.values() for name in expression.groupindex]
     if len(set(groups)) < len(groups):
-        raise EnrichmentError("two expressions have a group of the same name", "rename one")
+        raise EnrichmentError("match has two groups with the same name", "rename one")
     if len(expressions) == 1:
         groups += [str(i + 1) for expression in expressions.values() for i in range(expression.groups)]
     for hit in _PLACEHOLDER.finditer(template):
         if hit[0] in ("{{", "}}"):
             continue
         if hit[1] is None:
-            raise EnrichmentError(f"set.{key} is {template!r}", f"a brace itself is written {hit[0] * 2}")
+            raise EnrichmentError(f"set.{key} is {template!r}", f"write a literal brace as {hit[0] * 2}")
         if hit[1] not in groups:
             there = (
                 f"groups of match are {', '.join(groups)}"
                 if groups
-                else "match has no groups: (?P<name>…) is one"
+                else "name a group of match, for example (?P<name>…)"
             )
             fix = did_you_mean(hit[1], groups) or there
-            raise EnrichmentError(f"set.{key} is {template!r}: no group {hit[1]!r}", fix)
+            raise EnrichmentError(f"set.{key} is {template!r}, but match has no group {hit[1]!r}", fix)

@@ -66,7 +66,7 @@ class StaticData:
         except EnrichmentError as error:
             raise error.located(self.name) from None
         except SchemaError as error:
-            problem = f"what it fills is not in schema {self._schema.name!r}: {error.problem}"
+            problem = f"fills columns that schema {self._schema.name!r} does not have: {error.problem}"
             raise EnrichmentError(problem, error.fix, origin=self.name) from None
 
     def _reload(self) -> None:
@@ -75,12 +75,12 @@ class StaticData:
         try:
             stages = self._load(config)
         except Exception as error:
-            self._report(f"{error} (what was read before still holds)")
+            self._report(f"{error} (the data that was read before stays in use)")
             self._watch.start({**self._watch.files, **config.files})
             return
         new = [name for name in _names(stage.provides for stage in stages) if name not in self.provides]
         if new:
-            self._report(f"{self.name}: {', '.join(new)}: new, and filled after a restart")
+            self._report(f"{self.name}: new columns {', '.join(new)} are filled after a restart")
         self._stages = stages
         self._watch.start(config.files)
 

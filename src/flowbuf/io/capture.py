@@ -22,8 +22,8 @@ __all__ = ["CaptureReader"]
 WINDOW_SIZE = 2 * MAX_WINDOW
 # Other formats that flowbuf writes, and their readers.
 _OTHER_FILES = {
-    b"PAR1": "Parquet: flowbuf query reads such files",
-    b"ARROW1": "Arrow: pyarrow and polars read such files",
+    b"PAR1": "Parquet; read it with flowbuf query",
+    b"ARROW1": "Arrow; read it with pyarrow or polars",
 }
 
 

@@ -31,7 +31,7 @@ class ColumnSink(Protocol):
     ) -> None: ...
 
 
-class _Octets(io.RawIOBase):
+class _ByteFile(io.RawIOBase):
     """An open `OutputFile` as the file object that pyarrow needs.
 
     After `cut`, it ignores writes, so that an incomplete file stays incomplete.
@@ -46,11 +46,11 @@ class _Octets(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        octets = memoryview(data)
+        view = memoryview(data)
         if not self._cut:
-            self._file.write(octets)
-        self._position += octets.nbytes
-        return octets.nbytes
+            self._file.write(view)
+        self._position += view.nbytes
+        return view.nbytes
 
     def tell(self) -> int:
         return self._position
@@ -78,8 +78,8 @@ class ParquetSink:
         import pyarrow.parquet
 
         compression = "zstd" if pyarrow.Codec.is_available("zstd") else "snappy"
-        self._octets = _Octets(file)
-        self._writer = pyarrow.parquet.ParquetWriter(self._octets, schema, compression=compression)
+        self._bytes = _ByteFile(file)
+        self._writer = pyarrow.parquet.ParquetWriter(self._bytes, schema, compression=compression)
         self._schema = schema
         self._waiting: list[Any] = []
         self._rows = 0
@@ -112,7 +112,7 @@ class ParquetSink:
             raise
         finally:
             if kind is not None:
-                self._octets.cut()
+                self._bytes.cut()
             self._writer.close()
 
 
@@ -135,13 +135,13 @@ class ArrowSink:
     def __init__(self, file: OutputFile, schema: Any, stream: bool = False) -> None:
         import pyarrow.ipc
 
-        self._octets = _Octets(file)
+        self._bytes = _ByteFile(file)
         if stream:
-            self._writer = pyarrow.ipc.new_stream(self._octets, schema)
+            self._writer = pyarrow.ipc.new_stream(self._bytes, schema)
             self._dictionaries: dict[int, _Dictionary] = {}
         else:
             options = pyarrow.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
-            self._writer = pyarrow.ipc.new_file(self._octets, schema, options=options)
+            self._writer = pyarrow.ipc.new_file(self._bytes, schema, options=options)
             types = ((place, _item_type(field.type)) for place, field in enumerate(schema))
             self._dictionaries = {
                 place: _Dictionary(type) for place, type in types if pyarrow.types.is_dictionary(type)
@@ -164,7 +164,7 @@ class ArrowSink:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._octets.cut()
+            self._bytes.cut()
         self._writer.close()
 
 

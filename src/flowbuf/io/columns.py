@@ -16,7 +16,7 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError, DecodeError, EncodeError
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.input_stream import Content, check_source
-from flowbuf.io.message_stream import StreamOctets, StreamWindows
+from flowbuf.io.message_stream import StreamBytes, StreamWindows
 from flowbuf.io.proto_file import find_proto, read_proto
 from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Schema
@@ -92,7 +92,9 @@ class _Tables:
         """Raise ValueError at the second read of a source that can be read only once."""
         again = isinstance(self._source, str | os.PathLike | bytes | bytearray | memoryview)
         if self._begun and (self._source == "-" or not again):
-            raise ValueError("these flows were read already, and what they came from can be read once only")
+            raise ValueError(
+                "the flows were read already, and their source can be read only once; open the source again"
+            )
         self._begun = True
         self.counters = {}
 
@@ -267,7 +269,7 @@ class _MessageTables(_Tables):
     @contextlib.contextmanager
     def _open_windows(self) -> Iterator[StreamWindows]:
         if isinstance(self._source, bytes | bytearray | memoryview):
-            yield StreamOctets(self._source)
+            yield StreamBytes(self._source)
             return
         with Content(self._source) as content:
             yield StreamWindows(content)
@@ -287,10 +289,10 @@ def message_tables(
         OSError: The stream cannot be read. Raised after the flows before the error.
     """
     try:
-        for octets, final in windows:
+        for data, final in windows:
             tables: list[_core.Table] = []
             try:
-                windows.take(reader.read(octets, tables, final))
+                windows.take(reader.read(data, tables, final))
             except DecodeError as error:
                 windows.stop(error)
             yield from tables
@@ -335,7 +337,7 @@ def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknow
     def bind(names: list[str]) -> list[_Binding]:
         for column in loaded.enabled:
             if column.required and column.name not in names:
-                raise EncodeError(f"column {column.name!r} is missing: schema {loaded.name!r} requires it")
+                raise EncodeError(f"column {column.name!r} is missing; schema {loaded.name!r} requires it")
         return [_bind(loaded, name, ignore_unknown) for name in names]
 
     if hasattr(columns, "__arrow_c_stream__"):
@@ -344,9 +346,7 @@ def encode_columns(columns: Any, schema: Schema | str = "flow", *, ignore_unknow
         schema_capsule, array = columns.__arrow_c_array__()
         return _core.encode_arrow_array(plan, schema_capsule, array, bind)
     kind = type(columns).__name__
-    raise TypeError(
-        f"columns is {kind}, which does not speak the Arrow PyCapsule protocol: make a pyarrow.Table of it"
-    )
+    raise TypeError(f"columns is {kind}, without the Arrow PyCapsule protocol; convert it to a pyarrow.Table")
 
 
 _Binding = tuple[str | None, dict[int, str] | None, bool]
@@ -365,10 +365,10 @@ def _bind(schema: Schema, name: str, ignore_unknown: bool) -> _Binding:
         return None, None, False
     if known:
         raise EncodeError(
-            f"column {name!r} is disabled in schema {schema.name!r}: enable it, or leave it out"
+            f"column {name!r} is disabled in schema {schema.name!r}; enable it, or leave it out"
         )
     fix = (
         suggest_fix(name, [column.name for column in schema.enabled])
         or "leave it out, or add it to the schema"
     )
-    raise EncodeError(f"schema {schema.name!r} has no column {name!r}: {fix}")
+    raise EncodeError(f"schema {schema.name!r} has no column {name!r}; {fix}")

@@ -30,14 +30,14 @@ class EncodeResult:
     Attributes:
         flows: Number of flows written.
         datagrams: Number of UDP datagrams read.
-        octets: Size of the messages in bytes, before any compression.
+        bytes: Size of the messages in bytes, before any compression.
         counters: Counters of the capture and of all exporters: name of a status (`flowbuf.STATUSES`) ->
             number of occurrences.
     """
 
     flows: int
     datagrams: int
-    octets: int
+    bytes: int
     counters: dict[str, int]
 
 
@@ -86,7 +86,7 @@ def encode_capture(
     """
     chosen = merge_options(options, keywords)
     decoder = Decoder(schema, chosen)
-    octets = datagrams = 0
+    size = datagrams = 0
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
         if file.is_regular:
             check_proto(output)  # before the work
@@ -94,7 +94,7 @@ def encode_capture(
             for batch, messages in decode_batches(reader, decoder, override):
                 behind.write(messages)
                 datagrams += len(batch)
-                octets += len(messages)
+                size += len(messages)
         if chosen.strict:
             reader.check()
         decoder.finish()
@@ -102,7 +102,7 @@ def encode_capture(
             write_proto(output, decoder.schema, scaled=chosen.scale)
     counters = Counter(reader.counters)
     counters.update(decoder.counters)
-    return EncodeResult(decoder.flows, datagrams, octets, dict(counters))
+    return EncodeResult(decoder.flows, datagrams, size, dict(counters))
 
 
 def decode_batches(

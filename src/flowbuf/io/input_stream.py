@@ -56,7 +56,7 @@ class Content:
         if source == "-":
             self.name = "<stdin>"
             if sys.stdin is None:
-                raise OSError(errno.EBADF, "it is closed", self.name)
+                raise OSError(errno.EBADF, "the stream is closed", self.name)
             file: Any = sys.stdin.buffer
         elif isinstance(source, (str, os.PathLike)):
             file = open(source, "rb", buffering=0)  # noqa: SIM115
@@ -110,9 +110,9 @@ class Content:
         """Read available bytes into `view` and return their number, 0 at the end."""
         if not self._ahead:
             return self._read_into(view)
-        octets, self._ahead = self._ahead[: len(view)], self._ahead[len(view) :]
-        view[: len(octets)] = octets
-        return len(octets)
+        data, self._ahead = self._ahead[: len(view)], self._ahead[len(view) :]
+        view[: len(data)] = data
+        return len(data)
 
     def _read_into(self, view: memoryview) -> int:
         if self.failure:
@@ -174,16 +174,16 @@ class _File:
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes as soon as some are available, none at the end."""
-        octets, self._ahead = self._ahead or self._read(size) or b"", b""
-        self.position += len(octets)
-        return octets
+        data, self._ahead = self._ahead or self._read(size) or b"", b""
+        self.position += len(data)
+        return data
 
     def read_into(self, view: memoryview) -> int:
         """Read into `view` like `read`, and return the number of bytes."""
         if self._ahead or not self._readinto:
-            octets = self.read(len(view))
-            view[: len(octets)] = octets
-            return len(octets)
+            data = self.read(len(view))
+            view[: len(data)] = data
+            return len(data)
         count = self._readinto(view) or 0
         self.position += count
         return count
@@ -363,7 +363,7 @@ def _open_zstd(file: _File, name: str) -> _DecompressedFile:
         import zstandard
     except ImportError:
         raise CaptureError(
-            f"{name}: compressed with zstd; install the package zstandard to read it"
+            f"{name}: is compressed with zstd; install the package zstandard to read it"
         ) from None
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
 

@@ -13,7 +13,7 @@ from flowbuf.io.input_stream import Content
 from flowbuf.schema import Schema
 from flowbuf.schema.plan import compile_plan
 
-__all__ = ["MessageStream", "StreamOctets", "StreamWindows", "read_in_steps"]
+__all__ = ["MessageStream", "StreamBytes", "StreamWindows", "read_in_steps"]
 
 WINDOW_SIZE = 1 << 20
 # Flows take some hundred bytes. A stream that announces a message of more than 64 MiB is not a stream of
@@ -51,7 +51,7 @@ class StreamWindows:
             self.position += self._used
             end -= self._used
             if final and not self.fault and (damage := self._damage):
-                self.fault = f"octet {self.position}: {damage}"
+                self.fault = f"byte {self.position}: {damage}"
             if end == len(window):
                 window = self._grow(window)
 
@@ -64,7 +64,7 @@ class StreamWindows:
         offset = error.offset or 0
         damaged = self._damage and "cut short" in str(error)
         what = self._damage if damaged else str(error).partition(": ")[2]
-        self.fault = f"octet {self.position + offset}: {what}"
+        self.fault = f"byte {self.position + offset}: {what}"
 
     @property
     def _damage(self) -> str:
@@ -73,24 +73,24 @@ class StreamWindows:
     def _grow(self, window: memoryview) -> memoryview:
         """Return a window of twice the size, for a message that is larger than this one."""
         if len(window) >= MAX_MESSAGE_SIZE:
-            self.fault = f"octet {self.position}: a message longer than {MAX_MESSAGE_SIZE} octets"
+            self.fault = f"byte {self.position}: the message is longer than {MAX_MESSAGE_SIZE} bytes"
             return window
         larger = memoryview(bytearray(2 * len(window)))
         larger[: len(window)] = window
         return larger
 
 
-class StreamOctets(StreamWindows):
+class StreamBytes(StreamWindows):
     """A stream that is in memory as a whole: one window."""
 
-    def __init__(self, octets: bytes | bytearray | memoryview) -> None:
-        self.name = "octets"
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self.name = "bytes"
         self.fault = ""
         self.position = 0
-        self._octets = memoryview(octets)
+        self._data = memoryview(data)
 
     def __iter__(self) -> Iterator[tuple[memoryview, bool]]:
-        yield self._octets, True
+        yield self._data, True
 
     def stop(self, error: DecodeError) -> None:
         self.fault = str(error)
@@ -139,12 +139,12 @@ class MessageStream:
         return self._reader.unknown_fields
 
     def __iter__(self) -> Iterator[list[dict[str, Any]]]:
-        for octets, final in self._windows:
+        for data, final in self._windows:
             try:
-                flows, used = self._reader.read_stream(octets, final)
+                flows, used = self._reader.read_stream(data, final)
             except DecodeError as error:
                 self._windows.stop(error)
-                flows, used = self._reader.read_stream(octets[: error.offset or 0], final=False)
+                flows, used = self._reader.read_stream(data[: error.offset or 0], final=False)
             if flows:
                 self.flows += len(flows)
                 yield flows
@@ -170,11 +170,11 @@ def read_in_steps(
 
     Python objects take about 20 times the memory of the messages, so the flows are created in steps.
     """
-    octets = memoryview(messages)
+    data = memoryview(messages)
     begin = 0
-    while begin < len(octets):
-        final = begin + step >= len(octets)
-        flows, used = reader.read_stream(octets[begin : begin + step], final)
+    while begin < len(data):
+        final = begin + step >= len(data)
+        flows, used = reader.read_stream(data[begin : begin + step], final)
         begin += used
         step = step if used else 2 * step
         if flows:

@@ -44,7 +44,7 @@ class OutputFile:
     def __enter__(self) -> OutputFile:
         if self.path == "-":
             if sys.stdout is None:
-                raise OSError(errno.EBADF, "it is closed", self.name)
+                raise OSError(errno.EBADF, "the stream is closed", self.name)
             self._file = sys.stdout.buffer
             return self
         with self._named_errors():

@@ -43,7 +43,7 @@ def check_proto(path: str | os.PathLike[str]) -> None:
     with open(proto, "rb") as file:
         if not _FIRST_LINE.match(file.readline(1000)):
             raise FileExistsError(
-                errno.EEXIST, "flowbuf did not write it; move it, or write to another file", proto
+                errno.EEXIST, "was not written by flowbuf; move it, or write to another file", proto
             )
 
 
@@ -83,11 +83,10 @@ def read_proto(proto: str, schema: Schema) -> Schema:
     written = _HASH.search(text)
     if written and written[1] != same.hash:
         problem = (
-            f"its hash is {written[1]}, that of the same columns in schema {schema.name!r} is {same.hash}"
+            f"hash is {written[1]}, but {same.hash} for the same columns of schema {schema.name!r}: "
+            "a unit, an enum or the form of addresses has changed"
         )
-        raise SchemaError(
-            problem, "a unit, an enum or the form of addresses has changed: " + _fix(proto), origin=proto
-        )
+        raise SchemaError(problem, _fix(proto), origin=proto)
     return same
 
 
@@ -118,7 +117,7 @@ def schema_of_proto(text: str, known: Sequence[Schema], origin: str) -> Schema:
     columns = [_find_column(declared, members, known, origin) for declared in fields]
     name = _NAMES.search(plain)
     if not name:
-        raise SchemaError("has no message", "is it one of flowbuf's?", origin=origin)
+        raise SchemaError("has no message", "check that flowbuf wrote it", origin=origin)
     columns.sort(key=lambda column: column.number)
     rows = next((schema.rows for schema in known[:1] if any(_has(schema, each) for each in fields)), ROWS[0])
     return Schema(name[1], tuple(columns), (), origin, name[1], rows)
@@ -176,16 +175,14 @@ def _check_fields(fields: dict[str, str], schema: Schema, proto: str) -> None:
     different = [name for name, field in ours.items() if fields[name] != field]
     if different:
         first = different[0]
-        problem = (
-            f"it says {fields[first]!r}, schema {schema.name!r} says {ours[first]!r}{_others(different)}"
-        )
+        problem = f"is {fields[first]!r}, but {ours[first]!r} in schema {schema.name!r}{_others(different)}"
         raise SchemaError(problem, _fix(proto), origin=proto, column=first)
 
 
 def _others(names: list[str]) -> str:
     """Return a note with the other columns that have the same problem."""
-    return f" (the same of {', '.join(names[1:])})" if len(names) > 1 else ""
+    return f" (also {', '.join(names[1:])})" if len(names) > 1 else ""
 
 
 def _fix(proto: str) -> str:
-    return f"give the schema that wrote the messages with --schema, or remove {os.path.basename(proto)}"
+    return f"name the schema that wrote the messages with --schema, or remove {os.path.basename(proto)}"

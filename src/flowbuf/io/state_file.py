@@ -64,8 +64,8 @@ def load_state(decoder: Decoder, path: str | os.PathLike[str]) -> bool:
         return False
     with content:
         _check_beginning(path, content)
-        octets = _read(path, content)
-    exporters = _read_json(path, octets)
+        data = _read(path, content)
+    exporters = _read_json(path, data)
     try:
         decoder.restore_exporters(exporters)
     except ValueError as error:
@@ -112,7 +112,7 @@ def check_place(path: str) -> None:
 
 def _open(path: str) -> Content:
     if path == "-" or not stat.S_ISREG(os.stat(path).st_mode):
-        raise StateError(f"{path}: state is kept in a regular file")
+        raise StateError(f"{path}: is not a regular file; name a regular file for the state")
     return Content(path)
 
 
@@ -125,35 +125,33 @@ def _check_beginning(path: str, content: Content) -> None:
         raise _damaged(path, "the file is empty")
     beginning = _BEGINNING.match(content.peek(_LOOK))
     if not beginning:
-        raise StateError(f"{path}: not a state file of flowbuf: move it, or name another")
+        raise StateError(f"{path}: is not a state file of flowbuf; move it, or name another file")
     if beginning[1] and int(beginning[1]) > VERSION:
         version = int(beginning[1])
-        raise StateError(
-            f"{path}: state of version {version}, which a newer flowbuf wrote: name another file"
-        )
+        raise StateError(f"{path}: has version {version}, which a newer flowbuf wrote; name another file")
 
 
 def _read(path: str, content: Content) -> bytes:
-    octets = bytearray()
+    data = bytearray()
     view = memoryview(bytearray(1 << 20))
     while count := content.readinto(view):
-        octets += view[:count]
+        data += view[:count]
     if content.fault:
         raise _damaged(path, f"its {content.fault}")
-    return bytes(octets)
+    return bytes(data)
 
 
-def _read_json(path: str, octets: bytes) -> Any:
+def _read_json(path: str, data: bytes) -> Any:
     """Return the exporters of a state file. The decoder validates them."""
     try:
-        document = parse_json(octets)
+        document = parse_json(data)
     except (DocumentError, MemoryError) as error:
-        raise _damaged(path, f"it cannot be read to its end: {error}") from error
+        raise _damaged(path, f"the file cannot be parsed: {error}") from error
     version = document.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
-        raise _damaged(path, f"version is {version!r:.40}")
+        raise _damaged(path, f"version is {version!r:.40}, not {VERSION}")
     if "exporters" not in document:
-        raise _damaged(path, "it has no exporters")
+        raise _damaged(path, "the exporters are missing")
     return document["exporters"]
 
 

@@ -59,13 +59,13 @@ class SourceBatch:
 class BatchLimits:
     """Limits of a batch. A batch is returned when one of them is reached.
 
-    If the waiting records of all partitions together reach four times `octets`, the largest batch is
+    If the waiting records of all partitions together reach four times `bytes`, the largest batch is
     returned.
 
     Attributes:
-        octets: Bytes of Kafka records. Default: 16 MiB.
+        bytes: Bytes of Kafka records. Default: 16 MiB.
         seconds: Age of the first Kafka record. Default: 0, available records are returned at once.
     """
 
-    octets: int = 1 << 24
+    bytes: int = 1 << 24
     seconds: float = 0.0

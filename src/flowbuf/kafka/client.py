@@ -67,7 +67,7 @@ def read_settings(path: str) -> dict[str, str]:
                 continue
             name, equals, value = text.partition("=")
             if not equals or not name.strip():
-                raise KafkaError(f"{path}:{number}: not name=value")
+                raise KafkaError(f"{path}:{number}: is not a setting; write NAME=VALUE")
             settings[name.strip()] = value.strip()
     return settings
 
@@ -119,7 +119,7 @@ def new_client(
         return operator.attrgetter(kind)(kafka)(config, logger=_logger())
     except (kafka.KafkaException, ValueError, TypeError) as error:
         reason = error.args[0].str() if isinstance(error, kafka.KafkaException) else str(error)
-        raise KafkaError(f"settings of the client: {redact(reason, settings)}") from None
+        raise KafkaError(f"client settings are invalid: {redact(reason, settings)}") from None
 
 
 class Notes:
@@ -167,7 +167,7 @@ class Notes:
 
     def _lose(self, address: str, reason: str) -> None:
         self._down[address] = 0
-        self._tell(address, f"broker {address} unavailable; waiting{reason}")
+        self._tell(address, f"broker {address} is unavailable; waiting for it{reason}")
 
     def look(self, client: Any, topic: str) -> None:
         """Check at most once per second if unavailable brokers are back.
@@ -205,7 +205,7 @@ class Notes:
             if self._down[address] >= steady:
                 del self._down[address]
                 self._told.pop(address, None)
-                self._note(f"kafka: broker {address if address in up else min(up)} available")
+                self._note(f"kafka: broker {address if address in up else min(up)} is available")
 
     def _tell(self, subject: str, text: str) -> None:
         """Report a text, unless a text on the same subject was reported in the last 30 seconds."""
@@ -233,7 +233,7 @@ class Topics:
         partitions: int | None = None,
         config: Mapping[str, str] | None = None,
         *,
-        fix: str = "make it first, or correct its name",
+        fix: str = "create it, or correct its name",
     ) -> int:
         """Return the number of partitions of a topic. Create a missing topic if `partitions` is set.
 
@@ -251,7 +251,7 @@ class Topics:
         if found:
             return found
         if partitions is None:
-            raise KafkaError(f"there is no topic {topic!r}: {fix}")
+            raise KafkaError(f"topic {topic!r} does not exist; {fix}")
         self._create(topic, partitions, dict(config or {}), timeout)
         return self._ask(topic, timeout, wait=True)
 
@@ -272,9 +272,9 @@ class Topics:
                 if time.monotonic() - begun >= timeout:
                     problem = self._notes.latest or error.args[0].str()
                     if problem == _ALL_DOWN:  # no other reason is known if a broker closes connections
-                        problem += ", or they want TLS or a login (security.protocol)"
+                        problem += "; if they require TLS or a login, set security.protocol"
                     raise KafkaError(
-                        f"{self._servers}: no broker has answered in {timeout:g} s: {problem}"
+                        f"{self._servers}: no broker answered in {timeout:g} s: {problem}"
                     ) from None
             else:
                 if found.error is None:
@@ -293,7 +293,7 @@ class Topics:
             self._client.create_topics([wanted], request_timeout=timeout)[topic].result()
         except self._kafka.KafkaException as error:
             if error.args[0].code() != self._kafka.KafkaError.TOPIC_ALREADY_EXISTS:
-                raise KafkaError(f"topic {topic!r} cannot be made: {error.args[0].str()}") from error
+                raise KafkaError(f"topic {topic!r} cannot be created: {error.args[0].str()}") from error
 
     def find_identifier(self, topic: str, timeout: float) -> str:
         """Return Kafka's identifier of a topic. Raise KafkaError if it cannot be read.

@@ -31,13 +31,13 @@ from flowbuf.schema import Schema
 __all__ = ["BatchLimits", "KafkaSource", "SourceBatch"]
 
 _CHUNK = 2000  # maximum number of records per request
-_CHUNK_OCTETS = 1 << 23  # target size of these records in bytes
+_CHUNK_BYTES = 1 << 23  # target size of these records in bytes
 _WAIT = 0.1  # seconds per request
 _BATCHES = 4  # maximum number of full batches in memory, of all partitions
 # Seconds to retry a commit. After them, a group gives the partitions of a silent member to others.
 _PATIENCE = 300.0
-_NO_VALUE = "it has no value"
-_UNSAID = f"it does not say what it is of: it has no header {SCHEMA_HEADER}"
+_NO_VALUE = "the Kafka record has no value"
+_UNSAID = f"the schema is unknown, because the Kafka record has no header {SCHEMA_HEADER}"
 
 # Errors for a member that was removed from its group, or whose partitions are being reassigned.
 _LOST = {
@@ -166,7 +166,7 @@ class KafkaSource:
         # revoked a moment ago; most are assigned again at once
         self._kept: dict[tuple[str, int], Partition] = {}
         self._unread: deque[Any] = deque()
-        self._octets = 0  # bytes of waiting records, of all partitions
+        self._bytes = 0  # bytes of waiting records, of all partitions
         self._chunk = _CHUNK // 10
         self._told: set[str] = set()  # topics whose records name their schemas
         self._assigned = False
@@ -244,7 +244,7 @@ class KafkaSource:
         for place in partitions:
             partition = self._partitions.pop((place.topic, place.partition), None)
             if partition:
-                self._octets -= partition.octets
+                self._bytes -= partition.bytes
                 partition.clear()
                 partition.at_end = False
                 partition.end = partition.first or 0
@@ -304,17 +304,17 @@ class KafkaSource:
             self._joining.look()
         if messages:
             mean = sum(map(len, messages)) / len(messages)
-            self._chunk = max(min(int(_CHUNK_OCTETS / (mean + 1)), _CHUNK), 10)
+            self._chunk = max(min(int(_CHUNK_BYTES / (mean + 1)), _CHUNK), 10)
         return messages
 
     def _take(self) -> Iterator[SourceBatch]:
         """Move records to their partitions. Yield batches that are full, or that must end before a record."""
-        unread, partitions, full = self._unread, self._partitions, self._limits.octets
+        unread, partitions, full = self._unread, self._partitions, self._limits.bytes
         alike = self._find_alike()
         if alike:
-            self._octets += alike.add_all(unread, unread[-1].offset())
+            self._bytes += alike.add_all(unread, unread[-1].offset())
             unread.clear()
-            if alike.octets >= full:
+            if alike.bytes >= full:
                 yield self._give(alike)
         while unread:
             message = unread[0]
@@ -333,17 +333,17 @@ class KafkaSource:
                 ended = self._give(partition)
             if partition.first is not None and message.offset() < partition.first:
                 self._ids.pop(partition.topic, None)  # the topic was created again
-            self._octets += partition.add(unread.popleft(), kind, reason)
+            self._bytes += partition.add(unread.popleft(), kind, reason)
             if ended is not None:
                 yield ended
-            if partition.octets >= full and partition.promised is None:
+            if partition.bytes >= full and partition.promised is None:
                 yield self._give(partition)
-            elif self._octets >= _BATCHES * full:
+            elif self._bytes >= _BATCHES * full:
                 free = [
                     each for each in partitions.values() if each.promised is None and each.since is not None
                 ]
                 if free:
-                    yield self._give(max(free, key=lambda each: each.octets))
+                    yield self._give(max(free, key=lambda each: each.bytes))
 
     def _find_alike(self) -> Partition | None:
         """Return the partition of all unread records, if none of them needs an individual check.
@@ -395,9 +395,9 @@ class KafkaSource:
             return None, _NO_VALUE
         if self._finder.registry is not None:
             if value[:1] != MAGIC or len(value) < PREFIX_SIZE:
-                return None, "not in the wire format of a schema registry"
+                return None, "the value is not in the wire format of a schema registry"
             if value[5] != 0:
-                return None, "not the first message of its .proto"
+                return None, "the value is not the first message type of its .proto"
             return Kind(int.from_bytes(value[1:5], "big"), "bare"), ""
         return (UNTOLD, "") if partition.plain else (None, _UNSAID)
 
@@ -407,7 +407,7 @@ class KafkaSource:
         if partition.promised is not None:
             return partition.end >= partition.promised or partition.at_end
         age = time.monotonic() - partition.since
-        full = partition.octets >= self._limits.octets or age >= self._limits.seconds
+        full = partition.bytes >= self._limits.bytes or age >= self._limits.seconds
         return full or (self._until_end and partition.at_end)
 
     def _is_done(self) -> bool:
@@ -445,7 +445,7 @@ class KafkaSource:
             self._ids[partition.topic],
         )
         self.records += len(partition.records) + len(partition.faults)
-        self._octets -= partition.octets
+        self._bytes -= partition.bytes
         partition.begin_at(partition.end)
         partition.clear()
         return batch
@@ -463,7 +463,8 @@ class KafkaSource:
             framing = kind.framing or self._framing or schema.framing or "bare"
             if framing not in ("bare", "delimited"):
                 raise SchemaError(
-                    f"framing is {framing!r}", "a newer flowbuf has written these records: update this one"
+                    f"framing {framing!r} is unknown",
+                    "a newer flowbuf wrote these Kafka records; update flowbuf",
                 )
             skip = PREFIX_SIZE if isinstance(kind.schema, int) else 0
             self._readers[topic, kind] = RecordReader(schema, framing, skip)
@@ -518,11 +519,13 @@ class KafkaSource:
         where = f"topic {batch.topic!r}, partition {batch.partition}, offset {offset}"
         partition = self._partitions.get((batch.topic, batch.partition))
         if partition is None or batch.first < partition.begin:
-            raise PartitionLost(f"{where}: not committed: another member of the group has the partition")
+            raise PartitionLost(
+                f"{where}: was not committed, because another member of the group has the partition"
+            )
         place = self._kafka.TopicPartition(batch.topic, batch.partition, offset, metadata)
         deadline = time.monotonic() + _PATIENCE
         while (error := self._try_commit(place)) is not None:
-            problem = f"{where}: not committed: {error.str()}"
+            problem = f"{where}: was not committed: {error.str()}"
             if error.name() in _LOST:
                 raise PartitionLost(problem)
             if error.name() not in _AWAY or time.monotonic() > deadline:
@@ -545,7 +548,7 @@ class KafkaSource:
         self._unread.extend(unread)
         for partition in (self._partitions.get(place), self._kept.get(place)):
             if partition and batch.first >= partition.begin:
-                self._octets -= partition.octets
+                self._bytes -= partition.bytes
                 partition.clear()
                 partition.begin_at(batch.first)
                 partition.promised, partition.at_end = batch.end, False

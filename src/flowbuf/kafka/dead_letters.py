@@ -57,7 +57,7 @@ class DeadLetters:
             self._notes.look(self._producer, self._topic)
         self._notes.look(self._producer, self._topic)
         if self._problems:
-            raise KafkaError(f"topic {self._topic!r}, for records that cannot be read: {self._problems[0]}")
+            raise KafkaError(f"dead-letter topic {self._topic!r}: {self._problems[0]}")
 
     def _send(self, fault: Fault) -> None:
         where = {"topic": fault.topic, "partition": fault.partition, "offset": fault.offset}

@@ -84,4 +84,4 @@ class RecordReader:
             return str(error)
         # bytes of the length, minus the skipped bytes
         before = len(join_messages([value], self._skip)) - len(value)
-        return f"octet {offset - before}: {str(error).partition(': ')[2]}"
+        return f"byte {offset - before}: {str(error).partition(': ')[2]}"

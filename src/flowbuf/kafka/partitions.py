@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from flowbuf.kafka.dead_letters import Fault
 
-__all__ = ["RECORD_OCTETS", "UNTOLD", "Kind", "Partition", "fault_of", "promise_of", "read_promise"]
+__all__ = ["RECORD_BYTES", "UNTOLD", "Kind", "Partition", "fault_of", "promise_of", "read_promise"]
 
-RECORD_OCTETS = 250
+RECORD_BYTES = 250
 """Approximate overhead of a Kafka record in Python, in bytes."""
 
 _PROMISE = "flowbuf:"  # prefix of offset metadata that stores the end of the next batch
@@ -38,7 +38,7 @@ class Partition:
         promised: Required end of the next batch, which may be stored already. None if the end is free.
         begin: Offset at which this group member began.
         end: Offset after the last Kafka record.
-        octets: Bytes of memory that the waiting records take.
+        bytes: Bytes of memory that the waiting records take.
         since: Time of the first waiting Kafka record. None if none waits.
         at_end: True if the end of the partition was reached.
         kind: Kind of the waiting records. None while all of them are `faults`.
@@ -53,7 +53,7 @@ class Partition:
     promised: int | None = None
     begin: int = 0
     end: int = 0
-    octets: int = 0
+    bytes: int = 0
     since: float | None = None
     at_end: bool = False
     kind: Kind | None = None
@@ -63,7 +63,7 @@ class Partition:
 
     def clear(self) -> None:
         """Remove all waiting records."""
-        self.octets, self.since, self.kind = 0, None, None
+        self.bytes, self.since, self.kind = 0, None, None
         self.records, self.faults = [], []
 
     def begin_at(self, offset: int) -> None:
@@ -89,7 +89,7 @@ class Partition:
         else:
             self.records.append(message)
             self.kind = kind
-        return self._note(len(message) + RECORD_OCTETS, offset)
+        return self._note(len(message) + RECORD_BYTES, offset)
 
     def add_all(self, messages: Collection[Any], last: int) -> int:
         """Add Kafka records without a schema header, up to offset `last`.
@@ -100,13 +100,13 @@ class Partition:
             self.since = time.monotonic()
         self.records += messages
         self.kind = UNTOLD
-        return self._note(sum(map(len, messages)) + RECORD_OCTETS * len(messages), last)
+        return self._note(sum(map(len, messages)) + RECORD_BYTES * len(messages), last)
 
-    def _note(self, octets: int, offset: int) -> int:
-        self.octets += octets
+    def _note(self, size: int, offset: int) -> int:
+        self.bytes += size
         self.end = offset + 1
         self.at_end = False
-        return octets
+        return size
 
     def must_end(self, kind: Kind | None, offset: int) -> bool:
         """Return True if the waiting batch must end before this Kafka record."""

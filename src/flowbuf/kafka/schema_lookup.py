@@ -64,9 +64,7 @@ class SchemaFinder:
         """Return the schema with a number in the registry."""
         if number not in self._found:
             if self.registry is None:
-                raise KafkaError(
-                    f"schema {number} of a registry, but none is known: say which (--schema-registry URL)"
-                )
+                raise KafkaError(f"schema {number} is in a registry; name it with --schema-registry URL")
             text = self.registry.find(number)
             self._found[number] = schema_of_proto(text, self._locals, f"schema {number}")
         return self._found[number]
@@ -79,8 +77,9 @@ class SchemaFinder:
         if self.known is not None:
             return self.known
         raise KafkaError(
-            f"topic {topic!r}: nothing says what its records are of: no header, and no hash in its name; "
-            "give the schema that wrote them (--schema), or the registry (--schema-registry)"
+            f"topic {topic!r}: the schema is unknown, because neither the headers of the Kafka records nor "
+            "the name of the topic has its hash; name the schema that wrote them with --schema, or the "
+            "registry with --schema-registry"
         )
 
     @functools.cached_property
@@ -94,17 +93,19 @@ class SchemaFinder:
                 return schema
         if self._schema_topic is None:
             raise KafkaError(
-                f"schema {hash} is not known here: give the one that wrote the records (--schema)"
+                f"schema {hash} is unknown; name the schema that wrote the Kafka records with --schema"
             )
         description = self._read_topic(self._schema_topic).get(hash)
         if description is None:
-            where = f"topic {self._schema_topic!r} does not describe schema {hash}"
-            raise KafkaError(f"{where}: give the one that wrote the records (--schema)")
+            where = f"schema topic {self._schema_topic!r} has no schema {hash}"
+            raise KafkaError(f"{where}; name the schema that wrote the Kafka records with --schema")
         origin = f"{self._schema_topic}/{hash}"
         schema = read_description(description, origin)
         if schema.hash != hash:
             raise SchemaError(
-                f"describes schema {schema.hash}", "who wrote it under that key?", origin=origin
+                f"describes schema {schema.hash}, not the schema of its key",
+                "check which program writes to this topic",
+                origin=origin,
             )
         return schema
 
@@ -119,7 +120,7 @@ class SchemaFinder:
             if problem is not None and problem.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return {}
             if problem is not None and problem.code() != kafka.KafkaError.LEADER_NOT_AVAILABLE:  # temporary
-                raise KafkaError(f"topic {topic!r}, which describes schemas: {problem.str()}")
+                raise KafkaError(f"schema topic {topic!r}: {problem.str()}")
             consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
             while (message := consumer.poll(self._timeout)) is not None:
                 if message.error() is None:
@@ -130,12 +131,9 @@ class SchemaFinder:
                 elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
                     return described
                 elif not message.error().retriable():
-                    raise KafkaError(f"topic {topic!r}, which describes schemas: {message.error().str()}")
-            raise KafkaError(
-                f"topic {topic!r}, which describes schemas, cannot be read: "
-                f"{self._notes.latest or 'no answer'}"
-            )
+                    raise KafkaError(f"schema topic {topic!r}: {message.error().str()}")
+            raise KafkaError(f"schema topic {topic!r} cannot be read: {self._notes.latest or 'no answer'}")
         except kafka.KafkaException as error:
-            raise KafkaError(f"topic {topic!r}, which describes schemas: {error.args[0].str()}") from error
+            raise KafkaError(f"schema topic {topic!r}: {error.args[0].str()}") from error
         finally:
             consumer.close()

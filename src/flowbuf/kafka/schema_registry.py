@@ -128,12 +128,14 @@ def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
         raise SchemaError(str(error), "check which program writes to this topic", origin=origin) from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SchemaError(
-            f"is no description of a schema: {error!r}", "was it flowbuf that wrote it?", origin=origin
+            f"is not a schema description: {error!r}",
+            "check which program writes to this topic",
+            origin=origin,
         ) from None
     schema = Schema(columns=columns, reserved=reserved, origin=origin, nested=nested, **names)
     if schema.hash != wanted:
         problem = f"the hash of its columns is {schema.hash}, not {wanted}"
-        raise SchemaError(problem, "a newer flowbuf has written it: update this one", origin=origin)
+        raise SchemaError(problem, "a newer flowbuf wrote it; update flowbuf", origin=origin)
     return schema
 
 
@@ -221,7 +223,7 @@ class SchemaRegistry:
         )
         if isinstance(error, json.JSONDecodeError) or getattr(error, "error_code", 0) == -1:
             answer = " ".join(text.split())[:200]
-            text = f"what answers there is no registry, or its path is another one: {answer}"
+            text = f"the server is not a registry, or the path of the URL is wrong: {answer}"
         return KafkaError(f"schema registry {self.name}: {what}{text}")
 
 

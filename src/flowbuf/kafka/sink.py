@@ -33,7 +33,7 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 PACK_SIZE = 65536
 """Default size of a Kafka record in bytes."""
 
-_NO_TOPIC = "make it, or say how many partitions it is to have (--partitions N)"
+_NO_TOPIC = "create it, or set its number of partitions with --partitions N"
 _HEADROOM = 256  # bytes of a batch of one record without its value: key, headers, lengths
 _MESSAGE_LIMIT = 1_000_000  # librdkafka's default limit for a record, in bytes
 _WAIT = 0.05  # seconds per wait for space in the queue
@@ -63,7 +63,7 @@ class ProduceReport:
     Attributes:
         records: Kafka records that were sent.
         flows: Flows in these records.
-        octets: Bytes of the messages.
+        bytes: Bytes of the messages.
         failed: Kafka records that were rejected or not confirmed. Unconfirmed records may still have arrived.
         failed_flows: Flows in the failed records.
         retries: Minimum number of Kafka records that were sent again because the broker did not confirm them.
@@ -74,7 +74,7 @@ class ProduceReport:
 
     records: int = 0
     flows: int = 0
-    octets: int = 0
+    bytes: int = 0
     failed: int = 0
     failed_flows: int = 0
     retries: int = 0
@@ -110,7 +110,9 @@ def check_pack(pack: int | str) -> int | str:
     except ValueError:
         size = 0
     if not 1 <= size < 1 << 30:
-        raise ValueError(f"pack is {pack!r}; it may be flow, datagram, or the octets of a record")
+        raise ValueError(
+            f"pack is {pack!r}; it may be flow, datagram, or the maximum size of a Kafka record in bytes"
+        )
     return size
 
 
@@ -192,23 +194,23 @@ class KafkaSink:
         self.schema = schema if isinstance(schema, Schema) else Schema.load(schema)
         self.topic = self.schema.expand(topic)
         if "{" in self.topic:
-            raise ValueError(f"topic is {topic!r}; in braces it may have {{hash}} and {{name}}")
+            raise ValueError(f"topic is {topic!r}; the only braces it may contain are {{hash}} and {{name}}")
         self.report = ProduceReport()
         if registry and pack not in (PACK_SIZE, "flow"):
-            raise ValueError("a schema registry takes one message a record: leave out pack")
+            raise ValueError("a schema registry needs one message per Kafka record; leave out pack")
         self._pack = "flow" if registry else check_pack(pack)
         self.framing = _choose_framing(self._pack, framing, self.schema, bool(registry))
         if key not in KEYS:
             raise ValueError(f"key is {key!r}; it may be {', '.join(KEYS)}")
         if key == "flow" and self._pack != "flow":
-            raise ValueError('key is "flow", which is for one flow a record: pack must be "flow"')
+            raise ValueError('key "flow" needs one flow per Kafka record; set pack to "flow"')
         if compression not in COMPRESSIONS:
             raise ValueError(f"compression is {compression!r}; it may be {', '.join(COMPRESSIONS)}")
         self._key = key
         self._conversation = _find_conversation(self.schema) if key == "flow" else {}
         self._linger = linger
         self._waiting: dict[bytes | None, _Pack] = {}
-        self._waiting_octets = 0
+        self._waiting_bytes = 0
         self._waiting_since = 0.0
         self._closed = False
         self._deadline = math.inf  # end of the wait for space in the queue
@@ -222,7 +224,9 @@ class KafkaSink:
         topics = Topics(servers, settings or {}, self._notes)
         found = topics.find(self.topic, timeout, partitions, fix=_NO_TOPIC)
         if partitions not in (None, found):
-            on_problem(f"topic {self.topic!r} is there already, and has {found} partitions, not {partitions}")
+            on_problem(
+                f"topic {self.topic!r} exists already, with {found} partitions instead of {partitions}"
+            )
         if schema_topic:
             self._find_schema_topic(topics, schema_topic, timeout)
         self._prefix = registry.register(f"{self.topic}-value", self.schema) if registry else b""
@@ -234,7 +238,8 @@ class KafkaSink:
         try:
             topics.find(topic, timeout, 1, {"cleanup.policy": "compact"})
         except KafkaError as error:
-            raise KafkaError(f"{error}; it describes schemas, which may be left out: schema_topic") from None
+            fix = "to store no schema descriptions, set schema_topic=None (--schema-topic none)"
+            raise KafkaError(f"{error}; {fix}") from None
 
     def _open(self, servers: str, settings: dict[str, Any], compression: str, limit: int) -> None:
         """Create a producer whose batches fit the limit of the topic."""
@@ -266,7 +271,7 @@ class KafkaSink:
         left = self._producer.flush(timeout)
         if problems or left:
             reason = problems[0] if problems else f"not confirmed in {timeout:g} s: {self._notes.latest}"
-            raise KafkaError(f"topic {topic!r}, which describes schemas: {reason}")
+            raise KafkaError(f"schema topic {topic!r}: {reason}")
 
     # Writing ------------------------------------------------------------------------------------------------
 
@@ -290,7 +295,7 @@ class KafkaSink:
         if not len(messages):
             return
         if self._key == "exporter" and not exporter:
-            raise ValueError("the key is that of the exporter: say which")
+            raise ValueError('exporter is empty, and key is "exporter"; pass the address of the exporter')
         key = exporter.encode() if self._key == "exporter" else None
         if self._pack == "flow":
             self._send_each(messages, key)
@@ -318,14 +323,14 @@ class KafkaSink:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise KafkaError(f"topic {self.topic!r}: nothing can be sent any more: the sink is closed")
+            raise KafkaError(f"topic {self.topic!r}: the sink is closed; open another one")
 
     def _find_obstacle(self) -> str:
         """Return the reason why nothing can be sent any more, or an empty text."""
         if self._notes.fatal:
-            return f"the broker takes no more: {self._notes.fatal}"
+            return f"the broker accepts no more Kafka records: {self._notes.fatal}"
         if self._expired and not self._reachable:
-            return f"no broker has come back while records waited for it: {self._notes.latest}"
+            return f"no broker was available for as long as Kafka records may wait: {self._notes.latest}"
         return self._lost
 
     def _add(self, messages: bytes | memoryview, key: bytes | None) -> None:
@@ -336,21 +341,21 @@ class KafkaSink:
         pack = self._waiting.get(key)
         if pack is None:
             pack = self._waiting[key] = _Pack()
-        if pack.octets + len(messages) <= size:
+        if pack.size + len(messages) <= size:
             pieces = [(bytes(messages), count_messages(messages))]
         else:
-            pieces = cut_messages(messages, size, max(size - pack.octets, 0))
+            pieces = cut_messages(messages, size, max(size - pack.size, 0))
         for value, count in pieces:
-            if pack.octets + len(value) > size or not value:
+            if pack.size + len(value) > size or not value:
                 self._send_pack(pack, key)
             pack.add(value, count)
-            self._waiting_octets += len(value)
-        if self._waiting_octets > _WAITING_LIMIT:
+            self._waiting_bytes += len(value)
+        if self._waiting_bytes > _WAITING_LIMIT:
             self._send_waiting()
 
     def _send_pack(self, pack: _Pack, key: bytes | None) -> None:
-        if pack.octets:
-            self._waiting_octets -= pack.octets
+        if pack.size:
+            self._waiting_bytes -= pack.size
             value, count = pack.take()
             self._send(value, key, count)
 
@@ -378,7 +383,7 @@ class KafkaSink:
             sent = values[: len(values) - left] if left else values
             self.report.records += len(sent)
             self.report.flows += len(sent)
-            self.report.octets += sum(map(len, sent)) if left else len(messages)
+            self.report.bytes += sum(map(len, sent)) if left else len(messages)
             self.report.empty += sent.count(b"")
 
     def _send(self, value: bytes, key: bytes | None, count: int) -> None:
@@ -390,7 +395,7 @@ class KafkaSink:
         finally:
             self.report.records += 1
             self.report.flows += count
-            self.report.octets += len(value)
+            self.report.bytes += len(value)
 
     def _send_again(self, error: Exception, value: bytes, key: bytes | None, count: int) -> None:
         """Wait for space in the queue, and count a record that cannot be sent as failed."""
@@ -469,11 +474,9 @@ class KafkaSink:
         report = self.report
         if report.failed:
             reasons = ", ".join(f"{reason} ({count:,})" for reason, count in report.reasons.most_common())
-            failed = (
-                f"{report.failed:,} of {report.records:,} records, "
-                f"{report.failed_flows:,} of {report.flows:,} flows"
-            )
-            raise KafkaError(f"topic {self.topic!r}: not delivered: {failed}: {reasons}")
+            records = f"{report.failed:,} of {report.records:,} Kafka records"
+            flows = f"{report.failed_flows:,} of {report.flows:,} flows"
+            raise KafkaError(f"topic {self.topic!r}: not delivered: {records}, {flows}: {reasons}")
 
     def abandon(self) -> None:
         """Close the sink after an error.
@@ -511,26 +514,26 @@ class _Pack:
     """Messages that wait until they fill a Kafka record."""
 
     def __init__(self) -> None:
-        self.octets = 0
+        self.size = 0
         self._count = 0
         self._pieces: list[bytes] = []
 
     def add(self, messages: bytes, count: int) -> None:
         self._pieces.append(messages)
-        self.octets += len(messages)
+        self.size += len(messages)
         self._count += count
 
     def take(self) -> tuple[bytes, int]:
         """Remove all messages. Return them and their number."""
         value, count = b"".join(self._pieces), self._count
-        self.octets, self._count, self._pieces = 0, 0, []
+        self.size, self._count, self._pieces = 0, 0, []
         return value, count
 
 
 def _explain(error: Exception) -> str:
     """Return the reason why a producer rejected a Kafka record."""
     if isinstance(error, BufferError):
-        return "no room for it"
+        return "the queue of the client is full"
     return str(error.args[0].str()).removeprefix("Unable to produce message: ")
 
 
@@ -539,11 +542,11 @@ def _choose_framing(pack: int | str, framing: str | None, schema: Schema, regist
         raise ValueError(f"framing is {framing!r}; it may be {', '.join(FRAMINGS)}")
     if registered:
         if framing == "delimited":
-            raise ValueError("a schema registry takes bare messages: leave out framing")
+            raise ValueError("a schema registry needs bare messages; leave out framing")
         return "bare"
     chosen = framing or schema.framing or ("bare" if pack == "flow" else "delimited")
     if chosen == "bare" and pack != "flow":
-        raise ValueError('framing is "bare", which is for one flow a record: pack must be "flow"')
+        raise ValueError('framing "bare" needs one flow per Kafka record; set pack to "flow"')
     return chosen
 
 
@@ -568,6 +571,6 @@ def _find_conversation(schema: Schema) -> dict[str, int]:
                 break
     if not {"src_addr", "dst_addr"} <= numbers.keys():
         raise schema.error(
-            None, "the key is that of the flow, but addresses are not enabled", "enable src_addr and dst_addr"
+            None, 'key "flow" needs addresses, which are disabled', "enable src_addr and dst_addr"
         )
     return numbers

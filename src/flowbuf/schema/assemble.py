@@ -68,8 +68,8 @@ def no_column(
     name: str, columns: Collection[str], reserved: Iterable[Reserved], groups: Iterable[str] = ()
 ) -> SchemaError:
     """Return the error for a name that no column has."""
-    retired = "it was retired: leave it out" if any(name == each.name for each in reserved) else ""
-    fix = retired or suggest_fix(name, columns, groups) or "flowbuf schema show --all lists them"
+    retired = "leave it out, because it was retired" if any(name == each.name for each in reserved) else ""
+    fix = retired or suggest_fix(name, columns, groups) or "list the columns with flowbuf schema show --all"
     return SchemaError(f"no column {name!r}", fix)
 
 
@@ -86,7 +86,7 @@ def _suggest_extends(name: str) -> str:
         if any(document.settings.get("rows") == RECORDS for document in documents):
             continue
         if any(table.get("name") == name for document in documents for table in document.columns):
-            return f'schema {built_in} has it: write extends = "{built_in}", or use schema {built_in}'
+            return f'write extends = "{built_in}", or use schema {built_in}, which has it'
     return ""
 
 
@@ -122,7 +122,7 @@ def _apply(parts: Parts, document: Document) -> None:
         raise SchemaError("the schema has no name", 'write name = "…" below [schema]')
     parts.reserved += [_read_reserved(table) for table in document.reserved]
     if document.messages and parts.rows != RECORDS:
-        raise SchemaError(f"[[message.{next(iter(document.messages))}.column]] is for records", FLAT)
+        raise SchemaError(f"[[message.{next(iter(document.messages))}.column]] is only for objects", FLAT)
     added = {"enabled": True} if parts.rows == RECORDS else {}
     parts.columns = _merge_columns(parts.columns, document.columns, document.origin, added)
     for name, tables in document.messages.items():
@@ -148,12 +148,12 @@ def _merge_columns(
     for table in tables:
         name = str(table.get("name", ""))
         if name in seen:
-            raise SchemaError("comes twice in this file", "remove one", column=name)
+            raise SchemaError("occurs twice in this file", "remove one", column=name)
         if name in inherited:
             column = inherited[name].altered(table, origin)
         elif inherited and name and "number" not in table:
-            fix = suggest_column(name, inherited) or "add number = … and type = …, if it is a new one"
-            raise SchemaError("no such column to change", fix, column=name)
+            fix = suggest_column(name, inherited) or "add number = … and type = … if it is a new column"
+            raise SchemaError("does not exist, so it cannot be changed", fix, column=name)
         else:
             column = Column.from_table({**added, **table}, origin)
         columns[column.name] = column
@@ -169,8 +169,10 @@ def _merge_message(
     try:
         for table in tables["column"]:
             if "mirror" in table:
-                fix = "write the other column too: messages have no directions"
-                raise SchemaError("mirror inside a message", fix, column=str(table.get("name", "")))
+                fix = "write the other column, because messages have no directions"
+                raise SchemaError(
+                    "mirror is not allowed in a message", fix, column=str(table.get("name", ""))
+                )
         known = {column.name: column for column in old.columns}
         columns = _merge_columns(known, tables["column"], origin, {"enabled": True})
         reserved = [_read_reserved(table) for table in tables["reserved"]]
@@ -193,7 +195,7 @@ def _check_used(parts: Parts, document: Document) -> None:
     for name in document.messages:
         if name not in used:
             fix = f'write type = "message" and message = "{name}" on a column, or remove it'
-            raise parts.messages[name].error(None, "no column holds it", fix)
+            raise parts.messages[name].error(None, "no column uses it", fix)
 
 
 def _read_reserved(table: Mapping[str, Any]) -> Reserved:
@@ -202,9 +204,7 @@ def _read_reserved(table: Mapping[str, Any]) -> Reserved:
         or type(table["number"]) is not int
         or not isinstance(table["name"], str)
     ):
-        raise SchemaError(
-            f"[[reserved]] is {dict(table)!r}", "write number = … and name = …, and nothing else"
-        )
+        raise SchemaError(f"[[reserved]] is {dict(table)!r}", "write only number = … and name = …")
     return Reserved(table["number"], table["name"])
 
 

@@ -22,14 +22,14 @@ def check_unique(columns: Sequence[Column], reserved: Iterable[Reserved], fail: 
         other = names.setdefault(fold(column.name), column)
         if other is not column:
             problem = (
-                "the name is taken"
+                "name is already used"
                 if other.name == column.name
-                else f"the name is too close to {other.name!r}"
+                else f"name is too similar to {other.name!r}"
             )
-            raise fail(column.name, problem, "choose another")
+            raise fail(column.name, problem, "choose another name")
         other = numbers.setdefault(column.number, column)
         if other is not column:
-            problem = f"number {column.number} is that of {other.name!r}"
+            problem = f"number {column.number} is already used by {other.name!r}"
             raise fail(column.name, problem, _free_number(columns, reserved))
 
 
@@ -37,14 +37,14 @@ def check_reserved(columns: Sequence[Column], reserved: Sequence[Reserved], fail
     """Check that no column has a reserved name or number."""
     numbers = {old.number: old.name for old in reserved}
     if len(numbers) < len(reserved):
-        raise fail(None, "a reserved number has two names", "one number was one column: remove the wrong one")
+        raise fail(None, "a reserved number has two names", "remove the wrong name")
     names = {fold(old.name) for old in reserved}
     for column in columns:
         if column.number in numbers:
-            problem = f"number {column.number} is reserved: it was that of {numbers[column.number]!r}"
+            problem = f"number {column.number} is reserved for the retired {numbers[column.number]!r}"
             raise fail(column.name, problem, _free_number(columns, reserved))
         if fold(column.name) in names:
-            raise fail(column.name, "the name is reserved: a retired column had it", "choose another name")
+            raise fail(column.name, "name is reserved for a retired column", "choose another name")
 
 
 def check_oneofs(columns: Sequence[Column], fail: Fail) -> None:
@@ -55,20 +55,20 @@ def check_oneofs(columns: Sequence[Column], fail: Fail) -> None:
         if not column.oneof:
             continue
         if not NAME.fullmatch(column.oneof):
-            raise fail(column.name, f"oneof is {column.oneof!r}", NAME_FIX)
+            raise fail(column.name, f"oneof {column.oneof!r} is invalid", NAME_FIX)
         if fold(column.oneof) in names:
             taken = names[fold(column.oneof)]
             raise fail(
                 column.name,
-                f"oneof {column.oneof!r} is called as column {taken!r} is",
-                "rename one of the two",
+                f"oneof {column.oneof!r} has the name of column {taken!r}",
+                "rename one of them",
             )
         other = oneofs.setdefault(fold(column.oneof), column.oneof)
         if other != column.oneof:
-            raise fail(column.name, f"oneof {column.oneof!r} is too close to {other!r}", "write both alike")
+            raise fail(column.name, f"oneof {column.oneof!r} is too similar to {other!r}", "use one spelling")
 
 
 def _free_number(columns: Iterable[Column], reserved: Iterable[Reserved]) -> str:
     taken = {column.number for column in columns} | {old.number for old in reserved}
     free = next(number for number in range(1000, 19000) if number not in taken)
-    return f"choose a free one, such as {free}"
+    return f"choose an unused number, such as {free}"

@@ -124,7 +124,9 @@ class Column:
         values = _read_table(table, origin)
         for key in ("name", "number", "type"):
             if key not in values:
-                raise SchemaError(f"no {key}", f"add {key} = …", origin=origin, column=values.get("name", ""))
+                raise SchemaError(
+                    f"has no {key}", f"add {key} = …", origin=origin, column=values.get("name", "")
+                )
         return cls(**values, origin=origin)
 
     def altered(self, table: Mapping[str, Any], origin: str = "") -> Column:
@@ -133,8 +135,8 @@ class Column:
         for key in ("name", "number", "type", "mirror", "message", "key", "value"):
             pinned = getattr(self, key)
             if table.get(key, pinned) != pinned:
-                problem = f"its {key} is {pinned!r} in {self.origin} and cannot become {table[key]!r}"
-                fix = "messages already written would be misread: retire it and add a column"
+                problem = f"{key} is {pinned!r} in {self.origin} and cannot become {table[key]!r}"
+                fix = "retire it and add a column, or existing messages would be misread"
                 raise SchemaError(problem, fix, origin=origin, column=self.name)
         changes = _read_table({"name": self.name, **table}, origin)
         if "sources" in changes and "replaces_zero" not in changes:
@@ -181,7 +183,8 @@ class Reserved:
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or not 1 <= self.number <= MAX_NUMBER:
             raise SchemaError(
-                f"reserved {self.name!r} = {self.number}", f"a name, and a number of 1 to {MAX_NUMBER}"
+                f"reserved {self.name!r} = {self.number} is invalid",
+                f"write a name and a number from 1 to {MAX_NUMBER}",
             )
 
 
@@ -246,7 +249,7 @@ def _read_rank(rank: Any) -> tuple[Source, ...]:
         or not equals
         or not all(isinstance(text, str) for text in equals)
     ):
-        raise SchemaError(f"rank {rank!r} of sources", "a rank is a source, or a list of equal sources")
+        raise SchemaError(f"sources has {rank!r}", "write a source, or a list of equal sources")
     return tuple(Source.parse(text) for text in equals)
 
 
@@ -256,7 +259,7 @@ def _read_map(table: Mapping[str | int, Any]) -> dict[int, Any]:
         return {int(wire): number for wire, number in table.items()}
     except ValueError:
         raise SchemaError(
-            f"map is {table!r}", "it must go from numbers on the wire to members' numbers"
+            f"map is {table!r}", "it must map numbers on the wire to numbers of members"
         ) from None
 
 
@@ -290,12 +293,12 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 def _check_identity(column: Column) -> None:
     if not NAME.fullmatch(column.name):
-        raise SchemaError(f"name {column.name!r}", NAME_FIX)
+        raise SchemaError(f"name {column.name!r} is invalid", NAME_FIX)
     if not 1 <= column.number <= MAX_NUMBER:
-        raise SchemaError(f"number {column.number}", f"numbers are 1 to {MAX_NUMBER}")
+        raise SchemaError(f"number {column.number} is out of range", f"use 1 to {MAX_NUMBER}")
     if column.number in RESERVED_NUMBERS:
         raise SchemaError(
-            f"number {column.number}", "Protocol Buffers reserves 19000 to 19999: choose another"
+            f"number {column.number} is reserved by Protocol Buffers", "do not use 19000 to 19999"
         )
 
 
@@ -307,47 +310,55 @@ def _check_type(column: Column) -> None:
     if column.ip not in IP_FORMS:
         raise SchemaError(f"ip is {column.ip!r}", 'it must be "mapped" or "native"')
     if column.ip != "mapped" and column.type != "ip":
-        raise SchemaError(f"ip = {column.ip!r} on type {column.type}", 'remove it, or make the type "ip"')
+        raise SchemaError(
+            f"ip = {column.ip!r} is not allowed on type {column.type}", 'remove it, or make the type "ip"'
+        )
     if column.repeated and column.explicit:
-        raise SchemaError("both repeated and explicit", "remove one: a repeated column has no presence")
+        raise SchemaError(
+            "is both repeated and explicit", "remove one, because a repeated column has no presence"
+        )
     if column.late and (column.repeated or column.type in ("string", "bytes")):
         raise SchemaError(
-            "late on a repeated, string or bytes column", "late is for scalars and addresses: remove it"
+            "late is not allowed on a repeated, string or bytes column",
+            "remove it, because late is for scalars and addresses",
         )
 
 
 def _check_unit(column: Column) -> None:
     if column.type in ("timestamp", "duration"):
         if column.unit not in UNITS:
-            fix = f"a {column.type} needs unit = {' | '.join(UNITS)} (proto in records only)"
+            fix = f"write unit = {' | '.join(UNITS)} (proto in records only)"
             raise SchemaError(f"unit is {column.unit!r}", fix)
     elif column.unit is not None:
-        raise SchemaError(f"unit on type {column.type}", "remove it: only timestamp and duration have one")
+        raise SchemaError(
+            f"unit is not allowed on type {column.type}",
+            "remove it, because only timestamp and duration have a unit",
+        )
 
 
 def _check_enum(column: Column) -> None:
     if column.type != "enum":
         if column.values or column.map:
-            raise SchemaError(f"values or map on type {column.type}", 'remove them, or make the type "enum"')
+            raise SchemaError(
+                f"values or map is not allowed on type {column.type}", 'remove them, or make the type "enum"'
+            )
         return
     numbers = list(column.values.values())
     if not all(type(number) is int and 0 <= number < 1 << 31 for number in numbers):
-        raise SchemaError("values has a member that is no number", "members are 0 to 2147483647")
+        raise SchemaError("values has a member without a valid number", "use numbers from 0 to 2147483647")
     if 0 not in numbers:
-        raise SchemaError(
-            "values has no member 0", "add one, such as undefined = 0: absent values read as it"
-        )
+        raise SchemaError("values has no member 0", "add one for absent values, such as undefined = 0")
     if len(set(numbers)) < len(numbers):
-        raise SchemaError("values has two members of one number", "give each its own")
+        raise SchemaError("values has two members with the same number", "give each its own number")
     for member in column.values:
         if not NAME.fullmatch(member):
-            raise SchemaError(f"member {member!r}", NAME_FIX)
+            raise SchemaError(f"member {member!r} is invalid", NAME_FIX)
     if len({fold(member) for member in column.values}) < len(numbers):
         raise SchemaError("values has two members that differ in case or underscores only", "rename one")
     for wire, number in column.map.items():
         if not 0 <= wire < 1 << 32 or number not in numbers:
             raise SchemaError(
-                f"map takes {wire} to {number!r}", f"it must take a number to one of {sorted(numbers)}"
+                f"map has {wire} -> {number!r}", f"it must map 32-bit numbers to {sorted(numbers)}"
             )
 
 
@@ -359,7 +370,7 @@ def _check_scale(column: Column) -> None:
     if column.type not in SCALABLE or column.repeated:
         kind = "a repeated column" if column.repeated else f"type {column.type}"
         raise SchemaError(
-            f"scale on {kind}", f"remove it: single columns of {', '.join(SCALABLE)} can have it"
+            f"scale is not allowed on {kind}", f"remove it, or use a single column of {', '.join(SCALABLE)}"
         )
 
 
@@ -369,7 +380,8 @@ def _check_zero(column: Column) -> None:
     if column.zero == "value" and (column.type not in (*COUNTABLE, "enum") or column.repeated):
         kind = "a repeated column" if column.repeated else f"type {column.type}"
         raise SchemaError(
-            f'zero = "value" on {kind}', "remove it: only a single number, bool or enum can have it"
+            f'zero = "value" is not allowed on {kind}',
+            "remove it, because it is for a single number, bool or enum",
         )
 
 
@@ -378,13 +390,13 @@ def _check_sources(column: Column) -> None:
     for source in (source for rank in column.sources for source in rank):
         if source.key in seen:
             raise SchemaError(
-                f"source {source.text!r} comes twice", "remove one: the first would always decide"
+                f"source {source.text!r} occurs twice", "remove one, because only the first would be used"
             )
         seen.add(source.key)
     for source in column.replaces_zero:
         if source.key not in seen:
             fix = "add it to sources, or remove it from replaces_zero"
-            raise SchemaError(f"replaces_zero has {source.text!r}, which is no source of the column", fix)
+            raise SchemaError(f"replaces_zero has {source.text!r}, which is not a source of the column", fix)
 
 
 def fold(name: str) -> str:

@@ -52,7 +52,7 @@ def diff(reader: Schema, writer: Schema) -> list[Verdict]:
     """
     verdicts: list[Verdict] = []
     if reader.rows != writer.rows:
-        text = f"{reader.rows} -> {writer.rows}: no message is what the reader takes it for"
+        text = f"{reader.rows} -> {writer.rows}: the messages have different meanings"
         verdicts.append(Verdict("[schema]", "rows changed", False, text))
     one, other = _Side("", reader.enabled, reader.reserved), _Side("", writer.enabled, writer.reserved)
     ours, theirs = ({message.name: message for message in schema.nested} for schema in (reader, writer))
@@ -114,7 +114,7 @@ def _judge_new(column: Column, reader: _Side) -> Verdict:
     # the same name: the reader has retired the column, and its number is unused
     if name in (None, column.name):
         return Verdict(path, "added", True, f"number {column.number}: skipped")
-    return Verdict(path, "added", False, f"number {column.number} is that of {name!r} to the reader")
+    return Verdict(path, "added", False, f"number {column.number}: the reader uses it for {name!r}")
 
 
 def _compare_oneofs(column: Column, pairs: list[tuple[Column, Column]]) -> Iterator[Verdict]:
@@ -126,16 +126,14 @@ def _compare_oneofs(column: Column, pairs: list[tuple[Column, Column]]) -> Itera
     if new.oneof and column.oneof:
         change = "oneof changed"
     if column.oneof is None:
-        yield Verdict(
-            column.name, change, True, "one at most has a value, which is no less than it may have had"
-        )
+        yield Verdict(column.name, change, True, "at most one column has a value, which the reader accepts")
         return
     groups = {new.oneof for old, new in pairs if old.oneof == column.oneof}
     together = len(groups) == 1 and None not in groups
     text = (
-        f"{column.oneof} -> {new.oneof}: messages hold no names"
+        f"{column.oneof} -> {new.oneof}: messages do not contain names"
         if together
-        else "of several, only one would be read"
+        else "only one of several values would be read"
     )
     yield Verdict(column.name, change, together, text)
 
@@ -151,36 +149,42 @@ def _compare(old: Column, new: Column) -> Iterator[Verdict]:
             "renumbered", False, f"{old.number} -> {new.number}: read as absent, or as another column"
         )
     if new.name != old.name:
-        yield verdict("renamed", True, f"{old.name} -> {new.name}: messages hold numbers, no names")
+        yield verdict("renamed", True, f"{old.name} -> {new.name}: messages contain numbers, not names")
     if new.type != old.type:
         readable = old.wire_type is new.wire_type and _reads_type(old.type, new.type)
         why = (
-            "every value of the new type is one of the old" if readable else "values would be misread or lost"
+            "the old type holds all values of the new type" if readable else "values would be misread or lost"
         )
         yield verdict("type changed", readable, f"{old.type} -> {new.type}: {why}")
     if old.type == new.type and new.unit != old.unit:
-        yield verdict("unit changed", False, f"{old.unit} -> {new.unit}: the same number means another time")
+        yield verdict(
+            "unit changed", False, f"{old.unit} -> {new.unit}: the same number means a different time"
+        )
     if old.type == new.type == "ip" and new.ip != old.ip:
-        why = "16 octets are read as they are" if old.ip == "native" else "4 octets where 16 are expected"
+        why = "16 bytes are read as they are" if old.ip == "native" else "4 bytes where 16 are expected"
         yield verdict("ip form changed", old.ip == "native", f"{old.ip} -> {new.ip}: {why}")
     if old.type == new.type == "map":
         yield from _compare_entries(old, new)
     if old.message and new.message and new.message != old.message:
-        yield verdict("message renamed", True, f"{old.message} -> {new.message}: messages hold no names")
+        yield verdict(
+            "message renamed", True, f"{old.message} -> {new.message}: messages do not contain names"
+        )
     if old.type == new.type == "enum" and dict(new.values) != dict(old.values):
         yield _compare_members(old, new)
     if new.repeated != old.repeated:
-        why = "one value is a list of one" if old.repeated else "only the last value would be read"
+        why = "a single value is read as a list" if old.repeated else "only the last value would be read"
         change = "now repeated" if new.repeated else "no longer repeated"
         yield verdict(change, old.repeated, why)
     if new.explicit != old.explicit:
-        why = "zero and absent are told apart" if new.explicit else "zero reads as absent"
+        why = "zero and absent are distinguished" if new.explicit else "zero is read as absent"
         yield verdict("now explicit" if new.explicit else "no longer explicit", True, why)
     if new.required != old.required:
-        why = "writers must give it" if new.required else "writers may leave it out: it reads as absent"
+        why = (
+            "writers must give it" if new.required else "writers may leave it out; it is then read as absent"
+        )
         yield verdict("now required" if new.required else "no longer required", True, why)
     if new.packed != old.packed:
-        yield verdict("now packed" if new.packed else "no longer packed", True, "readers take both")
+        yield verdict("now packed" if new.packed else "no longer packed", True, "readers accept both")
 
 
 def _compare_entries(old: Column, new: Column) -> Iterator[Verdict]:
@@ -189,7 +193,7 @@ def _compare_entries(old: Column, new: Column) -> Iterator[Verdict]:
         was, now = str(getattr(old, part)), str(getattr(new, part))
         if was != now:
             readable = RECORD_TYPES[was].wire_type is RECORD_TYPES[now].wire_type and _reads_type(was, now)
-            why = f"every {part} is one of the old" if readable else f"{part}s would be misread or lost"
+            why = f"the old type holds all {part}s" if readable else f"{part}s would be misread or lost"
             yield Verdict(old.name, f"{part} of the map changed", readable, f"{was} -> {now}: {why}")
 
 
@@ -216,7 +220,10 @@ def _compare_members(old: Column, new: Column) -> Verdict:
     removed = [name for name in old.values if name not in new.values]
     if moved:
         return Verdict(
-            old.name, "enum members changed", False, f"the same number, another member: {', '.join(moved)}"
+            old.name,
+            "enum members changed",
+            False,
+            f"the same number means another member: {', '.join(moved)}",
         )
     parts = [f"{word} {', '.join(names)}" for word, names in (("new", added), ("gone", removed)) if names]
     return Verdict(old.name, "enum members changed", True, "; ".join(parts))

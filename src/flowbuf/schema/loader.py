@@ -160,7 +160,7 @@ def _read_chain(
         key = os.path.realpath(path)
         folder = os.path.dirname(path)
     if key in seen:
-        raise SchemaError("extends comes back to itself", f"cut the circle at {origin}", origin=asking)
+        raise SchemaError("extends forms a cycle", f"break it at {origin}", origin=asking)
     text = _read_text(path, os.fspath(reference), asking)
     return _follow(_parse_document(text, origin), folder, (*seen, key))
 
@@ -178,12 +178,14 @@ def _read_text(path: str, reference: str, asking: str) -> str:
         known = built_in_names()
         is_path = reference.endswith(".toml")
         what, other = ("file", "another path") if is_path else ("schema", "a path")
-        fix = did_you_mean(reference, known) or f"give {other}, or one of {', '.join(known)}"
-        raise SchemaError(f"no {what} {path if is_path else reference!r}", fix, origin=asking) from None
+        fix = did_you_mean(reference, known) or f"name {other}, or one of {', '.join(known)}"
+        raise SchemaError(
+            f"{what} {path if is_path else reference!r} does not exist", fix, origin=asking
+        ) from None
     except OSError as error:
         raise SchemaError(f"cannot be read: {error.strerror}", origin=path) from None
     except UnicodeDecodeError:
-        raise SchemaError("is not UTF-8 text", "a schema is a TOML file", origin=path) from None
+        raise SchemaError("is not UTF-8 text", "write the schema as a TOML file", origin=path) from None
 
 
 def _parse_document(text: str, origin: str) -> Document:
@@ -205,7 +207,7 @@ def _parse_document(text: str, origin: str) -> Document:
 def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
     for key in table:
         if key not in known:
-            where = "it belongs below [schema]" if key in SETTINGS else f"there are {', '.join(known)}"
+            where = "move it below [schema]" if key in SETTINGS else f"choose from {', '.join(known)}"
             raise SchemaError(f"unknown {what} {key!r}", did_you_mean(key, known) or where)
 
 
@@ -228,17 +230,17 @@ def _check_settings(settings: Any) -> None:
 def _tables_of(tables: Mapping[str, Any], key: str, inside: str = "") -> list[Mapping[str, Any]]:
     found = tables.get(key, [])
     if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
-        raise SchemaError(f"{inside}{key} is no list of tables", f"write [[{inside}{key}]]")
+        raise SchemaError(f"{inside}{key} is not a list of tables", f"write [[{inside}{key}]]")
     return found
 
 
 def _read_messages(tables: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, list[Mapping[str, Any]]]]]:
     messages = tables.get("message", {})
     if not isinstance(messages, dict):
-        raise SchemaError("message is no table", "write [[message.NAME.column]]")
+        raise SchemaError("message is not a table", "write [[message.NAME.column]]")
     for name, parts in messages.items():
         if not isinstance(parts, dict):
-            raise SchemaError(f"message.{name} is no table", f"write [[message.{name}.column]]")
+            raise SchemaError(f"message.{name} is not a table", f"write [[message.{name}.column]]")
         _check_keys(parts, MESSAGE_TABLES, f"table of [message.{name}]:")
         yield name, {key: _tables_of(parts, key, f"message.{name}.") for key in MESSAGE_TABLES}
 
@@ -275,8 +277,8 @@ def expand_mirror(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if "sources" in other and "replaces_zero" not in other and "replaces_zero" in mirrored:
         mirrored["replaces_zero"] = _choose_among(mirrored["replaces_zero"], other["sources"])
     if own.get("sources") and mirrored["sources"] == own["sources"]:
-        fix = "give sources in the table of mirror"
-        raise SchemaError(f"its mirror {other['name']!r} would have the same sources", fix, column=name)
+        fix = "write its sources in the table of mirror"
+        raise SchemaError(f"mirror {other['name']!r} would have the same sources", fix, column=name)
     yield {**own, "mirror": other["name"]}
     yield {**mirrored, "mirror": name}
 

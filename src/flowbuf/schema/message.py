@@ -29,7 +29,7 @@ class SubMessage:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise SchemaError(f"name {self.name!r} of a message", NAME_FIX, origin=self.origin)
+            raise SchemaError(f"message name {self.name!r} is invalid", NAME_FIX, origin=self.origin)
         check_unique(self.columns, self.reserved, self.error)
         object.__setattr__(self, "columns", tuple(sorted(self.columns, key=lambda column: column.number)))
         object.__setattr__(self, "reserved", tuple(sorted(set(self.reserved))))
@@ -53,20 +53,28 @@ def check_plain(column: Column, fail: Fail) -> None:
     """Check that a column of a record or message has no key that is only for decoders of flows."""
     for key in ("sources", "late", "scale", "one_way", "zero", "replaces_zero"):
         if getattr(column, key):
-            what = "records have no sources" if key == "sources" else f"{key} on a column of records"
-            raise fail(column.name, what, f"remove {key}: no decoder fills records")
+            what = (
+                "objects have no sources"
+                if key == "sources"
+                else f"{key} is not allowed on a column of objects"
+            )
+            raise fail(column.name, what, f"remove {key}, because decoders cannot fill objects")
 
 
 def _check_whole(column: Column, fail: Fail) -> None:
     """Check that a column of a message is enabled, and has no keys for columns that can be disabled."""
     if not column.enabled:
         raise fail(
-            column.name, "enabled = false inside a message", "remove the column, and reserve its number"
+            column.name,
+            "enabled = false is not allowed in a message",
+            "remove the column, and reserve its number",
         )
     for key in ("depends", "mirror"):
         if getattr(column, key):
             raise fail(
-                column.name, f"{key} inside a message", "remove it: it is for columns that can be switched"
+                column.name,
+                f"{key} is not allowed in a message",
+                "remove it, because it is for columns that can be disabled",
             )
 
 
@@ -93,9 +101,10 @@ def check_messages(columns: Iterable[Column], messages: Mapping[str, SubMessage]
     ):
         for column in held:
             if column.message and column.message not in messages:
-                known = ", ".join(messages) or f"none: write [[message.{column.message}.column]]"
-                fix = did_you_mean(column.message, messages) or f"messages are {known}"
-                raise error(column.name, f"no message {column.message!r}", fix)
+                known = f"messages are {', '.join(messages)}"
+                missing = known if messages else f"write [[message.{column.message}.column]]"
+                fix = did_you_mean(column.message, messages) or missing
+                raise error(column.name, f"message {column.message!r} does not exist", fix)
     for message in messages.values():
         _check_finite(message, messages)
 
@@ -109,7 +118,9 @@ def _check_finite(message: SubMessage, messages: Mapping[str, SubMessage]) -> No
         name = str(column.message)
         if name == message.name:
             raise message.error(
-                None, "it requires itself, for ever", "remove required from a column on the way"
+                None,
+                "requires itself, so it can never be encoded",
+                "remove required from one column of the cycle",
             )
         if name not in met:
             met.add(name)

@@ -84,14 +84,14 @@ def compile_plan(
     if scale:
         _check_scale(schema)
     if len(schema.columns) > _core.MAX_COLUMNS:
-        raise schema.error(None, f"it has {len(schema.columns)} columns", f"{_core.MAX_COLUMNS} are the most")
+        raise schema.error(None, f"has {len(schema.columns)} columns", f"the limit is {_core.MAX_COLUMNS}")
     if not schema.columns:
         plan.add_column(*_NO_COLUMN)
     for column in schema.columns:
         _add_column(plan, schema, column, scale)
         if len(column.sources) > _core.MAX_RANKS:
             raise schema.error(
-                column.name, f"it has {len(column.sources)} ranks", f"{_core.MAX_RANKS} are the most"
+                column.name, f"has {len(column.sources)} ranks", f"the limit is {_core.MAX_RANKS}"
             )
         for rank, equals in enumerate(_ranks(column, default_sampling_rate)):
             _add_rank(plan, schema, column, rank, equals)
@@ -100,7 +100,7 @@ def compile_plan(
     plan.set_registry(_registry())
     plan.seal()
     for name in plan.unordered():
-        fix = "a list cannot wait for a better one: rank its sources in the order in which a flow is decoded"
+        fix = "rank its sources in decoding order, because a list cannot wait for a better source"
         raise schema.error(name, "the ranks of a repeated column are out of order", fix)
     return plan
 
@@ -143,12 +143,12 @@ def _add_rank(plan: _core.Plan, schema: Schema, column: Column, rank: int, equal
 
 def _check_scale(schema: Schema) -> None:
     for part, problem in (
-        ("rate", "there is no sampling rate to scale by"),
-        ("count", "there are no totals to scale"),
+        ("rate", "scaling needs a sampling rate, and none is enabled"),
+        ("count", "scaling needs totals, and none are enabled"),
     ):
         if not any(column.scale == part for column in schema.enabled):
             disabled = " or ".join(column.name for column in schema if column.scale == part)
-            fix = f"enable {disabled}" if disabled else f'give a column scale = "{part}"'
+            fix = f"enable {disabled}" if disabled else f'set scale = "{part}" on a column'
             raise schema.error(None, problem, f"{fix}, or do not scale")
 
 
@@ -178,9 +178,9 @@ def _mappings(column: Column, schema: Schema) -> dict[int, int]:
     mappings = dict(column.map) or {number: number for number in column.values.values()}
     for wire, number in mappings.items():
         if not (0 <= wire < 2**32 and 0 <= number < 2**31):
-            problem = f"the enum takes {wire} to {number}"
+            problem = f"enum maps {wire} to {number}"
             raise schema.error(
-                column.name, problem, "values on the wire have 32 bits, members are not negative"
+                column.name, problem, "use wire values of 32 bits, and members that are not negative"
             )
     return mappings
 
@@ -211,7 +211,7 @@ def _check_rows(schema: Schema, column: Column, source: Source) -> None:
     )
     if of_counters if schema.rows == "flows" else of_flows:
         other = "counters" if of_counters else "flows"
-        problem = f"source {source} is of {other}, and the rows of the schema are {schema.rows}"
+        problem = f"source {source} belongs to {other}, but the rows of the schema are {schema.rows}"
         raise schema.error(
             column.name, problem, f'choose another source, or write rows = "{other}" below [schema]'
         )
@@ -223,7 +223,7 @@ def _add_mirror(plan: _core.Plan, schema: Schema, column: Column) -> None:
         return
     if _core_type(other) != _core_type(column):
         raise schema.error(
-            column.name, f"its mirror {other.name!r} has type {other.type}", f"make both {column.type}"
+            column.name, f"mirror {other.name!r} has another type, {other.type}", f"make both {column.type}"
         )
     plan.set_mirror(column.name, other.name)
 
@@ -288,4 +288,4 @@ def _unknown(schema: Schema, column: Column, source: Source) -> SchemaError:
     known = [*_core.SOURCES, *_core.NETFLOW5_FIELDS]
     of_kind = [name for name in known if name.startswith(source.kind + ":")]
     fix = did_you_mean(source.text, known) or f"{source.kind} has {', '.join(of_kind)}"
-    return schema.error(column.name, f"there is no source {source.text!r}", fix)
+    return schema.error(column.name, f"source {source.text!r} does not exist", fix)

@@ -135,7 +135,7 @@ def _scopes(schema: Schema) -> list[_Scope]:
         _check_scope(scope, inside)
     if whole.name == "google" and _imports(whole, *parts):
         raise schema.error(
-            None, "message_name is 'google', which hides those of google.protobuf", "choose another"
+            None, "message_name 'google' hides the package google.protobuf", "choose another name"
         )
     return [whole, *parts]
 
@@ -213,7 +213,7 @@ def _check_scope(scope: _Scope, messages: dict[str, str]) -> None:
 
 def _collision(scope: _Scope, column: Column, what: str, other: str, name: str) -> SchemaError:
     problem = f"{what} and {other} both need the name {name} in the .proto"
-    return scope.fail(column.name, problem, "rename the column, or what else is called so")
+    return scope.fail(column.name, problem, "rename one of them")
 
 
 # The descriptor ---------------------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def _type_note(column: Column, scaled: bool) -> str:
     if column.type == "duration":
         return _UNIT_NAMES[str(column.unit)]
     if column.type == "ip":
-        return "4 or 16 octets" if column.ip == "native" else "16 octets, IPv4 as ::ffff:a.b.c.d"
+        return "4 or 16 bytes" if column.ip == "native" else "16 bytes, IPv4 as ::ffff:a.b.c.d"
     return _WIDTHS.get(column.type, "")
 
 

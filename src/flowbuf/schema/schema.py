@@ -66,11 +66,11 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", self.name):
-            fix = "give it a letter, then letters, digits, - and _"
-            raise self.error(None, f"name of the schema is {self.name!r}", fix)
+            fix = "use a letter, then letters, digits, - and _"
+            raise self.error(None, f"name of the schema {self.name!r} is invalid", fix)
         if self.message_name and not NAME.fullmatch(self.message_name):
-            fix = "give it a letter, then letters, digits and _"
-            raise self.error(None, f"message_name is {self.message_name!r}", fix)
+            fix = "use a letter, then letters, digits and _"
+            raise self.error(None, f"message_name {self.message_name!r} is invalid", fix)
         # in the given order, so that an error names the later column
         check_unique(self.columns, self.reserved, self.error)
         object.__setattr__(self, "columns", tuple(sorted(self.columns, key=lambda column: column.number)))
@@ -208,8 +208,8 @@ class Schema:
         for column in sorted(self.enabled, key=lambda column: column.type not in ("message", "map")):
             fault = _beyond(column)
             if fault:
-                fix = f"disable {column.name}; flowbuf.Codec reads and writes such records"
-                raise self.error(column.name, f"{fault} has no place in {what}", fix)
+                fix = f"disable {column.name}, or use flowbuf.Codec, which reads and writes such objects"
+                raise self.error(column.name, f"{fault} is not possible in {what}", fix)
 
     # Changes ------------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Schema:
     def _check_names(self, method: str, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if not isinstance(name, str):
-                fix = f"give names as arguments: {method}(*names)"
+                fix = f"pass names as arguments, {method}(*names)"
                 raise self.error(None, f"{method} takes names, not {type(name).__name__}", fix)
         return names
 
@@ -422,9 +422,9 @@ def _check_rows(schema: Schema) -> None:
     for column in schema.columns:
         fault = more_than_flat(column)
         if fault:
-            raise schema.error(column.name, f"{fault} is for records", FLAT)
+            raise schema.error(column.name, f"{fault} is only for objects", FLAT)
     if schema.nested:
-        raise schema.error(None, f"message {schema.nested[0].name!r} is for records", FLAT)
+        raise schema.error(None, f"message {schema.nested[0].name!r} is only for objects", FLAT)
 
 
 def _check_nested(schema: Schema) -> None:
@@ -432,7 +432,7 @@ def _check_nested(schema: Schema) -> None:
     for message in schema.nested:
         other = messages.setdefault(fold(message.name), message)
         if other is not message:
-            raise message.error(None, f"the name is too close to {other.name!r}", "choose another")
+            raise message.error(None, f"name is too similar to {other.name!r}", "choose another name")
     check_messages(schema.columns, {message.name: message for message in schema.nested}, schema.error)
 
 
@@ -446,11 +446,11 @@ def _check_depends(schema: Schema) -> None:
         if column.enabled and missing:
             needed = ", ".join(missing)
             fix = f"enable {needed} too, or disable {column.name}"
-            raise schema.error(column.name, f"depends on {needed}, disabled", fix)
+            raise schema.error(column.name, f"depends on {needed}, which is disabled", fix)
 
 
 def _check_rate(schema: Schema) -> None:
     rates = [column.name for column in schema.enabled if column.scale == "rate"]
     if len(rates) > 1:
         problem = f'both this column and {rates[0]!r} have scale = "rate"'
-        raise schema.error(rates[1], problem, "a flow has one sampling rate: disable one of them")
+        raise schema.error(rates[1], problem, "disable one of them, because a flow has one sampling rate")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAT", "NAME_FIX", "check_shape", "more_than_flat"]
 
-FLAT = 'a flow is flat: give each value a column of its own, or write rows = "records" below [schema]'
-NAME_FIX = "a name is a letter, then letters, digits and underscores"
+FLAT = 'give each value its own column, or write rows = "records" below [schema]'
+NAME_FIX = "use a letter, then letters, digits and underscores"
 _KEYS = ("message", "key", "value", "required", "oneof")
 
 
@@ -44,11 +44,14 @@ def check_shape(column: Column) -> None:
 def _check_message(column: Column) -> None:
     holds = "message" in (column.type, column.value)
     if holds and not column.message:
-        raise SchemaError("no message", 'write message = "NAME", whose columns are [[message.NAME.column]]')
+        raise SchemaError(
+            "message is missing", 'write message = "NAME", and its columns as [[message.NAME.column]]'
+        )
     if column.message and not holds:
         what = f"type {column.type}" if column.type != "map" else f"a map to {column.value}"
         raise SchemaError(
-            f"message on {what}", 'remove it, or make the type, or the value of a map, "message"'
+            f"message is not allowed on {what}",
+            'remove it, or make the type, or the value of a map, "message"',
         )
 
 
@@ -56,31 +59,39 @@ def _check_map(column: Column) -> None:
     if column.type != "map":
         given = " and ".join(key for key in ("key", "value") if getattr(column, key))
         if given:
-            raise SchemaError(f"{given} on type {column.type}", 'remove it, or make the type "map"')
+            raise SchemaError(
+                f"{given} is not allowed on type {column.type}", 'remove it, or make the type "map"'
+            )
         return
     for part, known in (("key", MAP_KEYS), ("value", MAP_VALUES)):
         chosen = getattr(column, part)
         if chosen not in known:
-            fix = did_you_mean(chosen or "", known) or f"a map needs {part} = {' | '.join(known)}"
+            fix = did_you_mean(chosen or "", known) or f"write {part} = {' | '.join(known)}"
             raise SchemaError(f"{part} of the map is {chosen!r}", fix)
     for key in ("repeated", "explicit", "required"):
         if getattr(column, key):
-            raise SchemaError(f"{key} on a map", "remove it: a map has any number of entries, none too")
+            raise SchemaError(
+                f"{key} is not allowed on a map", "remove it, because a map has any number of entries"
+            )
 
 
 def _check_presence(column: Column) -> None:
     if column.required and column.repeated:
-        raise SchemaError("both repeated and required", "remove one: a list may be empty")
+        raise SchemaError("is both repeated and required", "remove one, because a list may be empty")
     if column.explicit and column.proto_type == "message":
-        raise SchemaError("explicit on a message", "remove it: a message is present or absent by itself")
+        raise SchemaError(
+            "explicit is not allowed on a message", "remove it, because messages always have presence"
+        )
     if not column.oneof:
         return
     for key in ("repeated", "explicit", "required"):
         if getattr(column, key):
-            raise SchemaError(f"{key} on a member of oneof {column.oneof!r}", "remove one of the two")
+            raise SchemaError(
+                f"{key} is not allowed on a member of oneof {column.oneof!r}", "remove one of them"
+            )
     if column.type == "map":
         raise SchemaError(
-            f"a map as a member of oneof {column.oneof!r}", "put it into a message, or remove oneof"
+            f"a map cannot be a member of oneof {column.oneof!r}", "put it into a message, or remove oneof"
         )
 
 
@@ -88,5 +99,5 @@ def _check_packed(column: Column) -> None:
     if column.packed or (column.repeated and column.wire_type is not WireType.LENGTH):
         return
     raise SchemaError(
-        "packed = false on what is never packed", "remove it: lists of numbers are packed, nothing else"
+        "packed = false is not allowed here", "remove it, because only lists of numbers can be packed"
     )

@@ -68,13 +68,11 @@ class Source:
             )
         if kind not in KINDS:
             fix = did_you_mean(kind, KINDS) or f"kinds are {', '.join(KINDS)}"
-            raise SchemaError(f"source {text!r} is of no known kind", fix)
+            raise SchemaError(f"source {text!r} has an unknown kind", fix)
         occurrence = _parse_occurrence(text, place) if hash else 0
         if kind not in _MAX_ID:
             if hash:
-                raise SchemaError(
-                    f"source {text!r}: only elements occur several times", f"write {kind}:{name}"
-                )
+                raise SchemaError(f"source {text!r}: only elements have occurrences", f"write {kind}:{name}")
             return cls(kind, text)
         if numbers := _ID.fullmatch(name):
             return _from_id(kind, text, int(numbers["pen"] or 0), int(numbers["id"]), occurrence)
@@ -82,7 +80,7 @@ class Source:
         if element is None:
             fix = did_you_mean(name, (known.name for known in elements.all()))
             raise SchemaError(
-                f"source {text!r}: no such element", fix or "give its id, as in ipfix:95 or ipfix:2636/137"
+                f"source {text!r}: unknown element", fix or "write its id, as in ipfix:95 or ipfix:2636/137"
             )
         return cls(kind, text, 0, element.id, element, occurrence)
 
@@ -102,7 +100,7 @@ def _parse_occurrence(text: str, place: str) -> int:
         return LAST
     if not re.fullmatch("[0-9]{1,5}", place) or not 0 < int(place) < LAST:
         raise SchemaError(
-            f"source {text!r}: no such occurrence", f"write #last, or a number from #1 to #{LAST - 1}"
+            f"source {text!r}: invalid occurrence", f"write #last, or a number from #1 to #{LAST - 1}"
         )
     return int(place)
 

@@ -73,7 +73,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _too_deep() -> DocumentError:
-    return DocumentError(f"has more than {MAX_DEPTH} tables or lists inside each other")
+    return DocumentError(f"is nested deeper than {MAX_DEPTH} tables or lists")
 
 
 def _check(document: Any) -> Any:

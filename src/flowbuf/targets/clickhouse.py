@@ -162,7 +162,7 @@ def _chosen_type(schema: Schema, column: Column) -> str:
     chosen = column.clickhouse.get("type", usual)
     for key in column.clickhouse:
         if key not in ("type", "codec"):
-            raise schema.error(column.name, f"clickhouse has a key {key!r}", "keys are type and codec")
+            raise schema.error(column.name, f"unknown key of clickhouse: {key!r}", "keys are type and codec")
     if column.type == "timestamp" and _TIME.fullmatch(str(chosen)):
         return str(chosen)
     choices = (usual, *_WIDER.get(usual, ()), *(("String",) if column.type in ("enum", "string") else ()))
@@ -170,7 +170,7 @@ def _chosen_type(schema: Schema, column: Column) -> str:
         fix = (
             "DateTime('UTC') or DateTime64(3, 'UTC')" if column.type == "timestamp" else " or ".join(choices)
         )
-        kept = "Array and Nullable are added where they belong" if not _is_single(column) else ""
+        kept = "Array and Nullable are added automatically" if not _is_single(column) else ""
         problem = f"clickhouse.type is {chosen!r}, which does not hold every value of type {column.type}"
         raise schema.error(column.name, problem, "; ".join(filter(None, (f"it may be {fix}", kept))))
     return str(chosen)
@@ -181,11 +181,11 @@ def _chosen_codec(schema: Schema, column: Column, type: str) -> str:
     if codec is None:
         return _usual_codec(column)
     if not isinstance(codec, str) or not _CODEC.fullmatch(codec):
-        fix = "write for example ZSTD(1), or T64, ZSTD(1): at most one of LZ4, LZ4HC and ZSTD, and that last"
+        fix = "write for example ZSTD(1), or T64, ZSTD(1): at most one of LZ4, LZ4HC and ZSTD, as the last"
         raise schema.error(column.name, f"clickhouse.codec is {codec!r}", fix)
     if _COMPACT.search(codec) and ("String" in type or type == "IPv6" or column.repeated):
-        problem = f"clickhouse.codec is {codec!r}, which is for numbers"
-        raise schema.error(column.name, problem, "ZSTD(1) is for everything")
+        problem = f"clickhouse.codec is {codec!r}, which is only for numbers"
+        raise schema.error(column.name, problem, "use ZSTD(1)")
     return codec
 
 
@@ -224,11 +224,11 @@ def _convert_time(column: Column, value: str) -> str:
 
 
 def _convert_native(column: Column, value: str) -> str:
-    octets = (
+    mapped = (
         f"multiIf(length({value}) = 16, {value}, length({value}) = 4, "
         f"concat(unhex('00000000000000000000ffff'), {value}), unhex('{'00' * 16}'))"
     )
-    return f"CAST(toFixedString({octets}, 16), 'IPv6')"
+    return f"CAST(toFixedString({mapped}, 16), 'IPv6')"
 
 
 def _convert_enum(column: Column, value: str) -> str:

@@ -120,7 +120,7 @@ _KINDS = {
         ("uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64", "mac", "duration"), "number"
     ),
     **dict.fromkeys(("int32", "int64", "sint32", "sint64", "bool"), "number"),
-    **dict.fromkeys(("string", "bytes"), "octets"),
+    **dict.fromkeys(("string", "bytes"), "bytes"),
     **dict.fromkeys(("float", "double"), "real"),
 }
 
@@ -165,7 +165,7 @@ def _additive(old: Schema, new: Schema, options: TableOptions) -> list[Statement
         topics = list(dict.fromkeys([kafka.topic_of(old), kafka.topic_of(new)]))
         made = kafka_ddl(new, options, topics)
         why = (
-            "Reads the new topic, which is to be there already, and what is left of the old one."
+            "Reads the new topic, which must exist already, and the rest of the old topic."
             if topics[1:]
             else ""
         )
@@ -198,7 +198,7 @@ def _alter_target(old: Schema, new: Schema, options: TableOptions) -> list[State
         column.name for column in old.enabled if column.number not in {each.number for each in new.enabled}
     ]
     if gone:
-        comment = f"{', '.join(gone)}: not in the new schema; the table keeps what it has of it."
+        comment = f"{', '.join(gone)}: not in the new schema; the table keeps the stored values."
         statements.append(Statement("", comment))
     return statements
 
@@ -211,7 +211,7 @@ def _alter_column(table: str, was: ClickHouseColumn, becomes: ClickHouseColumn) 
     altered = replace(becomes, type=_altered_type(was.type, becomes.type))
     if replace(was, name=becomes.name).definition != altered.definition:
         kept = altered.type != becomes.type
-        comment = "Stays Nullable, as there may be NULLs in it." if kept else ""
+        comment = "Stays Nullable, because it may contain NULL." if kept else ""
         if not kept or _altered_type(was.type, becomes.type) != was.type:
             yield Statement(f"{table} MODIFY COLUMN {altered.definition}", comment)
 
@@ -240,12 +240,10 @@ def _alter_aggregate(old: Schema, new: Schema, options: TableOptions, interval: 
 
 def _beside(old: Schema, new: Schema, options: TableOptions, found: list[str]) -> list[Statement]:
     beside = options.beside(new)
-    lines = [f"{options.name(old)} cannot become what the new schema says:", *(f"  {text}" for text in found)]
+    lines = [f"{options.name(old)} cannot be changed to the new schema:", *(f"  {text}" for text in found)]
     lines.append(
-        f"So it stays as it is, with all that reads into it, and {beside.name(new)} is made beside it."
+        f"So it stays unchanged, with the tables and views that fill it, and {beside.name(new)} is created."
     )
     if beside.kafka:
-        lines.append(
-            f"Write messages of the new schema to the topic {beside.kafka.topic_of(new)}, and to no other."
-        )
+        lines.append(f"Write messages of the new schema only to the topic {beside.kafka.topic_of(new)}.")
     return [Statement("", "\n".join(lines)), *to_ddl(new, beside)[1:]]

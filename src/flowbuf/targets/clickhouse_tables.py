@@ -31,7 +31,7 @@ FRAMINGS = {"delimited": "Protobuf", "bare": "ProtobufSingle", "registry": "Prot
 "delimited": many messages, each after its length. "bare": one message. "registry": one message after the six
 bytes of a schema registry client.
 """
-REGISTRY_OCTETS = 6
+REGISTRY_BYTES = 6
 
 PARTITIONS = {"hour": "toStartOfHour({})", "day": "toYYYYMMDD({})", "month": "toYYYYMM({})", "none": ""}
 INTERVALS = {"1m": "toStartOfMinute", "5m": "toStartOfFiveMinutes", "1h": "toStartOfHour"}
@@ -145,7 +145,7 @@ class TableOptions:
             raise ValueError(f"partition_by is {self.partition_by!r}; it may be {', '.join(PARTITIONS)}")
         for interval in self.aggregates:
             if interval not in INTERVALS:
-                raise ValueError(f"aggregates has {interval!r}; there are {', '.join(INTERVALS)}")
+                raise ValueError(f"aggregates has {interval!r}; it may have {', '.join(INTERVALS)}")
         for ttl in filter(None, (self.ttl, *self.aggregates.values())):
             _interval(ttl)
 
@@ -200,7 +200,7 @@ def to_ddl(schema: Schema, options: TableOptions | None = None) -> list[Statemen
 def drop_ddl(schema: Schema, options: TableOptions | None = None) -> list[Statement]:
     """Return the statements that drop all tables and views, with their data."""
     options = options or TableOptions()
-    statements = [Statement("", f"All tables and views of {options.name(schema)}, and what is in them.")]
+    statements = [Statement("", f"Drops all tables and views of {options.name(schema)}, with their data.")]
     statements += drop_kafka(schema, options) if options.kafka else []
     for interval in options.aggregates:
         statements.append(_drop("VIEW", options.name(schema, f"{interval}_view")))
@@ -254,9 +254,8 @@ def _target(schema: Schema, options: TableOptions) -> Statement:
     clauses += [f"ORDER BY {_tuple(key)}", *_ttl(time, options.ttl)]
     clauses.append(f"SETTINGS non_replicated_deduplication_window = {options.deduplication_window}")
     comment = (
-        "An INSERT that is repeated with the same insert_deduplication_token is taken once, and so is one "
-        "with no\n"
-        "token that has the very rows of one before; insert_deduplicate = 0 takes all."
+        "An INSERT that repeats an insert_deduplication_token is stored once. Without a token, an INSERT\n"
+        "that repeats the same rows is stored once; insert_deduplicate = 0 stores every INSERT."
     )
     return Statement(_create_table(options.name(schema), definitions(schema), clauses), comment)
 
@@ -279,7 +278,7 @@ def _tuple(expressions: list[str]) -> str:
 def _ttl(time: Column | None, ttl: str) -> list[str]:
     if ttl and not time:
         raise SchemaError(
-            "rows cannot be kept for a while: they have no time", "enable a timestamp, or give no ttl"
+            "ttl needs a time, and no timestamp is enabled", "enable a timestamp, or leave out ttl"
         )
     return [f"TTL toDateTime({identifier(time.name)}) + {_interval(ttl)}"] if time and ttl else []
 
@@ -310,7 +309,7 @@ def drop_kafka(schema: Schema, options: TableOptions) -> list[Statement]:
     These objects hold no data, and Kafka keeps the offsets of the consumer group.
     """
     views = [_drop("VIEW", options.name(schema, suffix)) for suffix in ("errors_view", "view")]
-    stop = "From here on nothing is read; what is in the topic stays there."
+    stop = "Stops reading. Kafka records that were not read stay in the topic."
     head = [
         _drop("VIEW", options.name(schema, "queue_view"), stop),
         _drop("TABLE", options.name(schema, "queue")),
@@ -324,7 +323,7 @@ def _raw_columns(schema: Schema) -> list[str]:
 
 def _messages_table(schema: Schema, options: TableOptions) -> Statement:
     columns = [*_raw_columns(schema), *(f"{identifier(name)} {type}" for name, type in _VIRTUAL.items())]
-    comment = "Messages on their way: nothing is kept here."
+    comment = "Passes messages on to the views, and stores nothing."
     return Statement(_create_table(options.name(schema, "messages"), columns, ["ENGINE = Null"]), comment)
 
 
@@ -339,11 +338,11 @@ def _queue(schema: Schema, options: TableOptions, topics: list[str]) -> Statemen
         "kafka_handle_error_mode": literal("stream"),
     }
     if kafka.framing == "registry":
-        settings["kafka_schema_registry_skip_bytes"] = str(REGISTRY_OCTETS)
+        settings["kafka_schema_registry_skip_bytes"] = str(REGISTRY_BYTES)
     if kafka.consumers > 1:
         settings |= {"kafka_num_consumers": str(kafka.consumers), "kafka_thread_per_consumer": "1"}
     settings |= {name: literal(value) for name, value in kafka.settings.items()}
-    comment = "The schema stands in the table: ClickHouse needs no file."
+    comment = "The settings contain the schema, so ClickHouse needs no schema file."
     if kafka.schema_file:
         settings["kafka_schema"] = literal(f"{kafka.schema_file}:{proto.message_name(schema)}")
         comment = _file_comment(schema, kafka.schema_file)
@@ -356,9 +355,8 @@ def _queue(schema: Schema, options: TableOptions, topics: list[str]) -> Statemen
 
 def _file_comment(schema: Schema, file: str) -> str:
     return (
-        f"Before this, put what stands below into a new file {file}, in the folder format_schema_path of "
-        "every\n"
-        f"server. A file that a server has read already is not read again.\n\n{_proto_text(schema)}"
+        f"First, write the text below to a new file {file}, in the folder format_schema_path of every\n"
+        f"server. A server does not read a file again that it has read before.\n\n{_proto_text(schema)}"
     )
 
 
@@ -389,7 +387,7 @@ def _package(text: str) -> str:
 def _queue_view(schema: Schema, options: TableOptions) -> Statement:
     names = [identifier(name) for name in (*(column.name for column in schema.enabled), *_VIRTUAL)]
     select = f"SELECT {', '.join(names)}\nFROM {options.name(schema, 'queue')}"
-    comment = "The last, since from here on the topic is read."
+    comment = "Created last, because it starts reading the topic."
     return _view(options.name(schema, "queue_view"), options.name(schema, "messages"), select, comment)
 
 
@@ -418,17 +416,14 @@ def _errors_table(schema: Schema, options: TableOptions) -> Statement:
     ]
     clauses = ["ENGINE = MergeTree", "ORDER BY (`time`, `topic`, `partition`, `offset`)"]
     clauses += [f"TTL `time` + {_interval(options.ttl)}"] if options.ttl else []
-    comment = (
-        "Records that cannot be read, whole: where one of several messages is bad, ClickHouse takes none of "
-        "them."
-    )
+    comment = "Kafka records that cannot be decoded. If one of their messages is bad, none is stored."
     return Statement(_create_table(options.name(schema, "errors"), columns, clauses), comment)
 
 
 def _errors_view(schema: Schema, options: TableOptions) -> Statement:
     names = ", ".join(f"message.`{name}` AS `{name[1:]}`" for name in _VIRTUAL)
-    messages = options.name(schema, "messages")
-    select = f"SELECT {names}\nFROM {messages} AS message\nWHERE notEmpty(message.`_error`)"
+    select = f"SELECT {names}\nFROM {options.name(schema, 'messages')} AS message"
+    select += "\nWHERE notEmpty(message.`_error`)"
     return _view(options.name(schema, "errors_view"), options.name(schema, "errors"), select)
 
 
@@ -452,7 +447,7 @@ def aggregate_table(schema: Schema, options: TableOptions, interval: str) -> Sta
         f"SETTINGS non_replicated_deduplication_window = {options.deduplication_window}",
     ]
     columns = [definition for _, definition in aggregate_columns(schema, options)]
-    comment = "Rows are added up in the background: SELECT with sum() and GROUP BY."
+    comment = "Rows are summed in the background; use sum() and GROUP BY in queries."
     return Statement(_create_table(options.name(schema, interval), columns, clauses), comment)
 
 
@@ -480,12 +475,10 @@ def dimensions(schema: Schema, options: TableOptions) -> list[Column]:
     chosen = [schema[name] for name in options.aggregate_by]
     for column in chosen:
         if column.repeated or column.explicit or column.scale == "count" or column is time_column(schema):
-            problem = "totals cannot be told apart by it"
-            raise schema.error(
-                column.name, problem, "leave it out: it may be no count, no list, not explicit, no time"
-            )
+            fix = "leave it out of aggregate_by, like all counts, lists, times and explicit columns"
+            raise schema.error(column.name, "cannot group totals", fix)
         if not column.enabled:
-            raise schema.error(column.name, "totals cannot be told apart by it: it is disabled", "enable it")
+            raise schema.error(column.name, "cannot group totals, because it is disabled", "enable it")
     return chosen
 
 
@@ -516,7 +509,9 @@ def _total_names(schema: Schema) -> list[str]:
     extra = [f"{name}_scaled" for name in names] if schema.rate else []
     for name in (*extra, "flows"):
         if name in schema and schema[name].enabled:
-            raise schema.error(name, "totals have a column of this name", "rename it, or make no aggregates")
+            raise schema.error(
+                name, "has the name of a column of the totals", "rename it, or leave out aggregates"
+            )
     return [*names, *extra, "flows"]
 
 
@@ -546,6 +541,6 @@ def _require_time(schema: Schema) -> Column:
     if time is None or not counts(schema):
         missing = 'a column with scale = "count"' if time else "a time"
         raise SchemaError(
-            f"no totals without {missing}", "enable one, or make no aggregates", origin=schema.origin
+            f"aggregates need {missing}", "enable one, or leave out aggregates", origin=schema.origin
         )
     return time

@@ -154,12 +154,12 @@ def format_real(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def format_address(octets: bytes) -> str:
+def format_address(address: bytes) -> str:
     """Return an address of 4 or 16 bytes as text, IPv4-mapped ones as IPv4.
 
     Other sizes are hexadecimal digits.
     """
-    return format_ip(octets) if len(octets) in (4, 16) else octets.hex()
+    return format_ip(address) if len(address) in (4, 16) else address.hex()
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -206,7 +206,7 @@ def check_column_output(form: str, output: str) -> None:
     """Raise UsageProblem if columns cannot be written to this output."""
     need("pyarrow", "arrow", f"-f {form}")
     if output == "-" and is_terminal(sys.stdout):
-        raise UsageProblem(f"{form} is nothing to look at: give -o FILE, or a pipe")
+        raise UsageProblem(f"{form} cannot be shown on a terminal; name a file with -o FILE, or use a pipe")
     if output.endswith((".gz", ".zst")):
         fix = "leave out " + os.path.splitext(output)[1]
         raise UsageProblem(

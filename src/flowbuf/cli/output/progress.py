@@ -26,7 +26,7 @@ def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
     Nothing is shown if `quiet`, or if stderr is not a terminal.
     """
     if quiet or not is_terminal(sys.stderr):
-        yield lambda octets, flows: None
+        yield lambda size, flows: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -41,7 +41,7 @@ def show_progress(total: int | None, quiet: bool = False) -> Iterator[Show]:
         *columns, console=Console(file=terminal_of(sys.stderr)), transient=True, redirect_stdout=False
     ) as progress:
         task = progress.add_task("", total=total, flows=0)
-        yield lambda octets, flows: progress.update(task, completed=octets, flows=flows)
+        yield lambda size, flows: progress.update(task, completed=size, flows=flows)
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, in
 def describe_fault(name: str, error: DecodeError) -> str:
     """Return the error of a strict decoder as one line."""
     text = STATUSES[error.status][1] if error.status in STATUSES else str(error)
-    place = "" if error.offset is None else f"octet {error.offset}: "
+    place = "" if error.offset is None else f"byte {error.offset}: "
     return f"{name}: {error.exporter}: {place}{error.status}: {text}"
 
 

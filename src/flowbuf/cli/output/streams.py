@@ -39,7 +39,7 @@ def standard_output() -> Iterator[None]:
     Raise UsageProblem if standard output is closed. Set the file name of an OSError to `<stdout>`.
     """
     if sys.stdout is None:
-        raise UsageProblem("<stdout>: it is closed")
+        raise UsageProblem("<stdout>: the stream is closed")
     try:
         yield
     except OSError as error:
@@ -84,7 +84,7 @@ def check_overwrite(force: bool, *paths: str) -> None:
         return
     for path in paths:
         if path != "-" and os.path.isfile(path):
-            raise UsageProblem(f"{path}: exists already; give --force to replace it, or name another file")
+            raise UsageProblem(f"{path}: exists already; replace it with --force, or name another file")
 
 
 spreadsheet_option = click.option(
@@ -95,9 +95,7 @@ spreadsheet_option = click.option(
 def check_spreadsheet(spreadsheet: bool, form: str) -> None:
     """Raise UsageProblem for --spreadsheet in another format."""
     if spreadsheet and form != "csv":
-        raise UsageProblem(
-            f"--spreadsheet is for csv, and the format is {form}; leave it out, or give -f csv"
-        )
+        raise UsageProblem(f"--spreadsheet applies only to csv, not to {form}; leave it out, or use -f csv")
 
 
 def default_format(output: str) -> str:
@@ -112,8 +110,10 @@ def default_format(output: str) -> str:
         suffix = os.path.splitext(stem)[1]
     form = SUFFIXES.get(suffix.lower())
     if form is None:
-        no_format = "messages are written by flowbuf encode" if suffix == ".pb" else f"{suffix} is no format"
-        raise UsageProblem(f"{output}: {no_format}; give the format with -f: {', '.join(FORMATS)}")
+        no_format = (
+            "flowbuf encode writes messages" if suffix == ".pb" else f"{suffix} is not the suffix of a format"
+        )
+        raise UsageProblem(f"{output}: {no_format}; choose a format with -f: {', '.join(FORMATS)}")
     return form
 
 
@@ -133,7 +133,9 @@ def open_output(path: str, durable: bool = False) -> Iterator[OutputFile]:
 def refuse_terminal(file: OutputFile, content: str) -> None:
     """Raise UsageProblem if binary content would be written to a terminal, which would interpret it."""
     if file.is_terminal:
-        raise UsageProblem(f"{content} cannot be shown on a terminal; give -o FILE, or a pipe")
+        raise UsageProblem(
+            f"{content} cannot be shown on a terminal; name a file with -o FILE, or use a pipe"
+        )
 
 
 @contextmanager

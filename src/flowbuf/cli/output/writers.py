@@ -88,9 +88,7 @@ def open_parts(
             yield parts, parts.discard
     except BaseException:
         if parts.whole:
-            add_note(
-                f"{folder}: files so far, each of them whole: {parts.whole}; what was to follow is missing"
-            )
+            add_note(f"{folder}: stopped early; complete files: {parts.whole}; the others are missing")
         raise
 
 
