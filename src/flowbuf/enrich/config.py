@@ -1,9 +1,9 @@
 """Reader of the TOML file of static data, and its lookup tables.
 
     exporters  = "exporters.csv"        # columns: address, name, group, role, site, region, tenant
-    interfaces = "interfaces.csv"       # address (of the exporter), index, name, description, speed,
-    connectivity, … networks   = "networks.csv"         # prefix, name, role, site, region, tenant, asn,
-    country, state, city derive     = ["packet_size"]        # columns computed from other columns
+    interfaces = "interfaces.csv"    # address (of the exporter), index, name, description, speed, …
+    networks   = "networks.csv"      # prefix, name, role, site, region, tenant, asn, country, state, city
+    derive     = ["packet_size"]     # columns computed from other columns
 
     [geo]                               # MaxMind databases
     country = "GeoLite2-Country.mmdb"

@@ -2,8 +2,8 @@
 
     [[interface_rule]]
     exporter_name = ["edge1.fra", "edge2.fra"]           # equal to this string, or to one of these
-    address       = "192.0.2.0/24"                       # of the exporter: in this network, or in one of
-    these speed         = { min = 10000, max = 100000 }        # a number, a list of numbers, or a range
+    address       = "192.0.2.0/24"                       # exporters in this network, or in one of a list
+    speed         = { min = 10000, max = 100000 }        # a number, a list of numbers, or a range
     match         = { description = '^Transit: (?P<provider>\\w+)' }    # regular expressions, found anywhere
     set           = { connectivity = "transit", provider = "{provider}", boundary = "external" }
 

@@ -3,8 +3,9 @@
 The file is JSON with one exporter per line:
 
     {"format": "flowbuf-state", "version": 1, "exporters": [
-    {"address": "192.0.2.1", "sub_agent": 0, "domains": [{"version": 10, "id": 0, "templates": {"256": …},
-    …}]} ]}
+    {"address": "192.0.2.1", "sub_agent": 0, "domains": [
+    {"version": 10, "id": 0, "templates": {"256": …}, …}]}
+    ]}
 
 It holds the part of `Decoder.read_exporters` that `Decoder.restore_exporters` reads. The first bytes identify
 a state file and its version. A damaged state file may be replaced. A file with another beginning, or of a

@@ -1,7 +1,7 @@
 """The ClickHouse tables of a schema, as SQL.
 
-    topic ─▶ NAME_queue ─▶ NAME_queue_view ─▶ NAME_messages ─┬─▶ NAME_view ────────▶ NAME ─▶ NAME_1m_view ─▶
-    NAME_1m … (Kafka)                          (Null)         └─▶ NAME_errors_view ─▶ NAME_errors
+    topic ─▶ NAME_queue ─▶ NAME_queue_view ─▶ NAME_messages ─┬─▶ NAME_view ─▶ NAME ─▶ NAME_1m_view ─▶ …
+             (Kafka)                          (Null)         └─▶ NAME_errors_view ─▶ NAME_errors
 
 ClickHouse reads a topic as soon as one view is attached to the Kafka table, and views attached later miss
 those messages. So exactly one view is attached, created last and dropped first. It passes unchanged messages
