@@ -241,16 +241,16 @@ def time_passes(run_pass: Callable[[], None]) -> float:
     return (now - begin) / passes
 
 
-def count_octets(run_pass: Callable[[], None]) -> int:
+def count_bytes(run_pass: Callable[[], None]) -> int:
     """Return the bytes that a pass requests from malloc.
 
     REQUIRES: count_malloc.so was loaded before the C library.
     """
-    octets = ctypes.c_uint64.in_dll(ctypes.CDLL(None), "malloc_octets")
+    counter = ctypes.c_uint64.in_dll(ctypes.CDLL(None), "malloc_bytes")
     run_pass()
-    before = octets.value
+    before = counter.value
     run_pass()
-    return octets.value - before
+    return counter.value - before
 
 
 def describe(times: list[float], flows: int) -> dict[str, float]:
@@ -264,15 +264,15 @@ def describe(times: list[float], flows: int) -> dict[str, float]:
     }
 
 
-def describe_stage(stage: str, rounds: list[dict[str, float]], octets: dict[str, int]) -> dict[str, Any]:
-    """Return the result of a stage. `octets` are the allocated bytes of a pass, if they were counted."""
+def describe_stage(stage: str, rounds: list[dict[str, float]], sizes: dict[str, int]) -> dict[str, Any]:
+    """Return the result of a stage. `sizes` are the allocated bytes of a pass, if they were counted."""
     flows = int(rounds[0]["flows"])
     result: dict[str, Any] = {
         "stage": stage,
         "encoding": describe([each["encoding"] for each in rounds], flows),
     }
     for side in ("with", "without"):
-        allocated = round(octets[side] / flows, 3) if side in octets else None
+        allocated = round(sizes[side] / flows, 3) if side in sizes else None
         result[side] = {**describe([each[side] for each in rounds], flows), "bytes_per_flow": allocated}
     return result
 
@@ -282,8 +282,8 @@ def measure_in_python(capture: Path, repetitions: int) -> list[dict[str, Any]]:
     with ExitStack() as stack:
         workers = {stage: stack.enter_context(start_worker("times", stage, capture)) for stage in IN_PYTHON}
         rounds = [{stage: ask(worker) for stage, worker in workers.items()} for _ in range(repetitions)]
-    octets = {stage: count_allocated(stage, capture) for stage in IN_PYTHON}
-    return [describe_stage(stage, [each[stage] for each in rounds], octets[stage]) for stage in IN_PYTHON]
+    allocated = {stage: count_allocated(stage, capture) for stage in IN_PYTHON}
+    return [describe_stage(stage, [each[stage] for each in rounds], allocated[stage]) for stage in IN_PYTHON]
 
 
 def measure_in_c(capture: Path, repetitions: int) -> list[dict[str, Any]]:
@@ -343,7 +343,7 @@ def count_allocated(stage: str, capture: Path) -> dict[str, int]:
     if platform.libc_ver()[0] != "glibc":
         return {}
     loaded = (f"LD_PRELOAD={build() / 'bench/count_malloc.so'}", "PYTHONMALLOC=malloc")
-    return json.loads(run("env", *loaded, *worker_command("octets", stage, capture)).stdout)  # type: ignore[no-any-return]
+    return json.loads(run("env", *loaded, *worker_command("bytes", stage, capture)).stdout)  # type: ignore[no-any-return]
 
 
 def work(task: str, stage: str, capture: str) -> None:
@@ -357,8 +357,8 @@ def work(task: str, stage: str, capture: str) -> None:
         sys.stdout.buffer.write(encode_in_python(opened, data))
         return
     passes = Passes(opened, data)
-    if task == "octets":
-        print(json.dumps({"with": count_octets(passes.both), "without": count_octets(passes.decode)}))
+    if task == "bytes":
+        print(json.dumps({"with": count_bytes(passes.both), "without": count_bytes(passes.decode)}))
         return
     for _ in sys.stdin:
         times = {"with": passes.both, "without": passes.decode, "encoding": passes.encode}
@@ -389,9 +389,9 @@ def make_table(name: str, results: list[dict[str, Any]]) -> Table:
     for result in results:
         sides = (result["with"], result["without"])
         times = [side[key] for side in sides for key in ("ns_per_flow", "least")]
-        octets = [side["bytes_per_flow"] for side in sides]
+        sizes = [side["bytes_per_flow"] for side in sides]
         encoding = result["encoding"]["ns_per_flow"] if "encoding" in result else None
-        values = map(show, (*times, encoding, *octets))
+        values = map(show, (*times, encoding, *sizes))
         table.add_row(result["stage"], *STAGES[result["stage"]], *values)
     return table
 

@@ -267,8 +267,8 @@ static int put_bytes(fb_object_writer *w, const fb_codec_field *field, bool alwa
         PyBuffer_Release(&view);
     } else if (PyErr_ExceptionMatches(PyExc_BufferError) ||
                PyErr_ExceptionMatches(PyExc_ValueError)) {
-        result = fb_object_fail_because(w, "%.100s that is not contiguous",
-                                        Py_TYPE(value)->tp_name);
+        result =
+            fb_object_fail_because(w, "%.100s that is not contiguous", Py_TYPE(value)->tp_name);
     }
     Py_DECREF(value);
     return result;

@@ -160,7 +160,7 @@ def test_classes_of_the_compiled_extension_are_described(site: Path) -> None:
     assert 'id="flowbuf.Decoder.encode"' in page
     text = text_of(page)
     assert "Decode one UDP payload into length-delimited messages." in text
-    assert "payload (Octets)" in " ".join(text.split())
+    assert "payload (Data)" in " ".join(text.split())
     assert "Decoder.encode(self" not in text
     assert "memory_limit: int = 1 << 30" in text
 
