@@ -1,7 +1,7 @@
 """Complete the pages of the documentation site. mkdocs runs this file as a hook (`make docs`).
 
-- A line `<!-- generated: NAME -->` of a page is replaced by text from the code: commands, the Python API,
-  schema keys, columns and counters.
+- A line `<!-- generated: NAME -->` of a page, with the note below it, is replaced by text from the code:
+  commands, the Python API, schema keys, columns and counters.
 - README.md and other pages outside of docs/ become pages of the site, and so do the notebooks.
 - A link to a file that is not on the site becomes text.
 
@@ -285,7 +285,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "counters": counters,
 }
 
-MARK = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- generated: ([\w-]+) -->(?:\n\*Generated from .*\*)?$", re.MULTILINE)
 
 
 def complete(markdown: str) -> str:

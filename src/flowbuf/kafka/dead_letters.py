@@ -1,4 +1,7 @@
-"""Copy Kafka records that cannot be decoded to a dead-letter topic."""
+"""Copy Kafka records that cannot be decoded to a dead-letter topic.
+
+`flowbuf consume` sends the faults of a batch here before it stores the batch. `consumer.py` makes them.
+"""
 
 from __future__ import annotations
 
