@@ -4,14 +4,12 @@
 /* Whole batches ------------------------------------------------------------------------------ */
 
 static const char *const table_lines =
-    "1 u8 uint limit=255\n2 u16 uint limit=65535\n3 u32 uint limit=4294967295\n4 u64 uint\n5 addr "
-    "ip\n6 e enum\n7 flag bool\n"
-    "8 at timestamp unit=1000000\n9 name string\n10 raw bytes\n11 list uint repeated\n12 names "
-    "string repeated\n"
-    "13 sure uint explicit\n14 small int limit=2147483647\n15 z sint limit=2147483647\n16 f "
-    "float\n17 native ip native_ip\n"
-    "18 mac uint limit=281474976710655\n19 four fixed32\n20 w uint\n536870911 far uint\n22 seen "
-    "string explicit";
+    "1 u8 uint limit=255\n2 u16 uint limit=65535\n3 u32 uint limit=4294967295\n4 u64 uint\n"
+    "5 addr ip\n6 e enum\n7 flag bool\n8 at timestamp unit=1000000\n9 name string\n10 raw bytes\n"
+    "11 list uint repeated\n12 names string repeated\n13 sure uint explicit\n"
+    "14 small int limit=2147483647\n15 z sint limit=2147483647\n16 f float\n"
+    "17 native ip native_ip\n18 mac uint limit=281474976710655\n19 four fixed32\n20 w uint\n"
+    "536870911 far uint\n22 seen string explicit";
 
 enum { TABLE_ROWS = 150 };
 

@@ -98,13 +98,14 @@ static const char *describe(text *t, const struct ArrowSchema *schema,
 
 /* Batch of two rows, one empty, with a row between them that is undone ----------------------- */
 
-static const char *const lines = "1 byte uint limit=255\n2 wide uint\n3 mac uint "
-                                 "limit=281474976710655\n4 kind enum map=1:2\n5 flag bool\n"
-                                 "6 at timestamp unit=1000000\n7 addr ip\n8 small int "
-                                 "limit=2147483647\n9 real double\n10 name string\n11 raw bytes\n"
-                                 "12 sure uint explicit\n13 labels uint repeated "
-                                 "limit=4294967295\n14 hops ip repeated\n15 words string repeated\n"
-                                 "16 other ip\n17 station uint limit=281474976710655";
+static const char *const lines = "1 byte uint limit=255\n2 wide uint\n"
+                                 "3 mac uint limit=281474976710655\n4 kind enum map=1:2\n"
+                                 "5 flag bool\n6 at timestamp unit=1000000\n7 addr ip\n"
+                                 "8 small int limit=2147483647\n9 real double\n10 name string\n"
+                                 "11 raw bytes\n12 sure uint explicit\n"
+                                 "13 labels uint repeated limit=4294967295\n14 hops ip repeated\n"
+                                 "15 words string repeated\n16 other ip\n"
+                                 "17 station uint limit=281474976710655";
 
 #define NAME(text) {(const uint8_t *)(text), sizeof(text) - 1}
 static const fb_member kinds[] = {{NAME("none"), 0}, {NAME("in"), 1}, {NAME("out"), 2}};
@@ -240,14 +241,12 @@ static void exports_every_type(void) {
     CHECK_STATUS(fb_table_export(table, &array), FB_OK);
     fb_table_release(table);
     CHECK_TEXT(describe(&t, &schema, &array),
-               "byte C: 0 255\nwide L: 0 18446744073709551615\nmac L?: null 1250999896491\nkind "
-               "i?: null 'out'\nflag b: 0 1\n"
-               "at tsm:UTC?: null 1700000000000\naddr w:16?: null "
-               "20010db8000000000000000000000001\nsmall i: 0 -5\nreal g: 0 0.5\n"
+               "byte C: 0 255\nwide L: 0 18446744073709551615\nmac L?: null 1250999896491\n"
+               "kind i?: null 'out'\nflag b: 0 1\nat tsm:UTC?: null 1700000000000\n"
+               "addr w:16?: null 20010db8000000000000000000000001\nsmall i: 0 -5\nreal g: 0 0.5\n"
                "name u?: null 'abc'\nraw z?: null x00ff\nsure L?: null 0\nlabels +l: [] [0,1,2]\n"
-               "hops +l: [] ['192.0.2.7','2001:db8::1']\nwords +l: [] ['','xy']\nother u?: null "
-               "'192.0.2.7'\n"
-               "station u?: null '00:00:00:00:00:0a'\n");
+               "hops +l: [] ['192.0.2.7','2001:db8::1']\nwords +l: [] ['','xy']\n"
+               "other u?: null '192.0.2.7'\nstation u?: null '00:00:00:00:00:0a'\n");
     CHECK_EQUAL(schema.children[3]->dictionary->format[0], 'u');
     check_metadata(schema.children[6]->metadata);
     CHECK(!schema.children[0]->metadata);

@@ -21,13 +21,11 @@ static void check_stream(const char *lines, const void *data, size_t size, const
 /* Reading ------------------------------------------------------------------------------------ */
 
 static const char *const every_list =
-    "1 bytes uint repeated limit=255\n2 words uint repeated limit=4294967295\n3 signs int "
-    "repeated limit=2147483647\n"
-    "4 zigzags sint repeated\n5 flags bool repeated\n6 reals float repeated\n7 doubles double "
-    "repeated\n8 kinds enum repeated map=1:2\n"
-    "9 addrs ip repeated\n10 names string repeated\n11 raws bytes repeated\n12 times timestamp "
-    "unit=1000000 repeated\n"
-    "13 fours fixed32 limit=4294967295 repeated";
+    "1 bytes uint repeated limit=255\n2 words uint repeated limit=4294967295\n"
+    "3 signs int repeated limit=2147483647\n4 zigzags sint repeated\n5 flags bool repeated\n"
+    "6 reals float repeated\n7 doubles double repeated\n8 kinds enum repeated map=1:2\n"
+    "9 addrs ip repeated\n10 names string repeated\n11 raws bytes repeated\n"
+    "12 times timestamp unit=1000000 repeated\n13 fours fixed32 limit=4294967295 repeated";
 
 static const char *const greatest =
     "byte=255 pair=65535 word=4294967295 wide=18446744073709551615 mac=281474976710655 "
@@ -302,8 +300,8 @@ static void removes_refused_rows_from_every_column(void) {
     byte_buffer whole = {0}, broken = {0}, fields = greatest_fields();
     text lines = {0}, expected = {0};
     text_put(&lines,
-             "%s\n60 ns uint repeated\n61 strings string repeated\n62 addrs ip repeated\n63 es "
-             "bool repeated",
+             "%s\n60 ns uint repeated\n61 strings string repeated\n62 addrs ip repeated\n"
+             "63 es bool repeated",
              every_type);
     put_field_bytes(&fields, 60, "\1\2", 2), put_field_bytes(&fields, 61, "x", 1),
         put_field_bytes(&fields, 62, "\1\2\3\4", 4), put_field(&fields, 63, 1);

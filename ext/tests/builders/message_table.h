@@ -114,17 +114,15 @@ UNUSED static void put_message(byte_buffer *d, const byte_buffer *message) {
 }
 
 UNUSED static const char *const every_type =
-    "1 byte uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 "
-    "mac uint limit=281474976710655\n"
-    "6 kind enum map=1:2\n7 flag bool\n8 at timestamp unit=1000000\n9 addr ip\n10 small int "
-    "limit=2147483647\n11 big int\n"
-    "12 zigzag sint limit=2147483647\n13 real float\n14 double double\n15 four fixed32 "
-    "limit=4294967295\n16 eight fixed64\n"
-    "17 span duration unit=1000000\n18 name string\n19 raw bytes\n20 off uint disabled\n"
-    "21 sure uint explicit limit=255\n22 native ip native_ip\n2048 far uint\n536870911 farthest "
-    "uint\n23 wider sint\n"
-    "24 limited uint limit=100\n25 text string explicit\n26 home ip explicit\n27 no bool "
-    "explicit\n28 gone string repeated disabled";
+    "1 byte uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n"
+    "5 mac uint limit=281474976710655\n6 kind enum map=1:2\n7 flag bool\n"
+    "8 at timestamp unit=1000000\n9 addr ip\n10 small int limit=2147483647\n11 big int\n"
+    "12 zigzag sint limit=2147483647\n13 real float\n14 double double\n"
+    "15 four fixed32 limit=4294967295\n16 eight fixed64\n17 span duration unit=1000000\n"
+    "18 name string\n19 raw bytes\n20 off uint disabled\n21 sure uint explicit limit=255\n"
+    "22 native ip native_ip\n2048 far uint\n536870911 farthest uint\n23 wider sint\n"
+    "24 limited uint limit=100\n25 text string explicit\n26 home ip explicit\n"
+    "27 no bool explicit\n28 gone string repeated disabled";
 
 UNUSED static byte_buffer greatest_fields(void) {
     static const uint8_t ipv6[16] = {0x20, 1, 0xd, 0xb8, [15] = 1},
@@ -174,11 +172,10 @@ UNUSED static byte_buffer build_stream(void) {
 /* Columns whose tags have two bytes, one for each way to read a value. */
 UNUSED static const char *const two_byte_tags =
     "16 text string\n17 number uint\n18 small uint limit=100\n19 addr ip\n20 real double\n"
-    "21 eight fixed64\n22 raw bytes\n23 flag bool\n24 numbers uint repeated\n25 names string "
-    "repeated\n"
-    "100 name string\n127 at timestamp unit=1000000\n128 sure string explicit\n129 gone string "
-    "disabled\n"
-    "1023 far string\n1024 farther string\n2047 farthest string\n2048 long string";
+    "21 eight fixed64\n22 raw bytes\n23 flag bool\n24 numbers uint repeated\n"
+    "25 names string repeated\n100 name string\n127 at timestamp unit=1000000\n"
+    "128 sure string explicit\n129 gone string disabled\n1023 far string\n1024 farther string\n"
+    "2047 farthest string\n2048 long string";
 
 /* Build a message with all of these columns and texts of up to 34 bytes. */
 UNUSED static byte_buffer two_byte_fields(void) {
@@ -202,8 +199,8 @@ UNUSED static byte_buffer two_byte_fields(void) {
 
 UNUSED static void put_every_column(text *lines) {
     text_put(lines,
-             "%s\n60 ns uint repeated\n61 strings string repeated\n62 addrs ip repeated\n63 reals "
-             "double repeated",
+             "%s\n60 ns uint repeated\n61 strings string repeated\n62 addrs ip repeated\n"
+             "63 reals double repeated",
              every_type);
 }
 

@@ -289,8 +289,8 @@ static void reads_fields_of_variable_length_in_netflow_v9(void) {
     put8(&d, 6), put_variable(&d, "abcd", 4, 1), put16(&d, 54);
     put8(&d, 7), put8(&d, 9), put_bytes(&d, "abc", 3);
     set_end(&d, set);
-    const char *lines = "1 b uint : ipfix:1\n2 name string : ipfix:82\n3 port uint : ipfix:7\n4 "
-                        "rate uint : derived:sampling_rate";
+    const char *lines = "1 b uint : ipfix:1\n2 name string : ipfix:82\n3 port uint : ipfix:7\n"
+                        "4 rate uint : derived:sampling_rate";
     CHECK_DECODED(lines, &d,
                   "b=5 name=\"abc\" port=53 rate=100\nb=6 name=\"abcd\" port=54 rate=100\n",
                   "truncated_record=1");

@@ -123,8 +123,8 @@ static void stays_within_the_reserved_room_with_the_longest_lists(void) {
     static const char *const lines[] = {
         REGISTRY "536870911 v timestamp unit=1 repeated : ipfix:291@list\n",
         REGISTRY "536870911 v string repeated : ipfix:291@list\n",
-        REGISTRY "536870911 v ip repeated : ipfix:291@list\n1 w bytes repeated : ipfix:291@list\n2 "
-                 "x sint repeated : ipfix:291@list\n",
+        REGISTRY "536870911 v ip repeated : ipfix:291@list\n1 w bytes repeated : ipfix:291@list\n"
+                 "2 x sint repeated : ipfix:291@list\n",
     };
     static const unsigned elements[] = {22, 150, 82, 8, 434};
     for (size_t i = 0; i < COUNT(lines); i++)

@@ -6,24 +6,20 @@
 static const char *const few = "1 bytes uint : netflow5:dOctets\n";
 
 static const char *const fixed_columns =
-    "1 src ip native_ip : netflow5:srcaddr\n2 dst ip native_ip : netflow5:dstaddr\n3 hop ip "
-    "native_ip : netflow5:nexthop\n"
-    "4 in uint : netflow5:input\n5 out uint : netflow5:output\n6 packets uint : netflow5:dPkts\n7 "
-    "bytes uint : netflow5:dOctets\n"
-    "8 first timestamp unit=1000000 : netflow5:First\n9 last timestamp unit=1000000 : "
-    "netflow5:Last\n"
-    "10 sport uint : netflow5:srcport\n11 dport uint : netflow5:dstport\n12 flags uint : "
-    "netflow5:tcp_flags\n"
-    "13 proto uint : netflow5:prot\n14 tos uint : netflow5:tos\n15 src_as uint : "
-    "netflow5:src_as\n16 dst_as uint : netflow5:dst_as\n"
-    "17 src_mask uint : netflow5:src_mask\n18 dst_mask uint : netflow5:dst_mask\n19 router ip "
-    "native_ip : netflow5:router_sc\n"
-    "20 type uint : meta:flow_type\n21 sequence uint : meta:sequence_number\n22 domain uint : "
-    "meta:observation_domain_id\n"
-    "23 interval uint : netflow5:sampling_interval\n24 engine uint : netflow5:engine_id\n25 etype "
-    "uint : derived:etype\n"
-    "26 icmp_type uint : derived:icmp_type\n27 icmp_code uint : derived:icmp_code\n28 pad uint : "
-    "netflow5:pad1\n";
+    "1 src ip native_ip : netflow5:srcaddr\n2 dst ip native_ip : netflow5:dstaddr\n"
+    "3 hop ip native_ip : netflow5:nexthop\n4 in uint : netflow5:input\n"
+    "5 out uint : netflow5:output\n6 packets uint : netflow5:dPkts\n"
+    "7 bytes uint : netflow5:dOctets\n8 first timestamp unit=1000000 : netflow5:First\n"
+    "9 last timestamp unit=1000000 : netflow5:Last\n10 sport uint : netflow5:srcport\n"
+    "11 dport uint : netflow5:dstport\n12 flags uint : netflow5:tcp_flags\n"
+    "13 proto uint : netflow5:prot\n14 tos uint : netflow5:tos\n"
+    "15 src_as uint : netflow5:src_as\n16 dst_as uint : netflow5:dst_as\n"
+    "17 src_mask uint : netflow5:src_mask\n18 dst_mask uint : netflow5:dst_mask\n"
+    "19 router ip native_ip : netflow5:router_sc\n20 type uint : meta:flow_type\n"
+    "21 sequence uint : meta:sequence_number\n22 domain uint : meta:observation_domain_id\n"
+    "23 interval uint : netflow5:sampling_interval\n24 engine uint : netflow5:engine_id\n"
+    "25 etype uint : derived:etype\n26 icmp_type uint : derived:icmp_type\n"
+    "27 icmp_code uint : derived:icmp_code\n28 pad uint : netflow5:pad1\n";
 
 static const netflow5_header fixed_header = {
     .uptime = 60000, .seconds = 1000, .nanoseconds = 500000000, .sequence = 9};

@@ -14,12 +14,11 @@
 /* A column for each kind of move, and for values that are the same in a whole set. Each has only
    one source. */
 static const char *const lean_columns =
-    "1 rate uint : derived:sampling_rate\n2 etype uint : derived:etype\n3 bytes uint : ipfix:1\n4 "
-    "packets uint : ipfix:2\n"
-    "5 flags uint : ipfix:6@tcp_bits\n6 source ip : ipfix:8\n7 other ip : ipfix:27\n8 proto enum "
-    "map=0:0,1:1,2:2 : ipfix:4\n"
-    "9 start timestamp unit=1000000 : ipfix:152\n300000 port uint limit=65535 : ipfix:7\n300000000 "
-    "as uint : ipfix:16\n";
+    "1 rate uint : derived:sampling_rate\n2 etype uint : derived:etype\n3 bytes uint : ipfix:1\n"
+    "4 packets uint : ipfix:2\n5 flags uint : ipfix:6@tcp_bits\n6 source ip : ipfix:8\n"
+    "7 other ip : ipfix:27\n8 proto enum map=0:0,1:1,2:2 : ipfix:4\n"
+    "9 start timestamp unit=1000000 : ipfix:152\n300000 port uint limit=65535 : ipfix:7\n"
+    "300000000 as uint : ipfix:16\n";
 
 /* Append a plan; sometimes one that other tests use. */
 static void put_plan(text *lines, uint64_t round) {
@@ -417,8 +416,8 @@ static void moves_numbers_at_any_distance(void) {
         for (unsigned k = 0; k < 16; k++) {
             comparison c;
             comparison_open(&c,
-                            "1 a uint : ipfix:1\n2 b uint : ipfix:2\n3 name string : ipfix:82\n4 "
-                            "other string : ipfix:83\n",
+                            "1 a uint : ipfix:1\n2 b uint : ipfix:2\n3 name string : ipfix:82\n"
+                            "4 other string : ipfix:83\n",
                             (fb_decoder_options){0});
             put_distant_numbers(&d, gap, 1u << k % 4, k & 4, k & 8 ? 1 + k % 3 : 0);
             for (unsigned i = 0; i < c.kinds; i++) {

@@ -60,8 +60,8 @@ static void decodes_the_samples_around_a_damaged_one(void) {
 static void identifies_exporters_by_agent_address(void) {
     byte_buffer d;
     session s;
-    const char *columns = "1 agent ip : meta:exporter_address\n2 from ip : meta:source_address\n3 "
-                          "sub uint : sflow:datagram.sub_agent_id";
+    const char *columns = "1 agent ip : meta:exporter_address\n2 from ip : meta:source_address\n"
+                          "3 sub uint : sflow:datagram.sub_agent_id";
     session_open(&s, columns, 65536);
     sflow_begin(&d, 1, (sflow_header){.agent = 0x0a000001, .sub_agent = 3});
     put_flow_sample(&d, 11, 0x45);

@@ -50,14 +50,13 @@ static void begin_without_datagram(table *t) {
 /* Buffers ------------------------------------------------------------------------------------ */
 
 static const char *const every_type =
-    "1 byte uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n5 "
-    "mac uint limit=281474976710655\n"
-    "6 kind enum map=1:2\n7 flag bool\n8 at timestamp unit=1000000\n9 addr ip\n10 small int "
-    "limit=2147483647\n11 big int\n"
-    "12 zigzag sint limit=2147483647\n13 real float\n14 double double\n15 four fixed32 "
-    "limit=4294967295\n16 eight fixed64\n"
-    "17 span duration unit=1000000\n18 name string\n19 raw bytes\n20 off uint disabled\n"
-    "21 sure uint explicit limit=255\n22 native ip native_ip";
+    "1 byte uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n"
+    "5 mac uint limit=281474976710655\n6 kind enum map=1:2\n7 flag bool\n"
+    "8 at timestamp unit=1000000\n9 addr ip\n10 small int limit=2147483647\n11 big int\n"
+    "12 zigzag sint limit=2147483647\n13 real float\n14 double double\n"
+    "15 four fixed32 limit=4294967295\n16 eight fixed64\n17 span duration unit=1000000\n"
+    "18 name string\n19 raw bytes\n20 off uint disabled\n21 sure uint explicit limit=255\n"
+    "22 native ip native_ip";
 
 static void has_a_width_for_each_type(void) {
     static const struct {
@@ -121,13 +120,13 @@ static void stores_the_limits_of_every_type(void) {
     fb_columns_finish(&t.columns, at);
     CHECK_TEXT(
         table_text(&t),
-        "\nbyte=255 pair=65535 word=4294967295 wide=18446744073709551615 kind=2 flag=1 "
-        "at=1700000000000 "
-        "addr=2001:db8:0:0:0:0:0:1 small=-2147483648 big=-9223372036854775808 zigzag=-1 real=-1.5 "
-        "double=0.10000000000000001 four=4294967295 eight=18446744073709551615 span=-5 "
-        "name=\"a\xef\xbf\xbd"
-        "b\" "
-        "raw=x00ff sure=0 native=native:192.0.2.7\nbyte=1\n");
+        "\n"
+        "byte=255 pair=65535 word=4294967295 wide=18446744073709551615 kind=2 flag=1 "
+        "at=1700000000000 addr=2001:db8:0:0:0:0:0:1 small=-2147483648 big=-9223372036854775808 "
+        "zigzag=-1 real=-1.5 double=0.10000000000000001 four=4294967295 "
+        "eight=18446744073709551615 span=-5 name=\"a\xef\xbf\xbd"
+        "b\" raw=x00ff sure=0 "
+        "native=native:192.0.2.7\nbyte=1\n");
     CHECK_BYTES(vector_of(&t, "native")->values + 16, 16, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc0\0\2\7",
                 16);
     CHECK(!fb_columns_begin(&t.columns, 1000, &at)); /* full */
@@ -271,8 +270,8 @@ static void grows_a_batch(void) {
 /* Little memory ------------------------------------------------------------------------------ */
 
 static void survives_every_failed_allocation(void) {
-    const char *lines = "1 a uint : ipfix:1\n2 text string : ipfix:82\n3 labels uint repeated : "
-                        "ipfix:70 packet:mpls.labels\n"
+    const char *lines = "1 a uint : ipfix:1\n2 text string : ipfix:82\n"
+                        "3 labels uint repeated : ipfix:70 packet:mpls.labels\n"
                         "4 names string repeated : ipfix:82\n5 f uint explicit : ipfix:2";
     for (size_t fail_at = 1;; fail_at++) {
         session s;

@@ -6,8 +6,8 @@
 
 /* Ranks -------------------------------------------------------------------------------------- */
 
-static const char *const waiting = "1 best uint : packet:ip.proto ipfix:4 meta:source_port\n2 zero "
-                                   "uint explicit\n3 addr ip explicit";
+static const char *const waiting = "1 best uint : packet:ip.proto ipfix:4 meta:source_port\n"
+                                   "2 zero uint explicit\n3 addr ip explicit";
 
 static void put(fb_row *row, fb_row_cursor *at, uint16_t column, unsigned rank, uint64_t value) {
     fb_row_put_uint(row, at, (fb_target){.column = column, .rank = (uint8_t)rank}, value);
@@ -234,8 +234,8 @@ static void overrides_late_columns(void) {
 static void refuses_invalid_overrides(void) {
     session s;
     session_open(&s,
-                 "1 u uint late limit=255\n2 a ip late\n3 f double late\n4 i int late limit=127\n5 "
-                 "plain uint\n6 off uint late disabled",
+                 "1 u uint late limit=255\n2 a ip late\n3 f double late\n4 i int late limit=127\n"
+                 "5 plain uint\n6 off uint late disabled",
                  4096);
     fb_bytes none = {NULL, 0}, bytes = {(const uint8_t *)"12345678", 8};
     static const struct {
@@ -271,8 +271,8 @@ static void refuses_invalid_overrides(void) {
 
 /* Scaling ------------------------------------------------------------------------------------ */
 
-static const char *const totals = "1 rate uint rate late limit=1000000\n2 bytes uint scaled\n3 "
-                                  "packets fixed32 scaled limit=4294967295\n"
+static const char *const totals = "1 rate uint rate late limit=1000000\n2 bytes uint scaled\n"
+                                  "3 packets fixed32 scaled limit=4294967295\n"
                                   "4 zero uint scaled explicit\n5 plain uint";
 
 /* Emit one row with a value for each column; 0: no value. */
@@ -339,9 +339,8 @@ static void scales_by_the_rate_that_is_written(void) {
     fb_deferred_values_set_hook(&s.row.deferred, NULL, NULL);
     fb_deferred_values_clear_overrides(&s.row.deferred);
     feed_row(&s, 0, 5, 0, 0, 0);
-    CHECK_FLOWS(&s, "rate=10 bytes=50 zero=0\nrate=20 bytes=100 zero=0\nrate=30 bytes=150 "
-                    "zero=0\nrate=30 bytes=150 zero=0\n"
-                    "bytes=5 zero=0\n");
+    CHECK_FLOWS(&s, "rate=10 bytes=50 zero=0\nrate=20 bytes=100 zero=0\n"
+                    "rate=30 bytes=150 zero=0\nrate=30 bytes=150 zero=0\nbytes=5 zero=0\n");
     session_close(&s);
 }
 
@@ -365,8 +364,8 @@ static void gives_no_disabled_or_repeated_columns_to_the_hook(void) {
     session s;
     byte_buffer d;
     session_open(&s,
-                 "1 off uint late disabled : netflow5:dPkts\n2 ports uint late repeated : "
-                 "netflow5:srcport,netflow5:dstport\n"
+                 "1 off uint late disabled : netflow5:dPkts\n"
+                 "2 ports uint late repeated : netflow5:srcport,netflow5:dstport\n"
                  "3 as uint late : netflow5:src_as",
                  4096);
     watcher w = {&s, 0, true};

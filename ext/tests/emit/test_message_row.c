@@ -65,11 +65,10 @@ static const char *finish(bench *b) {
 /* Values ------------------------------------------------------------------------------------- */
 
 static const char *const every_type =
-    "1 u uint\n2 e enum map=1:1\n3 i int\n4 s sint\n5 b bool\n6 f float\n7 d double\n8 f32 "
-    "fixed32\n9 f64 fixed64\n"
-    "10 str string\n11 raw bytes\n12 addr ip\n13 time timestamp unit=1000000\n14 span duration "
-    "unit=1000000\n"
-    "15 native ip native_ip\n16 off uint disabled\n17 off_text string disabled\n";
+    "1 u uint\n2 e enum map=1:1\n3 i int\n4 s sint\n5 b bool\n6 f float\n7 d double\n"
+    "8 f32 fixed32\n9 f64 fixed64\n10 str string\n11 raw bytes\n12 addr ip\n"
+    "13 time timestamp unit=1000000\n14 span duration unit=1000000\n15 native ip native_ip\n"
+    "16 off uint disabled\n17 off_text string disabled\n";
 
 static void writes_a_value_of_every_type(void) {
     static const uint8_t expected[] = {
@@ -153,8 +152,8 @@ static void keeps_the_first_value(void) {
 static void writes_a_single_value_as_a_list_of_one(void) {
     bench b;
     bench_open(&b,
-               "1 u uint repeated\n2 z sint repeated\n3 r double repeated\n4 t string repeated\n5 "
-               "a ip repeated\n",
+               "1 u uint repeated\n2 z sint repeated\n3 r double repeated\n4 t string repeated\n"
+               "5 a ip repeated\n",
                1 << 18);
     begin(&b);
     for (int value = 0; value < 3; value++) {
@@ -173,8 +172,8 @@ static void writes_a_single_value_as_a_list_of_one(void) {
 static void writes_only_the_first_list_of_a_column(void) {
     bench b;
     bench_open(&b,
-               "1 u uint repeated\n2 f fixed32 repeated\n3 none uint repeated\n4 off uint repeated "
-               "disabled",
+               "1 u uint repeated\n2 f fixed32 repeated\n3 none uint repeated\n"
+               "4 off uint repeated disabled",
                1 << 18);
     for (int row = 0; row < 2; row++) { /* a new row starts empty */
         begin(&b);
@@ -199,8 +198,8 @@ static void writes_only_the_first_list_of_a_column(void) {
 static void adds_values_to_an_open_list(void) {
     bench b;
     bench_open(&b,
-               "1 u uint repeated\n2 z sint repeated\n3 r double repeated\n4 t string repeated\n5 "
-               "none uint repeated\n",
+               "1 u uint repeated\n2 z sint repeated\n3 r double repeated\n4 t string repeated\n"
+               "5 none uint repeated\n",
                1 << 18);
     begin(&b);
     for (uint16_t column = 0; column < 5; column++) fb_row_open(&b.row, &b.at, column);
@@ -292,8 +291,8 @@ static void copies_constants_into_every_row(void) {
                                            "u=1 a=10.0.0.1 r=[2] f=3 x=2 late=4\n"};
     bench b;
     bench_open(&b,
-               "1 u uint\n2 a ip\n3 r uint repeated\n4 f fixed64\n5 x uint explicit\n6 late uint "
-               "late\n7 off uint disabled",
+               "1 u uint\n2 a ip\n3 r uint repeated\n4 f fixed64\n5 x uint explicit\n"
+               "6 late uint late\n7 off uint disabled",
                1 << 18);
     uint8_t address[4] = {10, 0, 0, 1};
     fb_row_begin_constants(&b.row, &b.at);

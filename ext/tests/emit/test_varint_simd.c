@@ -29,9 +29,9 @@ static void spreads_numbers_into_varints(void) {
 #include "tests/support/plan_text.h"
 
 /* Field numbers with tags of one to five bytes. */
-static const char columns[] = "1 one uint\n15 also_one uint\n16 two uint\n2047 also_two uint\n2048 "
-                              "three uint\n262143 also_three uint\n"
-                              "262144 four uint\n536870911 five uint\n";
+static const char columns[] = "1 one uint\n15 also_one uint\n16 two uint\n2047 also_two uint\n"
+                              "2048 three uint\n262143 also_three uint\n262144 four uint\n"
+                              "536870911 five uint\n";
 
 static uint64_t pick_number(uint32_t *random, size_t size) {
     *random = *random * 1664525u + 1013904223u;

@@ -86,9 +86,8 @@ static const char *ops_of(compiler *f, const fb_compiled_template *compiled) {
 
 static void compiles_an_operation_for_each_used_field(void) {
     compiler f;
-    compiler_open(&f,
-                  "1 bytes uint : ipfix:1\n2 src ip : ipfix:8,ipfix:27\n3 port uint limit=65535 : "
-                  "ipfix:7\n4 proto uint limit=255 : ipfix:4\n");
+    compiler_open(&f, "1 bytes uint : ipfix:1\n2 src ip : ipfix:8,ipfix:27\n"
+                      "3 port uint limit=65535 : ipfix:7\n4 proto uint limit=255 : ipfix:4\n");
     fb_compiled_template *compiled =
         acquire(&f, 10,
                 TEMPLATE({.id = 4, .size = 1}, {.id = 99, .size = 7}, {.id = 8, .size = 4},
@@ -128,8 +127,8 @@ static void reads_the_first_of_two_equal_elements(void) {
 static void checks_values_of_sizes_that_may_not_fit(void) {
     compiler f;
     compiler_open(&f,
-                  "1 wide uint : ipfix:1\n2 byte uint limit=255 : ipfix:1\n3 addr ip : ipfix:8\n4 "
-                  "kind enum : ipfix:1\n");
+                  "1 wide uint : ipfix:1\n2 byte uint limit=255 : ipfix:1\n3 addr ip : ipfix:8\n"
+                  "4 kind enum : ipfix:1\n");
     static const struct {
         uint16_t size;
         const char *ops;
@@ -170,9 +169,9 @@ static void selects_and_collects_occurrences(void) {
     static const uint16_t chain[] = {2, FB_NO_FIELD, 4, FB_NO_FIELD, FB_NO_FIELD};
     compiler f;
     compiler_open(&f,
-                  "1 a uint : ipfix:5#2 ipfix:5\n2 b uint : ipfix:5#last\n3 c uint : ipfix:5#9\n4 "
-                  "d uint repeated : ipfix:5\n"
-                  "5 e uint repeated : ipfix:5#2\n6 f uint repeated : ipfix:6\n");
+                  "1 a uint : ipfix:5#2 ipfix:5\n2 b uint : ipfix:5#last\n3 c uint : ipfix:5#9\n"
+                  "4 d uint repeated : ipfix:5\n5 e uint repeated : ipfix:5#2\n"
+                  "6 f uint repeated : ipfix:6\n");
     fb_compiled_template *compiled =
         acquire(&f, 10,
                 TEMPLATE({.id = 5, .size = 1}, {.id = 6, .size = 2}, {.id = 5, .size = 4},
@@ -190,9 +189,8 @@ static void selects_and_collects_occurrences(void) {
 
 static void separates_the_element_spaces(void) {
     compiler f;
-    compiler_open(&f,
-                  "1 a uint : ipfix:5@uint\n2 b uint : netflow9:5\n3 c uint : ipfix:9/5@uint\n4 d "
-                  "uint : netflow5:dPkts\n");
+    compiler_open(&f, "1 a uint : ipfix:5@uint\n2 b uint : netflow9:5\n3 c uint : ipfix:9/5@uint\n"
+                      "4 d uint : netflow5:dPkts\n");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 5, .size = 1})), "a.0<0@0:8 ");
     CHECK_OPS(&f, acquire(&f, 9, TEMPLATE({.id = 5, .size = 1})), "a.0<0@0:8 b.0<0@0:8 ");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.pen = 9, .id = 5, .size = 1})), "c.0<0@0:8 ");
@@ -201,10 +199,9 @@ static void separates_the_element_spaces(void) {
 
 static void derives_only_values_whose_fields_exist(void) {
     compiler f;
-    compiler_open(&f,
-                  "1 rate uint : derived:sampling_rate\n2 type uint : derived:icmp_type\n3 status "
-                  "uint : derived:forwarding_status\n"
-                  "4 labels uint repeated : derived:mpls_labels\n");
+    compiler_open(&f, "1 rate uint : derived:sampling_rate\n2 type uint : derived:icmp_type\n"
+                      "3 status uint : derived:forwarding_status\n"
+                      "4 labels uint repeated : derived:mpls_labels\n");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 1, .size = 4})), "rate.0:rate ");
     CHECK_OPS(&f, acquire(&f, 10, TEMPLATE({.id = 4, .size = 1}, {.id = 11, .size = 2})),
               "rate.0:rate type.0:type ");
@@ -219,10 +216,10 @@ static void derives_only_values_whose_fields_exist(void) {
 /* Biflows ------------------------------------------------------------------------------------ */
 
 static const char *const biflow_columns =
-    "1 bytes uint one_way : ipfix:1 ipfix:231\n2 src ip mirror=dst : ipfix:8\n3 dst ip : ipfix:12\n"
-    "4 flags uint one_way : ipfix:6\n5 in uint mirror=out : ipfix:10\n6 out uint : ipfix:14\n"
-    "7 tos uint : ipfix:5\n8 type uint one_way : derived:icmp_type\n9 rate uint : "
-    "derived:sampling_rate\n";
+    "1 bytes uint one_way : ipfix:1 ipfix:231\n2 src ip mirror=dst : ipfix:8\n"
+    "3 dst ip : ipfix:12\n4 flags uint one_way : ipfix:6\n5 in uint mirror=out : ipfix:10\n"
+    "6 out uint : ipfix:14\n7 tos uint : ipfix:5\n8 type uint one_way : derived:icmp_type\n"
+    "9 rate uint : derived:sampling_rate\n";
 
 static void compiles_the_reverse_flow_of_a_biflow(void) {
     compiler f;

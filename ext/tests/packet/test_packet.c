@@ -2,16 +2,14 @@
 #include "tests/support/session.h"
 
 static const char *const columns =
-    "1 length uint : packet:ip.length\n2 src ip : packet:ip.src_addr\n3 proto uint : "
-    "packet:ip.proto\n4 sport uint : packet:transport.src_port\n"
-    "5 dport uint : packet:transport.dst_port\n6 flags uint : packet:tcp.flags\n7 type uint "
-    "explicit : packet:icmp.type\n"
-    "8 etype uint : packet:ethernet.type\n9 vlan uint : packet:vlan.id\n10 inner uint : "
-    "packet:vlan.inner_id\n"
-    "11 labels uint repeated : packet:mpls.labels\n12 ttl uint : packet:ip.ttl\n13 offset uint : "
-    "packet:ip.fragment_offset\n"
-    "14 id uint : packet:ip.fragment_id\n15 df uint : packet:ip.flags\n16 smac uint : "
-    "packet:ethernet.src_mac\n";
+    "1 length uint : packet:ip.length\n2 src ip : packet:ip.src_addr\n"
+    "3 proto uint : packet:ip.proto\n4 sport uint : packet:transport.src_port\n"
+    "5 dport uint : packet:transport.dst_port\n6 flags uint : packet:tcp.flags\n"
+    "7 type uint explicit : packet:icmp.type\n8 etype uint : packet:ethernet.type\n"
+    "9 vlan uint : packet:vlan.id\n10 inner uint : packet:vlan.inner_id\n"
+    "11 labels uint repeated : packet:mpls.labels\n12 ttl uint : packet:ip.ttl\n"
+    "13 offset uint : packet:ip.fragment_offset\n14 id uint : packet:ip.fragment_id\n"
+    "15 df uint : packet:ip.flags\n16 smac uint : packet:ethernet.src_mac\n";
 
 static const ipv4_header ipv4 = {
     .length = 60, .ttl = 64, .proto = 6, .src = 0x0a000001, .dst = 0x0a000002};

@@ -6,16 +6,15 @@
 #include "tests/builders/tunnels.h"
 
 static const char *const columns =
-    "1 src ip : packet:ip.src_addr\n2 dport uint : packet:transport.dst_port\n3 length uint : "
-    "packet:ip.length\n"
-    "4 vlan uint : packet:vlan.id\n5 labels uint repeated : packet:mpls.labels\n6 smac uint : "
-    "packet:ethernet.src_mac\n"
-    "7 outer_src ip : packet:tunnel.src_addr\n8 outer_dst ip : packet:tunnel.dst_addr\n9 id uint : "
-    "packet:tunnel.id\n"
-    "10 addresses ip repeated : packet:ipv6_routing.addresses\n11 left uint : "
-    "packet:ipv6_routing.segments_left\n"
-    "12 layers uint repeated : packet:layers.stack\n13 sizes uint repeated : packet:layers.sizes\n"
-    "14 section uint : packet:section.length\n15 etype uint : packet:ethernet.type\n";
+    "1 src ip : packet:ip.src_addr\n2 dport uint : packet:transport.dst_port\n"
+    "3 length uint : packet:ip.length\n4 vlan uint : packet:vlan.id\n"
+    "5 labels uint repeated : packet:mpls.labels\n6 smac uint : packet:ethernet.src_mac\n"
+    "7 outer_src ip : packet:tunnel.src_addr\n8 outer_dst ip : packet:tunnel.dst_addr\n"
+    "9 id uint : packet:tunnel.id\n10 addresses ip repeated : packet:ipv6_routing.addresses\n"
+    "11 left uint : packet:ipv6_routing.segments_left\n"
+    "12 layers uint repeated : packet:layers.stack\n"
+    "13 sizes uint repeated : packet:layers.sizes\n14 section uint : packet:section.length\n"
+    "15 etype uint : packet:ethernet.type\n";
 
 enum { ETHERNET = 1, IPV4 = 11, IPV6 = 12, ALL = (1 << FB_TUNNEL_COUNT) - 1 };
 

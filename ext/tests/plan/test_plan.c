@@ -279,8 +279,8 @@ static void finds_the_columns_of_an_element(void) {
     named_plan plan;
     size_t count;
     CHECK_STATUS(plan_read(&plan,
-                           "1 a uint : ipfix:8@uint ipfix:9\n2 b uint : ipfix:9 ipfix:2636/9\n3 c "
-                           "uint : netflow9:9\n",
+                           "1 a uint : ipfix:8@uint ipfix:9\n2 b uint : ipfix:9 ipfix:2636/9\n"
+                           "3 c uint : netflow9:9\n",
                            &memory),
                  FB_OK);
     const fb_plan_element *found = fb_plan_find_elements(plan.plan, 0, 9, &count);

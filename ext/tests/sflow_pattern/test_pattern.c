@@ -43,12 +43,12 @@ static void writes_the_zeros_that_columns_keep(void) {
     byte_buffer d;
     session s;
     session_open(&s,
-                 "1 offset uint explicit : packet:ip.fragment_offset\n2 vlan uint explicit : "
-                 "sflow:extended_switch.dst_vlan\n"
-                 "3 kind enum map=0:7,1:8 : packet:ip.fragment_offset\n4 plain uint : "
-                 "packet:ip.fragment_offset\n"
-                 "5 shared uint : sflow:extended_switch.dst_vlan packet:ip.ttl\n6 none uint "
-                 "repeated : packet:ip.fragment_offset\n"
+                 "1 offset uint explicit : packet:ip.fragment_offset\n"
+                 "2 vlan uint explicit : sflow:extended_switch.dst_vlan\n"
+                 "3 kind enum map=0:7,1:8 : packet:ip.fragment_offset\n"
+                 "4 plain uint : packet:ip.fragment_offset\n"
+                 "5 shared uint : sflow:extended_switch.dst_vlan packet:ip.ttl\n"
+                 "6 none uint repeated : packet:ip.fragment_offset\n"
                  "7 unknown enum map=1:1 : sflow:extended_switch.dst_vlan\n",
                  1 << 16);
     build_plain_sample(&d, 0);
@@ -67,8 +67,8 @@ static void checks_the_range_of_sums(void) {
     byte_buffer d;
     session s;
     session_open(&s,
-                 "1 length uint limit=65535 : packet:ip.length\n2 frame uint : "
-                 "sflow:sampled_header.frame_length\n",
+                 "1 length uint limit=65535 : packet:ip.length\n"
+                 "2 frame uint : sflow:sampled_header.frame_length\n",
                  1 << 16);
     build_plain_sample(&d, 2);
     /* offset of the payload length: after the fixed part, the router record, and the bytes before
@@ -89,8 +89,8 @@ static void fills_single_columns_from_lists(void) {
     session s;
     session_open(
         &s,
-        "1 size uint : packet:layers.sizes sflow:sampled_header.frame_length\n2 kind uint : "
-        "packet:ip.proto packet:layers.stack\n"
+        "1 size uint : packet:layers.sizes sflow:sampled_header.frame_length\n"
+        "2 kind uint : packet:ip.proto packet:layers.stack\n"
         "3 as uint : sflow:extended_gateway.as_path sflow:extended_gateway.dst_as\n"
         "4 path uint repeated : sflow:extended_gateway.src_as sflow:extended_gateway.as_path\n",
         1 << 16);
