@@ -145,10 +145,10 @@ static void draw_volume(fb_random *random, const struct application *application
     uint32_t headers = (flow->ipv6 ? 40u : 20u) + fb_traffic_transport_header_size(flow->protocol);
     uint32_t least = headers + application->least_payload;
     uint32_t largest = headers + application->largest_payload;
-    uint32_t compiled = fb_random_below(random, 8);
+    uint32_t choice = fb_random_below(random, 8);
     uint32_t size = least;
-    if (compiled >= 6) size += fb_random_below(random, largest - least + 1);
-    else if (compiled >= 3) size = largest;
+    if (choice >= 6) size += fb_random_below(random, largest - least + 1);
+    else if (choice >= 3) size = largest;
     uint32_t mean = least + fb_random_below(random, size - least + 1);
 
     flow->packets = fb_random_tail(random, 21);

@@ -38,7 +38,7 @@ static void copy_cells(const named_plan *plan, trace_cell *to, const trace_cell 
         to[i].count = 0;
         to[i].rank = from[i].rank;
         to[i].zero_rank = from[i].zero_rank;
-        to[i].states = from[i].states;
+        to[i].listed = from[i].listed;
         for (size_t k = 0; k < from[i].count; k++) add_value(&to[i], from[i].values[k]);
     }
 }
@@ -47,7 +47,7 @@ static void clear_cells(const named_plan *plan, trace_cell *cells) {
     for (size_t i = 0; i < plan->count; i++) {
         cells[i].count = 0;
         cells[i].zero_rank = 0;
-        cells[i].states = false;
+        cells[i].listed = false;
     }
 }
 
@@ -60,7 +60,7 @@ static bool is_open(const trace *t, fb_target target) {
     const trace_cell *cell = &t->cells[target.column];
     unsigned flags = t->plan->plan->columns[target.column].flags;
     if (!(flags & FB_COLUMN_ENABLED)) return false;
-    if (flags & FB_COLUMN_REPEATED) return !cell->states;
+    if (flags & FB_COLUMN_REPEATED) return !cell->listed;
     if (cell->zero_rank && target.rank >= cell->zero_rank) return false;
     return !cell->count || is_zero(cell->values) || target.rank < cell->rank;
 }
@@ -83,7 +83,7 @@ static void put_single(trace *t, fb_target target, trace_value value) {
     if (repeated && cell->count) return;
     cell->count = 0;
     cell->rank = target.rank;
-    cell->states = true;
+    cell->listed = true;
     add_value(cell, value);
 }
 
@@ -238,13 +238,13 @@ static void trace_repeat_bytes(trace *t, trace_cursor *at, fb_target target, con
 static void trace_open(trace *t, trace_cursor *at, uint16_t column) {
     (void)at;
     assert(t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);
-    t->cells[column].open = !t->cells[column].states;
+    t->cells[column].open = !t->cells[column].listed;
 }
 
 static void trace_close(trace *t, trace_cursor *at, uint16_t column) {
     (void)at;
     assert(t->plan->plan->columns[column].flags & FB_COLUMN_REPEATED);
-    if (t->cells[column].count) t->cells[column].states = true;
+    if (t->cells[column].count) t->cells[column].listed = true;
     t->cells[column].open = false;
 }
 

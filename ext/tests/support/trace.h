@@ -21,7 +21,7 @@ typedef struct {
     size_t count, capacity;
     unsigned rank;
     unsigned zero_rank; /* lowest rank that a zero blocks; 0: none */
-    bool states;        /* a repeated column has its list */
+    bool listed;        /* a repeated column has its list */
     bool open;          /* a list whose members are being added */
 } trace_cell;
 
