@@ -16,7 +16,6 @@ static void check_list(const char *line, const char *list, size_t size, const ch
                        const char *counters, int at) {
     session s;
     byte_buffer d;
-    text seen = {0};
     session_open(&s, line, 1 << 16);
     ipfix_begin(&d, (ipfix_header){.seconds = 1000});
     size_t set = set_begin(&d, 2);
@@ -26,11 +25,7 @@ static void check_list(const char *line, const char *list, size_t size, const ch
     put_variable(&d, list, size, 0);
     set_end(&d, set), ipfix_end(&d);
     session_feed(&s, &d);
-    check_text(session_text(&s), flow, __FILE__, at, "flow");
-    put_counters_text(&seen, s.decoder);
-    check_text(text_of(&seen), counters, __FILE__, at, "counters");
-    text_free(&seen);
-    session_close(&s);
+    check_session(&s, flow, counters, __FILE__, at);
 }
 
 #define CHECK_LIST(line, list, flow, counters) \

@@ -1,32 +1,13 @@
 /* Bounded time to decode any datagram: the input that is slowest for its size, in datagrams of the
    maximum size. */
 #include "tests/support/session.h"
-
-#include <time.h>
-
-/* Sanitizers make everything ten times slower. clang and gcc announce them differently. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-static const double bound = 20;
-#else
-static const double bound = 1;
-#endif
-
-static double seconds_of_cpu(void) {
-    return (double)clock() / CLOCKS_PER_SEC;
-}
+#include "tests/support/time_limit.h"
 
 /* Decode a datagram of the maximum size within the time limit. */
 static void check_quick(session *s, const byte_buffer *d, const char *what) {
     double start = seconds_of_cpu();
     session_feed(s, d);
-    double seconds = seconds_of_cpu() - start;
-    printf("     %-40s %6.1f ms\n", what, 1000 * seconds);
-    CHECK(seconds < bound || getenv("FLOWBUF_SLOW_RUN"));
+    check_seconds(seconds_of_cpu() - start, SECONDS_PER_DATAGRAM, what);
     session_forget(s);
 }
 

@@ -49,14 +49,7 @@ static void begin_without_datagram(table *t) {
 
 /* Buffers ------------------------------------------------------------------------------------ */
 
-static const char *const every_type =
-    "1 byte uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n4 wide uint\n"
-    "5 mac uint limit=281474976710655\n6 kind enum map=1:2\n7 flag bool\n"
-    "8 at timestamp unit=1000000\n9 addr ip\n10 small int limit=2147483647\n11 big int\n"
-    "12 zigzag sint limit=2147483647\n13 real float\n14 double double\n"
-    "15 four fixed32 limit=4294967295\n16 eight fixed64\n17 span duration unit=1000000\n"
-    "18 name string\n19 raw bytes\n20 off uint disabled\n21 sure uint explicit limit=255\n"
-    "22 native ip native_ip";
+static const char *const every_type = COLUMNS_OF_EVERY_TYPE;
 
 static void has_a_width_for_each_type(void) {
     static const struct {

@@ -1,8 +1,7 @@
 /* Data before its template. It waits within limits, and is decoded as if its template had been
    there, for every output size. */
 #include "tests/support/session.h"
-
-#include <time.h>
+#include "tests/support/time_limit.h"
 
 static const char *const columns = "1 bytes uint : ipfix:1\n"
                                    "2 received timestamp unit=1000000 : meta:time_received\n"
@@ -450,25 +449,12 @@ static void loses_nothing_if_a_call_is_abandoned(void) {
 
 /* Bounds on time and memory ------------------------------------------------------------------ */
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-static const double bound = 20;
-#else
-static const double bound = 1;
-#endif
-
 enum { MOST = 65500 };
 
 static void feed_quickly(session *s, const byte_buffer *d, unsigned times, const char *what) {
-    clock_t start = clock();
+    double start = seconds_of_cpu();
     for (unsigned i = 0; i < times; i++) session_feed(s, d);
-    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC / times;
-    printf("     %-40s %6.1f ms\n", what, 1000 * seconds);
-    CHECK(seconds < bound || getenv("FLOWBUF_SLOW_RUN"));
+    check_seconds((seconds_of_cpu() - start) / times, SECONDS_PER_DATAGRAM, what);
 }
 
 /* Build sets of one byte with descending ids, the worst case of a sorted map, and then templates

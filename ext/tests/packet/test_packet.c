@@ -20,7 +20,6 @@ static const ipv6_header ipv6 = {.payload = 20, .hop_limit = 64, .next = 6, .src
 static void check(uint32_t protocol, const byte_buffer *packet, const char *flow,
                   const char *counters, int line) {
     session s;
-    text counted = {0};
     session_open(&s, columns, 65536);
     for (size_t size = 0; size <= packet->size; size++) {
         byte_buffer d;
@@ -37,11 +36,7 @@ static void check(uint32_t protocol, const byte_buffer *packet, const char *flow
         session_feed(&s, &d);
         CHECK(!strstr(session_text(&s), NOT_A_MESSAGE));
     }
-    check_text(session_text(&s), flow, __FILE__, line, "flow");
-    put_counters_text(&counted, s.decoder);
-    check_text(text_of(&counted), counters, __FILE__, line, "counters");
-    text_free(&counted);
-    session_close(&s);
+    check_session(&s, flow, counters, __FILE__, line);
 }
 
 #define CHECK_PACKET(protocol, packet, flow, counters) \

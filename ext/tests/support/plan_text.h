@@ -57,4 +57,14 @@ extern const char *const scaled_columns;
 /* Columns of counter and drop samples. */
 extern const char *const counter_columns;
 
+/* A column of every type. */
+#define COLUMNS_OF_EVERY_TYPE \
+    "1 byte uint limit=255\n2 pair uint limit=65535\n3 word uint limit=4294967295\n" \
+    "4 wide uint\n5 mac uint limit=281474976710655\n6 kind enum map=1:2\n7 flag bool\n" \
+    "8 at timestamp unit=1000000\n9 addr ip\n10 small int limit=2147483647\n11 big int\n" \
+    "12 zigzag sint limit=2147483647\n13 real float\n14 double double\n" \
+    "15 four fixed32 limit=4294967295\n16 eight fixed64\n17 span duration unit=1000000\n" \
+    "18 name string\n19 raw bytes\n20 off uint disabled\n21 sure uint explicit limit=255\n" \
+    "22 native ip native_ip"
+
 #endif
