@@ -26,7 +26,7 @@ import click
 from flowbuf import STATUSES, Schema
 from flowbuf.cli.main import COMMANDS, main
 from flowbuf.schema import Column, loader
-from flowbuf.schema.column import _TABLE_TYPES as KEY_TYPES
+from flowbuf.schema.column import COLUMN_KEYS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -79,9 +79,6 @@ PYTHON = {
     ),
 }
 
-# Column keys of schemas with rows = "records".
-OBJECT_KEYS = ("message", "key", "value", "required", "oneof", "packed")
-
 
 # Markdown ---------------------------------------------------------------------------------------------------
 
@@ -116,17 +113,28 @@ def first_sentence(docstring: str) -> str:
 NOT_RUN = "<!-- not run: the examples name files and servers of the reader; a test parses them -->"
 
 
+def all_commands(parent: click.Context | None = None) -> Iterator[click.Context]:
+    """Yield the context of every command, each before its own commands."""
+    parent = parent or click.Context(main, info_name="flowbuf")
+    group = parent.command
+    assert isinstance(group, click.Group)
+    for name in COMMANDS if group is main else group.list_commands(parent):
+        command = group.get_command(parent, name)
+        assert command
+        context = click.Context(command, info_name=name, parent=parent)
+        yield context
+        if isinstance(command, click.Group):
+            yield from all_commands(context)
+
+
 def commands() -> str:
     """Return every command with its help text and options."""
-    context = click.Context(main, info_name="flowbuf")
-    found = [(name, main.get_command(context, name), context) for name in COMMANDS]
-    return "\n".join(text for name, command, parent in found for text in _describe(name, command, parent, 2))
+    return "\n".join(text for context in all_commands() for text in _describe(context))
 
 
-def _describe(name: str, command: click.Command | None, parent: click.Context, level: int) -> Iterator[str]:
-    assert command is not None
-    context = click.Context(command, info_name=name, parent=parent)
-    yield f"{'#' * level} {context.command_path}\n"
+def _describe(context: click.Context) -> Iterator[str]:
+    command = context.command
+    yield f"{'#' * len(context.command_path.split())} {context.command_path}\n"
     yield f"```text\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```\n"
     yield _help_text(inspect.cleandoc(command.help or ""))
     options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
@@ -134,9 +142,6 @@ def _describe(name: str, command: click.Command | None, parent: click.Context, l
     rows = [[code(option), escape(_mark_options(text))] for option, text in records]
     if len(rows) > 1:  # every command has --help
         yield table(["Option", "Effect"], rows)
-    if isinstance(command, click.Group):
-        for each in command.list_commands(context):
-            yield from _describe(each, command.get_command(context, each), context, level + 1)
 
 
 def _mark_options(text: str) -> str:
@@ -214,30 +219,35 @@ def _toml(block: re.Match[str]) -> str:
     return f"```toml\n{inspect.cleandoc(block[0])}\n```\n"
 
 
-def column_keys() -> dict[str, str]:
-    """Return the description of every key of a `[[column]]` table, from the docstring of Column."""
+def column_keys() -> list[dict[str, str]]:
+    """Return the keys of a `[[column]]` table with their descriptions: of all columns, then of objects.
+
+    The docstring of Column describes them.
+    """
     sections = re.findall(
         r"^Attributes.*:\n((?: {4}.*\n?)+)", inspect.cleandoc(Column.__doc__ or ""), re.MULTILINE
     )
-    items = "".join(sections)
-    found = re.findall(r"^ {4}(\w+): ((?:.*\n?)(?: {8}.*\n?)*)", items, re.MULTILINE)
-    return {key: " ".join(text.split()) for key, text in found if key in KEY_TYPES}
+    item = re.compile(r"^ {4}(\w+): ((?:.*\n?)(?: {8}.*\n?)*)", re.MULTILINE)
+    return [
+        {key: " ".join(text.split()) for key, text in item.findall(section) if key in COLUMN_KEYS}
+        for section in sections
+    ]
 
 
 def schema_keys() -> str:
     """Return tables of the keys of a column: those of all columns, and those of objects."""
+    described = column_keys()
     kinds = {str: "string", int: "integer", bool: "boolean", list: "list", dict: "table"}
-    types = {key: kinds[kind] for key, kind in KEY_TYPES.items()} | {
-        "mirror": "table"
-    }  # expanded by the loader
-    described = column_keys() | {"mirror": "The same column of the other direction: see above."}
-
-    def rows(keys: list[str]) -> list[list[str]]:
-        return [[code(key), types[key], escape(described[key])] for key in keys]
-
-    headings = ["Key", "TOML type", "Meaning"]
-    plain = table(headings, rows([key for key in KEY_TYPES if key not in OBJECT_KEYS]))
-    objects = table(headings, rows(list(OBJECT_KEYS)))
+    types = {key: kinds[kind] for key, kind in COLUMN_KEYS.items()}
+    # The loader expands it.
+    types["mirror"], described[0]["mirror"] = "table", "The same column of the other direction: see above."
+    plain, objects = (
+        table(
+            ["Key", "TOML type", "Meaning"],
+            [[code(key), types[key], escape(text)] for key, text in section.items()],
+        )
+        for section in described
+    )
     return f'{plain}\nKeys of schemas with `rows = "records"`:\n\n{objects}'
 
 

@@ -110,7 +110,7 @@ def merge_options(options: DecodeOptions | None, keywords: DecodeKeywords) -> De
         if name not in DecodeOptions.__dataclass_fields__:
             names = ", ".join(DecodeOptions.__dataclass_fields__)
             raise TypeError(f"option {name!r} is unknown; the options of decoding are {names}")
-    return replace(options or DecodeOptions(), **keywords)
+    return replace(options, **keywords) if options else DecodeOptions(**keywords)
 
 
 def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:

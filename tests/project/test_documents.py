@@ -10,13 +10,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from flowbuf.cli.main import COMMANDS, main
 from tests.support.broker import Broker
 from tests.support.command import GOOD, generated, write
 from tests.support.documents import LANGUAGES, RUN, Run, check_output, read_blocks, run_page, services_of
@@ -192,25 +190,14 @@ def test_the_schema_in_the_documents_loads() -> None:
 # Commands and options ---------------------------------------------------------------------------------------
 
 
-def all_commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield every command with its path, such as "flowbuf schema show"."""
-    context = click.Context(main, info_name="flowbuf")
-    waiting = [(f"flowbuf {name}", main.get_command(context, name)) for name in COMMANDS]
-    while waiting:
-        path, command = waiting.pop()
-        assert command
-        yield path, command
-        if isinstance(command, click.Group):
-            waiting += [(f"{path} {name}", each) for name, each in command.commands.items()]
-
-
 def examples_of(command: click.Command) -> list[str]:
     (paragraph,) = re.findall(r"\x08\nExamples:\n(.*)", inspect.cleandoc(command.help or ""), re.DOTALL)
     return [line.strip() for line in paragraph.split("\n")]
 
 
-@pytest.mark.parametrize(("path", "command"), sorted(all_commands(), key=lambda item: item[0]))
-def test_examples_of_help_texts_can_be_parsed(path: str, command: click.Command) -> None:
+@pytest.mark.parametrize("context", make_docs.all_commands(), ids=lambda context: context.command_path)
+def test_examples_of_help_texts_can_be_parsed(context: click.Context) -> None:
+    command, path = context.command, context.command_path
     names = path.split()
     for line in examples_of(command):
         assert line.count("flowbuf ") == 1, line
@@ -224,7 +211,12 @@ def test_examples_of_help_texts_can_be_parsed(path: str, command: click.Command)
 
 
 def test_options_in_the_documents_exist() -> None:
-    known = {option for _, command in all_commands() for each in command.params for option in each.opts}
+    known = {
+        option
+        for context in make_docs.all_commands()
+        for each in context.command.params
+        for option in each.opts
+    }
     known |= {"--help", "--version"}
     named: dict[str, set[str]] = {}
     for name in PAGES:

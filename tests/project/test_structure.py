@@ -57,6 +57,17 @@ LIBRARY = {
 }
 
 
+FOLDERS = "ext src tests benchmarks schemas tools docs examples notebooks"
+SOURCES = sorted(
+    path
+    for folder in FOLDERS.split()
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in {".c", ".h", ".pxi", ".pyx", ".pxd", ".py", ".toml", ".go", ".rs"}
+    and "build" not in path.parts
+    and path != ROOT / "ext/_core.c"
+)
+
+
 def core_files(*suffixes: str) -> list[Path]:
     return sorted(path for path in [*CORE.rglob("*"), *GENERATOR.rglob("*")] if path.suffix in suffixes)
 
@@ -98,7 +109,7 @@ def test_includes_of_headers_have_no_cycle() -> None:
 
 
 def test_include_guards_name_their_file() -> None:
-    headers = [path for path in EXT.rglob("*.h") if "build" not in path.parts]
+    headers = [path for path in SOURCES if path.suffix == ".h" and path.is_relative_to(EXT)]
     assert len(headers) > 70
     for path in headers:
         guard = re.search(r"^#ifndef (FB_\w+_H)$", path.read_text(), re.MULTILINE)
@@ -367,29 +378,18 @@ def cython_nested_conditionals(code: str) -> list[int]:
     return [number for number, line in enumerate(code.splitlines(), 1) if CYTHON_NESTED.search(line)]
 
 
-def find_nested_conditionals(folders: str, suffixes: set[str], find: Callable[[str], list[int]]) -> list[str]:
-    files = [
-        path
-        for folder in folders.split()
-        for path in (ROOT / folder).rglob("*")
-        if path.suffix in suffixes and "build" not in path.parts
-    ]
+@pytest.mark.parametrize(
+    ("suffixes", "find"),
+    [
+        ({".py"}, python_nested_conditionals),
+        ({".c", ".h"}, c_nested_conditionals),
+        ({".pxi"}, cython_nested_conditionals),
+    ],
+)
+def test_conditional_expressions_are_not_nested(suffixes: set[str], find: Callable[[str], list[int]]) -> None:
+    files = [path for path in SOURCES if path.suffix in suffixes]
     assert len(files) > 10
-    return [f"{path.relative_to(ROOT)}:{line}" for path in sorted(files) for line in find(path.read_text())]
-
-
-def test_python_has_no_nested_conditional_expressions() -> None:
-    folders = "src tests benchmarks tools examples ext"
-    assert find_nested_conditionals(folders, {".py"}, python_nested_conditionals) == []
-
-
-def test_c_has_no_nested_conditional_expressions() -> None:
-    folders = "ext/core ext/generate ext/binding ext/tests ext/fuzz ext/bench benchmarks"
-    assert find_nested_conditionals(folders, {".c", ".h"}, c_nested_conditionals) == []
-
-
-def test_cython_has_no_nested_conditional_expressions() -> None:
-    assert find_nested_conditionals("ext/binding", {".pxi"}, cython_nested_conditionals) == []
+    assert [f"{path.relative_to(ROOT)}:{line}" for path in files for line in find(path.read_text())] == []
 
 
 @pytest.mark.parametrize(
@@ -437,16 +437,6 @@ def test_checks_find_nested_conditional_expressions(
 
 
 # All files --------------------------------------------------------------------------------------------------
-
-FOLDERS = "ext src tests benchmarks schemas tools docs notebooks"
-SOURCES = sorted(
-    path
-    for folder in FOLDERS.split()
-    for path in (ROOT / folder).rglob("*")
-    if path.suffix in {".c", ".h", ".pxi", ".pyx", ".pxd", ".py", ".toml", ".go", ".rs"}
-    and "build" not in path.parts
-    and path != ROOT / "ext/_core.c"
-)
 
 
 def test_files_are_short() -> None:

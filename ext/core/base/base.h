@@ -121,7 +121,7 @@
     X(OUT_OF_SEQUENCE, "out_of_sequence", NOTE, \
       "by its sequence number, a datagram came late or twice") \
     X(EXPORTER_RESTART, "exporter_restart", NOTE, \
-      "the sequence numbers of an exporter began anew") \
+      "the sequence numbers of an exporter restarted") \
     X(EXPORTER_EVICTED, "exporter_evicted", NOTE, \
       "an exporter was forgotten to make room for another one") \
     X(AGENT_EVICTED, "agent_evicted", NOTE, \

@@ -190,7 +190,7 @@ class Reserved:
 
 # Reading a table --------------------------------------------------------------------------------------------
 
-_TABLE_TYPES: dict[str, type] = {
+COLUMN_KEYS: dict[str, type] = {
     "name": str,
     "number": int,
     "type": str,
@@ -215,6 +215,7 @@ _TABLE_TYPES: dict[str, type] = {
     "clickhouse": dict,
     "doc": str,
 }
+"""Keys of a `[[column]]` table, and the types of their values."""
 _TYPE_NAMES = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "a table"}
 
 
@@ -228,10 +229,10 @@ def _read_table(table: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 
 def _read_value(key: str, value: Any) -> Any:
-    if key not in _TABLE_TYPES:
-        fix = did_you_mean(key, _TABLE_TYPES) or f"keys are {', '.join(_TABLE_TYPES)}"
+    if key not in COLUMN_KEYS:
+        fix = did_you_mean(key, COLUMN_KEYS) or f"keys are {', '.join(COLUMN_KEYS)}"
         raise SchemaError(f"unknown key {key!r}", fix)
-    expected = _TABLE_TYPES[key]
+    expected = COLUMN_KEYS[key]
     if type(value) is not expected and not (expected is list and type(value) is tuple):
         raise SchemaError(f"{key} is {value!r}", f"it must be {_TYPE_NAMES[expected]}")
     convert = _CONVERTERS.get(key)
