@@ -195,7 +195,7 @@ def examples_of(command: click.Command) -> list[str]:
     return [line.strip() for line in paragraph.split("\n")]
 
 
-@pytest.mark.parametrize("context", make_docs.all_commands(), ids=lambda context: context.command_path)
+@pytest.mark.parametrize("context", list(make_docs.all_commands()), ids=lambda context: context.command_path)
 def test_examples_of_help_texts_can_be_parsed(context: click.Context) -> None:
     command, path = context.command, context.command_path
     names = path.split()

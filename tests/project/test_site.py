@@ -14,7 +14,6 @@ import pytest
 
 import flowbuf
 from flowbuf import STATUSES, Schema
-from tests.project.test_documents import all_commands
 from tools import make_docs
 
 ROOT = Path(__file__).parents[2]
@@ -169,9 +168,10 @@ def test_classes_of_the_compiled_extension_are_described(site: Path) -> None:
 @pytest.mark.slow
 def test_every_command_has_a_section(site: Path) -> None:
     page = (site / "reference/commands.html").read_text()
-    for path, command in all_commands():
-        assert f'id="{path.replace(" ", "-")}"' in page
-        assert all(option.opts[0] in page for option in command.params if option.opts[0].startswith("-"))
+    for context in make_docs.all_commands():
+        assert f'id="{context.command_path.replace(" ", "-")}"' in page
+        options = [option.opts[0] for option in context.command.params]
+        assert all(option in page for option in options if option.startswith("-"))
 
 
 @pytest.mark.slow
