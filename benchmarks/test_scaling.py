@@ -107,11 +107,12 @@ def make_batches(exporters: int) -> Iterator[_core.Datagrams]:
 def test_exporters(benchmark: Any, exporters: int, templates: str) -> None:
     """Decode data of exporters with four templates each, identical or different between exporters."""
     decoder = Decoder(memory_limit=0)
-    memory, shapes = decoder.memory_used, decoder.shape_count
+    memory, compiled = decoder.memory_used, decoder.compiled_template_count
     for exporter in range(exporters):
         decoder.encode(make_templates(exporter if templates == "different" else 0), make_source(exporter), 0)
     held = decoder.memory_used - memory
-    assert decoder.shape_count - shapes == TEMPLATES * (exporters if templates == "different" else 1)
+    added = decoder.compiled_template_count - compiled
+    assert added == TEMPLATES * (exporters if templates == "different" else 1)
     batches = list(make_batches(exporters))
     before = decoder.flows
     decoder.encode_datagrams(batches[0])

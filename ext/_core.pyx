@@ -24,7 +24,7 @@ from sys import getsizeof
 from flowbuf.errors import DecodeError, EncodeError, FlowbufError
 
 __all__ = ["Capture", "ColumnBuilder", "Datagrams", "Decoder", "MessageTables", "Plan", "ObjectCodec",
-           "ObjectOutput", "RecordTypes", "Row", "Table", "TableType"]
+           "ObjectOutput", "ObjectTypes", "Row", "Table", "TableType"]
 
 include "binding/base.pxi"
 include "binding/plan.pxi"

@@ -62,19 +62,19 @@ cdef extern from "Python.h":
     bint PyGC_Disable()
     bint PyGC_Enable()
 
-RECORD_KINDS = {fb_proto_name(i).decode(): i for i in range(FB_PROTO_COUNT)}
+FIELD_KINDS = {fb_proto_name(i).decode(): i for i in range(FB_PROTO_COUNT)}
 """Protocol Buffers type of a field -> its code in the core."""
 
-RECORD_ROLES = {
+VALUE_ROLES = {
     "scalar": FB_VALUE_SCALAR,
-    "record": FB_VALUE_OBJECT,
+    "object": FB_VALUE_OBJECT,
     "map": FB_VALUE_MAP,
     "timestamp": FB_VALUE_TIMESTAMP,
     "duration": FB_VALUE_DURATION,
 }
 """Codes of the Python representations of a field's values."""
 
-RECORD_SHAPES = {"dict": FB_OUTPUT_DICT, "tuple": FB_OUTPUT_TUPLE, "class": FB_OUTPUT_CLASS}
+OUTPUT_KINDS = {"dict": FB_OUTPUT_DICT, "tuple": FB_OUTPUT_TUPLE, "class": FB_OUTPUT_CLASS}
 """Codes of the Python types that messages are decoded into."""
 
 cdef size_t _OUTPUT_KEPT = 8 << 20
@@ -100,7 +100,7 @@ cdef dict make_blank(list names):
     cdef dict blank = dict.fromkeys(names), shared
     if len(names) >= _COMMON_NAMES:
         return blank
-    of = type("Record", (), {"__slots__": ("__dict__",)})
+    of = type("Object", (), {"__slots__": ("__dict__",)})
     try:
         for _ in range(_COMMON_NAMES):  # each instance uses some of the space reserved for more names
             instance = of()
@@ -113,7 +113,7 @@ cdef dict make_blank(list names):
 
 
 @cython.no_gc  # its references form no cycle, and __dealloc__ needs them
-cdef class RecordTypes:
+cdef class ObjectTypes:
     """The message types of a codec; the first is the type of whole objects.
 
     A type is a list of fields, each a dict (see `flowbuf.codec`).
@@ -197,34 +197,34 @@ cdef class RecordTypes:
 cdef class ObjectOutput:
     """The Python types that messages are decoded into, per message type.
 
-    `nodes` are tuples (type, shape, make, keywords, children). Children are node indexes by slot, or -1. The
+    `nodes` are tuples (type, kind, make, keywords, children). Children are node indexes by slot, or -1. The
     first node is that of whole objects.
     """
 
-    cdef RecordTypes types
+    cdef ObjectTypes types
     cdef list blocks
     cdef tuple nodes
-    cdef fb_codec_output *shapes
+    cdef fb_codec_output *outputs
 
-    def __cinit__(self, RecordTypes types not None, tuple nodes not None):
+    def __cinit__(self, ObjectTypes types not None, tuple nodes not None):
         cdef size_t i, slot
         cdef int child
-        cdef fb_codec_output *shape
+        cdef fb_codec_output *output
         self.types = types
         self.nodes = nodes
         self.blocks = []
-        self.shapes = <fb_codec_output *> take_memory(len(nodes), sizeof(fb_codec_output), self.blocks)
+        self.outputs = <fb_codec_output *> take_memory(len(nodes), sizeof(fb_codec_output), self.blocks)
         for i, (number, kind, make, keywords, children) in enumerate(nodes):
-            shape = self.shapes + i
-            shape.type = types.types + <size_t> number
-            shape.kind = kind
-            shape.make = <PyObject *> make
-            shape.keywords = <PyObject *> keywords if keywords is not None else NULL
-            shape.fields = <fb_codec_output **> take_memory(len(children), sizeof(fb_codec_output *),
-                                                            self.blocks)
+            output = self.outputs + i
+            output.type = types.types + <size_t> number
+            output.kind = kind
+            output.make = <PyObject *> make
+            output.keywords = <PyObject *> keywords if keywords is not None else NULL
+            output.fields = <fb_codec_output **> take_memory(len(children), sizeof(fb_codec_output *),
+                                                             self.blocks)
             for slot, child in enumerate(children):
                 if child >= 0:
-                    shape.fields[slot] = self.shapes + child
+                    output.fields[slot] = self.outputs + child
 
 
 @cython.auto_pickle(False)
@@ -234,17 +234,17 @@ cdef class ObjectCodec:
     Requires `_describe` and `_use` to have been called.
     """
 
-    cdef RecordTypes types
+    cdef ObjectTypes types
     cdef fb_codec_options options
     cdef fb_codec_buffer output
     cdef bint busy
     cdef tuple kept
-    cdef ObjectOutput shape
+    cdef ObjectOutput default_output
 
     def __dealloc__(self):
         PyMem_Free(self.output.begin)
 
-    def _describe(self, RecordTypes types not None, tuple options not None):
+    def _describe(self, ObjectTypes types not None, tuple options not None):
         """Set the message types and options.
 
         Can be called once, because other calls may be running. For `flowbuf.codec` only.
@@ -264,9 +264,9 @@ cdef class ObjectCodec:
         self.options.encode_error = <PyObject *> encode_error
         self.options.decode_error = <PyObject *> decode_error
 
-    def _use(self, ObjectOutput shape not None):
+    def _use(self, ObjectOutput output not None):
         """Set the default type that `decode` decodes into."""
-        self.shape = shape
+        self.default_output = output
 
     # Writing ------------------------------------------------------------------------------------------------
 
@@ -297,11 +297,12 @@ cdef class ObjectCodec:
                 return
         PyMem_Free(output.begin)
 
-    def encode(self, record):
+    def encode(self, value):
         """Encode an object as one message, without a length.
 
         Args:
-            record: Dict, tuple of all fields in order, or object with the fields as attributes.
+            value: Object to encode: a dict, a tuple of all fields in order, or an instance of a class with
+                the fields as attributes.
 
         Returns:
             bytes: the message.
@@ -316,16 +317,16 @@ cdef class ObjectCodec:
         cdef fb_codec_buffer output
         cdef bint own = self._begin(&output)
         try:
-            fb_object_write(&output, self.types.types, &self.options, <PyObject *> record, -1)
+            fb_object_write(&output, self.types.types, &self.options, <PyObject *> value, -1)
             return PyBytes_FromStringAndSize(<char *> output.begin, output.p - output.begin)
         finally:
             self._end(&output, own)
 
-    def encode_into(self, record, uint8_t[::1] buffer not None, Py_ssize_t offset=0):
+    def encode_into(self, value, uint8_t[::1] buffer not None, Py_ssize_t offset=0):
         """Encode an object as one message, without a length, into a buffer.
 
         Args:
-            record: Object to encode: see `encode`.
+            value: Object to encode: see `encode`.
             buffer: Writable buffer, such as a bytearray.
             offset: Position of the first byte of the message. Default: 0.
 
@@ -344,7 +345,7 @@ cdef class ObjectCodec:
             raise ValueError(f"offset {offset} is outside the buffer of {buffer.shape[0]} bytes")
         own = self._begin(&output)
         try:
-            fb_object_write(&output, self.types.types, &self.options, <PyObject *> record, -1)
+            fb_object_write(&output, self.types.types, &self.options, <PyObject *> value, -1)
             size = output.p - output.begin
             if size > buffer.shape[0] - offset:
                 room = buffer.shape[0] - offset
@@ -357,11 +358,11 @@ cdef class ObjectCodec:
         finally:
             self._end(&output, own)
 
-    def encode_many(self, records):
+    def encode_many(self, values):
         """Encode objects as a stream of messages, each after its length as a varint.
 
         Args:
-            records: Iterable of objects: see `encode`.
+            values: Iterable of objects: see `encode`.
 
         Returns:
             bytes: the stream.
@@ -374,12 +375,12 @@ cdef class ObjectCodec:
         cdef size_t begin
         cdef Py_ssize_t i = 0
         try:
-            for record in records:
+            for value in values:
                 if output.end - output.p < 16:
                     fb_codec_buffer_grow(&output, 1024)
                 output.p += 1
                 begin = output.p - output.begin
-                fb_object_write(&output, self.types.types, &self.options, <PyObject *> record, i)
+                fb_object_write(&output, self.types.types, &self.options, <PyObject *> value, i)
                 if output.end - output.p < 16:
                     fb_codec_buffer_grow(&output, 1024)
                 output.p = fb_codec_end_length(output.begin + begin, output.p)
@@ -390,18 +391,18 @@ cdef class ObjectCodec:
 
     # Reading ------------------------------------------------------------------------------------------------
 
-    cdef ObjectOutput _shape(self, object into):
+    cdef ObjectOutput _output_for(self, object into):
         if into is None:
-            if self.shape is None:
+            if self.default_output is None:
                 raise RuntimeError("the codec is not described; create it with flowbuf.Codec")
-            return self.shape
-        shape = self._shape_of(into)
-        if shape is None:
-            raise TypeError(f"{type(self).__name__}._shape_of returned None for {into!r}")
-        return shape
+            return self.default_output
+        output = self._output_of(into)
+        if output is None:
+            raise TypeError(f"{type(self).__name__}._output_of returned None for {into!r}")
+        return output
 
-    def _shape_of(self, into):
-        """Return the shape for the type `into`."""
+    def _output_of(self, into):
+        """Return the output for the type `into`."""
         raise NotImplementedError
 
     def decode(self, data, into=None):
@@ -419,18 +420,18 @@ cdef class ObjectCodec:
             DecodeError: the message is malformed. `path` names the field, `offset` its position in bytes.
             TypeError: the type `into` does not take the fields.
         """
-        cdef ObjectOutput shape = self._shape(into)
+        cdef ObjectOutput output = self._output_for(into)
         cdef Py_buffer view
         cdef fb_bytes message
         if isinstance(data, bytes):
             message.data = <const uint8_t *> PyBytes_AS_STRING(data)
             message.size = PyBytes_GET_SIZE(data)
-            return fb_object_read(shape.shapes, &self.options, message, message.data, -1)
+            return fb_object_read(output.outputs, &self.options, message, message.data, -1)
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             message.data = <const uint8_t *> view.buf
             message.size = view.len
-            return fb_object_read(shape.shapes, &self.options, message, message.data, -1)
+            return fb_object_read(output.outputs, &self.options, message, message.data, -1)
         finally:
             PyBuffer_Release(&view)
 
@@ -449,31 +450,31 @@ cdef class ObjectCodec:
                 from the start of the stream.
             TypeError: the type `into` does not take the fields.
         """
-        cdef ObjectOutput shape = self._shape(into)
+        cdef ObjectOutput output = self._output_for(into)
         cdef bint collecting
         cdef Py_buffer view
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         # the collector would traverse all objects repeatedly, and there is no garbage
         collecting = PyGC_Disable()
         try:
-            return self._decode_many(shape, <const uint8_t *> view.buf, view.len)
+            return self._decode_many(output, <const uint8_t *> view.buf, view.len)
         finally:
             if collecting:
                 PyGC_Enable()
             PyBuffer_Release(&view)
 
-    cdef list _decode_many(self, ObjectOutput shape, const uint8_t *begin, size_t size):
+    cdef list _decode_many(self, ObjectOutput output, const uint8_t *begin, size_t size):
         cdef fb_bytes rest, message
         cdef fb_status status
-        cdef list records = []
+        cdef list objects = []
         rest.data = begin
         rest.size = size
         while True:
             status = fb_stream_next(&rest, &message)
             if status == FB_END:
-                return records
+                return objects
             if status != FB_OK:
                 what = "is cut short" if status == FB_MORE_INPUT else "has an invalid length"
                 problem = f"the message {what}"
-                raise (<object> self.options.decode_error)(problem, f"[{len(records)}]", rest.data - begin)
-            records.append(fb_object_read(shape.shapes, &self.options, message, begin, len(records)))
+                raise (<object> self.options.decode_error)(problem, f"[{len(objects)}]", rest.data - begin)
+            objects.append(fb_object_read(output.outputs, &self.options, message, begin, len(objects)))

@@ -7,7 +7,7 @@
 void fb_object_own(fb_object_writer *w) {
     for (fb_object_frame *f = w->top; f && !f->owned; f = f->parent) {
         f->owned = true;
-        Py_INCREF(f->record);
+        Py_INCREF(f->object);
         Py_XINCREF(f->unknown);
         for (size_t i = 0; i < f->type->core.count; i++) Py_XINCREF(f->values[i]);
     }
@@ -17,7 +17,7 @@ void fb_object_disown(fb_object_frame *f) {
     if (!f->owned) return;
     for (size_t i = 0; i < f->type->core.count; i++) Py_XDECREF(f->values[i]);
     Py_XDECREF(f->unknown);
-    Py_DECREF(f->record);
+    Py_DECREF(f->object);
 }
 
 /* Raise an EncodeError. Takes ownership of the text. */
@@ -230,7 +230,7 @@ static bool is_known(const fb_object_class *seen, PyTypeObject *class) {
 static bool gather_slots(fb_object_frame *f) {
     const Py_ssize_t *offsets = f->type->seen.offsets;
     for (size_t i = 0; i < f->type->core.count; i++) {
-        PyObject *value = offsets[i] ? *(PyObject **)((char *)f->record + offsets[i]) : NULL;
+        PyObject *value = offsets[i] ? *(PyObject **)((char *)f->object + offsets[i]) : NULL;
         if (FB_UNLIKELY(!value)) return false;
         f->values[i] = value;
     }
@@ -240,19 +240,19 @@ static bool gather_slots(fb_object_frame *f) {
 static int gather_attributes(fb_object_writer *w, fb_object_frame *f) {
     fb_object_type *type = f->type;
     for (size_t i = 0; i < type->core.count; i++) {
-        f->values[i] = PyObject_GetAttr(f->record, type->fields[i].name);
+        f->values[i] = PyObject_GetAttr(f->object, type->fields[i].name);
         if (f->values[i]) continue;
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
         f->place.field = type->fields + i;
         return fb_object_fail_because(w, "%.100s has no such attribute",
-                                      Py_TYPE(f->record)->tp_name);
+                                      Py_TYPE(f->object)->tp_name);
     }
     return 0;
 }
 
 /* Replace a mapping in the frame by a dict made of it, which the frame owns. */
 static int gather_mapping(fb_object_writer *w, fb_object_frame *f, PyObject *dict) {
-    Py_SETREF(f->record, dict);
+    Py_SETREF(f->object, dict);
     int result = gather_dict(w, f, dict);
     Py_XINCREF(f->unknown);
     for (size_t i = 0; i < f->type->core.count; i++) Py_XINCREF(f->values[i]);
@@ -278,11 +278,11 @@ static int refuse_message(fb_object_writer *w, PyTypeObject *class) {
 static int gather_other(fb_object_writer *w, fb_object_frame *f) {
     PyObject *dict;
     fb_object_own(w);
-    if (is_plain(f->record)) return fb_object_fail_type(w, f->record, "a record");
-    if (fb_object_to_dict(f->record, &dict)) return -1;
+    if (is_plain(f->object)) return fb_object_fail_type(w, f->object, "a record");
+    if (fb_object_to_dict(f->object, &dict)) return -1;
     if (dict) return gather_mapping(w, f, dict);
     /* reading `keys` may have changed the class and freed the old one */
-    PyTypeObject *class = Py_TYPE(f->record);
+    PyTypeObject *class = Py_TYPE(f->object);
     if (!is_known(&f->type->seen, class) &&
         (refuse_message(w, class) || learn_class(f->type, class)))
         return -1;
@@ -290,10 +290,10 @@ static int gather_other(fb_object_writer *w, fb_object_frame *f) {
 }
 
 int fb_object_gather(fb_object_writer *w, fb_object_frame *f) {
-    PyObject *record = f->record;
-    if (FB_LIKELY(PyDict_CheckExact(record))) return gather_dict(w, f, record);
-    if (PyTuple_CheckExact(record)) return gather_tuple(w, f, record);
-    if (is_known(&f->type->seen, Py_TYPE(record))) {
+    PyObject *object = f->object;
+    if (FB_LIKELY(PyDict_CheckExact(object))) return gather_dict(w, f, object);
+    if (PyTuple_CheckExact(object)) return gather_tuple(w, f, object);
+    if (is_known(&f->type->seen, Py_TYPE(object))) {
         if (FB_LIKELY(gather_slots(f))) return 0;
         memset(f->values, 0, f->type->core.count * sizeof *f->values);
     }

@@ -60,7 +60,7 @@ typedef struct fb_codec_output {
     /* for a class: called with the values, as keyword arguments if `keywords` is not NULL */
     PyObject *make;
     PyObject *keywords;
-    struct fb_codec_output **fields; /* by slot: shapes of objects and of the values of maps */
+    struct fb_codec_output **fields; /* by slot: outputs of objects and of the values of maps */
 } fb_codec_output;
 
 /* Output buffer in memory of PyMem, which grows as needed. */
@@ -87,7 +87,7 @@ typedef struct {
 /* Write an object. `index`: its index among several; -1: a single object. Returns 0, or -1 with an
    exception set. */
 int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
-                    PyObject *record, Py_ssize_t index);
+                    PyObject *object, Py_ssize_t index);
 /* Read an object from `message`. Offsets in errors count from `begin`. Returns a new reference, or
    NULL with an exception set. */
 PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,

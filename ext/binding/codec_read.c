@@ -32,7 +32,7 @@ typedef struct {
     Py_ssize_t index;
 } reader;
 
-static PyObject *read_record(reader *r, const fb_object_where *parent,
+static PyObject *read_object(reader *r, const fb_object_where *parent,
                              const fb_codec_output *output, const part *bytes);
 
 /* Errors ------------------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ static PyObject *new_time(reader *r, const fb_object_where *place, bool duration
 static PyObject *new_message(reader *r, frame *f, const fb_object_field *of, size_t slot,
                              const part *bytes) {
     if (of->role == FB_VALUE_OBJECT)
-        return read_record(r, &f->place, f->output->fields[slot], bytes);
+        return read_object(r, &f->place, f->output->fields[slot], bytes);
     return new_time(r, &f->place, of->role == FB_VALUE_DURATION, bytes);
 }
 
@@ -246,7 +246,7 @@ static PyObject *new_empty(reader *r, frame *f, const fb_codec_output *output, c
     const fb_object_field *of = output->type->fields + 1;
     PyObject *value;
     r->depth--; /* no messages inside the default value */
-    if (of->role == FB_VALUE_OBJECT) value = read_record(r, &f->place, output->fields[1], &nothing);
+    if (of->role == FB_VALUE_OBJECT) value = read_object(r, &f->place, output->fields[1], &nothing);
     else value = new_time(r, &f->place, of->role == FB_VALUE_DURATION, &nothing);
     r->depth++;
     return value;
@@ -279,13 +279,13 @@ static int keep_entry(reader *r, frame *f, const fb_codec_item *item) {
                : keep_unknown(r, f, item->bytes);
 }
 
-/* Add an entry of a map. It is a message with a key and a value, and its shape makes a tuple. */
+/* Add an entry of a map. It is a message with a key and a value, and its output makes a tuple. */
 static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
     PyObject **map = f->values + item->field->slot;
     const fb_codec_output *output = f->output->fields[item->field->slot];
     part whole = {item->bytes, NULL};
     if (!*map && !(*map = PyDict_New())) return -1;
-    PyObject *entry = read_record(r, &f->place, output, &whole);
+    PyObject *entry = read_object(r, &f->place, output, &whole);
     if (!entry) return -1;
     if (FB_UNLIKELY(is_unknown_entry(output->type, item->bytes, keeps_unknown(r, f)))) {
         Py_DECREF(entry);
@@ -444,7 +444,7 @@ static PyObject *make_tuple(frame *f) {
     return tuple;
 }
 
-static PyObject *make_record(reader *r, frame *f) {
+static PyObject *make_object(reader *r, frame *f) {
     const fb_codec_output *output = f->output;
     size_t count = output->type->core.count;
     for (size_t i = 0; i < count; i++) {
@@ -460,12 +460,12 @@ static PyObject *read_into(reader *r, frame *f, const part *bytes) {
     if (read_fields(r, f, bytes)) return NULL;
     if (f->output->type->pending_count && read_pending(r, f)) return NULL;
     f->place.field = NULL;
-    return make_record(r, f);
+    return make_object(r, f);
 }
 
-static PyObject *read_record(reader *r, const fb_object_where *parent,
+static PyObject *read_object(reader *r, const fb_object_where *parent,
                              const fb_codec_output *output, const part *bytes) {
-    PyObject *few_values[SMALL], *record = NULL;
+    PyObject *few_values[SMALL], *object = NULL;
     parts few_parts[FEW];
     size_t count = output->type->core.count, pending = output->type->pending_count;
     frame f = {.place = {.parent = parent, .index = -1}, .output = output};
@@ -476,7 +476,7 @@ static PyObject *read_record(reader *r, const fb_object_where *parent,
         memset(f.values, 0, count * sizeof *f.values);
         if (pending) memset(f.pending, 0, pending * sizeof *f.pending);
         r->depth++;
-        record = read_into(r, &f, bytes);
+        object = read_into(r, &f, bytes);
         r->depth--;
         for (size_t i = 0; i < count; i++) Py_XDECREF(f.values[i]);
         Py_XDECREF(f.unknown);
@@ -486,12 +486,12 @@ static PyObject *read_record(reader *r, const fb_object_where *parent,
     }
     if (f.values != few_values) PyMem_Free(f.values);
     if (f.pending != few_parts) PyMem_Free(f.pending);
-    return record;
+    return object;
 }
 
 PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
                          fb_bytes message, const uint8_t *begin, Py_ssize_t index) {
     reader r = {.options = options, .begin = begin, .index = index};
     part whole = {message, NULL};
-    return read_record(&r, NULL, output, &whole);
+    return read_object(&r, NULL, output, &whole);
 }

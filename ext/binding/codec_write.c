@@ -276,7 +276,7 @@ static int put_bytes(fb_object_writer *w, const fb_codec_field *field, bool alwa
 
 /* Nested objects ----------------------------------------------------------------------------- */
 
-static int put_record(fb_object_writer *w, fb_object_type *type, PyObject *record);
+static int put_object(fb_object_writer *w, fb_object_type *type, PyObject *object);
 
 static int time_of(fb_object_writer *w, bool duration, PyObject *value, int64_t *seconds,
                    int32_t *nanoseconds) {
@@ -356,12 +356,12 @@ static int put_nested(fb_object_writer *w, const fb_codec_field *field, fb_objec
     if (fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
     if (field->type == FB_PROTO_GROUP) {
         buffer->p = fb_codec_put_tag(buffer->p, field);
-        if (put_record(w, type, value) || fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
+        if (put_object(w, type, value) || fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
         buffer->p = fb_codec_put_end_group(buffer->p, field);
         return 0;
     }
     size_t begin = fb_object_begin_length(buffer, field);
-    return put_record(w, type, value) ? -1 : fb_object_end_length(w, begin);
+    return put_object(w, type, value) ? -1 : fb_object_end_length(w, begin);
 }
 
 /* Write one value with its tag. `always`: zero too. */
@@ -548,14 +548,14 @@ static int put_gathered(fb_object_writer *w, fb_object_frame *f) {
     return fb_object_gather(w, f) || put_fields(w, f) || put_unknown(w, f->unknown) ? -1 : 0;
 }
 
-static int put_record(fb_object_writer *w, fb_object_type *type, PyObject *record) {
+static int put_object(fb_object_writer *w, fb_object_type *type, PyObject *object) {
     PyObject *few[SMALL];
     size_t count = type->core.count;
     PyObject **values = count <= SMALL ? few : PyMem_Malloc(count * sizeof *values);
     fb_object_frame f = {.place = {.parent = w->top ? &w->top->place : NULL, .index = -1},
                          .parent = w->top,
                          .type = type,
-                         .record = record,
+                         .object = object,
                          .values = values};
     int result = -1;
     if (!values) {
@@ -576,10 +576,10 @@ static int put_record(fb_object_writer *w, fb_object_type *type, PyObject *recor
 }
 
 int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
-                    PyObject *record, Py_ssize_t index) {
+                    PyObject *object, Py_ssize_t index) {
     fb_object_writer w = {.buffer = buffer, .options = options, .index = index};
     size_t begin = (size_t)(buffer->p - buffer->begin);
-    if (put_record(&w, type, record)) return -1;
+    if (put_object(&w, type, object)) return -1;
     return (size_t)(buffer->p - buffer->begin) - begin <= INT32_MAX
                ? 0
                : fb_object_fail(&w, "longer than 2 GiB");

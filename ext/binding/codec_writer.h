@@ -9,7 +9,7 @@ typedef struct fb_object_frame {
     fb_object_where place; /* must be first: a place is cast to its frame */
     struct fb_object_frame *parent;
     fb_object_type *type;
-    PyObject *record;
+    PyObject *object;
     PyObject **values; /* by slot; NULL: absent */
     PyObject *unknown; /* value with the bytes of unknown fields; NULL: none */
     bool owned;

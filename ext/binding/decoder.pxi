@@ -345,7 +345,7 @@ cdef class Decoder:
         return self.memory.used
 
     @property
-    def shape_count(self):
+    def compiled_template_count(self):
         """Number of distinct templates compiled now. Identical templates share one compiled form."""
         return self.decoder.compiled_templates.count
 

@@ -131,7 +131,7 @@ cdef class Plan:
         check(fb_plan_seal(self.plan))
         self.sealed = True
 
-    def slotted(self):
+    def deferred(self):
         """Return the names of columns written at the end of their row (see ext/core/plan/plan.h)."""
         return self._flagged(FB_COLUMN_DEFERRED)
 

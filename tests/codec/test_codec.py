@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import pytest
 
 from flowbuf import UNKNOWN_FIELDS, Codec
-from flowbuf.codec import shapes
+from flowbuf.codec import outputs
 from flowbuf.errors import DecodeError, EncodeError
 from tests.support.codec_messages import bytes_field, make_codec, message_class, number_field
 from tests.support.codec_records import EVERYTHING, MESSAGE, READING, RECORD, UTC, problem
@@ -466,7 +466,7 @@ def test_the_cache_of_types_is_bounded() -> None:
     codec = Codec(message_class("Reading"))
     for _ in range(500):
         assert codec.decode(MESSAGE, lambda **fields: fields)["device"] == RECORD["device"]
-    assert len(codec._shapes) <= 64
+    assert len(codec._outputs) <= 64
 
 
 @pytest.mark.parametrize(
@@ -497,7 +497,7 @@ def test_the_cache_of_types_is_bounded() -> None:
     ],
 )
 def test_the_class_of_a_nested_message_is_in_its_annotation(hint: Any, expected: Any) -> None:
-    assert shapes._class_in(hint) is expected
+    assert outputs._class_in(hint) is expected
 
 
 @pytest.mark.parametrize(("unit", "scale"), [("ps", 10**3), ("fs", 10**6), ("as", 10**9)])

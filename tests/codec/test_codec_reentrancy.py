@@ -219,11 +219,11 @@ def test_keys_of_a_class_may_encode_an_object_of_another_class() -> None:
     assert busy
 
 
-def test_derived_codecs_may_return_no_shape() -> None:
+def test_derived_codecs_may_return_no_output() -> None:
     code = """
 class Derived(Codec):
-    def _shape_of(self, into):
-        return super()._shape_of(into) if into is dict else None
+    def _output_of(self, into):
+        return super()._output_of(into) if into is dict else None
 
 codec = Derived(make_codec("Tree").descriptor)
 try:

@@ -286,11 +286,11 @@ class TestLimits:
 
     def test_identical_templates_are_compiled_once(self) -> None:
         decoder = Decoder()
-        before = decoder.shape_count
+        before = decoder.compiled_template_count
         for i in range(50):
             payload = ipfix(template_set(template(256 + i, (1, 8), (2, 8)), template(1000, (1, 4))))
             decoder.encode(payload, f"192.0.2.{i}")
-        assert decoder.shape_count == before + 2
+        assert decoder.compiled_template_count == before + 2
 
 
 def test_decoders_of_several_threads_are_independent() -> None:
@@ -427,7 +427,7 @@ def test_only_enabled_columns_are_written() -> None:
 def test_only_explicit_built_in_columns_are_written_at_the_end_of_a_row() -> None:
     everything = FLOW.enable(*(column.name for column in FLOW if column.sources))
     explicit = {column.name for column in FLOW if column.explicit}
-    assert set(Decoder(everything).plan.slotted()) == explicit, (
+    assert set(Decoder(everything).plan.deferred()) == explicit, (
         "ranks follow the order of ext/core/plan/source.h"
     )
 

@@ -272,8 +272,8 @@ def test_scaling_without_a_rate_or_totals_is_refused(schema, expected):
 def test_columns_are_delayed_only_for_scaling():
     from flowbuf.schema.plan import compile_plan
 
-    assert compile_plan(FLOW).slotted() == []
-    assert compile_plan(FLOW, scale=True).slotted() == ["sampling_rate", "bytes", "packets"]
+    assert compile_plan(FLOW).deferred() == []
+    assert compile_plan(FLOW, scale=True).deferred() == ["sampling_rate", "bytes", "packets"]
 
 
 def test_the_proto_file_documents_scaling():

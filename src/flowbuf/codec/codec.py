@@ -12,11 +12,11 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from flowbuf._core import RECORD_KINDS, RECORD_ROLES, ObjectCodec, ObjectOutput, RecordTypes
+from flowbuf._core import FIELD_KINDS, VALUE_ROLES, ObjectCodec, ObjectOutput, ObjectTypes
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
 from flowbuf.codec import descriptors, examples, schemas
 from flowbuf.codec.model import Field, Message
-from flowbuf.codec.shapes import make_shape
+from flowbuf.codec.outputs import make_output
 from flowbuf.codec.times import from_time, to_time
 from flowbuf.errors import DecodeError, EncodeError, SchemaError, shorten
 from flowbuf.io.columns import encode_columns, read_messages
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UNKNOWN_FIELDS", "Codec"]
 
-_SHAPES = 64  # shapes cached for the argument `into` of `decode`
+_OUTPUTS = 64  # outputs cached for the argument `into` of `decode`
 
 UNKNOWN_FIELDS = "_unknown_fields"
 """Key of the bytes of unknown fields, in a dict decoded with `unknown_fields="keep"`."""
@@ -94,7 +94,7 @@ class Codec(ObjectCodec):
             schema = schemas.inner_schema(source, described) if isinstance(source, Schema) else None
             find_class = functools.partial(message_factory.GetMessageClass, descriptor)
         messages = described.reachable()
-        record_types = RecordTypes([_describe(each, messages, enums == "name") for each in messages])
+        object_types = ObjectTypes([_describe(each, messages, enums == "name") for each in messages])
         options = (
             unknown_keys == "ignore",
             unknown_fields == "keep",
@@ -109,13 +109,13 @@ class Codec(ObjectCodec):
         if unknown_fields == "keep":
             _check_names(messages)
         # raises if the codec was described before, and changes nothing then
-        self._describe(record_types, options)
+        self._describe(object_types, options)
         self.message = described
         self._schema = schema
         self._find_class: Callable[[], Any] = find_class
-        self._messages, self._types = messages, record_types
-        self._shapes: dict[Any, ObjectOutput] = {}
-        self._use(self._shape_of(into))
+        self._messages, self._types = messages, object_types
+        self._outputs: dict[Any, ObjectOutput] = {}
+        self._use(self._output_of(into))
 
     @classmethod
     def load(cls, reference: str | os.PathLike[str], message: str | None = None, **options: Any) -> Codec:
@@ -146,13 +146,13 @@ class Codec(ObjectCodec):
         found = descriptors.find_message(descriptors.load_files(files, origin), _name(message), origin)
         return cls(found, **options)
 
-    def _shape_of(self, into: Any) -> ObjectOutput:
-        shape = self._shapes.get(into)
-        if shape is None:
-            if len(self._shapes) >= _SHAPES:
-                self._shapes.clear()
-            shape = self._shapes[into] = make_shape(self._types, self._messages, into)
-        return shape
+    def _output_of(self, into: Any) -> ObjectOutput:
+        output = self._outputs.get(into)
+        if output is None:
+            if len(self._outputs) >= _OUTPUTS:
+                self._outputs.clear()
+            output = self._outputs[into] = make_output(self._types, self._messages, into)
+        return output
 
     def message_class(self) -> Any:
         """Return the google.protobuf class of the message."""
@@ -177,8 +177,8 @@ class Codec(ObjectCodec):
         Raises:
             SchemaError: the message requires itself, so that no finite object exists.
         """
-        records = itertools.islice(examples.examples(self.message, seed), count)
-        return [self.decode(self.encode(record), into) for record in records]
+        objects = itertools.islice(examples.examples(self.message, seed), count)
+        return [self.decode(self.encode(each), into) for each in objects]
 
     def strategy(self, into: Any = None) -> SearchStrategy[Any]:
         """Return a Hypothesis strategy of objects with arbitrary values, in the form that `decode` returns.
@@ -190,7 +190,7 @@ class Codec(ObjectCodec):
             ImportError: hypothesis is not installed.
             SchemaError: the message requires itself, so that no finite object exists.
         """
-        return examples.strategy(self.message).map(lambda record: self.decode(self.encode(record), into))
+        return examples.strategy(self.message).map(lambda each: self.decode(self.encode(each), into))
 
     def equal(self, one: Any, other: Any) -> bool:
         """Return True if two objects encode to the same message, even if their types differ.
@@ -340,7 +340,7 @@ def _describe(message: Message, messages: list[Message], named: bool) -> list[di
 
 def _describe_field(field: Field, messages: list[Message], oneofs: list[str], named: bool) -> dict[str, Any]:
     least, most = field.limits
-    nested = field.message if field.role in ("record", "map") else None
+    nested = field.message if field.role in ("object", "map") else None
     names = (
         {number: name for name, number in reversed(list(field.members.items()))}
         if named and field.members
@@ -350,8 +350,8 @@ def _describe_field(field: Field, messages: list[Message], oneofs: list[str], na
     return {
         "name": field.name,
         "number": field.number,
-        "kind": RECORD_KINDS[field.type],
-        "role": RECORD_ROLES[field.role],
+        "kind": FIELD_KINDS[field.type],
+        "role": VALUE_ROLES[field.role],
         "repeated": field.repeated,
         "packed": field.packed,
         "presence": field.presence,

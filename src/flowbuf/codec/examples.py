@@ -47,7 +47,7 @@ def examples(message: Message, seed: int = 0) -> Iterator[dict[str, Any]]:
     _check_ends(message)
     source = random.Random(seed)
     while True:
-        yield _record(message, source, 0)
+        yield _object(message, source, 0)
 
 
 def _check_ends(message: Message) -> None:
@@ -61,16 +61,16 @@ def _is_left_out(field: Field, depth: int) -> bool:
     return field.message is not None and (depth >= _DEPTH or field.message.is_endless)
 
 
-def _record(message: Message, source: random.Random, depth: int) -> dict[str, Any]:
+def _object(message: Message, source: random.Random, depth: int) -> dict[str, Any]:
     oneofs = dict.fromkeys(field.oneof for field in message if field.oneof is not None)
     chosen = {
         oneof: source.choice([field.name for field in message if field.oneof == oneof]) for oneof in oneofs
     }
-    record = {}
+    made = {}
     for field in message:
         absent = field.oneof is not None and chosen[field.oneof] != field.name
-        record[field.name] = None if absent else _value(field, source, depth)
-    return record
+        made[field.name] = None if absent else _value(field, source, depth)
+    return made
 
 
 def _value(field: Field, source: random.Random, depth: int) -> Any:
@@ -94,7 +94,7 @@ def _one(field: Field, source: random.Random, depth: int) -> Any:
         return source.randrange(10**6) * 1_000_000
     if field.message is not None:
         return (
-            _record(field.message, source, depth + 1)
+            _object(field.message, source, depth + 1)
             if field.required or not _is_left_out(field, depth)
             else None
         )
@@ -128,42 +128,42 @@ def strategy(message: Message) -> SearchStrategy[dict[str, Any]]:
         from hypothesis import strategies
 
     _check_ends(message)
-    return _records(message, strategies, 0)
+    return _objects(message, strategies, 0)
 
 
-def _records(message: Message, strategies: Any, depth: int) -> SearchStrategy[dict[str, Any]]:
+def _objects(message: Message, strategies: Any, depth: int) -> SearchStrategy[dict[str, Any]]:
     fields = {field.name: _values(field, strategies, depth) for field in message}
-    records: SearchStrategy[dict[str, Any]] = strategies.fixed_dictionaries(fields)
-    return records.map(lambda record: _only_one(message, record))
+    objects: SearchStrategy[dict[str, Any]] = strategies.fixed_dictionaries(fields)
+    return objects.map(lambda each: _only_one(message, each))
 
 
-def _only_one(message: Message, record: dict[str, Any]) -> dict[str, Any]:
+def _only_one(message: Message, made: dict[str, Any]) -> dict[str, Any]:
     """Keep the first value of each oneof, and set the others to None."""
     taken = set()
     for field in message:
-        if field.oneof is not None and record[field.name] is not None:
+        if field.oneof is not None and made[field.name] is not None:
             if field.oneof in taken:
-                record[field.name] = None
+                made[field.name] = None
             taken.add(field.oneof)
-    return record
+    return made
 
 
 def _values(field: Field, strategies: Any, depth: int) -> Any:
     if field.map:
         assert field.message is not None
         key, value = field.message.fields
-        if value.role == "record" and _is_left_out(value, depth):
+        if value.role == "object" and _is_left_out(value, depth):
             return strategies.just({})
         return strategies.dictionaries(
             _ones(key, strategies, depth), _ones(value, strategies, depth), max_size=4
         )
     if field.repeated:
-        if field.role == "record" and _is_left_out(field, depth):
+        if field.role == "object" and _is_left_out(field, depth):
             return strategies.just([])
         return strategies.lists(_ones(field, strategies, depth), max_size=4)
     if field.required:
         return _ones(field, strategies, depth)
-    if field.role == "record" and _is_left_out(field, depth):
+    if field.role == "object" and _is_left_out(field, depth):
         return strategies.none()
     return strategies.none() | _ones(field, strategies, depth)
 
@@ -174,7 +174,7 @@ def _ones(field: Field, strategies: Any, depth: int) -> Any:
     if field.role == "duration":
         return strategies.integers(*_DURATIONS)
     if field.message is not None:
-        return _records(field.message, strategies, depth + 1)
+        return _objects(field.message, strategies, depth + 1)
     if field.sizes:
         return strategies.sampled_from(field.sizes).flatmap(
             lambda size: strategies.binary(min_size=size, max_size=size)

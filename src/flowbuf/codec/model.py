@@ -56,12 +56,12 @@ class Field:
 
     @property
     def role(self) -> str:
-        """Kind of the Python values: "scalar", "record", "map", "timestamp" or "duration"."""
+        """Kind of the Python values: "scalar", "object", "map", "timestamp" or "duration"."""
         if self.map:
             return "map"
         if self.message is None:
             return "scalar"
-        return {TIMESTAMP: "timestamp", DURATION: "duration"}.get(self.message.name, "record")
+        return {TIMESTAMP: "timestamp", DURATION: "duration"}.get(self.message.name, "object")
 
     @property
     def limits(self) -> tuple[int, int]:

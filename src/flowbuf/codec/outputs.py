@@ -13,19 +13,19 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from flowbuf._core import RECORD_SHAPES, ObjectOutput, RecordTypes
+from flowbuf._core import OUTPUT_KINDS, ObjectOutput, ObjectTypes
 from flowbuf.codec.model import Field, Message, too_deep
 
-__all__ = ["make_shape"]
+__all__ = ["make_output"]
 
-_NESTED = ("record", "map")
+_NESTED = ("object", "map")
 """Roles of fields whose values, or whose map values, can have their own type."""
 
 _Node = tuple[int, int, Any, Any, list[int]]
 
 
-def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) -> ObjectOutput:
-    """Return the shape of a type for decoded objects.
+def make_output(object_types: ObjectTypes, messages: list[Message], into: Any) -> ObjectOutput:
+    """Return the output for a type of decoded objects.
 
     Raises:
         TypeError: `into` does not take the fields.
@@ -36,11 +36,11 @@ def make_shape(record_types: RecordTypes, messages: list[Message], into: Any) ->
         nodes = _Nodes(messages).of(messages[0], origin if origin in (dict, tuple) else into)
     except RecursionError:
         raise too_deep(messages[0]) from None
-    return ObjectOutput(record_types, tuple(nodes))
+    return ObjectOutput(object_types, tuple(nodes))
 
 
 class _Nodes:
-    """The nodes of a shape: one per pair of message type and Python type."""
+    """The nodes of an output: one per pair of message type and Python type."""
 
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
@@ -57,7 +57,7 @@ class _Nodes:
         place = self.known[message, into] = len(self.nodes)
         self.nodes.append((0, 0, None, None, []))  # placeholder, because the message may contain itself
         kind, make, keywords = _target(message, into)
-        hints = _hints(into, message) if kind == RECORD_SHAPES["class"] else {}
+        hints = _hints(into, message) if kind == OUTPUT_KINDS["class"] else {}
         children = [self._child(field, into, hints.get(field.name)) for field in message]
         self.nodes[place] = (self.messages.index(message), kind, make, keywords, children)
         return place
@@ -74,7 +74,7 @@ class _Nodes:
         """Add the node of a map entry: tuples of key and value, which become a dict."""
         value = entry.fields[1]
         child = self._child(value, into, hint) if value.message is not None else -1
-        self.nodes.append((self.messages.index(entry), RECORD_SHAPES["tuple"], tuple, None, [-1, child]))
+        self.nodes.append((self.messages.index(entry), OUTPUT_KINDS["tuple"], tuple, None, [-1, child]))
         return len(self.nodes) - 1
 
 
@@ -83,12 +83,12 @@ def _plain(into: Any) -> Any:
 
 
 def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | None]:
-    """Return the kind of shape, its constructor, and the constructor's keywords.
+    """Return the kind of output, its constructor, and the constructor's keywords.
 
     The keywords are None if it takes all fields in order.
     """
     if into is dict or into is tuple:
-        return RECORD_SHAPES[into.__name__], into, None
+        return OUTPUT_KINDS[into.__name__], into, None
     origin = typing.get_origin(into) or into
     # such as list[Item]
     if not callable(into) or (isinstance(origin, type) and origin.__module__ == "builtins"):
@@ -97,7 +97,7 @@ def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | No
     try:
         parameters = inspect.signature(into).parameters
     except (TypeError, ValueError):
-        return RECORD_SHAPES["class"], into, names
+        return OUTPUT_KINDS["class"], into, names
     any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     unknown = [name for name in names if name not in parameters]
     if unknown and not any_name:
@@ -111,7 +111,7 @@ def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | No
             f"{_name(into)} needs {', '.join(missing)}, which {message.name} does not have; add defaults"
         )
     in_order = tuple(name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD)
-    return RECORD_SHAPES["class"], into, None if in_order[: len(names)] == names else names
+    return OUTPUT_KINDS["class"], into, None if in_order[: len(names)] == names else names
 
 
 def _name(into: Callable[..., Any]) -> str:
