@@ -57,7 +57,7 @@ int fb_object_fail_value(fb_object_writer *w, PyObject *value, const char *forma
 int fb_object_check_depth(fb_object_writer *w) {
     return w->depth <= FB_CODEC_DEPTH
                ? 0
-               : fb_object_fail(w, "more than %d records inside each other", FB_CODEC_DEPTH);
+               : fb_object_fail(w, "more than %d objects inside each other", FB_CODEC_DEPTH);
 }
 
 int fb_object_fail_because(fb_object_writer *w, const char *format, ...) {
@@ -271,14 +271,14 @@ static int refuse_message(fb_object_writer *w, PyTypeObject *class) {
     Py_XDECREF(name);
     if (!found) return name ? 0 : -1;
     return fb_object_fail(w, "a message of google.protobuf, whose SerializeToString writes it, "
-                             "where a record is expected");
+                             "where an object is expected");
 }
 
 /* Gather from an object that is not a dict or tuple, and not of the class seen last. */
 static int gather_other(fb_object_writer *w, fb_object_frame *f) {
     PyObject *dict;
     fb_object_own(w);
-    if (is_plain(f->object)) return fb_object_fail_type(w, f->object, "a record");
+    if (is_plain(f->object)) return fb_object_fail_type(w, f->object, "an object");
     if (fb_object_to_dict(f->object, &dict)) return -1;
     if (dict) return gather_mapping(w, f, dict);
     /* reading `keys` may have changed the class and freed the old one */

@@ -24,10 +24,10 @@ int fb_codec_buffer_grow(fb_codec_buffer *buffer, size_t more) {
 /* Scalars ------------------------------------------------------------------------------------ */
 
 static const char *kind_names[] = {
-    [FB_PROTO_BOOL] = "a bool",      [FB_PROTO_ENUM] = "an enum's number or name",
-    [FB_PROTO_FLOAT] = "a float",    [FB_PROTO_DOUBLE] = "a float",
-    [FB_PROTO_STRING] = "str",       [FB_PROTO_BYTES] = "bytes",
-    [FB_PROTO_MESSAGE] = "a record", [FB_PROTO_GROUP] = "a record",
+    [FB_PROTO_BOOL] = "a bool",       [FB_PROTO_ENUM] = "an enum's number or name",
+    [FB_PROTO_FLOAT] = "a float",     [FB_PROTO_DOUBLE] = "a float",
+    [FB_PROTO_STRING] = "str",        [FB_PROTO_BYTES] = "bytes",
+    [FB_PROTO_MESSAGE] = "an object", [FB_PROTO_GROUP] = "an object",
 };
 
 static const char *name_of(const fb_codec_field *field) {

@@ -323,7 +323,7 @@ def test_unknown_fields_are_ignored_or_kept() -> None:
             "trees[1].branches[0].weight: str where an int is expected",
         ),
         ({"trees": {"a": 1}}, "trees: dict where a list is expected"),
-        ({"tree": [1]}, "tree: list where a record is expected"),
+        ({"tree": [1]}, "tree: list where an object is expected"),
         ({"tree": {"nam": "x"}}, "tree: unknown key 'nam'; did you mean name or named?"),
         ({"tree": {np.str_("nam"): "x"}}, "tree: unknown key 'nam'; did you mean name or named?"),
         ({"tree": {1: "x"}}, "tree: int as a key, where names are expected"),
@@ -346,7 +346,7 @@ def test_invalid_values_are_refused_with_their_path(record: Any, message: str) -
 
 def test_values_that_are_not_objects_of_fields_are_refused() -> None:
     for record in (None, 5, "x", b"x", [1], 1.5):
-        assert "where a record is expected" in problem(record)
+        assert "where an object is expected" in problem(record)
 
 
 def test_messages_of_google_protobuf_are_refused() -> None:
@@ -392,13 +392,13 @@ def test_malformed_messages_are_refused_with_path_and_offset() -> None:
 def test_objects_that_contain_themselves_are_refused() -> None:
     itself: dict[str, Any] = {"name": "x"}
     itself["left"] = itself
-    assert "more than 100 records inside each other" in problem(itself, TREE)
+    assert "more than 100 objects inside each other" in problem(itself, TREE)
     itself = {"named": {}, "branches": []}
     itself["named"]["a"] = itself
-    assert "more than 100 records inside each other" in problem(itself, TREE)
+    assert "more than 100 objects inside each other" in problem(itself, TREE)
     itself["named"] = None
     itself["branches"] += [itself]
-    assert "more than 100 records inside each other" in problem(itself, TREE)
+    assert "more than 100 objects inside each other" in problem(itself, TREE)
 
 
 @pytest.mark.parametrize("last", [{}, {"planted": 1}, {"named": {"a": {}}}], ids=["record", "time", "map"])
