@@ -143,7 +143,7 @@ def measure_stages(capture: Path, output: Path, folder: Path) -> dict[str, float
     return stages
 
 
-def print_table(times: dict[str, Times], flows: int, octets: int) -> None:
+def print_table(times: dict[str, Times], flows: int, size: int) -> None:
     """Print a line for each contestant.
 
     The last two columns are its speed relative to the baseline, by wall time and by CPU time. On a busy
@@ -155,7 +155,7 @@ def print_table(times: dict[str, Times], flows: int, octets: int) -> None:
     for name, each in times.items():
         wall, cpu = statistics.median(each.wall), statistics.median(each.cpu)
         spread = f"{wall:.3f} ({min(each.wall):.3f} to {max(each.wall):.3f})"
-        rates = f"{flows / wall / 1e6:10.2f} {octets / wall / 1e6:7,.0f}"
+        rates = f"{flows / wall / 1e6:10.2f} {size / wall / 1e6:7,.0f}"
         shares = f"{statistics.median(alone.wall) / wall:9.2f} {statistics.median(alone.cpu) / cpu:5.2f}"
         print(f"{name:22} {spread:>24} {cpu:7.3f} {rates} {shares}")
 
@@ -192,8 +192,8 @@ def main() -> None:
         **{
             "protocol": options.protocol,
             "flows": options.flows,
-            "octets_read": read,
-            "octets_written": written,
+            "bytes_read": read,
+            "bytes_written": written,
         },
         "runs": {name: {"wall": each.wall, "cpu": each.cpu} for name, each in times.items()},
         **({"stages": stages} if stages else {}),

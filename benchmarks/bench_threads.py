@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from flowbuf import Decoder, _core
 
-OCTETS = 2_500_000  # bytes of a batch: larger than the L1 and L2 caches
+BATCH_BYTES = 2_500_000  # bytes of a batch: larger than the L1 and L2 caches
 
 
 class Run(NamedTuple):
@@ -43,7 +43,7 @@ class Worker:
         capture = b""
         for piece in _core.generate(protocol=protocol, flows=1_000_000):
             capture += piece
-            if len(capture) > OCTETS:
+            if len(capture) > BATCH_BYTES:
                 break
         self._capture = _core.Capture()
         _, _, self._batch = self._capture.scan(capture, True, 65536)

@@ -44,7 +44,7 @@ def test_format(
         pytest.skip(f"{form.name} is {reason}")
     timing = measure_all(family, direction, count, chosen)[form.name]
     replay(benchmark, [nanoseconds * count / 1e9 for nanoseconds in timing.samples])
-    more: dict[str, Any] = {"version": form.version(), "octets": round(timing.octets, 2)}
+    more: dict[str, Any] = {"version": form.version(), "bytes": round(timing.bytes, 2)}
     if allocated := count_all(family, direction, count, chosen).get(form.name):
-        more |= {"allocations": allocated.calls, "peak_octets": allocated.peak}
+        more |= {"allocations": allocated.calls, "peak_bytes": allocated.peak}
     record(benchmark, f"{family} {direction} {count}", form.name, count, **more)

@@ -204,7 +204,7 @@ def consume_columns(broker: Broker, topic: str, flows: int) -> Seconds:
     return seconds
 
 
-def consume_values(broker: Broker, topic: str, octets: int) -> Seconds:
+def consume_values(broker: Broker, topic: str, size: int) -> Seconds:
     """Consume the values of a topic with confluent-kafka and discard them. Return the seconds."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -213,7 +213,7 @@ def consume_values(broker: Broker, topic: str, octets: int) -> Seconds:
     consumer = Consumer({**settings, "enable.auto.commit": False, "queued.min.messages": 1_000_000})
     consumer.list_topics(topic)  # otherwise the first offset is known half a second later
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    left = octets
+    left = size
     while left > 0:
         left -= sum(len(message.value()) for message in consumer.consume(1000, 0.1))
     seconds = time.perf_counter() - begin
@@ -223,10 +223,10 @@ def consume_values(broker: Broker, topic: str, octets: int) -> Seconds:
 
 @functools.cache
 def time_consuming(broker: Broker, topic: str, flows: int) -> dict[str, list[Seconds]]:
-    octets = sum(map(len, broker.values(topic)))
+    size = sum(map(len, broker.values(topic)))
     times: dict[str, list[Seconds]] = {"to columns": [], "values only": []}
     for turn in range(ROUNDS + 1):
-        pair = consume_columns(broker, topic, flows), consume_values(broker, topic, octets)
+        pair = consume_columns(broker, topic, flows), consume_values(broker, topic, size)
         if turn:
             for way, seconds in zip(times, pair, strict=True):
                 times[way].append(seconds)

@@ -26,7 +26,7 @@ def test_memory_of_the_core_does_not_grow_with_flows(benchmark: Any, workload: W
     held = run.decoder.memory_used
     benchmark.pedantic(run.decode, rounds=10)
     assert run.decoder.memory_used == held
-    record(benchmark, workload.name, "memory of a batch", workload.flows, core_octets=held)
+    record(benchmark, workload.name, "memory of a batch", workload.flows, core_bytes=held)
     benchmark.extra_info["python_bytes_per_flow"] = round(trace_peak(run.decode) / workload.flows, 1)
 
 
@@ -64,5 +64,5 @@ def test_peak_of_a_process(benchmark: Any, tmp_path: Path, flows: int) -> None:
     ]
     replay(benchmark, [run["cpu"] for run in runs])
     peak, before = max(run["peak"] for run in runs), max(run["before"] for run in runs)
-    record(benchmark, "generated-ipfix", f"a capture of {flows:,} flows", runs[0]["flows"], peak_octets=peak)
-    benchmark.extra_info["peak_octets_before"] = before
+    record(benchmark, "generated-ipfix", f"a capture of {flows:,} flows", runs[0]["flows"], peak_bytes=peak)
+    benchmark.extra_info["peak_bytes_before"] = before

@@ -101,7 +101,7 @@ def use_style() -> None:
 # Results ----------------------------------------------------------------------------------------------------
 
 COLUMNS = ["dataset", "family", "direction", "count", "what", "ns", "spread", "least"]
-"""Columns of every result. Columns of `extra_info` follow: octets, allocations, peak_octets, version …"""
+"""Columns of every result. Columns of `extra_info` follow: bytes, allocations, peak_bytes, version …"""
 
 
 def read_benchmarks(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -287,19 +287,19 @@ Part = tuple[bytes, str]
 """Bytes of one kind, and their colour."""
 
 
-def draw_octets(
+def draw_bytes(
     axes: Axes, rows: Sequence[tuple[Sequence[Part], str]], colors: dict[str, str] | None = None
 ) -> None:
     """Draw bytes as boxes with hexadecimal digits, row by row, with a description at the right.
 
     `colors`: kind -> colour, for the legend above the boxes.
     """
-    width = max(sum(len(octets) for octets, _ in parts) for parts, _ in rows)
+    width = max(sum(len(content) for content, _ in parts) for parts, _ in rows)
     for y, (parts, text) in enumerate(rows):
         x = 0
-        for octets, color in parts:
-            for octet in octets:
-                draw_box(axes, x, y, f"{octet:02x}", color)
+        for content, color in parts:
+            for byte in content:
+                draw_box(axes, x, y, f"{byte:02x}", color)
                 x += 1
         axes.text(width + 0.4, y + 0.5, text, va="center", fontsize=9)
     axes.set_xlim(0, width)

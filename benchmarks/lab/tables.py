@@ -152,7 +152,7 @@ def tabulate_times(results: Results) -> Iterator[str]:
     for name in single[0]:
         times = [write_time(column.get(name)) for column in columns]
         allocations = ", ".join(write_count(column.get(name), "allocations") for column in single)
-        yield write_row(f"`{name}`", write_count(single[0][name], "octets"), *times, allocations)
+        yield write_row(f"`{name}`", write_count(single[0][name], "bytes"), *times, allocations)
 
 
 def write_time(info: Mapping[str, Any] | None) -> str:

@@ -34,12 +34,12 @@ Pass = Callable[[], None]
 class Timing:
     """Result of a format.
 
-    `samples` are nanoseconds of CPU time per record, one per round. `octets` is the mean size of a record in
+    `samples` are nanoseconds of CPU time per record, one per round. `bytes` is the mean size of a record in
     bytes, or its share of a batch.
     """
 
     format: Format
-    octets: float
+    bytes: float
     samples: tuple[float, ...]
 
     @property
@@ -52,7 +52,7 @@ class _Entry:
 
     def __init__(self, form: Format, family: Family, direction: str, count: int) -> None:
         self.format = form
-        self.run, self.records, self.octets = make_pass(form.open(family), family, direction, count)
+        self.run, self.records, self.bytes = make_pass(form.open(family), family, direction, count)
         self.samples: list[float] = []
         self.spent = 0.0
 
@@ -88,7 +88,7 @@ def measure(
         for turn in range(rounds):
             for entry in entries if turn % 2 == 0 else reversed(entries):
                 entry.measure(seconds)
-    return {entry.format.name: Timing(entry.format, entry.octets, tuple(entry.samples)) for entry in entries}
+    return {entry.format.name: Timing(entry.format, entry.bytes, tuple(entry.samples)) for entry in entries}
 
 
 @contextmanager

@@ -35,9 +35,9 @@ def fill(servers: str, topic: str, load: Load) -> int:
             raise KafkaException(error)
 
     producer = Producer({"bootstrap.servers": servers, "on_delivery": note, **SETTINGS})
-    octets = 0
+    total = 0
     for value in load.make_values():
-        octets += len(value)
+        total += len(value)
         while True:
             try:
                 producer.produce(topic, value)
@@ -46,10 +46,10 @@ def fill(servers: str, topic: str, load: Load) -> int:
                 producer.poll(0.05)
     if waiting := producer.flush(PATIENCE):
         raise OSError(f"{topic}: {waiting} of {load.values} messages were not confirmed in {PATIENCE:.0f} s")
-    return octets
+    return total
 
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    octets = fill(given["servers"], given["topic"], Load(**given["load"]))
-    sys.stdout.write(json.dumps({"octets": octets}))
+    total = fill(given["servers"], given["topic"], Load(**given["load"]))
+    sys.stdout.write(json.dumps({"bytes": total}))

@@ -74,7 +74,7 @@ def make_row(outcome: Outcome, base: Outcome | None) -> list[str]:
     pipeline = total / statistics.median(base.total)
     memory = micro / statistics.median(base.micro)
     figures = [
-        f"{outcome.octets:.1f}",
+        f"{outcome.bytes:.1f}",
         f"{outcome.per_second:,.0f}",
         describe_samples(outcome.total),
         f"{raw:,.0f}",

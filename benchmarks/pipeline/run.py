@@ -67,7 +67,7 @@ class Outcome:
 
     load: Load
     version: str
-    octets: float = 0.0
+    bytes: float = 0.0
     """Bytes of the values per record."""
     raw: list[float] = field(default_factory=list)
     raw_cpu: list[float] = field(default_factory=list)
@@ -118,7 +118,7 @@ def run_packing(plan: Plan, packed: bool, show: Show) -> list[Outcome]:
         for outcome, topic in pairs:
             show(f"{describe(outcome.load)}: filling")
             given = {"servers": plan.servers, "topic": topic, "load": outcome.load.to_dict()}
-            outcome.octets = start("producer", given)["octets"] / plan.messages
+            outcome.bytes = start("producer", given)["bytes"] / plan.messages
         drains = [(outcome, topic, decode) for outcome, topic in pairs for decode in (False, True)]
         for turn in range(plan.rounds):
             for outcome, topic, decode in drains if turn % 2 == 0 else reversed(drains):

@@ -67,8 +67,8 @@ def test_data_with_templates_is_used_if_all_data_has_templates() -> None:
 def test_the_working_set_consists_of_whole_copies_without_shared_memory() -> None:
     workload = load(GOOD, netflow5(record5(octets=1), record5(octets=2)))
     data = workload.data
-    octets = sum(len(datagram.payload) for datagram in data)
-    assert WORKING_SET <= octets < WORKING_SET + 24 + 48 + 24 + 96
+    size = sum(len(datagram.payload) for datagram in data)
+    assert WORKING_SET <= size < WORKING_SET + 24 + 48 + 24 + 96
     assert len(data) == 2 * workload.repetitions
     assert len({id(datagram.payload) for datagram in data}) == len(data)
 

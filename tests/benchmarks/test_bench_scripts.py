@@ -24,7 +24,7 @@ def test_bench_capture(tmp_path: Path) -> None:
     options = ("--flows", "1000", "--runs", "2", "--stages", "--folder", str(tmp_path))
     result: dict[str, Any] = json.loads(run("bench_capture", *options, "--json"))
     assert result["flows"] == 1000
-    assert result["octets_read"] > 1000 < result["octets_written"]
+    assert result["bytes_read"] > 1000 < result["bytes_written"]
     assert {"flowbuf", "read and write alone"} <= result["runs"].keys()
     for times in result["runs"].values():
         assert len(times["wall"]) == len(times["cpu"]) == 2

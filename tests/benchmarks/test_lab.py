@@ -121,13 +121,11 @@ def test_kinds_of_fields_of_the_families() -> None:
     assert FAMILIES["record"].batches == (1, 10, 100, 1000, 10_000)
 
 
-@pytest.mark.parametrize(("name", "octets"), [("protobuf-upb", 104), ("avro-fastavro", 93), ("orjson", 310)])
-def test_mean_size_of_encoded_telemetry(name: str, octets: int) -> None:
+@pytest.mark.parametrize(("name", "size"), [("protobuf-upb", 104), ("avro-fastavro", 93), ("orjson", 310)])
+def test_mean_size_of_encoded_telemetry(name: str, size: int) -> None:
     family = FAMILIES["telemetry"]
     coder = open_coder(*select_formats(name), family)
-    assert sum(len(coder.encode(record)) for record in family.records) / 256 == pytest.approx(
-        octets, rel=0.02
-    )
+    assert sum(len(coder.encode(record)) for record in family.records) / 256 == pytest.approx(size, rel=0.02)
 
 
 # Round trips ------------------------------------------------------------------------------------------------

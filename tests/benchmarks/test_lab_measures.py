@@ -33,16 +33,16 @@ def select(names: str) -> list[Format]:
 # Times ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("count", "octets_more"), [(1, 0), (10, 4 / 10), (1000, 4 / 1000)])
-def test_a_pass_covers_the_distinct_records(count: int, octets_more: float) -> None:
+@pytest.mark.parametrize(("count", "more"), [(1, 0), (10, 4 / 10), (1000, 4 / 1000)])
+def test_a_pass_covers_the_distinct_records(count: int, more: float) -> None:
     """A batch of `struct` has a count of four bytes in addition to its records."""
     (form,) = select_formats("struct")
     coder = form.open(MESSAGES)
-    run, records, octets = make_pass(coder, MESSAGES, "encode", count)
+    run, records, size = make_pass(coder, MESSAGES, "encode", count)
     run()
     assert records == {1: 256, 10: 250, 1000: 1000}[count]
     alone = [len(coder.encode(coder.prepare(record))) for record in MESSAGES.rotate(records)]
-    assert octets == pytest.approx(sum(alone) / records + octets_more)
+    assert size == pytest.approx(sum(alone) / records + more)
 
 
 @pytest.mark.parametrize("direction", ["encode", "decode"])

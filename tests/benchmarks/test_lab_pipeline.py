@@ -63,7 +63,7 @@ def test_the_producer_fills_the_topic_and_ends(broker: Broker, topic: str, packe
     said = start("producer", {"servers": broker.servers, "topic": topic, "load": load.to_dict()})
     values = broker.values(topic)
     assert values == list(load.make_values())
-    assert said == {"octets": sum(map(len, values))}
+    assert said == {"bytes": sum(map(len, values))}
 
 
 # The consumer -----------------------------------------------------------------------------------------------

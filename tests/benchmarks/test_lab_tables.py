@@ -89,8 +89,8 @@ def test_the_table_of_formats_has_a_column_for_copies_or_views() -> None:
 
 def test_medians_and_spreads_are_those_of_the_result() -> None:
     """Spreads are half the interquartile range, with inclusive quartiles, also for ratios."""
-    own = measure("telemetry encode 1", "flowbuf", 100, 100, 100, spread=8.0, octets=104.4, allocations=1.004)
-    json_ = measure("telemetry encode 1", "json", 1000, 3000, 2000, spread=400.0, octets=308.0)
+    own = measure("telemetry encode 1", "flowbuf", 100, 100, 100, spread=8.0, bytes=104.4, allocations=1.004)
+    json_ = measure("telemetry encode 1", "json", 1000, 3000, 2000, spread=400.0, bytes=308.0)
     decoded = [
         measure("telemetry decode 1", name, 50, spread=2.0, allocations=8.0) for name in ("flowbuf", "json")
     ]
@@ -132,9 +132,7 @@ def test_the_fastest_other_has_the_same_shape() -> None:
 
 def test_tables_without_measurements_are_left_out() -> None:
     assert list(tables_of()) == ["Formats"]
-    assert "Times relative to flowbuf" not in tables_of(
-        measure("telemetry encode 1", "json", 1.0, octets=1.0)
-    )
+    assert "Times relative to flowbuf" not in tables_of(measure("telemetry encode 1", "json", 1.0, bytes=1.0))
 
 
 @pytest.mark.parametrize(("module", "said"), [("lab.tables", "tables"), ("pipeline.report", "report")])

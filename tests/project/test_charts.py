@@ -28,12 +28,12 @@ def write(folder: Path, *results: dict[str, Any]) -> Path:
 
 
 def test_each_result_becomes_a_row(tmp_path: Path) -> None:
-    codec = result("telemetry decode 10000", "json", octets=308.5, allocations=44.0)
+    codec = result("telemetry decode 10000", "json", bytes=308.5, allocations=44.0)
     frame = charts.read_benchmarks(
         write(tmp_path, codec, result("sflow-1140", "flowbuf"), {"extra_info": {"mb": 3}})
     )
     assert list(frame)[:8] == charts.COLUMNS
-    rows = frame[[*charts.COLUMNS, "octets"]].values.tolist()
+    rows = frame[[*charts.COLUMNS, "bytes"]].values.tolist()
     assert rows[0] == ["telemetry decode 10000", "telemetry", "decode", 10000, "json", 20.0, 3.0, 18.0, 308.5]
     assert rows[1][:8] == ["sflow-1140", "sflow-1140", "", 1000, "flowbuf", 20.0, 3.0, 18.0]
     assert frame.attrs["machine"] == "A Processor, 2 processors, Python 3.11.7"

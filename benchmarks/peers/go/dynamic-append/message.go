@@ -110,9 +110,9 @@ func (m *Message) AppendAddress(key Key, address netip.Addr) {
 		return
 	}
 	if number, ok := m.take(key); ok {
-		octets := address.As16()
+		content := address.As16()
 		m.fields = protowire.AppendTag(m.fields, number, protowire.BytesType)
-		m.fields = protowire.AppendBytes(m.fields, octets[:])
+		m.fields = protowire.AppendBytes(m.fields, content[:])
 	}
 }
 
@@ -137,11 +137,11 @@ func first(kept *uint64, value uint64) {
 }
 
 // firstAddress keeps the first valid and specified address, of 4 or 16 bytes.
-func firstAddress(kept *netip.Addr, octets []byte) {
+func firstAddress(kept *netip.Addr, content []byte) {
 	if kept.IsValid() {
 		return
 	}
-	if address, ok := netip.AddrFromSlice(octets); ok && !address.IsUnspecified() {
+	if address, ok := netip.AddrFromSlice(content); ok && !address.IsUnspecified() {
 		*kept = address
 	}
 }

@@ -37,9 +37,9 @@ func (d *decoder) appendNetFlow5(datagram *pipes.Message, packet *netflowlegacy.
 }
 
 func addressOf(value netflowlegacy.IPAddress) netip.Addr {
-	var octets [4]byte
-	binary.BigEndian.PutUint32(octets[:], uint32(value))
-	return netip.AddrFrom4(octets)
+	var content [4]byte
+	binary.BigEndian.PutUint32(content[:], uint32(value))
+	return netip.AddrFrom4(content)
 }
 
 func (d *decoder) appendSets(datagram *pipes.Message, flowType uint64, sets []any, exporter *exporter, domain domain) {
@@ -62,70 +62,70 @@ func (d *decoder) appendSets(datagram *pipes.Message, flowType uint64, sets []an
 func appendRecord(m *Message, fields []netflow.DataField, sampling sampling, domain domain) {
 	var sampler uint64
 	for i := range fields {
-		octets, ok := fields[i].Value.([]byte)
+		content, ok := fields[i].Value.([]byte)
 		if !ok {
 			continue
 		}
 		if fields[i].PenProvided {
-			appendEnterpriseField(m, fields[i].Pen, fields[i].Type, octets)
+			appendEnterpriseField(m, fields[i].Pen, fields[i].Type, content)
 			continue
 		}
 		switch fields[i].Type {
 		case netflow.IPFIX_FIELD_samplerId, netflow.IPFIX_FIELD_selectorId:
-			sampler = number(octets)
+			sampler = number(content)
 		case netflow.IPFIX_FIELD_samplingInterval:
-			m.SamplingRate = number(octets)
+			m.SamplingRate = number(content)
 		default:
-			appendField(m, fields[i].Type, octets)
+			appendField(m, fields[i].Type, content)
 		}
 	}
 	first(&m.SamplingRate, sampling.rate(domain, sampler))
 }
 
-func appendField(m *Message, element uint16, octets []byte) {
+func appendField(m *Message, element uint16, content []byte) {
 	switch element {
 	case netflow.IPFIX_FIELD_octetDeltaCount, netflow.IPFIX_FIELD_postOctetDeltaCount,
 		netflow.IPFIX_FIELD_octetTotalCount, netflow.IPFIX_FIELD_initiatorOctets:
-		m.Append(Bytes, number(octets))
+		m.Append(Bytes, number(content))
 	case netflow.IPFIX_FIELD_packetDeltaCount, netflow.IPFIX_FIELD_postPacketDeltaCount,
 		netflow.IPFIX_FIELD_packetTotalCount, netflow.IPFIX_FIELD_initiatorPackets:
-		m.Append(Packets, number(octets))
+		m.Append(Packets, number(content))
 	case netflow.IPFIX_FIELD_sourceIPv4Address:
-		firstAddress(&m.SrcAddr, octets)
+		firstAddress(&m.SrcAddr, content)
 		m.Append(EType, etypeIPv4)
 	case netflow.IPFIX_FIELD_destinationIPv4Address:
-		firstAddress(&m.DstAddr, octets)
+		firstAddress(&m.DstAddr, content)
 		m.Append(EType, etypeIPv4)
 	case netflow.IPFIX_FIELD_sourceIPv6Address:
-		firstAddress(&m.SrcAddr, octets)
+		firstAddress(&m.SrcAddr, content)
 		m.Append(EType, etypeIPv6)
 	case netflow.IPFIX_FIELD_destinationIPv6Address:
-		firstAddress(&m.DstAddr, octets)
+		firstAddress(&m.DstAddr, content)
 		m.Append(EType, etypeIPv6)
 	case netflow.IPFIX_FIELD_protocolIdentifier:
-		m.Append(Proto, number(octets))
+		m.Append(Proto, number(content))
 	case netflow.IPFIX_FIELD_sourceTransportPort:
-		m.Append(SrcPort, number(octets))
+		m.Append(SrcPort, number(content))
 	case netflow.IPFIX_FIELD_destinationTransportPort:
-		m.Append(DstPort, number(octets))
+		m.Append(DstPort, number(content))
 	case netflow.IPFIX_FIELD_ingressInterface:
-		first(&m.InIf, number(octets))
+		first(&m.InIf, number(content))
 	case netflow.IPFIX_FIELD_egressInterface:
-		first(&m.OutIf, number(octets))
+		first(&m.OutIf, number(content))
 	case netflow.IPFIX_FIELD_bgpSourceAsNumber:
-		first(&m.SrcAS, number(octets))
+		first(&m.SrcAS, number(content))
 	case netflow.IPFIX_FIELD_bgpDestinationAsNumber:
-		first(&m.DstAS, number(octets))
+		first(&m.DstAS, number(content))
 	case netflow.IPFIX_FIELD_sourceIPv4PrefixLength, netflow.IPFIX_FIELD_sourceIPv6PrefixLength:
-		m.Append(SrcPrefixLen, number(octets))
+		m.Append(SrcPrefixLen, number(content))
 	case netflow.IPFIX_FIELD_destinationIPv4PrefixLength, netflow.IPFIX_FIELD_destinationIPv6PrefixLength:
-		m.Append(DstPrefixLen, number(octets))
+		m.Append(DstPrefixLen, number(content))
 	case netflow.IPFIX_FIELD_tcpControlBits:
-		m.Append(TCPFlags, number(octets)&0xfff)
+		m.Append(TCPFlags, number(content)&0xfff)
 	case netflow.IPFIX_FIELD_forwardingStatus:
-		m.Append(ForwardingStatus, number(octets))
+		m.Append(ForwardingStatus, number(content))
 	case netflow.IPFIX_FIELD_flowDirection:
-		if direction := number(octets); direction <= 1 {
+		if direction := number(content); direction <= 1 {
 			m.Append(FlowDirection, direction+1)
 		}
 	}
@@ -133,11 +133,11 @@ func appendField(m *Message, element uint16, octets []byte) {
 
 // appendEnterpriseField decodes Juniper's common properties (2636/137). If the upper six bits of its two bytes
 // are 2, the other bits are the reason why a packet was dropped.
-func appendEnterpriseField(m *Message, enterprise uint32, element uint16, octets []byte) {
-	if enterprise != 2636 || element != 137 || len(octets) != 2 || octets[0]>>2 != 2 {
+func appendEnterpriseField(m *Message, enterprise uint32, element uint16, content []byte) {
+	if enterprise != 2636 || element != 137 || len(content) != 2 || content[0]>>2 != 2 {
 		return
 	}
-	if number(octets)&0x3ff == 0 {
+	if number(content)&0x3ff == 0 {
 		m.Append(ForwardingStatus, 64) // forwarded
 	} else {
 		m.Append(ForwardingStatus, 128) // dropped
@@ -145,9 +145,9 @@ func appendEnterpriseField(m *Message, enterprise uint32, element uint16, octets
 }
 
 // number reads an integer of up to 8 bytes.
-func number(octets []byte) (value uint64) {
-	for _, octet := range octets {
-		value = value<<8 | uint64(octet)
+func number(content []byte) (value uint64) {
+	for _, each := range content {
+		value = value<<8 | uint64(each)
 	}
 	return value
 }

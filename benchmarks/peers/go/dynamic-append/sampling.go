@@ -27,19 +27,19 @@ func (s sampling) learn(domain domain, record netflow.OptionsDataRecord) {
 	var id, rate, interval, space uint64
 	for _, fields := range [][]netflow.DataField{record.ScopesValues, record.OptionsValues} {
 		for _, field := range fields {
-			octets, ok := field.Value.([]byte)
+			content, ok := field.Value.([]byte)
 			if !ok || field.PenProvided {
 				continue
 			}
 			switch field.Type {
 			case netflow.IPFIX_FIELD_samplerId, netflow.IPFIX_FIELD_selectorId:
-				id = number(octets)
+				id = number(content)
 			case netflow.IPFIX_FIELD_samplingInterval, netflow.IPFIX_FIELD_samplerRandomInterval:
-				first(&rate, number(octets))
+				first(&rate, number(content))
 			case netflow.IPFIX_FIELD_samplingPacketInterval:
-				interval = number(octets)
+				interval = number(content)
 			case netflow.IPFIX_FIELD_samplingPacketSpace:
-				space = number(octets)
+				space = number(content)
 			}
 		}
 	}
