@@ -32,7 +32,7 @@ def choose_sanitizers(kind: str) -> list[str]:
 
 def choose_flags() -> tuple[list[str], list[str]]:
     """Return the flags of the compiler and of the linker."""
-    common = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter"]
+    common = ["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter", "-MMD"]
     if kind := os.environ.get("FLOWBUF_SANITIZE"):
         sanitizers = choose_sanitizers(kind)
         return [*common, "-O1", "-g", "-UNDEBUG", *sanitizers], sanitizers
@@ -44,38 +44,65 @@ def choose_flags() -> tuple[list[str], list[str]]:
 
 
 class BuildInParallel(build_ext):
-    """Compile outdated files of the extension, on all processors.
+    """Compile outdated files on all processors, and link the core as a static library into each module.
 
-    Each set of flags has its own folder of objects. A changed header outdates all files.
+    Each set of flags has its own folder of objects. Beside an object, the compiler lists the files that it was
+    made from (-MMD).
     """
 
-    def build_extension(self, ext: Extension) -> None:
-        compile_some = self.compiler.compile
-        kind = zlib.crc32(" ".join([*ext.extra_compile_args, self.compiler.compiler_so[0]]).encode())
+    def build_extensions(self) -> None:
+        kind = zlib.crc32(" ".join([*compile_flags, self.compiler.compiler_so[0]]).encode())
         self.build_temp = f"build/objects/{sys.implementation.cache_tag}-{kind:08x}"
-        shared = max(Path(name).stat().st_mtime for name in [*ext.depends, "setup.py"])
+        self.parallel = True
+        compile_some = self.compiler.compile
 
-        def is_fresh(source: str, name: str) -> bool:
-            made = Path(name)
-            return made.exists() and made.stat().st_mtime > max(shared, Path(source).stat().st_mtime)
+        def compile_outdated(sources: list[str], output_dir: str, **options: Any) -> list[str]:
+            def compile_one(source: str) -> str:
+                (name,) = self.compiler.object_filenames([source], output_dir=output_dir)
+                if not is_fresh(Path(name)):
+                    compile_some([source], output_dir=output_dir, **options)
+                return name
 
-        def compile_one(source: str, *args: Any, **options: Any) -> list[str]:
-            names: list[str] = self.compiler.object_filenames([source], output_dir=options.get("output_dir"))
-            return names if is_fresh(source, names[0]) else compile_some([source], *args, **options)
-
-        def compile_all(sources: list[str], *args: Any, **options: Any) -> list[str]:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                objects = pool.map(lambda source: compile_one(source, *args, **options), sources)
-                return [name for names in objects for name in names]
+                return list(pool.map(compile_one, sources))
 
-        self.compiler.compile = compile_all
-        super().build_extension(ext)
+        self.compiler.compile = compile_outdated
+        library = self.build_core()
+        for extension in self.extensions:
+            extension.extra_objects = [library]
+            extension.depends = [*headers, library]
+        super().build_extensions()
+
+    def build_core(self) -> str:
+        """Return the path of the static library of the core."""
+        objects = self.compiler.compile(
+            core, output_dir=self.build_temp, include_dirs=["ext"], extra_postargs=compile_flags
+        )
+        library = Path(self.build_temp, self.compiler.library_filename("flowbuf_core"))
+        if not library.exists() or library.stat().st_mtime < max(Path(name).stat().st_mtime for name in objects):
+            library.unlink(missing_ok=True)  # an archive would keep the objects of removed files
+            self.compiler.create_static_lib(objects, "flowbuf_core", output_dir=self.build_temp)
+        return str(library)
 
 
+def is_fresh(target: Path) -> bool:
+    """Return True if an object exists, and is newer than all files that it was made from."""
+    listed = target.with_suffix(".d")
+    if not target.exists() or not listed.exists():
+        return False
+    made = target.stat().st_mtime
+    files = [Path(name) for name in listed.read_text().partition(":")[2].replace("\\\n", " ").split()]
+    return all(file.exists() and file.stat().st_mtime < made for file in [*files, Path("setup.py")])
+
+
+def find_files(folder: str, suffix: str) -> list[str]:
+    return sorted(path.as_posix() for path in Path(folder).rglob(f"*{suffix}"))
+
+
+BINDING = "src/flowbuf/_core"
 compile_flags, link_flags = choose_flags()
-folders = ("core", "generate", "binding")
-sources = sorted(path.as_posix() for folder in folders for path in Path("ext", folder).rglob("*.c"))
-headers = sorted(path.as_posix() for folder in folders for path in Path("ext", folder).rglob("*.h"))
+core = [*find_files("ext/core", ".c"), *find_files("ext/generate", ".c")]
+headers = [name for folder in ("ext/core", "ext/generate", BINDING) for name in find_files(folder, ".h")]
 
 setup(
     packages=[*find_packages("src"), "flowbuf.schemas"],
@@ -83,14 +110,18 @@ setup(
     ext_modules=cythonize(
         [
             Extension(
-                "flowbuf._core",
-                ["ext/_core.pyx", *sources],
-                include_dirs=["ext"],
-                depends=headers,
+                f"flowbuf._core.{source.stem}",
+                [source.as_posix(), *(find_files(BINDING, ".c") if source.stem == "codec" else [])],
+                include_dirs=["ext", BINDING],
                 extra_compile_args=compile_flags,
                 extra_link_args=link_flags,
             )
+            for source in sorted(Path(BINDING).glob("*.pyx"))
         ],
-        include_path=["ext"],
+        include_path=["src"],
+        build_dir="build/cython",
+        compiler_directives={
+            "language_level": 3, "boundscheck": False, "wraparound": False, "embedsignature": True,
+        },
     ),
 )

@@ -217,3 +217,50 @@ const char *fb_codec_problem(const fb_codec_reader *reader, const fb_codec_field
                              : "wire type 7, which does not exist";
     }
 }
+
+static const fb_codec_message no_fields; /* all fields are unknown */
+
+bool fb_codec_are_fields(fb_bytes bytes, size_t depth) {
+    fb_codec_reader reader;
+    fb_codec_item item;
+    fb_status status;
+    fb_codec_reader_begin(&reader, &no_fields, bytes);
+    reader.depth = depth;
+    while ((status = fb_codec_next(&reader, &item)) == FB_OK) continue;
+    return status == FB_END;
+}
+
+bool fb_codec_is_unknown_entry(const fb_codec_message *entry, fb_bytes bytes, bool all) {
+    fb_codec_reader fields;
+    fb_codec_item item;
+    if (!all && !entry->fields[1].members) return false;
+    fb_codec_reader_begin(&fields, entry, bytes);
+    while (fb_codec_next(&fields, &item) == FB_OK) {
+        uint64_t tag;
+        if (item.field) continue;
+        if (all || (fb_wire_read_varint(item.bytes.data, fields.p, &tag) &&
+                    tag == fb_wire_tag(2, FB_WIRE_VARINT)))
+            return true;
+    }
+    return false;
+}
+
+const char *fb_codec_read_time(fb_bytes bytes, size_t depth, int64_t *seconds, int32_t *nanoseconds,
+                               const uint8_t **where) {
+    const fb_codec_field *field;
+    fb_codec_reader fields;
+    fb_codec_item item;
+    fb_status status;
+    fb_codec_reader_begin(&fields, &no_fields, bytes);
+    fields.depth = depth;
+    while ((status = fb_codec_next(&fields, &item)) == FB_OK) {
+        uint64_t tag, value;
+        const uint8_t *end = item.bytes.data + item.bytes.size,
+                      *p = fb_wire_read_varint(item.bytes.data, end, &tag);
+        if (!p || !fb_wire_read_varint(p, end, &value)) continue;
+        if (tag == fb_wire_tag(1, FB_WIRE_VARINT)) *seconds = (int64_t)value;
+        if (tag == fb_wire_tag(2, FB_WIRE_VARINT)) *nanoseconds = (int32_t)(uint32_t)value;
+    }
+    *where = fields.p;
+    return status == FB_END ? NULL : fb_codec_problem(&fields, &field);
+}

@@ -2,7 +2,7 @@
    one by one.
 
    This layer does not know the objects. A reader calls fb_codec_next until END and uses each item.
-   A writer calls fb_codec_put_… for each field, in the order of field numbers.
+   A writer calls fb_codec_put_… (codec_write.h) for each field, in the order of field numbers.
 
    The input rules are those of other Protocol Buffers implementations. Unknown fields are skipped.
    Packed and unpacked elements are both read. Tags and lengths have at most five bytes, and lengths
@@ -156,6 +156,20 @@ FB_INLINE uint64_t fb_codec_number(const fb_codec_field *field, uint64_t value) 
 /* Return true if a field may have this number. Only closed enums restrict it. */
 bool fb_codec_has_member(const fb_codec_field *field, uint64_t value);
 
+/* Return true if bytes are complete fields. `depth`: messages around them. */
+bool fb_codec_are_fields(fb_bytes bytes, size_t depth);
+
+/* Return true if a whole map entry is an unknown field, because its value is not in its closed
+   enum. With `all`, an entry with any unknown field is too, as in google.protobuf: the map has no
+   place for that field, and it would be lost. */
+bool fb_codec_is_unknown_entry(const fb_codec_message *entry, fb_bytes bytes, bool all);
+
+/* Read a google.protobuf.Timestamp or Duration. Both have the fields 1, seconds, and 2,
+   nanoseconds; others are skipped, and absent ones leave their variable unchanged. `depth`:
+   messages around it. Returns NULL, or a static text with the problem at *where. */
+const char *fb_codec_read_time(fb_bytes bytes, size_t depth, int64_t *seconds, int32_t *nanoseconds,
+                               const uint8_t **where);
+
 /* Read the value of a scalar, without its tag. Returns NULL if it is malformed. REQUIRES: the field
    is a scalar. */
 FB_INLINE const uint8_t *fb_codec_read_scalar(const fb_codec_field *field, const uint8_t *p,
@@ -209,76 +223,6 @@ FB_INLINE fb_status fb_codec_next_element(const fb_codec_field *field, fb_bytes 
     if (!(p = fb_codec_read_scalar(field, p, end, value))) return FB_BAD_MESSAGE;
     *elements = (fb_bytes){p, (size_t)(end - p)};
     return FB_OK;
-}
-
-/* Writing ------------------------------------------------------------------------------------ */
-
-/* Room in bytes that every fb_codec_put_… call requires at p, without the content of strings and
-   bytes. It covers a tag, written as eight bytes, and a varint. */
-#define FB_CODEC_ROOM 24
-
-FB_INLINE uint8_t *fb_codec_put_tag(uint8_t *p, const fb_codec_field *field) {
-    fb_wire_put_fixed64(p, field->tag);
-    return p + field->tag_size;
-}
-
-/* Like fb_wire_put_varint, but faster if sizes are unpredictable. REQUIRES: room for FB_VARINT_MAX
-   bytes. */
-FB_INLINE uint8_t *fb_codec_put_varint(uint8_t *p, uint64_t value) {
-    unsigned last;
-    if (value < 0x80) {
-        *p = (uint8_t)value;
-        return p + 1;
-    }
-    if (FB_UNLIKELY(value >> 56)) return fb_wire_put_varint(p, value);
-    fb_store64(p, fb_wire_short_varint(value, &last));
-    return p + last / 8 + 1;
-}
-
-/* Write the value of a scalar without its tag: a sign-extended number of its type, or the bits of a
-   float or double. */
-FB_INLINE uint8_t *fb_codec_put_value(uint8_t *p, const fb_codec_field *field, uint64_t value) {
-    switch (field->type) {
-        case FB_PROTO_SINT32:
-        case FB_PROTO_SINT64: return fb_codec_put_varint(p, fb_wire_zigzag((int64_t)value));
-        case FB_PROTO_FIXED32:
-        case FB_PROTO_SFIXED32:
-        case FB_PROTO_FLOAT: return fb_wire_put_fixed32(p, (uint32_t)value);
-        case FB_PROTO_FIXED64:
-        case FB_PROTO_SFIXED64:
-        case FB_PROTO_DOUBLE: return fb_wire_put_fixed64(p, value);
-        default: return fb_codec_put_varint(p, value);
-    }
-}
-
-/* Write a scalar, or nothing if it is zero and the field has no presence. An unpacked element of
-   a repeated field is written with fb_codec_put_tag and fb_codec_put_value. REQUIRES:
-   FB_CODEC_ROOM. */
-FB_INLINE uint8_t *fb_codec_put_scalar(uint8_t *p, const fb_codec_field *field, uint64_t value) {
-    if (!value && !field->presence) return p;
-    return fb_codec_put_value(fb_codec_put_tag(p, field), field, value);
-}
-
-/* Write the tag and the length of the bytes that follow. REQUIRES: FB_CODEC_ROOM. */
-FB_INLINE uint8_t *fb_codec_put_length(uint8_t *p, const fb_codec_field *field, size_t size) {
-    return fb_wire_put_varint(fb_codec_put_tag(p, field), size);
-}
-
-/* Write the length of the bytes from `begin` to p in front of them, and return the new end.
-   REQUIRES: one free byte before `begin`; room for FB_VARINT_MAX bytes at p; at most INT32_MAX
-   bytes, the limit of readers. */
-FB_INLINE uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p) {
-    size_t size = (size_t)(p - begin), more = fb_wire_varint_size(size) - 1;
-    if (FB_UNLIKELY(more)) memmove(begin + more, begin, size);
-    fb_wire_put_varint(begin - 1, size);
-    return p + more;
-}
-
-/* Write the tag that ends a group. REQUIRES: FB_CODEC_ROOM; the field is a group. */
-FB_INLINE uint8_t *fb_codec_put_end_group(uint8_t *p, const fb_codec_field *field) {
-    uint8_t *end = fb_codec_put_tag(p, field);
-    *p = (uint8_t)(*p + FB_WIRE_END_GROUP - FB_WIRE_START_GROUP);
-    return end;
 }
 
 #endif

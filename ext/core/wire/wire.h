@@ -211,6 +211,26 @@ FB_INLINE bool fb_is_ascii(const uint8_t *p, size_t size) {
     return !(all & 0x8080808080808080u);
 }
 
+/* Return the UTF-8 size of a character. 0 for a surrogate, which has no UTF-8 form. */
+FB_INLINE size_t fb_utf8_size(uint32_t character) {
+    if (character < 0x80) return 1;
+    if (character < 0x800) return 2;
+    if (character >= 0xd800 && character < 0xe000) return 0;
+    return character < 0x10000 ? 3 : 4;
+}
+
+/* Put a character as UTF-8. REQUIRES: it is no surrogate, and at most 0x10ffff. */
+FB_INLINE uint8_t *fb_utf8_put(uint8_t *p, uint32_t character) {
+    size_t size = fb_utf8_size(character);
+    if (size == 1) {
+        *p = (uint8_t)character;
+        return p + 1;
+    }
+    for (size_t i = size; --i; character >>= 6) p[i] = (uint8_t)(0x80 | (character & 0x3f));
+    *p = (uint8_t)(0xf00 >> size | character);
+    return p + size;
+}
+
 /* Return true if a well-formed UTF-8 character (RFC 3629) begins at p. *size becomes its size, or
    the size of the malformed part that one U+FFFD replaces. That is the longest prefix of a
    character, as Unicode recommends, and at least 1. REQUIRES: p < end. */

@@ -34,6 +34,17 @@ cdef extern from "core/base/base.h" nogil:
         FB_PROCESSOR_ANY
     void fb_store_address(uint8_t *p, const uint8_t *data, size_t size)
 
+cdef extern from "core/base/buffer.h" nogil:
+    ctypedef struct fb_buffer:
+        uint8_t *begin
+        uint8_t *p
+        uint8_t *end
+    size_t fb_grown_capacity(size_t capacity, size_t used, size_t more)
+    fb_status fb_buffer_grow(fb_buffer *buffer, size_t more)
+    fb_status fb_buffer_reserve(fb_buffer *buffer, size_t size)
+    size_t fb_buffer_size(const fb_buffer *buffer)
+    void fb_buffer_free(fb_buffer *buffer)
+
 cdef extern from "core/base/block_cache.h" nogil:
     ctypedef struct fb_block_cache:
         pass
@@ -539,5 +550,10 @@ cdef extern from "core/codec/codec.h" nogil:
     int FB_PROTO_COUNT
     const char *fb_proto_name(int kind)
     fb_status fb_codec_field_finish(fb_codec_field *field)
-    uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p)
     fb_status fb_codec_message_finish(fb_codec_message *message, uint16_t *places, size_t place_count)
+
+cdef extern from "core/codec/codec_write.h" nogil:
+    enum:
+        FB_CODEC_ROOM
+    uint8_t *fb_codec_begin_length(uint8_t *p)
+    uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p)

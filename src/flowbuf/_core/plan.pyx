@@ -1,4 +1,15 @@
-# The compiled schema.
+"""The compiled schema."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from flowbuf._core.base cimport check, parse_address
+from flowbuf._core.core cimport *
+
+from operator import index
+
+from flowbuf.errors import EncodeError
 
 TYPES = {
     "uint": FB_TYPE_UINT, "enum": FB_TYPE_ENUM, "int": FB_TYPE_INT, "sint": FB_TYPE_SINT,
@@ -42,12 +53,6 @@ cdef class Plan:
 
     A sealed plan is read-only and can be shared.
     """
-
-    cdef fb_memory memory
-    cdef fb_plan *plan
-    cdef list column_names
-    cdef readonly bint sealed
-    cdef dict indices
 
     def __cinit__(self):
         self.memory = fb_memory_system(0)
@@ -163,7 +168,7 @@ cdef class Plan:
         return i
 
 
-cdef bint _is_signed(const fb_column *column) noexcept:
+cdef bint is_signed(const fb_column *column) noexcept:
     return column.type == FB_TYPE_INT or column.type == FB_TYPE_SINT or column.type == FB_TYPE_DURATION
 
 
@@ -197,7 +202,7 @@ cdef int override_deferred(fb_deferred_values *deferred, Plan plan, str name, ob
             real = value
             memcpy(&bits, &real, 8)
             status = fb_deferred_values_override(deferred, column, FB_DEFERRED_REAL, bits, content)
-        elif _is_signed(c):
+        elif is_signed(c):
             status = fb_deferred_values_override(deferred, column, FB_DEFERRED_INT,
                                                  <uint64_t> <int64_t> index(value), content)
         else:

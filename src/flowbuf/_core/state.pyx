@@ -1,10 +1,28 @@
-# The state of exporters as plain data: read from the core, and restored to it.
+"""The state of exporters as plain data: read from the core, and restored to it."""
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from flowbuf._core.base cimport format_address, parse_address, read_statuses
+from flowbuf._core.core cimport *
 
 OTHERS = "others"
 """Key of the counters of exporters that were evicted or had no room."""
 
 
 _UNITS = (None, "flows", "packets", "records", "datagrams", "samples")  # fb_sequence_unit
+
+
+cdef dict read_counters(const fb_counters *counters):
+    return {
+        "datagrams": counters.datagrams,
+        "bytes": counters.bytes,
+        "flows": counters.flows,
+        "options_records": counters.options_records,
+        "templates": counters.templates,
+        "counters": read_statuses(counters.status),
+    }
 
 
 cdef dict _read_lost(const fb_lost *lost):
@@ -18,7 +36,7 @@ cdef dict read_exporter(fb_exporter *exporter):
     return {
         "address": format_address(exporter.address),
         "sub_agent": <uint32_t> exporter.agent,
-        **_read_counters(&exporter.counters),
+        **read_counters(&exporter.counters),
         "waiting": {"sets": exporter.pending.sets, "bytes": exporter.pending.bytes},
         "lost": _read_lost(&lost),
         "domains": [
@@ -49,6 +67,18 @@ cdef int _add_up(dict known, dict more) except -1:
 cdef dict read_others(fb_exporters *exporters):
     """Return the counters of exporters that were evicted or had no room."""
     return {**read_exporter(&exporters.overflow), "address": OTHERS, "lost": _read_lost(&exporters.lost)}
+
+
+cdef list read_exporters(fb_exporters *exporters):
+    """Return the state of all exporters, and the counters of others if there are any."""
+    cdef dict found = {}
+    cdef size_t i
+    for i in range(exporters.capacity):
+        if fb_exporters_at(exporters, i):
+            add_exporter(found, fb_exporters_at(exporters, i))
+    others = read_others(exporters)
+    known = [*found.values()]
+    return [*known, others] if others["datagrams"] or others["counters"] else known
 
 
 cdef dict read_totals(const fb_sequence_totals *totals):

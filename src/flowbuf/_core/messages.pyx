@@ -1,4 +1,12 @@
-# Messages of a flow schema in, values out.
+"""Messages of a flow schema in, values out."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from flowbuf._core.core cimport *
+from flowbuf._core.plan cimport Plan
+
+from flowbuf.errors import DecodeError
+
 
 cdef class MessageReader:
     """Reads messages of a plan into dicts by column name, and counts fields that are not columns."""

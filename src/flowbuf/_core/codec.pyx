@@ -1,7 +1,18 @@
-# Objects of any message type: the tables that codec_write.c and codec_read.c use, and the owners of their
-# memory.
+"""Objects of any message type: the tables that objects/write.c and objects/read.c use, and their memory."""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.ref cimport Py_XDECREF, PyObject
+from libc.stdint cimport int32_t, uint8_t, uint16_t
+from libc.string cimport memcpy
 
-cdef extern from "binding/codec_object.h":
+from flowbuf._core.base cimport check
+from flowbuf._core.core cimport *
+
+from sys import getsizeof
+
+cdef extern from "objects/objects.h":
     cdef enum:
         FB_VALUE_SCALAR
         FB_VALUE_OBJECT
@@ -36,10 +47,6 @@ cdef extern from "binding/codec_object.h":
         PyObject *make
         PyObject *keywords
         fb_codec_output **fields
-    ctypedef struct fb_codec_buffer:
-        uint8_t *begin
-        uint8_t *p
-        uint8_t *end
     ctypedef struct fb_codec_options:
         bint ignore_unknown
         bint keep_unknown
@@ -50,11 +57,11 @@ cdef extern from "binding/codec_object.h":
         PyObject *suggest
         PyObject *encode_error
         PyObject *decode_error
-    int fb_object_write(fb_codec_buffer *, fb_object_type *, const fb_codec_options *, PyObject *,
+    int fb_object_write(fb_buffer *, fb_object_type *, const fb_codec_options *, PyObject *,
                         Py_ssize_t) except -1
     object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, const uint8_t *,
                           Py_ssize_t)
-    int fb_codec_buffer_grow(fb_codec_buffer *, size_t) except -1
+    int fb_object_reserve(fb_buffer *, size_t) except -1
     void fb_object_class_forget(fb_object_class *)
     int fb_codec_time_import() except -1
 
@@ -236,13 +243,13 @@ cdef class ObjectCodec:
 
     cdef ObjectTypes types
     cdef fb_codec_options options
-    cdef fb_codec_buffer output
+    cdef fb_buffer output
     cdef bint busy
     cdef tuple kept
     cdef ObjectOutput default_output
 
     def __dealloc__(self):
-        PyMem_Free(self.output.begin)
+        fb_buffer_free(&self.output)
 
     def _describe(self, ObjectTypes types not None, tuple options not None):
         """Set the message types and options.
@@ -270,7 +277,7 @@ cdef class ObjectCodec:
 
     # Writing ------------------------------------------------------------------------------------------------
 
-    cdef int _begin(self, fb_codec_buffer *output) except -1:
+    cdef int _begin(self, fb_buffer *output) except -1:
         """Take the output buffer of the codec.
 
         A nested call, from user code called by another call, gets its own.
@@ -279,7 +286,7 @@ cdef class ObjectCodec:
             raise RuntimeError("the codec is not described; create it with flowbuf.Codec")
         if self.busy or self.output.begin == NULL:
             output.begin = output.p = output.end = NULL
-            fb_codec_buffer_grow(output, 1024)
+            fb_object_reserve(output, 1024)
             if self.busy:
                 return 0
             self.output = output[0]
@@ -287,7 +294,7 @@ cdef class ObjectCodec:
         output[0] = self.output
         return 1
 
-    cdef void _end(self, fb_codec_buffer *output, bint own):
+    cdef void _end(self, fb_buffer *output, bint own):
         if own:
             self.busy = False
             self.output.begin = self.output.p = self.output.end = NULL
@@ -295,7 +302,7 @@ cdef class ObjectCodec:
                 self.output.begin = self.output.p = output.begin
                 self.output.end = output.end
                 return
-        PyMem_Free(output.begin)
+        fb_buffer_free(output)
 
     def encode(self, value):
         """Encode an object as one message, without a length.
@@ -314,11 +321,11 @@ cdef class ObjectCodec:
         Example:
             data = codec.encode({"device_id": "a1", "temperature": 21.5})
         """
-        cdef fb_codec_buffer output
+        cdef fb_buffer output
         cdef bint own = self._begin(&output)
         try:
             fb_object_write(&output, self.types.types, &self.options, <PyObject *> value, -1)
-            return PyBytes_FromStringAndSize(<char *> output.begin, output.p - output.begin)
+            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output))
         finally:
             self._end(&output, own)
 
@@ -338,7 +345,7 @@ cdef class ObjectCodec:
             EncodeError: the object cannot be encoded: see `encode`.
             ValueError: the offset is outside the buffer.
         """
-        cdef fb_codec_buffer output
+        cdef fb_buffer output
         cdef bint own
         cdef Py_ssize_t size
         if not 0 <= offset <= buffer.shape[0]:
@@ -346,7 +353,7 @@ cdef class ObjectCodec:
         own = self._begin(&output)
         try:
             fb_object_write(&output, self.types.types, &self.options, <PyObject *> value, -1)
-            size = output.p - output.begin
+            size = fb_buffer_size(&output)
             if size > buffer.shape[0] - offset:
                 room = buffer.shape[0] - offset
                 raise BufferError(
@@ -370,22 +377,20 @@ cdef class ObjectCodec:
         Raises:
             EncodeError: an object cannot be encoded. `path` begins with its index, such as `[3].time`.
         """
-        cdef fb_codec_buffer output
+        cdef fb_buffer output
         cdef bint own = self._begin(&output)
         cdef size_t begin
         cdef Py_ssize_t i = 0
         try:
             for value in values:
-                if output.end - output.p < 16:
-                    fb_codec_buffer_grow(&output, 1024)
-                output.p += 1
-                begin = output.p - output.begin
+                fb_object_reserve(&output, FB_CODEC_ROOM)
+                output.p = fb_codec_begin_length(output.p)
+                begin = fb_buffer_size(&output)
                 fb_object_write(&output, self.types.types, &self.options, <PyObject *> value, i)
-                if output.end - output.p < 16:
-                    fb_codec_buffer_grow(&output, 1024)
+                fb_object_reserve(&output, FB_CODEC_ROOM)
                 output.p = fb_codec_end_length(output.begin + begin, output.p)
                 i += 1
-            return PyBytes_FromStringAndSize(<char *> output.begin, output.p - output.begin)
+            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output))
         finally:
             self._end(&output, own)
 

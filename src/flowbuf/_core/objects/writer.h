@@ -1,8 +1,8 @@
 /* Shared by the files that write objects: the state of a call. */
-#ifndef FB_BINDING_CODEC_WRITER_H
-#define FB_BINDING_CODEC_WRITER_H
+#ifndef FB_OBJECTS_WRITER_H
+#define FB_OBJECTS_WRITER_H
 
-#include "binding/codec_object.h"
+#include "objects/objects.h"
 
 /* An object that is being written. */
 typedef struct fb_object_frame {
@@ -16,7 +16,7 @@ typedef struct fb_object_frame {
 } fb_object_frame;
 
 typedef struct {
-    fb_codec_buffer *buffer;
+    fb_buffer *buffer;
     const fb_codec_options *options;
     fb_object_frame *top;
     size_t depth;
@@ -68,7 +68,7 @@ int fb_object_put_map(fb_object_writer *w, const fb_codec_field *field, const fb
                       PyObject *map);
 /* Write a tag and leave space for a length. Returns the offset of the content. It is an offset
    because the output moves when it grows. REQUIRES: room for the tag and a length. */
-size_t fb_object_begin_length(fb_codec_buffer *buffer, const fb_codec_field *field);
+size_t fb_object_begin_length(fb_buffer *buffer, const fb_codec_field *field);
 int fb_object_end_length(fb_object_writer *w, size_t begin);
 
 #endif

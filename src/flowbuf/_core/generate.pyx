@@ -1,4 +1,12 @@
-# Synthetic traffic.
+"""Synthetic traffic."""
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memset
+
+from flowbuf._core.base cimport check
+from flowbuf._core.buffer cimport Buffer
+from flowbuf._core.core cimport *
+
 
 def generate(*, str protocol not None, uint64_t flows, uint64_t seed=1, uint32_t exporters=1,
              uint32_t sampling_rate=1000,
@@ -52,18 +60,20 @@ cdef class _Generator:
     def __next__(self):
         cdef size_t size = 0
         cdef fb_status status
+        cdef fb_buffer *content
         if self.ended or not self.generator:
             raise StopIteration
         if self.busy:
             raise RuntimeError("this generator is in use by another thread")
         self.busy = True
+        content = &self.buffer.content
         with nogil:
-            status = fb_generator_next(self.generator, self.buffer.data, self.buffer.capacity, &size)
+            status = fb_generator_next(self.generator, content.begin, content.end - content.begin, &size)
         self.busy = False
         self.ended = status == FB_END
         if status != FB_END:
             check(status)
-        return PyBytes_FromStringAndSize(<char *> self.buffer.data, size)
+        return PyBytes_FromStringAndSize(<char *> content.begin, size)
 
     @property
     def flows_written(self):

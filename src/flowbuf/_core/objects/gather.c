@@ -1,6 +1,6 @@
 /* Collects the values of an object of any kind by the slots of its fields, and owns them while they
    are written. */
-#include "binding/codec_writer.h"
+#include "objects/writer.h"
 
 #include <structmember.h>
 

@@ -1,57 +1,20 @@
-# Datagrams in, messages out.
+"""Datagrams in, messages out."""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t
+from libc.string cimport memset
 
-cdef class Datagrams:
-    """Datagrams in the format of the core. The object keeps the memory of their payloads alive."""
+from flowbuf._core.base cimport check, format_address
+from flowbuf._core.buffer cimport Buffer
+from flowbuf._core.core cimport *
+from flowbuf._core.datagrams cimport Datagrams, exporter_of, fill_source, to_nanoseconds
+from flowbuf._core.plan cimport Plan, override_deferred
+from flowbuf._core.state cimport as_list, check_exporter, read_counters, read_exporters, restore_exporter
 
-    cdef fb_datagram *items
-    cdef size_t capacity
-    cdef readonly size_t count
-    cdef list owners
-    cdef Capture capture  # whose window the payloads point into, until its next scan
-    cdef uint64_t scan
+import os
 
-    def __cinit__(self, size_t capacity):
-        if capacity > (1 << 24):
-            raise ValueError(f"a batch of {capacity} datagrams is too large; the limit is {1 << 24:,}")
-        self.capacity = capacity
-        self.owners = []
-        self.items = <fb_datagram *> PyMem_Malloc(max(capacity, 1) * sizeof(fb_datagram))
-        if not self.items:
-            raise MemoryError
-
-    def __dealloc__(self):
-        PyMem_Free(self.items)
-
-    def __len__(self):
-        return self.count
-
-    cdef int check_current(self) except -1:
-        if self.capture is not None and self.capture.scans != self.scan:
-            raise RuntimeError(
-                "this batch of datagrams is no longer valid; use it before the capture's next batch"
-            )
-        return 0
-
-    cdef int hold(self) except -1:
-        """Keep the datagrams valid until `let_go`: the capture refuses to advance."""
-        self.check_current()
-        if self.capture is not None:
-            self.capture.users += 1
-        return 0
-
-    cdef void let_go(self) noexcept:
-        if self.capture is not None:
-            self.capture.users -= 1
-
-    def __getitem__(self, size_t i):
-        """Return (payload, (source address, source port), destination port, time in ns) of a datagram."""
-        self.check_current()
-        if i >= self.count:
-            raise IndexError(i)
-        cdef fb_datagram *d = &self.items[i]
-        payload = d.payload.data[:d.payload.size]
-        return payload, (format_address(d.source), d.source_port), d.destination_port, d.time
-
+from flowbuf.errors import DecodeError
 
 TUNNELS = tuple(fb_tunnel_name(<fb_tunnel> i).decode() for i in range(FB_TUNNEL_COUNT))
 """Tunnel types that a decoder can open."""
@@ -60,16 +23,6 @@ TUNNELS = tuple(fb_tunnel_name(<fb_tunnel> i).decode() for i in range(FB_TUNNEL_
 @cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
 cdef class Decoder:
     """The state of all exporters, and the output buffer of their flows. Use it in one thread at a time."""
-
-    cdef readonly Plan plan
-    cdef fb_memory memory
-    cdef fb_decoder *decoder
-    cdef fb_row row
-    cdef Buffer output
-    cdef Buffer spare  # the previous output buffer, which had views; None if there is none
-    cdef uint64_t column_flows  # flows that became rows of columns
-    cdef bint busy
-    cdef public bint strict
 
     def __cinit__(self, Plan plan not None, options not None):
         """`options` is a flowbuf.DecodeOptions."""
@@ -96,21 +49,21 @@ cdef class Decoder:
         fb_decoder_free(self.decoder)
         fb_row_free(&self.row)
 
-    cdef inline int claim(self) except -1:
+    cdef int claim(self) except -1:
         """Claim the decoder for one call. Setting `busy` to False releases it."""
         if self.busy:
             raise RuntimeError("this decoder is in use by another thread; give each thread its own decoder")
         self.busy = True
         return 0
 
-    cdef inline int begin(self, dict override) except -1:
+    cdef int begin(self, dict override) except -1:
         """Claim the decoder, and prepare its output."""
         self.claim()
         self.decoder.fault.status = FB_OK
         if override or self.output.views:
             self.prepare(override)
-        self.output.size = 0
-        fb_row_set_output(&self.row, self.output.data, self.output.capacity, 0)
+        self.output.content.p = self.output.content.begin
+        self.set_output(0)
         return 0
 
     cdef int prepare(self, dict override) except -1:
@@ -118,7 +71,7 @@ cdef class Decoder:
         try:
             if override:
                 for name, value in override.items():
-                    _override_decoder(self, name, value)
+                    override_deferred(&self.row.deferred, self.plan, name, value)
             self.leave_views()  # last, because converting a value may create a view
         except BaseException:
             self.end(override)
@@ -133,14 +86,19 @@ cdef class Decoder:
         if not self.output.views:
             return 0
         if self.spare is None or self.spare.views:
-            self.spare = Buffer(self.output.capacity)
+            self.spare = Buffer(self.output.content.end - self.output.content.begin)
         self.output, self.spare = self.spare, self.output
         return 0
 
-    cdef inline void end(self, dict override) noexcept:
+    cdef void end(self, dict override) noexcept:
         if override:
             fb_deferred_values_clear_overrides(&self.row.deferred)
         self.busy = False
+
+    cdef void set_output(self, size_t used) noexcept:
+        """Write after the first `used` bytes of the output."""
+        cdef fb_buffer *content = &self.output.content
+        fb_row_set_output(&self.row, content.begin, content.end - content.begin, used)
 
     cdef int run(self, const fb_datagram *datagrams, size_t count) except -1:
         """Decode all datagrams into the output.
@@ -159,10 +117,10 @@ cdef class Decoder:
             if status == FB_OK:
                 break
             self.output.grow(fb_row_size(&self.row), self.row.needed)
-            fb_row_set_output(&self.row, self.output.data, self.output.capacity, fb_row_size(&self.row))
+            self.set_output(fb_row_size(&self.row))
         return self.check_fault(count)
 
-    cdef inline int check_fault(self, size_t count) except -1:
+    cdef int check_fault(self, size_t count) except -1:
         """Raise DecodeError for the fault of one of `count` datagrams, if the decoder is strict."""
         if self.strict and self.decoder.fault.status != FB_OK:
             which = f", datagram {self.decoder.fault.datagram}" if count > 1 else ""
@@ -178,8 +136,8 @@ cdef class Decoder:
         return DecodeError(text, status=name, offset=None if place is None else fault.offset,
                            exporter=exporter)
 
-    cdef inline bytes take(self):
-        return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
+    cdef bytes take(self):
+        return PyBytes_FromStringAndSize(<char *> self.output.content.begin, fb_row_size(&self.row))
 
     cdef object decode_one(self, object payload, object source, object received, dict override, bint split):
         """Decode a datagram. Return the length-delimited output, or with `split` a list of bare messages."""
@@ -200,7 +158,7 @@ cdef class Decoder:
         finally:
             PyBuffer_Release(&view)
 
-    cdef inline object decode_datagram(self, const fb_datagram *datagram, dict override, bint split,
+    cdef object decode_datagram(self, const fb_datagram *datagram, dict override, bint split,
                                        bint expect_flows):
         """Decode a datagram of the core.
 
@@ -217,7 +175,7 @@ cdef class Decoder:
     cdef list split(self):
         cdef fb_bytes rest, message
         cdef list messages = []
-        rest.data = self.output.data
+        rest.data = self.output.content.begin
         rest.size = fb_row_size(&self.row)
         while fb_stream_next(&rest, &message) == FB_OK:
             messages.append(message.data[:message.size])
@@ -292,7 +250,7 @@ cdef class Decoder:
             self.run(datagrams.items, datagrams.count)
             if not view:
                 return self.take()
-            self.output.size = fb_row_size(&self.row)
+            self.output.content.p = self.output.content.begin + fb_row_size(&self.row)
             return memoryview(self.output)
         finally:
             self.end(override)
@@ -353,7 +311,7 @@ cdef class Decoder:
         """Return the counters of datagrams that belong to no exporter."""
         self.claim()
         try:
-            return _read_counters(&self.decoder.other)
+            return read_counters(&self.decoder.other)
         finally:
             self.busy = False
 
@@ -404,15 +362,9 @@ cdef class Decoder:
         - `time`: last reception in nanoseconds since 1970; 0 if unknown.
         - `contested`: True if another port had defined it differently.
         """
-        cdef dict exporters = {}
         self.claim()
         try:
-            for i in range(self.decoder.exporters.capacity):
-                if fb_exporters_at(&self.decoder.exporters, i):
-                    add_exporter(exporters, fb_exporters_at(&self.decoder.exporters, i))
-            others = read_others(&self.decoder.exporters)
-            found = [*exporters.values()]
-            return [*found, others] if others["datagrams"] or others["counters"] else found
+            return read_exporters(&self.decoder.exporters)
         finally:
             self.busy = False
 
@@ -437,63 +389,3 @@ cdef class Decoder:
                 restore_exporter(&self.decoder.exporters, address, sub_agent, domains)
         finally:
             self.busy = False
-
-
-cdef bytes _exporter_address = bytes(16)  # the latest, because datagrams of one exporter arrive in runs
-cdef str _exporter_text = "::"
-
-
-cdef str exporter_of(const fb_datagram *datagram):
-    """Return the address of the exporter of a datagram as text; for sFlow the address of the agent."""
-    global _exporter_address, _exporter_text
-    cdef uint8_t address[16]
-    fb_datagram_get_exporter(datagram, address)
-    if memcmp(address, PyBytes_AS_STRING(_exporter_address), 16):
-        _exporter_address, _exporter_text = address[:16], format_address(address)
-    return _exporter_text
-
-
-cdef int _override_decoder(Decoder decoder, str name, object value) except -1:
-    return override_deferred(&decoder.row.deferred, decoder.plan, name, value)
-
-
-cdef dict _read_counters(const fb_counters *counters):
-    return {
-        "datagrams": counters.datagrams,
-        "bytes": counters.bytes,
-        "flows": counters.flows,
-        "options_records": counters.options_records,
-        "templates": counters.templates,
-        "counters": read_statuses(counters.status),
-    }
-
-
-def pack_datagrams(payloads, sources, received=None):
-    """Pack payloads into a batch of datagrams.
-
-    `sources` and `received` are sequences as long as `payloads`, or one value for all.
-    """
-    cdef list items = list(payloads)
-    cdef Datagrams batch = Datagrams(len(items))
-    cdef fb_datagram *datagram
-    cdef bytes payload
-    one_source = isinstance(sources, str) or (
-        isinstance(sources, tuple) and len(sources) >= 2 and isinstance(sources[1], int)
-    )
-    one_time = received is None or isinstance(received, (int, float))
-    if not one_source and len(sources) != len(items):
-        raise ValueError(f"{len(items)} payloads have {len(sources)} sources; give one, or one per payload")
-    if not one_time and len(received) != len(items):
-        raise ValueError(f"{len(items)} payloads have {len(received)} times; give one, or one per payload")
-    now = to_nanoseconds(received) if one_time else 0
-    for i, item in enumerate(items):
-        payload = item if type(item) is bytes else bytes(memoryview(item))
-        batch.owners.append(payload)
-        datagram = &batch.items[i]
-        fill_source(datagram, sources if one_source else sources[i])
-        datagram.destination_port = 0
-        datagram.time = now if one_time else to_nanoseconds(received[i])
-        datagram.payload.data = <const uint8_t *> PyBytes_AS_STRING(payload)
-        datagram.payload.size = PyBytes_GET_SIZE(payload)
-        batch.count += 1
-    return batch

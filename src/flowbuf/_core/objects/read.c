@@ -3,7 +3,7 @@
 
    A message field may come in several parts, which are merged. So it is read after the end of the
    outer message. */
-#include "binding/codec_object.h"
+#include "objects/objects.h"
 
 enum { SMALL = 32, FEW = 8 };
 
@@ -108,38 +108,15 @@ static PyObject *new_scalar(const fb_codec_field *field, const fb_object_field *
 
 /* Times -------------------------------------------------------------------------------------- */
 
-/* Read a Timestamp or Duration. Both have the fields 1, seconds, and 2, nanoseconds; others are
-   skipped. Returns NULL, or a text with the problem and its place. */
-static const char *read_time(const part *bytes, size_t depth, int64_t *seconds,
-                             int32_t *nanoseconds, const uint8_t **where) {
-    static const fb_codec_message none; /* without fields, so all are unknown */
-    const fb_codec_field *field;
-    fb_codec_reader fields;
-    fb_codec_item item;
-    fb_status status = FB_END;
-    for (; bytes && status == FB_END; bytes = bytes->next) {
-        fb_codec_reader_begin(&fields, &none, bytes->bytes);
-        fields.depth = depth;
-        while ((status = fb_codec_next(&fields, &item)) == FB_OK) {
-            uint64_t tag, value;
-            const uint8_t *end = item.bytes.data + item.bytes.size,
-                          *p = fb_wire_read_varint(item.bytes.data, end, &tag);
-            if (!p || (tag & 7) != FB_WIRE_VARINT || !fb_wire_read_varint(p, end, &value)) continue;
-            if (tag >> 3 == 1) *seconds = (int64_t)value;
-            if (tag >> 3 == 2) *nanoseconds = (int32_t)(uint32_t)value;
-        }
-        *where = fields.p;
-    }
-    return status == FB_END ? NULL : fb_codec_problem(&fields, &field);
-}
-
 static PyObject *new_time(reader *r, const fb_object_where *place, bool duration,
                           const part *bytes) {
     int64_t seconds = 0;
     int32_t nanoseconds = 0;
     const uint8_t *where = bytes->bytes.data;
     if (r->depth > FB_CODEC_DEPTH) return fail_depth(r, place, where);
-    const char *problem = read_time(bytes, r->depth, &seconds, &nanoseconds, &where);
+    const char *problem = NULL;
+    for (const part *rest = bytes; rest && !problem; rest = rest->next)
+        problem = fb_codec_read_time(rest->bytes, r->depth, &seconds, &nanoseconds, &where);
     if (problem) return fail(r, place, where, problem);
     PyObject *time;
     if (r->options->from_time) {
@@ -201,9 +178,7 @@ static int keep_unknown(reader *r, frame *f, fb_bytes bytes) {
 
 /* Keep a packed element as an unknown field of its own. Its number is not in its closed enum. */
 static int keep_element(reader *r, frame *f, const fb_codec_field *field, uint64_t value) {
-    uint8_t bytes[FB_TAG_MAX + FB_VARINT_MAX],
-        *p = fb_wire_put_varint(bytes, fb_wire_tag(field->number, FB_WIRE_VARINT));
-    p = fb_wire_put_varint(p, value);
+    uint8_t bytes[FB_CODEC_ROOM], *p = fb_codec_put_unpacked(bytes, field, value);
     return keep_unknown(r, f, (fb_bytes){bytes, (size_t)(p - bytes)});
 }
 
@@ -252,28 +227,9 @@ static PyObject *new_empty(reader *r, frame *f, const fb_codec_output *output, c
     return value;
 }
 
-/* Return true if a whole entry is an unknown field, because its value is not in its closed enum.
-   With `all`, an entry with any unknown field is too, as in google.protobuf: the map has no place
-   for that field, and it would be lost. */
-static bool is_unknown_entry(const fb_object_type *type, fb_bytes entry, bool all) {
-    fb_codec_reader fields;
-    fb_codec_item item;
-    if (!all && !type->core.fields[1].members) return false;
-    fb_codec_reader_begin(&fields, &type->core, entry);
-    while (fb_codec_next(&fields, &item) == FB_OK) {
-        uint64_t tag;
-        if (item.field) continue;
-        if (all || (fb_wire_read_varint(item.bytes.data, fields.p, &tag) &&
-                    tag == fb_wire_tag(2, FB_WIRE_VARINT)))
-            return true;
-    }
-    return false;
-}
-
 static int keep_entry(reader *r, frame *f, const fb_codec_item *item) {
-    uint8_t bytes[FB_TAG_MAX + FB_VARINT_MAX],
-        *p = fb_wire_put_varint(bytes, fb_wire_tag(item->field->number, FB_WIRE_BYTES));
-    p = fb_wire_put_varint(p, item->bytes.size);
+    uint8_t bytes[FB_CODEC_ROOM],
+        *p = fb_codec_put_length(bytes, item->field, item->bytes.size);
     return keep_unknown(r, f, (fb_bytes){bytes, (size_t)(p - bytes)})
                ? -1
                : keep_unknown(r, f, item->bytes);
@@ -287,7 +243,8 @@ static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
     if (!*map && !(*map = PyDict_New())) return -1;
     PyObject *entry = read_object(r, &f->place, output, &whole);
     if (!entry) return -1;
-    if (FB_UNLIKELY(is_unknown_entry(output->type, item->bytes, keeps_unknown(r, f)))) {
+    if (FB_UNLIKELY(fb_codec_is_unknown_entry(&output->type->core, item->bytes,
+                                              keeps_unknown(r, f)))) {
         Py_DECREF(entry);
         return keep_entry(r, f, item);
     }

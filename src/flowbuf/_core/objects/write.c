@@ -1,24 +1,14 @@
 /* From Python objects to messages: the fields of an object are written in the order of their
    numbers. */
-#include "binding/codec_writer.h"
+#include "objects/writer.h"
 
 /* objects with at most this many fields need no heap memory for their values */
 enum { SMALL = 32 };
 
-int fb_codec_buffer_grow(fb_codec_buffer *buffer, size_t more) {
-    size_t used = (size_t)(buffer->p - buffer->begin), size = (size_t)(buffer->end - buffer->begin);
-    if (more > (size_t)PY_SSIZE_T_MAX / 4 - used) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    size = size * 2 > used + more ? size * 2 : used + more;
-    uint8_t *begin = PyMem_Realloc(buffer->begin, size);
-    if (!begin) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    *buffer = (fb_codec_buffer){begin, begin + used, begin + size};
-    return 0;
+int fb_object_grow(fb_buffer *buffer, size_t more) {
+    if (fb_buffer_grow(buffer, more) == FB_OK) return 0;
+    PyErr_NoMemory();
+    return -1;
 }
 
 /* Scalars ------------------------------------------------------------------------------------ */
@@ -179,52 +169,33 @@ int fb_object_number(fb_object_writer *w, const fb_codec_field *field, const fb_
 /* Write a string or bytes. `always`: an empty one too. */
 static int put_content(fb_object_writer *w, const fb_codec_field *field, bool always,
                        const void *data, size_t size) {
-    fb_codec_buffer *buffer = w->buffer;
+    fb_buffer *buffer = w->buffer;
     if (!size && !always) return 0;
     if (size > INT32_MAX) return fb_object_fail(w, "longer than 2 GiB");
-    if (fb_codec_buffer_reserve(buffer, size + FB_CODEC_ROOM)) return -1;
-    buffer->p = fb_wire_put_bytes(fb_codec_put_length(buffer->p, field, size), data, size);
+    if (fb_object_reserve(buffer, size + FB_CODEC_ROOM)) return -1;
+    buffer->p = fb_codec_put_bytes(buffer->p, field, data, size);
     return 0;
-}
-
-/* Return the UTF-8 size of a character. 0 for a surrogate, which has no UTF-8 form. */
-static size_t utf8_size(Py_UCS4 character) {
-    if (character < 0x80) return 1;
-    if (character < 0x800) return 2;
-    if (character >= 0xd800 && character < 0xe000) return 0;
-    return character < 0x10000 ? 3 : 4;
-}
-
-static uint8_t *put_utf8(uint8_t *p, Py_UCS4 character) {
-    size_t size = utf8_size(character);
-    if (size == 1) {
-        *p = (uint8_t)character;
-        return p + 1;
-    }
-    for (size_t i = size; --i; character >>= 6) p[i] = (uint8_t)(0x80 | (character & 0x3f));
-    *p = (uint8_t)(0xf00 >> size | character);
-    return p + size;
 }
 
 /* Encode a non-ASCII text here. Python would cache the UTF-8 form in the text object for its
    lifetime. */
 static int put_wide_text(fb_object_writer *w, const fb_codec_field *field, PyObject *text) {
-    fb_codec_buffer *buffer = w->buffer;
+    fb_buffer *buffer = w->buffer;
     Py_ssize_t length = PyUnicode_GET_LENGTH(text);
     int kind = PyUnicode_KIND(text);
     const void *data = PyUnicode_DATA(text);
     size_t size = 0;
     for (Py_ssize_t i = 0; i < length; i++) {
-        size_t bytes = utf8_size(PyUnicode_READ(kind, data, i));
+        size_t bytes = fb_utf8_size(PyUnicode_READ(kind, data, i));
         if (!bytes)
             return fb_object_fail(
                 w, "half of a surrogate pair at character %zd: it cannot be UTF-8", i);
         size += bytes;
     }
     if (size > INT32_MAX) return fb_object_fail(w, "longer than 2 GiB");
-    if (fb_codec_buffer_reserve(buffer, size + FB_CODEC_ROOM)) return -1;
+    if (fb_object_reserve(buffer, size + FB_CODEC_ROOM)) return -1;
     uint8_t *p = fb_codec_put_length(buffer->p, field, size);
-    for (Py_ssize_t i = 0; i < length; i++) p = put_utf8(p, PyUnicode_READ(kind, data, i));
+    for (Py_ssize_t i = 0; i < length; i++) p = fb_utf8_put(p, PyUnicode_READ(kind, data, i));
     buffer->p = p;
     return 0;
 }
@@ -310,53 +281,39 @@ static int time_of(fb_object_writer *w, bool duration, PyObject *value, int64_t 
     return result;
 }
 
-/* Write a Timestamp or Duration. Both have two fields: 1, seconds, and 2, nanoseconds. */
 static int put_time(fb_object_writer *w, const fb_codec_field *field, bool duration,
                     PyObject *value) {
-    fb_codec_buffer *buffer = w->buffer;
-    uint8_t bytes[2 * (1 + FB_VARINT_MAX)], *p = bytes;
     int64_t seconds;
     int32_t nanoseconds;
-    if (fb_object_check_depth(w) || time_of(w, duration, value, &seconds, &nanoseconds)) return -1;
-    if (seconds) {
-        *p++ = (uint8_t)fb_wire_tag(1, FB_WIRE_VARINT);
-        p = fb_wire_put_varint(p, (uint64_t)seconds);
-    }
-    if (nanoseconds) {
-        *p++ = (uint8_t)fb_wire_tag(2, FB_WIRE_VARINT);
-        p = fb_wire_put_varint(p, (uint64_t)(int64_t)nanoseconds);
-    }
-    size_t size = (size_t)(p - bytes);
-    if (fb_codec_buffer_reserve(buffer, 2 * FB_CODEC_ROOM + sizeof bytes)) return -1;
-    if (field->type == FB_PROTO_GROUP)
-        buffer->p = fb_codec_put_end_group(
-            fb_wire_put_bytes(fb_codec_put_tag(buffer->p, field), bytes, size), field);
-    else buffer->p = fb_wire_put_bytes(fb_codec_put_length(buffer->p, field, size), bytes, size);
+    if (fb_object_check_depth(w) || time_of(w, duration, value, &seconds, &nanoseconds) ||
+        fb_object_reserve(w->buffer, 2 * FB_CODEC_ROOM + FB_CODEC_TIME_MAX))
+        return -1;
+    w->buffer->p = fb_codec_put_time(w->buffer->p, field, seconds, nanoseconds);
     return 0;
 }
 
 /* The start is an offset, because the output moves when it grows. */
-size_t fb_object_begin_length(fb_codec_buffer *buffer, const fb_codec_field *field) {
-    buffer->p = fb_codec_put_tag(buffer->p, field) + 1;
-    return (size_t)(buffer->p - buffer->begin);
+size_t fb_object_begin_length(fb_buffer *buffer, const fb_codec_field *field) {
+    buffer->p = fb_codec_begin_length(fb_codec_put_tag(buffer->p, field));
+    return fb_buffer_size(buffer);
 }
 
 int fb_object_end_length(fb_object_writer *w, size_t begin) {
-    fb_codec_buffer *buffer = w->buffer;
-    if ((size_t)(buffer->p - buffer->begin) - begin > INT32_MAX)
+    fb_buffer *buffer = w->buffer;
+    if (fb_buffer_size(buffer) - begin > INT32_MAX)
         return fb_object_fail(w, "longer than 2 GiB");
-    if (fb_codec_buffer_reserve(buffer, FB_VARINT_MAX)) return -1;
+    if (fb_object_reserve(buffer, FB_VARINT_MAX)) return -1;
     buffer->p = fb_codec_end_length(buffer->begin + begin, buffer->p);
     return 0;
 }
 
 static int put_nested(fb_object_writer *w, const fb_codec_field *field, fb_object_type *type,
                       PyObject *value) {
-    fb_codec_buffer *buffer = w->buffer;
-    if (fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
+    fb_buffer *buffer = w->buffer;
+    if (fb_object_reserve(buffer, FB_CODEC_ROOM)) return -1;
     if (field->type == FB_PROTO_GROUP) {
         buffer->p = fb_codec_put_tag(buffer->p, field);
-        if (put_object(w, type, value) || fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
+        if (put_object(w, type, value) || fb_object_reserve(buffer, FB_CODEC_ROOM)) return -1;
         buffer->p = fb_codec_put_end_group(buffer->p, field);
         return 0;
     }
@@ -377,7 +334,7 @@ int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb
     if (field->type == FB_PROTO_STRING) return put_text(w, field, always, value);
     if (field->type == FB_PROTO_BYTES) return put_bytes(w, field, always, value);
     if (fb_object_number(w, field, of, value, &number) ||
-        fb_codec_buffer_reserve(w->buffer, FB_CODEC_ROOM))
+        fb_object_reserve(w->buffer, FB_CODEC_ROOM))
         return -1;
     if (number || always)
         w->buffer->p = fb_codec_put_value(fb_codec_put_tag(w->buffer->p, field), field, number);
@@ -388,13 +345,13 @@ int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb
 
 static int put_elements(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
                         PyObject *list) {
-    fb_codec_buffer *buffer = w->buffer;
+    fb_buffer *buffer = w->buffer;
     fb_object_where *place = &w->top->place;
     size_t begin = 0;
     bool of_list = PyList_CheckExact(list);
     if ((of_list ? PyList_GET_SIZE(list) : PyTuple_GET_SIZE(list)) == 0) return 0;
     if (field->packed) {
-        if (fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM)) return -1;
+        if (fb_object_reserve(buffer, FB_CODEC_ROOM)) return -1;
         begin = fb_object_begin_length(buffer, field);
     }
     /* user code may shorten the list */
@@ -409,7 +366,7 @@ static int put_elements(fb_object_writer *w, const fb_codec_field *field, const 
             if (result) return -1;
         } else {
             if (fb_object_number(w, field, of, value, &number) ||
-                fb_codec_buffer_reserve(buffer, FB_CODEC_ROOM))
+                fb_object_reserve(buffer, FB_CODEC_ROOM))
                 return -1;
             buffer->p = fb_codec_put_value(buffer->p, field, number);
         }
@@ -454,7 +411,7 @@ static int put_value(fb_object_writer *w, const fb_codec_field *field, const fb_
 
 /* Fast path for most values: single, short and of Python's own types. Returns false for other
    values, and then writes nothing. */
-static inline bool put_quick(fb_codec_buffer *buffer, const fb_codec_field *field,
+static inline bool put_quick(fb_buffer *buffer, const fb_codec_field *field,
                              PyObject *value) {
     uint8_t *p = buffer->p;
     uint64_t bits;
@@ -465,17 +422,14 @@ static inline bool put_quick(fb_codec_buffer *buffer, const fb_codec_field *fiel
             size_t size = (size_t)PyUnicode_GET_LENGTH(value);
             if (size >= 0x80) return false;
             if (!size && !field->presence) return true;
-            p = fb_codec_put_tag(p, field);
-            *p++ = (uint8_t)size;
-            buffer->p = fb_wire_put_few_bytes(p, PyUnicode_1BYTE_DATA(value), size);
+            buffer->p = fb_codec_put_few_bytes(p, field, PyUnicode_1BYTE_DATA(value), size);
             return true;
         }
         case FB_PROTO_DOUBLE: {
             if (!PyFloat_CheckExact(value)) return false;
             double real = PyFloat_AS_DOUBLE(value);
             memcpy(&bits, &real, 8);
-            if (bits || field->presence)
-                buffer->p = fb_wire_put_fixed64(fb_codec_put_tag(p, field), bits);
+            buffer->p = fb_codec_put_scalar(p, field, bits);
             return true;
         }
         case FB_PROTO_INT32:
@@ -497,20 +451,15 @@ static inline bool put_quick(fb_codec_buffer *buffer, const fb_codec_field *fiel
 /* Write unknown fields that were kept at reading. The bytes must be complete fields. */
 static int put_unknown(fb_object_writer *w, PyObject *bytes) {
     if (!bytes || bytes == Py_None) return 0;
-    static const fb_codec_message none;
-    fb_codec_reader reader;
-    fb_codec_item item;
-    fb_status status;
     if (!PyBytes_CheckExact(bytes))
         return fb_object_fail_type(w, bytes, "the bytes of unknown fields");
     size_t size = (size_t)PyBytes_GET_SIZE(bytes);
-    fb_codec_reader_begin(&reader, &none,
-                          (fb_bytes){(const uint8_t *)PyBytes_AS_STRING(bytes), size});
-    reader.depth = w->depth - 1;
-    while ((status = fb_codec_next(&reader, &item)) == FB_OK) continue;
-    if (status != FB_END) return fb_object_fail(w, "the bytes of unknown fields are malformed");
-    if (fb_codec_buffer_reserve(w->buffer, size)) return -1;
-    w->buffer->p = fb_wire_put_bytes(w->buffer->p, PyBytes_AS_STRING(bytes), size);
+    const char *data = PyBytes_AS_STRING(bytes);
+    if (!fb_codec_are_fields((fb_bytes){(const uint8_t *)data, size}, w->depth - 1))
+        return fb_object_fail(w, "the bytes of unknown fields are malformed");
+    if (fb_object_reserve(w->buffer, size)) return -1;
+    memcpy(w->buffer->p, data, size);
+    w->buffer->p += size;
     return 0;
 }
 
@@ -575,12 +524,12 @@ static int put_object(fb_object_writer *w, fb_object_type *type, PyObject *objec
     return result;
 }
 
-int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
+int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
                     PyObject *object, Py_ssize_t index) {
     fb_object_writer w = {.buffer = buffer, .options = options, .index = index};
-    size_t begin = (size_t)(buffer->p - buffer->begin);
+    size_t begin = fb_buffer_size(buffer);
     if (put_object(&w, type, object)) return -1;
-    return (size_t)(buffer->p - buffer->begin) - begin <= INT32_MAX
+    return fb_buffer_size(buffer) - begin <= INT32_MAX
                ? 0
                : fb_object_fail(&w, "longer than 2 GiB");
 }

@@ -1,5 +1,5 @@
 /* The text of a place in an object, for error messages. */
-#include "binding/codec_object.h"
+#include "objects/objects.h"
 
 static PyObject *joined(PyObject *path, PyObject *more) {
     PyObject *both = path && more ? PyUnicode_Concat(path, more) : NULL;

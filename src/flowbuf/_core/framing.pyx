@@ -1,4 +1,12 @@
-# Streams of messages into Kafka messages, and back.
+"""Streams of messages into Kafka messages, and back."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from flowbuf._core.core cimport *
+
+from flowbuf.errors import DecodeError
+
 
 cdef object _fault_of_stream(size_t offset, fb_status status):
     what = "cut short" if status == FB_MORE_INPUT else "malformed"

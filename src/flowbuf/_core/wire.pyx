@@ -1,4 +1,18 @@
-# Primitives of the wire format, and rows built by hand, for learning and for tests.
+"""Primitives of the wire format, and rows built by hand, for learning and for tests."""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+
+from flowbuf._core.base cimport check
+from flowbuf._core.buffer cimport Buffer
+from flowbuf._core.core cimport *
+from flowbuf._core.plan cimport Plan, is_signed, override_deferred
+
+from operator import index
+
+from flowbuf.errors import DecodeError, EncodeError
+
 
 def tag(uint32_t number, int wire_type):
     """Encode the tag of a field.
@@ -122,7 +136,7 @@ cdef class Row:
         self.output = Buffer(capacity)
         self.values = []
         check(fb_row_new(&self.row, plan.plan, &self.memory))
-        fb_row_set_output(&self.row, self.output.data, self.output.capacity, 0)
+        self._set_output(0)
 
     def __dealloc__(self):
         fb_row_free(&self.row)
@@ -168,14 +182,14 @@ cdef class Row:
         cdef size_t max_size = self.plan.plan.max_fixed_size
         try:
             for name, value in override.items():
-                _override_row(self, name, value)
+                override_deferred(&self.row.deferred, self.plan, name, value)
             for column, rank, value in self.values:
                 max_size += self.plan.plan.max_size_per_byte * (len(value) if isinstance(value, bytes) else 8)
             fb_row_begin_constants(&self.row, &at)
             fb_row_end_constants(&self.row, at)
             while not fb_row_begin(&self.row, max_size, &at):
                 self.output.grow(fb_row_size(&self.row), max_size)
-                fb_row_set_output(&self.row, self.output.data, self.output.capacity, fb_row_size(&self.row))
+                self._set_output(fb_row_size(&self.row))
             try:
                 for column, rank, value in self.values:
                     self._put(&at, column, rank, value)
@@ -186,6 +200,10 @@ cdef class Row:
         finally:
             fb_deferred_values_clear_overrides(&self.row.deferred)
             self.values.clear()
+
+    cdef void _set_output(self, size_t used) noexcept:
+        cdef fb_buffer *content = &self.output.content
+        fb_row_set_output(&self.row, content.begin, content.end - content.begin, used)
 
     cdef int _put(self, fb_row_cursor *at, uint16_t column, unsigned rank, object value) except -1:
         cdef fb_column *c = &self.plan.plan.columns[column]
@@ -204,7 +222,7 @@ cdef class Row:
                                  len(content))
         elif isinstance(value, float):
             fb_row_put_real(&self.row, at, target, value)
-        elif _is_signed(c):
+        elif is_signed(c):
             fb_row_put_int(&self.row, at, target, value)
         elif c.flags & FB_COLUMN_REPEATED:
             fb_row_repeat_uint(&self.row, at, target, value)
@@ -214,7 +232,7 @@ cdef class Row:
 
     def __bytes__(self):
         """Return the finished messages, each after its length as a varint."""
-        return PyBytes_FromStringAndSize(<char *> self.output.data, fb_row_size(&self.row))
+        return PyBytes_FromStringAndSize(<char *> self.output.content.begin, fb_row_size(&self.row))
 
 
 cdef object _fit(const fb_column *column, str name, object value):
@@ -233,50 +251,8 @@ cdef object _fit(const fb_column *column, str name, object value):
         if column.type == FB_TYPE_FLOAT or column.type == FB_TYPE_DOUBLE:
             return float(value)
         number = index(value)
-        if (-<object> column.limit - 1 if _is_signed(column) else 0) <= number <= column.limit:
+        if (-<object> column.limit - 1 if is_signed(column) else 0) <= number <= column.limit:
             return int(number)
     except (TypeError, ValueError) as error:
         raise EncodeError(f"column {name!r} cannot hold {value!r}: {error}") from None
     raise EncodeError(f"column {name!r} cannot hold {value!r}")
-
-
-cdef int _override_row(Row row, str name, object value) except -1:
-    return override_deferred(&row.row.deferred, row.plan, name, value)
-
-
-cdef class Buffer:
-    """A buffer that grows: it doubles, or grows by the size requested if that is more.
-
-    A memoryview shows its first `size` bytes. A writer sets `size` to 0 first, and leaves a buffer with views
-    to them.
-    """
-
-    cdef uint8_t *data
-    cdef size_t capacity
-    cdef size_t size
-    cdef Py_ssize_t views
-
-    def __cinit__(self, size_t capacity):
-        self.capacity = capacity
-        self.data = <uint8_t *> PyMem_Malloc(max(capacity, 1))
-        if not self.data:
-            raise MemoryError
-
-    def __dealloc__(self):
-        PyMem_Free(self.data)
-
-    def __getbuffer__(self, Py_buffer *view, int flags):
-        PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)
-        self.views += 1
-
-    def __releasebuffer__(self, Py_buffer *view):
-        self.views -= 1
-
-    cdef int grow(self, size_t used, size_t room) except -1:
-        cdef size_t capacity = max(self.capacity * 2, used + room)
-        cdef uint8_t *data = <uint8_t *> PyMem_Realloc(self.data, capacity)
-        if not data:
-            raise MemoryError
-        self.data = data
-        self.capacity = capacity
-        return 0

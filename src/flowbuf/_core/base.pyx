@@ -1,4 +1,9 @@
-# Status codes and addresses.
+"""Status codes, exceptions and addresses."""
+from libc.stdint cimport uint8_t, uint64_t
+
+from flowbuf._core.core cimport *
+
+from flowbuf.errors import FlowbufError
 
 cdef extern from *:
     """
@@ -93,58 +98,3 @@ cdef bytes find_address(str text):
         _addresses.clear()
     _addresses[text] = content
     return content
-
-
-cdef int fill_source(fb_datagram *datagram, object source) except -1:
-    """Fill in the source from an address as text, or from (address, port, …) as sockets return it."""
-    cdef bytes content
-    cdef tuple pair
-    if isinstance(source, tuple):
-        pair = source
-        if len(pair) < 2:
-            raise ValueError(f"source {source!r} is not (address, port)")
-        datagram.source_port = pair[1]
-        source = pair[0]
-    else:
-        datagram.source_port = 0
-    if not isinstance(source, str):
-        raise TypeError(f"source is {type(source).__name__}, not an address as str or (address, port)")
-    content = parse_address(source)
-    memcpy(datagram.source, PyBytes_AS_STRING(content), 16)
-    return 0
-
-
-cdef extern from "<time.h>":
-    cdef struct timespec:
-        int64_t tv_sec
-        long tv_nsec
-    int timespec_get(timespec *spec, int base)
-    enum:
-        TIME_UTC
-
-
-cdef uint64_t get_time():
-    """Return the current time like time.time_ns, in half the time."""
-    cdef timespec now
-    timespec_get(&now, TIME_UTC)
-    return <uint64_t> now.tv_sec * 1000000000 + now.tv_nsec
-
-
-cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
-    """Return a time of reception in nanoseconds since 1970.
-
-    A float is in seconds, an int in nanoseconds. None means the current time.
-    """
-    cdef uint64_t time
-    if received is None:
-        return get_time()
-    # int first, because the test for float needs a call
-    if not isinstance(received, int) and isinstance(received, float):
-        time = round(received * 1e6) * 1000  # a float of this century is precise to about a microsecond
-    else:
-        time = received
-    if time > FB_TIME_MAX:
-        raise OverflowError(
-            f"received is {time} ns, after the year 2262; give nanoseconds since 1970 below 2**63"
-        )
-    return time

@@ -1,12 +1,25 @@
-# Arrow columns in, messages out.
+"""Arrow columns in, messages out."""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, _PyBytes_Resize
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
+from libc.stdint cimport uint8_t, uint16_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from flowbuf._core.base cimport check
+from flowbuf._core.core cimport *
+from flowbuf._core.plan cimport Plan
+from flowbuf._core.tables cimport set_members
+
+from flowbuf.errors import EncodeError
 
 cdef enum:
     OUTPUT_MIN = 64 << 10
     OUTPUT_KEPT = 32 << 20
 
 # Spare output buffer for the next encoder. New pages from the kernel cost as much time as filling them.
-cdef uint8_t *spare_output
-cdef size_t spare_size
+cdef fb_buffer spare_output
 
 
 @cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
@@ -18,8 +31,7 @@ cdef class ArrowEncoder:
     cdef fb_memory memory
     cdef fb_arrow_encoder encoder
     cdef bint made
-    cdef uint8_t *output
-    cdef size_t output_size
+    cdef fb_buffer output
     cdef size_t capacity  # of the current buffer, `output` or `given`
     cdef PyObject *given  # above OUTPUT_KEPT: the bytes object that `take` returns, so that nothing is copied
     cdef uint64_t rows  # rows of the arrays encoded before
@@ -30,42 +42,40 @@ cdef class ArrowEncoder:
         self.plan = plan
         self.memory = fb_memory_system(0)
         self.output = spare_output
-        self.output_size = spare_size if spare_output else OUTPUT_MIN
-        spare_output = NULL
+        spare_output.begin = spare_output.p = spare_output.end = NULL
 
     def __dealloc__(self):
-        global spare_output, spare_size
+        global spare_output
         Py_XDECREF(self.given)
-        if spare_output:
-            PyMem_Free(self.output)
-        elif self.output:
+        if spare_output.begin:
+            fb_buffer_free(&self.output)
+        else:
             spare_output = self.output
-            spare_size = self.output_size
         if self.made:
             fb_arrow_encoder_free(&self.encoder)
 
-    cdef int set_capacity(self, size_t capacity) except -1:
-        """Resize the output to this many bytes, and keep its contents."""
+    cdef int grow(self, size_t more) except -1:
+        """Make room for `more` bytes in the output, and keep its contents."""
         cdef size_t used = fb_row_size(&self.encoder.row)
-        cdef uint8_t *output
+        cdef size_t capacity = fb_grown_capacity(self.capacity, used, more)
+        self.output.p = self.output.begin + used
         if capacity <= OUTPUT_KEPT:
-            output = <uint8_t *> PyMem_Realloc(self.output, capacity)
-            if not output:
-                raise MemoryError
-            self.output = output
-            self.output_size = capacity
-        elif self.given:
+            check(fb_buffer_grow(&self.output, more))
+            self.set_output(self.output.begin, self.output.end - self.output.begin, used)
+            return 0
+        if self.given:
             _PyBytes_Resize(&self.given, capacity)
         else:
             given = PyBytes_FromStringAndSize(NULL, capacity)
-            memcpy(PyBytes_AS_STRING(given), self.output, used)
+            memcpy(PyBytes_AS_STRING(given), self.output.begin, used)
             Py_INCREF(given)
             self.given = <PyObject *> given
-        if self.given:
-            output = <uint8_t *> PyBytes_AS_STRING(<object> self.given)
+        self.set_output(<uint8_t *> PyBytes_AS_STRING(<object> self.given), capacity, used)
+        return 0
+
+    cdef void set_output(self, uint8_t *output, size_t capacity, size_t used) noexcept:
         self.capacity = capacity
         fb_row_set_output(&self.encoder.row, output, capacity, used)
-        return 0
 
     cdef int begin(self, const ArrowSchema *schema, bind) except -1:
         """Bind the columns of an Arrow schema to the plan.
@@ -104,7 +114,10 @@ cdef class ArrowEncoder:
             raise EncodeError(self.describe_fault(None))
         check(status)
         self.made = True
-        return self.set_capacity(self.output_size)
+        self.output.p = self.output.begin
+        check(fb_buffer_reserve(&self.output, OUTPUT_MIN))
+        self.set_output(self.output.begin, self.output.end - self.output.begin, 0)
+        return 0
 
     cdef str describe_fault(self, row):
         reason = fb_arrow_reason_text(self.encoder.fault.reason).decode()
@@ -125,8 +138,7 @@ cdef class ArrowEncoder:
                 if self.encoder.fault.reason:
                     raise EncodeError(self.describe_fault(self.rows + self.encoder.fault.row))
                 check(status)
-            self.set_capacity(max(2 * self.capacity,
-                                  fb_row_size(&self.encoder.row) + self.encoder.row.needed))
+            self.grow(self.encoder.row.needed)
         self.rows += array.length
         return 0
 
@@ -134,7 +146,7 @@ cdef class ArrowEncoder:
         """Return all messages. The encoder cannot be used afterwards."""
         cdef size_t size = fb_row_size(&self.encoder.row)
         if not self.given:
-            return PyBytes_FromStringAndSize(<char *> self.output, size)
+            return PyBytes_FromStringAndSize(<char *> self.output.begin, size)
         _PyBytes_Resize(&self.given, size)
         given = <object> self.given
         Py_DECREF(given)

@@ -1,5 +1,5 @@
 /* google.protobuf.Timestamp and Duration as datetime, timedelta or nanoseconds. */
-#include "binding/codec_object.h"
+#include "objects/objects.h"
 
 #include <datetime.h>
 

@@ -1,14 +1,15 @@
 /* Objects of any message type as Python objects: the names of the fields of the core's codec
    (core/codec/codec.h), and their Python values.
 
-   The core alone knows the wire format. Ownership: the ObjectCodec or ObjectOutput (codec.pxi) that
+   The core alone knows the wire format. Ownership: the ObjectCodec or ObjectOutput (codec.pyx) that
    contains these structures owns all references in them, unless a comment says otherwise. */
-#ifndef FB_BINDING_CODEC_OBJECT_H
-#define FB_BINDING_CODEC_OBJECT_H
+#ifndef FB_OBJECTS_OBJECTS_H
+#define FB_OBJECTS_OBJECTS_H
 
 #include <Python.h>
 
-#include "core/codec/codec.h"
+#include "core/base/buffer.h"
+#include "core/codec/codec_write.h"
 
 typedef enum {
     FB_VALUE_SCALAR,
@@ -63,11 +64,6 @@ typedef struct fb_codec_output {
     struct fb_codec_output **fields; /* by slot: outputs of objects and of the values of maps */
 } fb_codec_output;
 
-/* Output buffer in memory of PyMem, which grows as needed. */
-typedef struct {
-    uint8_t *begin, *p, *end;
-} fb_codec_buffer;
-
 typedef struct {
     bool ignore_unknown; /* when writing: ignore keys that are not fields */
     /* when reading into a dict: keep fields that are not in the schema; they are written again */
@@ -86,20 +82,19 @@ typedef struct {
 
 /* Write an object. `index`: its index among several; -1: a single object. Returns 0, or -1 with an
    exception set. */
-int fb_object_write(fb_codec_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
+int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
                     PyObject *object, Py_ssize_t index);
 /* Read an object from `message`. Offsets in errors count from `begin`. Returns a new reference, or
    NULL with an exception set. */
 PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
                          fb_bytes message, const uint8_t *begin, Py_ssize_t index);
 
-int fb_codec_buffer_grow(fb_codec_buffer *buffer, size_t more);
+/* Like fb_buffer_grow and fb_buffer_reserve. Return 0, or -1 with MemoryError set. */
+int fb_object_grow(fb_buffer *buffer, size_t more);
 void fb_object_class_forget(fb_object_class *seen);
 
-FB_INLINE int fb_codec_buffer_reserve(fb_codec_buffer *buffer, size_t size) {
-    return FB_LIKELY((size_t)(buffer->end - buffer->p) >= size)
-               ? 0
-               : fb_codec_buffer_grow(buffer, size);
+FB_INLINE int fb_object_reserve(fb_buffer *buffer, size_t size) {
+    return FB_LIKELY((size_t)(buffer->end - buffer->p) >= size) ? 0 : fb_object_grow(buffer, size);
 }
 
 /* A place in an object, for errors. Each level points to the level around it. */
@@ -117,7 +112,7 @@ PyObject *fb_object_show(PyObject *value);
    NULL. */
 PyObject *fb_object_path(const fb_object_where *place, Py_ssize_t index);
 
-/* Times (codec_time.c) ---------------------------------------------------------------------- */
+/* Times (time.c) ---------------------------------------------------------------------- */
 
 int fb_codec_time_import(void);
 /* Convert a datetime, timedelta or nanoseconds to the fields of a Timestamp or Duration. Returns 0;

@@ -1,0 +1,25 @@
+/* Output buffers come from the C library. */
+#include "core/base/buffer.h"
+
+#include <stdlib.h>
+
+size_t fb_grown_capacity(size_t capacity, size_t used, size_t more) {
+    if (used > PTRDIFF_MAX || more > PTRDIFF_MAX - used) return 0;
+    size_t twice = capacity > PTRDIFF_MAX / 2 ? PTRDIFF_MAX : 2 * capacity;
+    return twice > used + more ? twice : used + more;
+}
+
+fb_status fb_buffer_grow(fb_buffer *buffer, size_t more) {
+    size_t used = buffer->begin ? fb_buffer_size(buffer) : 0;
+    size_t capacity = buffer->begin ? (size_t)(buffer->end - buffer->begin) : 0;
+    size_t size = fb_grown_capacity(capacity, used, more);
+    uint8_t *begin = size ? realloc(buffer->begin, size) : NULL;
+    if (!begin) return FB_NO_MEMORY;
+    *buffer = (fb_buffer){begin, begin + used, begin + size};
+    return FB_OK;
+}
+
+void fb_buffer_free(fb_buffer *buffer) {
+    free(buffer->begin);
+    *buffer = (fb_buffer){NULL, NULL, NULL};
+}

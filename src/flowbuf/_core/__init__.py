@@ -1,0 +1,35 @@
+"""The binding of the C core: lifetimes, buffers and exceptions. Users import `flowbuf`.
+
+Each Cython module has one subject and links the static library of the core. A `.pxd` file declares what other
+modules use. `core.pxd` declares the C functions. `__init__.pyi` has the types of all names.
+"""
+
+from flowbuf._core.arrow_encode import encode_arrow_array, encode_arrow_stream
+from flowbuf._core.arrow_export import export_stream
+from flowbuf._core.base import COMPILER, STATUSES, format_ip
+from flowbuf._core.codec import FIELD_KINDS, OUTPUT_KINDS, VALUE_ROLES, ObjectCodec, ObjectOutput, ObjectTypes
+from flowbuf._core.columns import ColumnBuilder, MessageTables
+from flowbuf._core.datagrams import MAX_WINDOW, Capture, Datagrams, pack_datagrams
+from flowbuf._core.decoder import TUNNELS, Decoder
+from flowbuf._core.framing import count_messages, cut_messages, hash_conversations, join_messages, split_messages
+from flowbuf._core.generate import generate
+from flowbuf._core.messages import MessageReader
+from flowbuf._core.plan import (
+    COUNTER_SOURCES,
+    FLAGS,
+    KINDS,
+    LAST_OCCURRENCE,
+    MAX_COLUMNS,
+    MAX_RANKS,
+    NETFLOW5_FIELDS,
+    PEN_NETFLOW5,
+    PEN_NETFLOW9,
+    ROWS,
+    SOURCES,
+    TYPES,
+    Plan,
+    kind_fits,
+)
+from flowbuf._core.state import OTHERS
+from flowbuf._core.tables import Table, TableBuilder, TableType
+from flowbuf._core.wire import Row, fixed32, fixed64, read_varint, tag, unzigzag, varint, zigzag

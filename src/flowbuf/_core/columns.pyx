@@ -1,0 +1,168 @@
+"""Datagrams or messages in, tables out."""
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memset
+
+from flowbuf._core.base cimport check
+from flowbuf._core.core cimport *
+from flowbuf._core.datagrams cimport Datagrams
+from flowbuf._core.decoder cimport Decoder
+from flowbuf._core.plan cimport override_deferred
+from flowbuf._core.tables cimport FIRST_ROWS, TableBuilder, TableType
+
+from flowbuf.errors import DecodeError
+
+
+@cython.no_gc_clear  # __dealloc__ needs the decoder to free the objects made by its plan
+cdef class ColumnBuilder(TableBuilder):
+    """Decodes datagrams into tables. Its decoder keeps the state of exporters and the counters."""
+
+    cdef Decoder decoder
+    cdef fb_memory memory
+    cdef fb_columns columns
+
+    def __cinit__(self, Decoder decoder not None, TableType type not None, size_t rows):
+        if type.plan is not decoder.plan:
+            raise ValueError("the type belongs to another plan; use a TableType of the decoder's plan")
+        self.decoder = decoder
+        self.memory = fb_memory_system(0)
+        check(fb_columns_new(&self.columns, decoder.plan.plan, &self.memory))
+
+    def __dealloc__(self):
+        fb_columns_free(&self.columns)
+
+    def decode(self, Datagrams datagrams not None, list tables=None, *, dict override=None):
+        """Decode all datagrams of a batch. Return the tables that they filled, appended to `tables` if given.
+
+        Raises DecodeError if the decoder is strict and a datagram is malformed. `tables` then has the tables
+        filled before the fault, and the other rows wait for `finish`.
+        """
+        if tables is None:
+            tables = []
+        datagrams.hold()
+        try:
+            self.claim()
+            try:
+                self.decode_held(datagrams, override, tables)
+            finally:
+                self.busy = False
+        finally:
+            datagrams.let_go()
+        return tables
+
+    cdef int decode_held(self, Datagrams datagrams, dict override, list tables) except -1:
+        """REQUIRES: the datagrams are held, the builder is claimed."""
+        self.decoder.claim()
+        try:
+            self.decoder.decoder.fault.status = FB_OK
+            self.decoder.decoder.expect_flows = datagrams.capture is None
+            for name, value in (override or {}).items():
+                override_deferred(&self.columns.deferred, self.decoder.plan, name, value)
+            self.run(datagrams.items, datagrams.count, tables)
+            self.decoder.check_fault(datagrams.count)
+        finally:
+            fb_deferred_values_clear_overrides(&self.columns.deferred)
+            self.decoder.busy = False
+        return 0
+
+    cdef int run(self, const fb_datagram *datagrams, size_t count, list tables) except -1:
+        cdef fb_position position
+        cdef fb_status status
+        cdef uint64_t flows = self.columns.count
+        memset(&position, 0, sizeof(position))
+        self.need_batch(min(self.rows, FIRST_ROWS))
+        while True:
+            fb_columns_set_batch(&self.columns, self.batch)
+            if count == 1:
+                status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
+            else:
+                with nogil:
+                    status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position,
+                                               &self.columns)
+            if status == FB_OK:
+                break
+            self.make_room(tables, position.datagram / <double> count)
+        self.decoder.column_flows += self.columns.count - flows
+        return 0
+
+
+@cython.no_gc_clear  # __dealloc__ needs the type and its plan to free the objects made by it
+cdef class MessageTables(TableBuilder):
+    """Reads messages into tables."""
+
+    cdef fb_memory memory
+    cdef fb_message_columns reader
+
+    def __cinit__(self, TableType type not None, size_t rows):
+        self.memory = fb_memory_system(0)
+        check(fb_message_columns_new(&self.reader, type.plan.plan, <fb_processor> 0, &self.memory))
+
+    def __dealloc__(self):
+        fb_message_columns_free(&self.reader)
+
+    @property
+    def unknown_fields(self):
+        """Number of fields read so far that are not columns of the plan."""
+        return self.reader.unknown_fields
+
+    @property
+    def invalid_texts(self):
+        """Number of strings read so far that were not valid UTF-8."""
+        return self.reader.invalid_texts
+
+    def read(self, data, list tables not None, bint final=True):
+        """Read the complete messages at the start of length-delimited data.
+
+        Returns the number of bytes consumed. Tables that the messages fill are appended to `tables`. Raises
+        DecodeError with the offset of a malformed message, and of a truncated one if `final`. The rows before
+        it wait for `finish`.
+
+        The GIL is kept for writable data, because no other thread may change it during the call.
+        """
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            if not view.len:
+                return 0
+            self.claim()
+            try:
+                return self.read_view(&view, tables, final)
+            finally:
+                self.busy = False
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef object read_view(self, const Py_buffer *view, list tables, bint final):
+        """REQUIRES: the builder is claimed."""
+        cdef fb_bytes rest
+        cdef fb_message_fault fault
+        cdef fb_status status
+        cdef size_t size = view.len
+        rest.data = <const uint8_t *> view.buf
+        rest.size = size
+        self.need_batch(min(self.rows, FIRST_ROWS))
+        while True:
+            if view.readonly:
+                with nogil:
+                    status = fb_message_columns_read(&self.reader, &rest, self.batch, &fault)
+            else:
+                status = fb_message_columns_read(&self.reader, &rest, self.batch, &fault)
+            if status == FB_NO_SPACE or status == FB_NO_MEMORY:
+                self.make_room(tables, (size - rest.size) / <double> size)
+            elif status == FB_BAD_MESSAGE:
+                raise self.as_error(&fault, size - rest.size)
+            elif status == FB_MORE_INPUT and final:
+                offset = size - rest.size
+                raise DecodeError(f"byte {offset}: the message is cut short", status="bad_message",
+                                  offset=offset)
+            else:
+                return size - rest.size
+
+    cdef object as_error(self, const fb_message_fault *fault, size_t begin):
+        cdef size_t offset = begin + fault.offset
+        what = fb_message_fault_text(fault.kind).decode()
+        column = ""
+        if fault.column != FB_NO_COLUMN:
+            column = f"column {self.type.plan.column_names[fault.column]!r}: "
+        return DecodeError(f"byte {offset}: {column}{what}", status="bad_message", offset=offset)

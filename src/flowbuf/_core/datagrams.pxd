@@ -1,0 +1,26 @@
+from libc.stdint cimport uint64_t
+
+from flowbuf._core.core cimport fb_capture, fb_datagram, fb_memory
+
+cdef class Capture:
+    cdef fb_memory memory
+    cdef fb_capture *capture
+    cdef bint busy
+    cdef uint64_t scans
+    cdef size_t users  # calls that are reading the datagrams of the last scan
+    cdef int check_unused(self) except -1
+
+cdef class Datagrams:
+    cdef fb_datagram *items
+    cdef size_t capacity
+    cdef readonly size_t count
+    cdef list owners
+    cdef Capture capture  # whose window the payloads point into, until its next scan
+    cdef uint64_t scan
+    cdef int check_current(self) except -1
+    cdef int hold(self) except -1
+    cdef void let_go(self) noexcept
+
+cdef int fill_source(fb_datagram *datagram, object source) except -1
+cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff
+cdef str exporter_of(const fb_datagram *datagram)

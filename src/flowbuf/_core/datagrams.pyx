@@ -1,0 +1,240 @@
+"""Captures in, datagrams out; and batches of datagrams from Python."""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+
+from flowbuf._core.base cimport check, format_address, parse_address, read_statuses
+from flowbuf._core.core cimport *
+
+MAX_WINDOW = FB_CAPTURE_MAX_WINDOW
+"""Largest window of a capture file that `Capture.scan` needs to make progress, in bytes."""
+
+
+cdef class Datagrams:
+    """Datagrams in the format of the core. The object keeps the memory of their payloads alive."""
+
+    def __cinit__(self, size_t capacity):
+        if capacity > (1 << 24):
+            raise ValueError(f"a batch of {capacity} datagrams is too large; the limit is {1 << 24:,}")
+        self.capacity = capacity
+        self.owners = []
+        self.items = <fb_datagram *> PyMem_Malloc(max(capacity, 1) * sizeof(fb_datagram))
+        if not self.items:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_Free(self.items)
+
+    def __len__(self):
+        return self.count
+
+    cdef int check_current(self) except -1:
+        if self.capture is not None and self.capture.scans != self.scan:
+            raise RuntimeError(
+                "this batch of datagrams is no longer valid; use it before the capture's next batch"
+            )
+        return 0
+
+    cdef int hold(self) except -1:
+        """Keep the datagrams valid until `let_go`: the capture refuses to advance."""
+        self.check_current()
+        if self.capture is not None:
+            self.capture.users += 1
+        return 0
+
+    cdef void let_go(self) noexcept:
+        if self.capture is not None:
+            self.capture.users -= 1
+
+    def __getitem__(self, size_t i):
+        """Return (payload, (source address, source port), destination port, time in ns) of a datagram."""
+        self.check_current()
+        if i >= self.count:
+            raise IndexError(i)
+        cdef fb_datagram *d = &self.items[i]
+        payload = d.payload.data[:d.payload.size]
+        return payload, (format_address(d.source), d.source_port), d.destination_port, d.time
+
+
+cdef class Capture:
+    """Reads a pcap or pcapng file window by window. `port` selects datagrams to one UDP port."""
+
+    def __cinit__(self, port=None):
+        cdef fb_capture_options options
+        memset(&options, 0, sizeof(options))
+        options.any_port = port is None
+        options.port = 0 if port is None else port
+        self.memory = fb_memory_system(0)
+        check(fb_capture_new(&self.capture, &self.memory, options))
+
+    def __dealloc__(self):
+        fb_capture_free(self.capture)
+
+    cdef int check_unused(self) except -1:
+        if self.busy:
+            raise RuntimeError("this capture is being read in another thread")
+        if self.users:
+            raise RuntimeError(
+                "the batch of this capture is still being decoded; request the next one after that"
+            )
+        return 0
+
+    def advance(self):
+        """End the batch of the last scan, so that its window may change.
+
+        Raises RuntimeError while the batch is decoded.
+        """
+        self.check_unused()
+        self.scans += 1
+
+    def scan(self, window, bint final, size_t capacity=4096):
+        """Return (bytes consumed, status name, Datagrams) of a window.
+
+        The datagrams are views of the window: call `advance` before the window changes. The next scan
+        invalidates them. Raises RuntimeError while they are decoded.
+        """
+        cdef Datagrams batch = Datagrams(capacity)
+        cdef const uint8_t[::1] content = window
+        cdef fb_bytes input
+        cdef size_t consumed = 0
+        cdef fb_status status
+        self.check_unused()
+        input.data = &content[0] if content.shape[0] else NULL
+        input.size = content.shape[0]
+        batch.owners.append((self, content))
+        self.busy = True
+        self.scans += 1
+        batch.capture = self
+        batch.scan = self.scans
+        with nogil:
+            status = fb_capture_scan(self.capture, input, final, batch.items, batch.capacity, &batch.count,
+                                     &consumed)
+        self.busy = False
+        if status == FB_NO_MEMORY or status == FB_BAD_ARGUMENT:
+            check(status)
+        return consumed, fb_status_name(status).decode(), batch
+
+    @property
+    def counters(self):
+        """Counters of packets and records that gave no datagram: status name -> count."""
+        return read_statuses(fb_capture_counters(self.capture))
+
+    @property
+    def packets(self):
+        """Number of packet records read."""
+        return fb_capture_get_stats(self.capture).packets
+
+    @property
+    def link_types(self):
+        """Link types of the packets read, as numbers, in order of first use.
+
+        https://www.tcpdump.org/linktypes.html lists the numbers.
+        """
+        cdef fb_capture_stats stats = fb_capture_get_stats(self.capture)
+        return [stats.link_types[i] for i in range(stats.link_type_count)]
+
+    @property
+    def datagrams(self):
+        """Number of datagrams returned."""
+        return fb_capture_get_stats(self.capture).datagrams
+
+
+cdef int fill_source(fb_datagram *datagram, object source) except -1:
+    """Fill in the source from an address as text, or from (address, port, …) as sockets return it."""
+    cdef bytes content
+    cdef tuple pair
+    if isinstance(source, tuple):
+        pair = source
+        if len(pair) < 2:
+            raise ValueError(f"source {source!r} is not (address, port)")
+        datagram.source_port = pair[1]
+        source = pair[0]
+    else:
+        datagram.source_port = 0
+    if not isinstance(source, str):
+        raise TypeError(f"source is {type(source).__name__}, not an address as str or (address, port)")
+    content = parse_address(source)
+    memcpy(datagram.source, PyBytes_AS_STRING(content), 16)
+    return 0
+
+
+cdef extern from "<time.h>":
+    cdef struct timespec:
+        int64_t tv_sec
+        long tv_nsec
+    int timespec_get(timespec *spec, int base)
+    enum:
+        TIME_UTC
+
+
+cdef uint64_t get_time():
+    """Return the current time like time.time_ns, in half the time."""
+    cdef timespec now
+    timespec_get(&now, TIME_UTC)
+    return <uint64_t> now.tv_sec * 1000000000 + now.tv_nsec
+
+
+cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
+    """Return a time of reception in nanoseconds since 1970.
+
+    A float is in seconds, an int in nanoseconds. None means the current time.
+    """
+    cdef uint64_t time
+    if received is None:
+        return get_time()
+    # int first, because the test for float needs a call
+    if not isinstance(received, int) and isinstance(received, float):
+        time = round(received * 1e6) * 1000  # a float of this century is precise to about a microsecond
+    else:
+        time = received
+    if time > FB_TIME_MAX:
+        raise OverflowError(
+            f"received is {time} ns, after the year 2262; give nanoseconds since 1970 below 2**63"
+        )
+    return time
+
+
+cdef bytes _exporter_address = bytes(16)  # the latest, because datagrams of one exporter arrive in runs
+cdef str _exporter_text = "::"
+
+
+cdef str exporter_of(const fb_datagram *datagram):
+    """Return the address of the exporter of a datagram as text; for sFlow the address of the agent."""
+    global _exporter_address, _exporter_text
+    cdef uint8_t address[16]
+    fb_datagram_get_exporter(datagram, address)
+    if memcmp(address, PyBytes_AS_STRING(_exporter_address), 16):
+        _exporter_address, _exporter_text = address[:16], format_address(address)
+    return _exporter_text
+
+
+def pack_datagrams(payloads, sources, received=None):
+    """Pack payloads into a batch of datagrams.
+
+    `sources` and `received` are sequences as long as `payloads`, or one value for all.
+    """
+    cdef list items = list(payloads)
+    cdef Datagrams batch = Datagrams(len(items))
+    cdef fb_datagram *datagram
+    cdef bytes payload
+    one_source = isinstance(sources, str) or (
+        isinstance(sources, tuple) and len(sources) >= 2 and isinstance(sources[1], int)
+    )
+    one_time = received is None or isinstance(received, (int, float))
+    if not one_source and len(sources) != len(items):
+        raise ValueError(f"{len(items)} payloads have {len(sources)} sources; give one, or one per payload")
+    if not one_time and len(received) != len(items):
+        raise ValueError(f"{len(items)} payloads have {len(received)} times; give one, or one per payload")
+    now = to_nanoseconds(received) if one_time else 0
+    for i, item in enumerate(items):
+        payload = item if type(item) is bytes else bytes(memoryview(item))
+        batch.owners.append(payload)
+        datagram = &batch.items[i]
+        fill_source(datagram, sources if one_source else sources[i])
+        datagram.destination_port = 0
+        datagram.time = now if one_time else to_nanoseconds(received[i])
+        datagram.payload.data = <const uint8_t *> PyBytes_AS_STRING(payload)
+        datagram.payload.size = PyBytes_GET_SIZE(payload)
+        batch.count += 1
+    return batch

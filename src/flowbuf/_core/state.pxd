@@ -1,0 +1,9 @@
+from libc.stdint cimport uint32_t
+
+from flowbuf._core.core cimport fb_counters, fb_exporters
+
+cdef dict read_counters(const fb_counters *counters)
+cdef list read_exporters(fb_exporters *exporters)
+cdef tuple check_exporter(object exporter, str where)
+cdef object as_list(object value, str where)
+cdef int restore_exporter(fb_exporters *exporters, bytes address, uint32_t sub_agent, list domains) except -1

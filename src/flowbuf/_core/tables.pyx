@@ -1,0 +1,224 @@
+"""Batches of rows as columns, exported by the Arrow C Data Interface.
+
+https://arrow.apache.org/docs/format/CDataInterface.html specifies the interface.
+"""
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport uint8_t, uint16_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from flowbuf._core.base cimport check
+from flowbuf._core.core cimport *
+from flowbuf._core.plan cimport Plan
+
+
+cdef int set_members(const fb_member **to, size_t *count, list members, list keep) except -1:
+    """Allocate the members of an enum.
+
+    The caller frees `*to`, even after an exception. `keep` owns the names.
+    """
+    cdef fb_member *items = <fb_member *> PyMem_Malloc(max(len(members), 1) * sizeof(fb_member))
+    if not items:
+        raise MemoryError
+    to[0] = items
+    for number, name in members:
+        content = name.encode()
+        keep.append(content)
+        items[count[0]].number = number
+        items[count[0]].name.data = <const uint8_t *> PyBytes_AS_STRING(content)
+        items[count[0]].name.size = PyBytes_GET_SIZE(content)
+        count[0] += 1
+    return 0
+
+
+cdef class TableType:
+    """The Arrow type of tables of a plan.
+
+    `fields` are tuples of column name, Arrow format, extension name or None, nullable, required, text, and
+    enum members (number -> name) or None. `text` exports addresses as text.
+    """
+
+    def __cinit__(self, Plan plan not None, fields):
+        plan.need_sealed()
+        self.plan = plan
+        self.texts = []
+        items = list(fields)
+        self.fields = <fb_table_field *> PyMem_Malloc(max(len(items), 1) * sizeof(fb_table_field))
+        self.types = <fb_field_type *> PyMem_Malloc(max(len(items), 1) * sizeof(fb_field_type))
+        if not self.fields or not self.types:
+            raise MemoryError
+        for name, format, extension, nullable, required, text, members in items:
+            self.add(name, format, extension, nullable, required, text, members)
+
+    cdef int add(self, str name, str format, str extension, bint nullable, bint required, bint text,
+                 dict members) except -1:
+        cdef fb_table_field *field = &self.fields[self.count]
+        cdef fb_field_type *type = &self.types[self.count]
+        memset(field, 0, sizeof(fb_table_field))
+        memset(type, 0, sizeof(fb_field_type))
+        field.column = <uint16_t> self.plan.index(name)
+        if not self.plan.plan.columns[field.column].flags & FB_COLUMN_ENABLED:
+            raise ValueError(f"column {name!r} is disabled")
+        self.count += 1  # __dealloc__ frees it from here on
+        type.nullable = nullable
+        field.nullable = nullable and not required
+        field.text = text
+        type.listed = (self.plan.plan.columns[field.column].flags & FB_COLUMN_REPEATED) != 0
+        type.name = self.keep(name)
+        type.format = self.keep(format)
+        type.extension = NULL if extension is None else self.keep(extension)
+        if members is not None:
+            type.dictionary = True
+            set_members(&field.members, &field.member_count, sorted(members.items()), self.texts)
+        return 0
+
+    cdef const char *keep(self, str text) except NULL:
+        cdef bytes content = text.encode()
+        self.texts.append(content)
+        return PyBytes_AS_STRING(content)
+
+    def __dealloc__(self):
+        for i in range(self.count):
+            PyMem_Free(<void *> self.fields[i].members)
+        PyMem_Free(self.fields)
+        PyMem_Free(self.types)
+
+    def __arrow_c_schema__(self):
+        cdef ArrowSchema *schema = <ArrowSchema *> malloc(sizeof(ArrowSchema))
+        if not schema:
+            raise MemoryError
+        if fb_schema_export(self.types, self.count, fb_memory_system(0), schema) != FB_OK:
+            free(schema)
+            raise MemoryError
+        return PyCapsule_New(schema, "arrow_schema", free_schema)
+
+
+cdef void free_schema(object capsule) noexcept:
+    cdef ArrowSchema *schema = <ArrowSchema *> PyCapsule_GetPointer(capsule, "arrow_schema")
+    if schema.release:
+        schema.release(schema)
+    free(schema)
+
+
+cdef void free_array(object capsule) noexcept:
+    cdef ArrowArray *array = <ArrowArray *> PyCapsule_GetPointer(capsule, "arrow_array")
+    if array.release:
+        array.release(array)
+    free(array)
+
+
+cdef class Table:
+    """A finished batch of rows. It is immutable, and safe to use from any thread."""
+
+    def __init__(self):
+        raise TypeError("Table has no constructor; use TableBuilder.finish or Table.view")
+
+    def __dealloc__(self):
+        fb_table_release(self.table)
+
+    def __len__(self):
+        return fb_table_rows(self.table)
+
+    def __reduce__(self):
+        raise TypeError("a batch of flows cannot be pickled; pickle the result of its to_arrow()")
+
+    @property
+    def nbytes(self):
+        """Memory of the rows, in bytes."""
+        return fb_table_size(self.table)
+
+    def view(self, TableType type not None):
+        """Return the same rows with another type of the same plan."""
+        cdef Table other = Table.__new__(Table)
+        if type.plan is not self.type.plan:
+            raise ValueError("the type belongs to another plan; use a TableType of the same plan")
+        other.type = type
+        check(fb_table_view(&other.table, type.plan.plan, self.table, type.fields, type.count))
+        return other
+
+    def __arrow_c_array__(self, requested_schema=None):
+        cdef ArrowArray *array = <ArrowArray *> malloc(sizeof(ArrowArray))
+        if not array:
+            raise MemoryError
+        if fb_table_export(self.table, array) != FB_OK:
+            free(array)
+            raise MemoryError
+        return self.type.__arrow_c_schema__(), PyCapsule_New(array, "arrow_array", free_array)
+
+
+# Freed blocks of batches, reused by later batches. Tables may outlive the builder that made them.
+cdef fb_block_cache block_cache
+
+
+cdef class TableBuilder:
+    """Collects rows into tables of at most `rows` rows.
+
+    Rows that fill no table wait for the next call. Use it in one thread at a time.
+    """
+
+    def __cinit__(self, *arguments):
+        cdef Py_ssize_t count = len(arguments)
+        if count < 2 or not isinstance(arguments[count - 2], TableType):
+            raise TypeError("a builder needs a TableType and a number of rows")
+        self.type = arguments[count - 2]
+        rows = arguments[count - 1]
+        if not 2 <= rows <= 1 << 26:
+            raise ValueError(f"rows is {rows}; it may be 2 to {1 << 26:,}")
+        self.rows = rows
+
+    def __dealloc__(self):
+        fb_batch_free(self.batch)
+
+    cdef int claim(self) except -1:
+        """Claim the builder for one call. Setting `busy` to False releases it."""
+        if self.busy:
+            raise RuntimeError("this builder is in use by another thread; give each thread its own builder")
+        self.busy = True
+        return 0
+
+    cdef int need_batch(self, size_t capacity) except -1:
+        if not self.batch:
+            check(fb_batch_new(&self.batch, self.type.plan.plan, capacity, fb_memory_cached(&block_cache, 0)))
+        return 0
+
+    cdef int make_room(self, list tables, double share) except -1:
+        """Grow a batch that is full or out of memory, or turn it into a table.
+
+        `share`: part of the input that its rows come from.
+        """
+        cdef size_t capacity = self.batch.capacity
+        cdef bint full = capacity - self.batch.rows < 2
+        if full and capacity < self.rows:
+            # Enough rows for the whole input, by the share read so far. A small share limits the estimate.
+            wanted = max(2 * capacity, <size_t> (1.1 * capacity / max(share, 1 / 64)))
+            check(fb_batch_grow(&self.batch, self.type.plan.plan, min(self.rows, wanted)))
+        elif not self.batch.rows:
+            raise MemoryError(fb_status_text(FB_NO_MEMORY).decode())
+        else:
+            tables.append(self.make_table())
+            self.need_batch(capacity)
+        return 0
+
+    def finish(self):
+        """Return a table of the waiting rows, which may be empty."""
+        self.claim()
+        try:
+            return self.make_table()
+        finally:
+            self.busy = False
+
+    cdef Table make_table(self):
+        """REQUIRES: the builder is claimed."""
+        cdef Table table = Table.__new__(Table)
+        cdef fb_batch *batch
+        cdef fb_status status
+        self.need_batch(min(self.rows, FIRST_ROWS))
+        batch = self.batch
+        self.batch = NULL  # the table owns it from here on, even after an error
+        table.type = self.type
+        with nogil:
+            status = fb_table_new(&table.table, self.type.plan.plan, batch, self.type.fields, self.type.count)
+        check(status)
+        return table
