@@ -28,7 +28,7 @@ PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
 TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
-SOURCES := $(wildcard ext/*.pyx ext/*.pxd ext/binding/* ext/core/*/* ext/generate/*) setup.py pyproject.toml
+SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/*) setup.py pyproject.toml
 
 .PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop clean setup
 
@@ -115,7 +115,7 @@ check: setup
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	git ls-files | xargs $(VENV)/bin/codespell
-	git ls-files ext | grep '[.][ch]$$' | xargs $(VENV)/bin/clang-format --dry-run -Werror
+	git ls-files ext src | grep '[.][ch]$$' | xargs $(VENV)/bin/clang-format --dry-run -Werror
 	cd ext && ls core/*/*.c generate/*.c | xargs -n 4 -P 0 sh -c '$(abspath $(VENV))/bin/clang-tidy --quiet "$$@" -- -I. -std=c11 -DNDEBUG' sh
 	$(PY) -m pytest tests/project/test_structure.py tests/project/test_prose.py
 	$(PY) -m benchmarks.instructions
@@ -138,7 +138,7 @@ kafka-stop:
 
 clean:
 	@if [ -d build/kafka ]; then $(PYTHON) tools/kafka stop && $(PYTHON) tools/registry stop; fi
-	rm -rf .venv build $(PEERS)/build ext/build ext/_core.c src/flowbuf.egg-info src/flowbuf/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build $(PEERS)/build ext/build src/flowbuf.egg-info src/flowbuf/_core/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@test -n "$(VERSION)" || { echo "$(PYTHON) is missing: install Python 3.10 or newer, or say make PYTHON=…"; exit 1; }

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "core/codec/codec.h"
+#include "core/codec/codec_write.h"
 #include "tests/support/plain_codec.h"
 
 enum { MAX_INPUT = 4096 };

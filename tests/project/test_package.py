@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 CODEC = Codec.load("telemetry")
 NEEDED = [
     "flowbuf/py.typed",
-    "flowbuf/_core.pyi",
+    "flowbuf/_core/__init__.pyi",
     "flowbuf/schemas/flow.toml",
     "flowbuf/schemas/goflow2.toml",
     "flowbuf/schemas/akvorado.toml",
@@ -54,7 +54,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
     source = folder / "source"
     excluded = shutil.ignore_patterns(
-        ".venv", ".git", "build", "*.so", "_core.c", "*.egg-info", ".hypothesis", "__pycache__"
+        ".venv", ".git", "build", "*.so", "*.egg-info", ".hypothesis", "__pycache__"
     )
     shutil.copytree(ROOT, source, ignore=excluded)
     run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, cwd=source)
@@ -81,7 +81,8 @@ def test_the_sdist_has_the_files_for_build_and_tests(sdist: Path) -> None:
         "LICENSE",
         "Makefile",
         "ext/core/decode/decode.tmpl.h",
-        "ext/_core.pyx",
+        "src/flowbuf/_core/decoder.pyx",
+        "src/flowbuf/_core/objects/objects.h",
         "schemas/flow.toml",
         "tests/conftest.py",
         "examples/demo.py",
@@ -100,8 +101,9 @@ def test_the_wheel_has_modules_schemas_stubs_and_py_typed(wheel: Path) -> None:
     modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
     assert len(modules) > 100
     assert {*NEEDED, *modules} <= set(names)
-    assert any(name.startswith("flowbuf/_core.") and name.endswith((".so", ".pyd")) for name in names)
-    assert not [name for name in names if name.endswith((".c", ".pyx", ".h"))]
+    for module in (ROOT / "src/flowbuf/_core").glob("*.pyx"):
+        assert any(re.fullmatch(rf"flowbuf/_core/{module.stem}\..*(so|pyd)", name) for name in names)
+    assert not [name for name in names if name.endswith((".c", ".pyx", ".pxd", ".h", ".md"))]
 
 
 @pytest.mark.expensive

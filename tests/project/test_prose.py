@@ -18,11 +18,15 @@ PAGES = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/**/*.md"),
     *ROOT.glob("ext/**/*.md"),
+    *ROOT.glob("src/**/*.md"),
     *ROOT.glob("benchmarks/**/*.md"),
 ]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 C_FILES = sorted(
-    path for path in (ROOT / "ext").rglob("*.[ch]") if "build" not in path.parts and path.name != "_core.c"
+    path
+    for folder in ("ext", "src")
+    for path in (ROOT / folder).rglob("*.[ch]")
+    if "build" not in path.parts
 )
 
 

@@ -21,6 +21,7 @@ EXT = ROOT / "ext"
 CORE = EXT / "core"
 GENERATOR = EXT / "generate"
 PACKAGE = ROOT / "src/flowbuf"
+BINDING = PACKAGE / "_core"
 
 # The core's folders, from the lowest layer up. Each folder includes only folders before it.
 CORE_FOLDERS = [
@@ -62,9 +63,8 @@ SOURCES = sorted(
     path
     for folder in FOLDERS.split()
     for path in (ROOT / folder).rglob("*")
-    if path.suffix in {".c", ".h", ".pxi", ".pyx", ".pxd", ".py", ".toml", ".go", ".rs"}
+    if path.suffix in {".c", ".h", ".pyx", ".pxd", ".py", ".toml", ".go", ".rs"}
     and "build" not in path.parts
-    and path != ROOT / "ext/_core.c"
 )
 
 
@@ -109,12 +109,13 @@ def test_includes_of_headers_have_no_cycle() -> None:
 
 
 def test_include_guards_name_their_file() -> None:
-    headers = [path for path in SOURCES if path.suffix == ".h" and path.is_relative_to(EXT)]
+    headers = {path: EXT for path in SOURCES if path.suffix == ".h" and path.is_relative_to(EXT)}
+    headers |= dict.fromkeys(BINDING.rglob("*.h"), BINDING)
     assert len(headers) > 70
-    for path in headers:
+    for path, folder in headers.items():
         guard = re.search(r"^#ifndef (FB_\w+_H)$", path.read_text(), re.MULTILINE)
         if guard:  # a file that is included several times has none
-            file = str(path.relative_to(EXT)).removeprefix("core/")
+            file = str(path.relative_to(folder)).removeprefix("core/")
             assert guard[1] == "FB_" + re.sub(r"\W", "_", file.upper())
 
 
@@ -265,14 +266,40 @@ def test_package_units_import_only_lower_units(unit: str) -> None:
         if (PACKAGE / f"{unit}.py").exists()
         else sorted((PACKAGE / unit).glob("*.py"))
     )
+    assert files
+    imported = set().union(*map(imports_of, files))
     if unit == "_core":
-        files = [ROOT / "ext/_core.pyx"]
-        imported = set(re.findall(r"^from flowbuf\.(\w+) import", files[0].read_text(), re.MULTILINE))
-    else:
-        assert files
-        imported = set().union(*map(imports_of, files))
+        for path in BINDING.glob("*.pyx"):
+            imported |= set(re.findall(r"^\s*from flowbuf\.(\w+)[\w.]* c?import", path.read_text(), re.MULTILINE))
     allowed = set(PACKAGE_LAYERS) if unit == "cli" else PACKAGE_LAYERS[unit]
     assert imported - {unit} <= allowed
+
+
+def test_modules_of_the_binding_have_no_cycle() -> None:
+    """A module uses others through their declarations. Only `core.pxd` declares functions of the core."""
+    needs: dict[str, set[str]] = {}
+    for path in BINDING.glob("*.p[yx][xd]"):
+        text = path.read_text()
+        used = set(re.findall(r"^from flowbuf\._core\.(\w+) cimport", text, re.MULTILINE))
+        needs[path.stem] = needs.get(path.stem, set()) | used
+        declared = set(re.findall(r'^cdef extern from "(\w+)/', text, re.MULTILINE))
+        assert declared <= ({"core", "generate"} if path.stem == "core" else {"objects"}), path
+    assert len(needs) > 12
+    order: list[str] = []
+    while needs:
+        ready = sorted(name for name, used in needs.items() if used <= set(order))
+        assert ready, f"a circle among {sorted(needs)}"
+        order += ready
+        for name in ready:
+            del needs[name]
+
+
+def test_objects_of_the_codec_do_not_know_the_wire_format() -> None:
+    files = [path for path in (BINDING / "objects").iterdir() if path.suffix in {".c", ".h"}]
+    assert len(files) > 5
+    for path in files:
+        assert re.findall(r"\bfb_wire_\w+|\bFB_WIRE_\w+|FB_VARINT_MAX", path.read_text()) == [], path
+        assert {name.split("/")[0] for name in includes_of(path)} <= {"core", "objects"}, path
 
 
 def test_layers_list_every_module() -> None:
@@ -383,7 +410,7 @@ def cython_nested_conditionals(code: str) -> list[int]:
     [
         ({".py"}, python_nested_conditionals),
         ({".c", ".h"}, c_nested_conditionals),
-        ({".pxi"}, cython_nested_conditionals),
+        ({".pyx", ".pxd"}, cython_nested_conditionals),
     ],
 )
 def test_conditional_expressions_are_not_nested(suffixes: set[str], find: Callable[[str], list[int]]) -> None:
@@ -446,7 +473,7 @@ def test_files_are_short() -> None:
     assert {name: length for name, length in lengths.items() if length > 600} == {}
 
 
-@pytest.mark.parametrize(("suffixes", "columns"), [((".c", ".h"), 100), ((".pyx", ".pxi", ".pxd"), 110)])
+@pytest.mark.parametrize(("suffixes", "columns"), [((".c", ".h"), 100), ((".pyx", ".pxd"), 110)])
 def test_lines_are_short(suffixes: tuple[str, ...], columns: int) -> None:
     """Ruff checks the lines of Python."""
     code = [path for path in SOURCES if path.suffix in suffixes]

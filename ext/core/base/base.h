@@ -120,8 +120,7 @@
       "by its sequence number, sFlow samples before this one are missing") \
     X(OUT_OF_SEQUENCE, "out_of_sequence", NOTE, \
       "by its sequence number, a datagram came late or twice") \
-    X(EXPORTER_RESTART, "exporter_restart", NOTE, \
-      "the sequence numbers of an exporter restarted") \
+    X(EXPORTER_RESTART, "exporter_restart", NOTE, "the sequence numbers of an exporter restarted") \
     X(EXPORTER_EVICTED, "exporter_evicted", NOTE, \
       "an exporter was forgotten to make room for another one") \
     X(AGENT_EVICTED, "agent_evicted", NOTE, \

@@ -12,5 +12,6 @@ uint8_t *fb_codec_put_time(uint8_t *p, const fb_codec_field *field, int64_t seco
     uint8_t bytes[FB_CODEC_TIME_MAX];
     size_t size = (size_t)(put_part(put_part(bytes, 1, seconds), 2, nanoseconds) - bytes);
     if (field->type != FB_PROTO_GROUP) return fb_codec_put_bytes(p, field, bytes, size);
-    return fb_codec_put_end_group(fb_wire_put_bytes(fb_codec_put_tag(p, field), bytes, size), field);
+    return fb_codec_put_end_group(fb_wire_put_bytes(fb_codec_put_tag(p, field), bytes, size),
+                                  field);
 }

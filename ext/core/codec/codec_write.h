@@ -71,7 +71,8 @@ FB_INLINE uint8_t *fb_codec_put_few_bytes(uint8_t *p, const fb_codec_field *fiel
 
 /* Write a number of a packed field as a field of its own. REQUIRES: FB_CODEC_ROOM; the field is an
    integer or an enum. */
-FB_INLINE uint8_t *fb_codec_put_unpacked(uint8_t *p, const fb_codec_field *field, uint64_t value) {
+FB_INLINE uint8_t *fb_codec_put_unpacked(uint8_t *p, const fb_codec_field *field,
+                                         uint64_t value) {
     return fb_wire_put_varint(fb_wire_put_varint(p, fb_wire_tag(field->number, FB_WIRE_VARINT)),
                               value);
 }

@@ -1,4 +1,5 @@
 /* Message types of any kind, and their messages read field by field. */
+#include "core/codec/codec_write.h"
 #include "tests/support/codec_check.h"
 
 /* Message types ------------------------------------------------------------------------------ */

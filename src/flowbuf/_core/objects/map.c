@@ -44,8 +44,7 @@ static int order_numbers(const void *one, const void *other) {
 static int put_entry(fb_object_writer *w, const fb_codec_field *field, const fb_object_type *type,
                      const entry *each) {
     const fb_codec_field *key = type->core.fields, *value = key + 1;
-    if (fb_object_check_depth(w) || fb_object_reserve(w->buffer, 2 * FB_CODEC_ROOM))
-        return -1;
+    if (fb_object_check_depth(w) || fb_object_reserve(w->buffer, 2 * FB_CODEC_ROOM)) return -1;
     w->depth++; /* an entry is a message too */
     size_t begin = fb_object_begin_length(w->buffer, field);
     w->top->place.key = each->key;

@@ -228,8 +228,7 @@ static PyObject *new_empty(reader *r, frame *f, const fb_codec_output *output, c
 }
 
 static int keep_entry(reader *r, frame *f, const fb_codec_item *item) {
-    uint8_t bytes[FB_CODEC_ROOM],
-        *p = fb_codec_put_length(bytes, item->field, item->bytes.size);
+    uint8_t bytes[FB_CODEC_ROOM], *p = fb_codec_put_length(bytes, item->field, item->bytes.size);
     return keep_unknown(r, f, (fb_bytes){bytes, (size_t)(p - bytes)})
                ? -1
                : keep_unknown(r, f, item->bytes);
@@ -243,8 +242,8 @@ static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
     if (!*map && !(*map = PyDict_New())) return -1;
     PyObject *entry = read_object(r, &f->place, output, &whole);
     if (!entry) return -1;
-    if (FB_UNLIKELY(fb_codec_is_unknown_entry(&output->type->core, item->bytes,
-                                              keeps_unknown(r, f)))) {
+    if (FB_UNLIKELY(
+            fb_codec_is_unknown_entry(&output->type->core, item->bytes, keeps_unknown(r, f)))) {
         Py_DECREF(entry);
         return keep_entry(r, f, item);
     }

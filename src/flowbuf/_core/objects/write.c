@@ -300,9 +300,8 @@ size_t fb_object_begin_length(fb_buffer *buffer, const fb_codec_field *field) {
 
 int fb_object_end_length(fb_object_writer *w, size_t begin) {
     fb_buffer *buffer = w->buffer;
-    if (fb_buffer_size(buffer) - begin > INT32_MAX)
-        return fb_object_fail(w, "longer than 2 GiB");
-    if (fb_object_reserve(buffer, FB_VARINT_MAX)) return -1;
+    if (fb_buffer_size(buffer) - begin > INT32_MAX) return fb_object_fail(w, "longer than 2 GiB");
+    if (fb_object_reserve(buffer, FB_CODEC_ROOM)) return -1;
     buffer->p = fb_codec_end_length(buffer->begin + begin, buffer->p);
     return 0;
 }
@@ -411,8 +410,7 @@ static int put_value(fb_object_writer *w, const fb_codec_field *field, const fb_
 
 /* Fast path for most values: single, short and of Python's own types. Returns false for other
    values, and then writes nothing. */
-static inline bool put_quick(fb_buffer *buffer, const fb_codec_field *field,
-                             PyObject *value) {
+static inline bool put_quick(fb_buffer *buffer, const fb_codec_field *field, PyObject *value) {
     uint8_t *p = buffer->p;
     uint64_t bits;
     if (field->repeated || buffer->end - p < FB_CODEC_ROOM + 0x80) return false;
@@ -529,7 +527,6 @@ int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_opti
     fb_object_writer w = {.buffer = buffer, .options = options, .index = index};
     size_t begin = fb_buffer_size(buffer);
     if (put_object(&w, type, object)) return -1;
-    return fb_buffer_size(buffer) - begin <= INT32_MAX
-               ? 0
-               : fb_object_fail(&w, "longer than 2 GiB");
+    return fb_buffer_size(buffer) - begin <= INT32_MAX ? 0
+                                                       : fb_object_fail(&w, "longer than 2 GiB");
 }
