@@ -46,8 +46,8 @@ def choose_flags() -> tuple[list[str], list[str]]:
 class BuildInParallel(build_ext):
     """Compile outdated files on all processors, and link the core as a static library into each module.
 
-    Each set of flags has its own folder of objects. Beside an object, the compiler lists the files that it was
-    made from (-MMD).
+    Each set of flags has its own folder of objects. Beside an object, the compiler lists the files from which
+    it was made (-MMD).
     """
 
     def build_extensions(self) -> None:
@@ -79,14 +79,15 @@ class BuildInParallel(build_ext):
             core, output_dir=self.build_temp, include_dirs=["ext"], extra_postargs=compile_flags
         )
         library = Path(self.build_temp, self.compiler.library_filename("flowbuf_core"))
-        if not library.exists() or library.stat().st_mtime < max(Path(name).stat().st_mtime for name in objects):
+        newest = max(Path(name).stat().st_mtime for name in objects)
+        if not library.exists() or library.stat().st_mtime < newest:
             library.unlink(missing_ok=True)  # an archive would keep the objects of removed files
             self.compiler.create_static_lib(objects, "flowbuf_core", output_dir=self.build_temp)
         return str(library)
 
 
 def is_fresh(target: Path) -> bool:
-    """Return True if an object exists, and is newer than all files that it was made from."""
+    """Return True if an object exists, and is newer than all files from which it was made."""
     listed = target.with_suffix(".d")
     if not target.exists() or not listed.exists():
         return False
@@ -121,7 +122,10 @@ setup(
         include_path=["src"],
         build_dir="build/cython",
         compiler_directives={
-            "language_level": 3, "boundscheck": False, "wraparound": False, "embedsignature": True,
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "embedsignature": True,
         },
     ),
 )

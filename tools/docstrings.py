@@ -1,7 +1,7 @@
 """Prepare the docstrings of flowbuf for the Python reference of the site. mkdocstrings loads this extension.
 
-griffe reads signatures and types from the sources and from `_core/__init__.pyi`. It imports the compiled extension for
-the docstrings of the classes that are written in Cython.
+griffe reads signatures and types from the sources and from `_core/__init__.pyi`. It imports the compiled
+modules for the docstrings of the classes that are written in Cython.
 """
 
 from __future__ import annotations

@@ -23,10 +23,7 @@ PAGES = [
 ]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 C_FILES = sorted(
-    path
-    for folder in ("ext", "src")
-    for path in (ROOT / folder).rglob("*.[ch]")
-    if "build" not in path.parts
+    path for folder in ("ext", "src") for path in (ROOT / folder).rglob("*.[ch]") if "build" not in path.parts
 )
 
 

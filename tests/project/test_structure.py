@@ -63,8 +63,7 @@ SOURCES = sorted(
     path
     for folder in FOLDERS.split()
     for path in (ROOT / folder).rglob("*")
-    if path.suffix in {".c", ".h", ".pyx", ".pxd", ".py", ".toml", ".go", ".rs"}
-    and "build" not in path.parts
+    if path.suffix in {".c", ".h", ".pyx", ".pxd", ".py", ".toml", ".go", ".rs"} and "build" not in path.parts
 )
 
 
@@ -270,7 +269,8 @@ def test_package_units_import_only_lower_units(unit: str) -> None:
     imported = set().union(*map(imports_of, files))
     if unit == "_core":
         for path in BINDING.glob("*.pyx"):
-            imported |= set(re.findall(r"^\s*from flowbuf\.(\w+)[\w.]* c?import", path.read_text(), re.MULTILINE))
+            found = re.findall(r"^\s*from flowbuf\.(\w+)[\w.]* c?import", path.read_text(), re.MULTILINE)
+            imported |= set(found)
     allowed = set(PACKAGE_LAYERS) if unit == "cli" else PACKAGE_LAYERS[unit]
     assert imported - {unit} <= allowed
 

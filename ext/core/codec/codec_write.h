@@ -71,8 +71,7 @@ FB_INLINE uint8_t *fb_codec_put_few_bytes(uint8_t *p, const fb_codec_field *fiel
 
 /* Write a number of a packed field as a field of its own. REQUIRES: FB_CODEC_ROOM; the field is an
    integer or an enum. */
-FB_INLINE uint8_t *fb_codec_put_unpacked(uint8_t *p, const fb_codec_field *field,
-                                         uint64_t value) {
+FB_INLINE uint8_t *fb_codec_put_unpacked(uint8_t *p, const fb_codec_field *field, uint64_t value) {
     return fb_wire_put_varint(fb_wire_put_varint(p, fb_wire_tag(field->number, FB_WIRE_VARINT)),
                               value);
 }
@@ -91,8 +90,8 @@ FB_INLINE uint8_t *fb_codec_begin_length(uint8_t *p) {
 }
 
 /* Write the length of the bytes from `begin` to p in front of them, and return the new end.
-   REQUIRES: `begin` is from fb_codec_begin_length; room for FB_VARINT_MAX bytes at p; at most INT32_MAX
-   bytes, the limit of readers. */
+   REQUIRES: `begin` is from fb_codec_begin_length; room for FB_VARINT_MAX bytes at p; at most
+   INT32_MAX bytes, the limit of readers. */
 FB_INLINE uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p) {
     size_t size = (size_t)(p - begin), more = fb_wire_varint_size(size) - 1;
     if (FB_UNLIKELY(more)) memmove(begin + more, begin, size);

@@ -11,7 +11,13 @@ from flowbuf._core.codec import FIELD_KINDS, OUTPUT_KINDS, VALUE_ROLES, ObjectCo
 from flowbuf._core.columns import ColumnBuilder, MessageTables
 from flowbuf._core.datagrams import MAX_WINDOW, Capture, Datagrams, pack_datagrams
 from flowbuf._core.decoder import TUNNELS, Decoder
-from flowbuf._core.framing import count_messages, cut_messages, hash_conversations, join_messages, split_messages
+from flowbuf._core.framing import (
+    count_messages,
+    cut_messages,
+    hash_conversations,
+    join_messages,
+    split_messages,
+)
 from flowbuf._core.generate import generate
 from flowbuf._core.messages import MessageReader
 from flowbuf._core.plan import (
@@ -33,3 +39,59 @@ from flowbuf._core.plan import (
 from flowbuf._core.state import OTHERS
 from flowbuf._core.tables import Table, TableBuilder, TableType
 from flowbuf._core.wire import Row, fixed32, fixed64, read_varint, tag, unzigzag, varint, zigzag
+
+__all__ = [
+    "COMPILER",
+    "COUNTER_SOURCES",
+    "FIELD_KINDS",
+    "FLAGS",
+    "KINDS",
+    "LAST_OCCURRENCE",
+    "MAX_COLUMNS",
+    "MAX_RANKS",
+    "MAX_WINDOW",
+    "NETFLOW5_FIELDS",
+    "OTHERS",
+    "OUTPUT_KINDS",
+    "PEN_NETFLOW5",
+    "PEN_NETFLOW9",
+    "ROWS",
+    "SOURCES",
+    "STATUSES",
+    "TUNNELS",
+    "TYPES",
+    "VALUE_ROLES",
+    "Capture",
+    "ColumnBuilder",
+    "Datagrams",
+    "Decoder",
+    "MessageReader",
+    "MessageTables",
+    "ObjectCodec",
+    "ObjectOutput",
+    "ObjectTypes",
+    "Plan",
+    "Row",
+    "Table",
+    "TableBuilder",
+    "TableType",
+    "count_messages",
+    "cut_messages",
+    "encode_arrow_array",
+    "encode_arrow_stream",
+    "export_stream",
+    "fixed32",
+    "fixed64",
+    "format_ip",
+    "generate",
+    "hash_conversations",
+    "join_messages",
+    "kind_fits",
+    "pack_datagrams",
+    "read_varint",
+    "split_messages",
+    "tag",
+    "unzigzag",
+    "varint",
+    "zigzag",
+]
