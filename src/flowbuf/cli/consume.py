@@ -221,6 +221,7 @@ def _open_clickhouse(
 
     Raise UsageProblem for an invalid URL, and ClickHouseError if the server does not answer.
     """
+    need("clickhouse_connect", "clickhouse", "--clickhouse")
     try:
         options = TableOptions(database=database or "", table=table or "")
         sink = ClickHouseSink(url, options, on_problem=report.add_note)
