@@ -50,6 +50,12 @@ FB_INLINE uint8_t *fb_codec_put_scalar(uint8_t *p, const fb_codec_field *field, 
     return fb_codec_put_value(fb_codec_put_tag(p, field), field, value);
 }
 
+/* The same for the bits of a double, whose type the compiler knows here. */
+FB_INLINE uint8_t *fb_codec_put_double(uint8_t *p, const fb_codec_field *field, uint64_t bits) {
+    if (!bits && !field->presence) return p;
+    return fb_wire_put_fixed64(fb_codec_put_tag(p, field), bits);
+}
+
 /* Write the tag and the length of the bytes that follow. REQUIRES: FB_CODEC_ROOM. */
 FB_INLINE uint8_t *fb_codec_put_length(uint8_t *p, const fb_codec_field *field, size_t size) {
     return fb_wire_put_varint(fb_codec_put_tag(p, field), size);

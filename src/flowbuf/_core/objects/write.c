@@ -427,7 +427,7 @@ static inline bool put_quick(fb_buffer *buffer, const fb_codec_field *field, PyO
             if (!PyFloat_CheckExact(value)) return false;
             double real = PyFloat_AS_DOUBLE(value);
             memcpy(&bits, &real, 8);
-            buffer->p = fb_codec_put_scalar(p, field, bits);
+            buffer->p = fb_codec_put_double(p, field, bits);
             return true;
         }
         case FB_PROTO_INT32:
