@@ -104,13 +104,13 @@ def main() -> None:
         console.rule("flows.pb, read by google.protobuf with that .proto")
         show_top_talkers(flows, console)
         size = stream.stat().st_size
-    flow_rate, octet_rate = measure(capture)
+    flow_rate, byte_rate = measure(capture)
     decoder = flowbuf.Decoder()
     with CaptureReader(capture) as reader:
         for batch in reader:
             decoder.encode_datagrams(batch)
     print(f"{capture.stat().st_size:,} bytes of capture -> {size:,} bytes of messages")
-    print(f"{flow_rate:,.0f} flows/s, {octet_rate / 1e6:,.0f} MB/s of messages, on one core")
+    print(f"{flow_rate:,.0f} flows/s, {byte_rate / 1e6:,.0f} MB/s of messages, on one core")
     print(f"flows decoded={decoder.flows} messages={len(flows)}")
 
 
