@@ -48,6 +48,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist, the hook is unknown
+def pytest_xdist_auto_num_workers() -> int:
+    """Use one process more than processors. Tests of signals and brokers wait most of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """Return the folder of real captures with the goldens of other collectors.
