@@ -44,7 +44,7 @@ demo-pipeline: $(BUILT)
 	@$(PY) -m pip install -q --only-binary chdb-core 'flowbuf[kafka,chdb]'  # flowbuf itself is installed already
 	@$(PY) examples/pipeline.py
 
-# Tests run in one process per processor. Those of one module share fixtures, so they stay together.
+# tests/conftest.py chooses the number of processes. Tests of one module share fixtures, so they stay together.
 PYTEST = $(PY) -m pytest --numprocesses auto --dist loadscope
 test: setup
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),fast) $(PYTEST) -m "not slow and not expensive" $(TESTS)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,14 @@ __all__ = ["broker", "front", "group", "make_topic", "own_broker", "own_registry
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests start Python hundreds of times, and every worker imports all tests. Without stored bytecode, each
+# start would compile flowbuf again, and each worker would rewrite the assertions of all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Collection creates many objects that live until the end. The garbage collector skips them.
+gc.disable()
+
 
 SERVICES = {"broker", "own_broker", "registry", "own_registry", "front"}
 
@@ -29,6 +39,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         needs = SERVICES & set(getattr(item, "fixturenames", ()))
         if needs and not item.get_closest_marker("everyday"):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and tests from garbage collection. Some tests collect garbage hundreds of times."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist, the hook is unknown
+def pytest_xdist_auto_num_workers() -> int:
+    """Use one process more than processors. Tests of signals and brokers wait most of their time."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(scope="session")

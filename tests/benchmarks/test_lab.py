@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 import flowbuf
 from benchmarks.lab import FAMILIES, FORMATS, Coder, Family, Format, select_formats
 from benchmarks.lab.families import EPOCH, LATEST, Field, Record
+from tests.strategies.basics import register_profiles
 
+register_profiles()
 ROOT = Path(__file__).parents[2]
 DIGESTS = {
     "telemetry": "5b272f03cb09b738",
@@ -184,7 +186,7 @@ def values_of(field: Field) -> st.SearchStrategy[Any]:
 
 
 @each_pair
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=min(60, settings.default.max_examples), deadline=None)
 @given(data=st.data())
 def test_any_record_comes_back_exactly(form: Format, family: Family, data: st.DataObject) -> None:
     coder = open_coder(form, family)

@@ -16,7 +16,11 @@ from tests.support import guarded
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("way", guarded.WAYS)
+# The command calls the reader of files, and takes several times as long.
+SLOW = {"command": [pytest.mark.slow]}
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=SLOW.get(way, [])) for way in guarded.WAYS])
 def test_a_message_truncated_inside_a_field_is_not_read_past_its_end(way: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.guarded", way, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

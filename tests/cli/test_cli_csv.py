@@ -118,9 +118,10 @@ def test_readers_restore_every_value(folder: Path, write_rows: type) -> None:
 
 @WRITERS
 def test_every_control_character_is_quoted(folder: Path, write_rows: type) -> None:
-    for control in CONTROLS[:-1]:
-        content = write_rows(folder, [f"a{control}b"]).read_bytes().decode()
-        assert f'"a{control}b"' in content
+    texts = [f"a{control}b" for control in CONTROLS[:-1]]
+    content = write_rows(folder, ["plain", *texts]).read_bytes().decode()
+    assert '"plain"' not in content
+    assert [text for text in texts if f'"{text}"' not in content] == []
 
 
 @WRITERS

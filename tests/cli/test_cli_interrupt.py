@@ -72,8 +72,21 @@ def start(folder: Path, output: str, content: bytes, *options: str) -> subproces
     ):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(0.3)  # until it waits for more
+    wait_until_asleep(process)
     return process
+
+
+def wait_until_asleep(process: subprocess.Popen[bytes]) -> None:
+    """Wait until the main thread of a process waits for input: it uses no processor time for 60 ms."""
+    activity = Path("/proc", str(process.pid), "schedstat")
+    if not activity.exists():  # another system than Linux
+        time.sleep(0.3)
+        return
+    before, deadline = "", time.monotonic() + PATIENCE
+    while (now := activity.read_text()) != before:
+        assert time.monotonic() < deadline
+        before = now
+        time.sleep(0.06)
 
 
 def unread(process: subprocess.Popen[bytes]) -> int:

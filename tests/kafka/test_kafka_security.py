@@ -16,6 +16,8 @@ from tests.support.command import generated, write
 from tests.support.producing import decode
 from tools import services
 
+pytestmark = pytest.mark.slow  # it starts a broker of its own, and refused clients retry until a time limit
+
 FLOWS = 500
 PASSWORD = "hunter2-of-nobody"
 STORE = "password-of-the-store"

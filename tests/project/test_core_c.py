@@ -3,42 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from benchmarks.core_programs import building
-
-ROOT = Path(__file__).parents[2]
-EXT = ROOT / "ext"
-
-
-def make(*arguments: str) -> str:
-    """Run make and return its output. If make fails, fail the test with that output."""
-    compiler = os.environ.get("CC", "cc").split()[0]
-    for tool in ("make", compiler):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
-    # Options of an enclosing make do not apply to this one.
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
-    }
-    command = ["make", f"-j{os.cpu_count()}", "--output-sync", "-C", str(EXT), f"PYTHON={sys.executable}"]
-    with building():
-        done = subprocess.run(
-            [*command, *arguments],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    if done.returncode:
-        pytest.fail(done.stdout[-20000:], pytrace=False)
-    return done.stdout
+from tests.support.core_build import EXT, find_compiler, make
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +16,8 @@ def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Skip the test if the compiler has no sanitizer libraries."""
     folder = tmp_path_factory.mktemp("sanitizers")
     (folder / "empty.c").write_text("int main(void) { return 0; }\n")
-    command = [os.environ.get("CC", "cc"), "-fsanitize=address,undefined", "empty.c", "-o", "empty"]
-    if (
-        shutil.which(command[0]) is None
-        or subprocess.run(command, cwd=folder, capture_output=True).returncode
-    ):
+    command = [*find_compiler(), "-fsanitize=address,undefined", "empty.c", "-o", "empty"]
+    if subprocess.run(command, cwd=folder, capture_output=True).returncode:
         pytest.skip("no compiler with sanitizers is installed")
 
 

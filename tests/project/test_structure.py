@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -14,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.core_programs import building
+from tests.support.core_build import EXT, find_compiler, find_tool, make
 
 ROOT = Path(__file__).parents[2]
-EXT = ROOT / "ext"
 CORE = EXT / "core"
 GENERATOR = EXT / "generate"
 PACKAGE = ROOT / "src/flowbuf"
@@ -120,32 +117,21 @@ def test_include_guards_name_their_file() -> None:
 
 def test_every_header_compiles_alone() -> None:
     """A header includes everything it uses, so a compiler or an editor can open it alone."""
-    compiler = find_tool(os.environ.get("CC", "cc"))
+    compiler = find_compiler()
     for path in core_files(".h"):
         unused = ["-Wno-unused-function"] if path.name.endswith(".tmpl.h") else []
-        command = [compiler, "-std=c11", "-I", str(EXT), "-Wall", "-Wextra", "-Werror", *unused]
+        command = [*compiler, "-std=c11", "-I", str(EXT), "-Wall", "-Wextra", "-Werror", *unused]
         done = subprocess.run(
             [*command, "-fsyntax-only", "-x", "c", str(path)], capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
 
 
-def find_tool(name: str) -> str:
-    tool = shutil.which(name)
-    if tool is None:
-        pytest.skip(f"{name} is not installed")
-    return tool
-
-
-@pytest.fixture(scope="module")
-def objects() -> list[Path]:
-    """Return the object files of the core as shipped: optimised, without assertions."""
-    find_tool(os.environ.get("CC", "cc"))
-    with building():
-        subprocess.run(
-            [find_tool("make"), "-C", EXT, "VARIANT=bench", "core"], check=True, capture_output=True
-        )
-    folder = EXT / "build/bench"
+@pytest.fixture(scope="module", params=["test", pytest.param("bench", marks=pytest.mark.slow)])
+def objects(request: pytest.FixtureRequest) -> list[Path]:
+    """Return the object files of the core: those of its tests, or as shipped, without assertions."""
+    make(f"VARIANT={request.param}", "core")
+    folder = EXT / "build" / request.param
     return sorted([*folder.glob("core/*/*.o"), *folder.glob("generate/*.o")])
 
 
@@ -155,11 +141,9 @@ def run_tool(name: str, *arguments: object) -> str:
 
 
 def test_core_uses_only_allowed_library_functions(objects: list[Path]) -> None:
-    needed: set[str] = set()
-    given: set[str] = set()
-    for path in objects:
-        needed |= set(re.findall(r"^\s+U (\S+)$", run_tool("nm", "-u", path), re.MULTILINE))
-        given |= set(re.findall(r" [A-TV-Z] (\S+)$", run_tool("nm", path), re.MULTILINE))
+    symbols = run_tool("nm", *objects)
+    needed = set(re.findall(r"^\s+U (\S+)$", symbols, re.MULTILINE))
+    given = set(re.findall(r" [A-TV-Z] (\S+)$", symbols, re.MULTILINE))
     assert {"fb_row_decode", "fb_capture_scan"} <= given
     assert needed - given - LIBRARY == set()
     assert all(name.startswith("fb_") for name in given)
@@ -182,9 +166,11 @@ def test_core_has_no_globals(objects: list[Path]) -> None:
             assert not writable or int(size, 16) == 0, (path.name, name)
 
 
-def test_fast_path_is_inlined(objects: list[Path]) -> None:
+def test_fast_path_is_inlined() -> None:
     """The function that appends a plain value is inlined."""
-    (path,) = (path for path in objects if path.name == "decode_messages.o")
+    name = "build/bench/core/decode/decode_messages.o"
+    make("VARIANT=bench", name)
+    path = EXT / name
     names = set(re.findall(r" [tT] (\S+)$", run_tool("nm", path), re.MULTILINE))
     assert "fb_row_decode" in names
     fast = {
