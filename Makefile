@@ -30,9 +30,14 @@ TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
 SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/*) setup.py pyproject.toml
 
-.PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop clean setup
+.PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop clean setup core-tests
 
-setup: $(BUILT) $(TOOLS)
+setup: $(BUILT) $(TOOLS) core-tests
+
+# The C tests as programs, which `make test` runs.
+core-tests: $(BUILT)
+	@$(MAKE) --no-print-directory -s -C ext -j$$($(PY) -c 'import os; print(os.cpu_count())') VARIANT=test \
+		PYTHON=$(abspath $(PY)) programs
 
 demo: $(BUILT)
 	@$(PY) -m pip install -q --group demo
