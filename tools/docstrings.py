@@ -6,6 +6,9 @@ modules for the docstrings of the classes that are written in Cython.
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import operator
 import re
 from typing import Any
 
@@ -19,6 +22,20 @@ CODE = re.compile(rf"(`[^`]*`|^Example:\n{INDENTED})", re.MULTILINE)
 # Sections of "name: text" items that Google style does not have, such as "Attributes of columns of records".
 OTHER_ATTRIBUTES = re.compile(rf"^(Attributes of .*):\n({INDENTED})", re.MULTILINE)
 ITEM = re.compile(r"^ {4}(\w+): ", re.MULTILINE)
+
+
+BINDING = "flowbuf._core."
+
+
+def find_docstring(obj: griffe.Object) -> griffe.Docstring | None:
+    """Return the docstring of a name in the compiled modules. The stub, which griffe reads, has none."""
+    try:
+        found = operator.attrgetter(obj.path.removeprefix(BINDING))(importlib.import_module(BINDING[:-1]))
+    except AttributeError:  # only the stub has this name
+        return None
+    if not found.__doc__:
+        return None
+    return griffe.Docstring(inspect.cleandoc(found.__doc__), parent=obj, parser="google")
 
 
 def prepare(text: str) -> str:
@@ -49,6 +66,8 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Prepare the docstring of an object. A function of the extension is shown as a method."""
         obj.labels.discard("method descriptor")
+        if obj.path.startswith(BINDING) and (obj.is_function or obj.is_class) and not obj.docstring:
+            obj.docstring = find_docstring(obj)
         if obj.docstring:
             obj.docstring.value = prepare(obj.docstring.value)
 
