@@ -105,6 +105,8 @@ def count_instructions(*command: object) -> tuple[int, str]:
 def count(name: str) -> float:
     """Return instructions per flow of a dataset or per object of a codec. Raises Failed."""
     command = using_codec if name in CODECS else decoding
+    if name in CODECS:
+        run(*command(name, 1))  # the first run of Python may also compile modules and store their bytecode
     once, output = count_instructions(*command(name, PASSES))
     twice, _ = count_instructions(*command(name, 2 * PASSES))
     items = DISTINCT if name in CODECS else int(output.split()[0])
