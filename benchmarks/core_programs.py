@@ -20,11 +20,15 @@ class Failed(Exception):
     """A program failed or is not installed. The argument is the message."""
 
 
+def outer_environment() -> dict[str, str]:
+    """Return the environment without the options of an enclosing `make`. They do not apply to another one."""
+    inherited = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+    return {name: value for name, value in os.environ.items() if name not in inherited}
+
+
 def run(*command: object) -> subprocess.CompletedProcess[bytes]:
     """Run a program to its end. Raises Failed, also if the program does not exist."""
-    # A `make` that runs the benchmarks must not pass its options to the `make` that they run.
-    inherited = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
-    environment = {name: value for name, value in os.environ.items() if name not in inherited}
+    environment = outer_environment()
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
     environment["PYTHONHASHSEED"] = "0"  # makes runs of Python reproducible
     try:

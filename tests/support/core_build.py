@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.core_programs import building
+from benchmarks.core_programs import building, outer_environment
 
 EXT = Path(__file__).parents[2] / "ext"
 
@@ -35,10 +35,7 @@ def make(*arguments: str) -> str:
     It compiles with ccache if that is installed.
     """
     compiler = find_compiler()
-    # Options of an enclosing make do not apply to this one.
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
-    }
+    environment = outer_environment()
     if shutil.which("ccache") and "ccache" not in Path(compiler[0]).name:
         # Objects of other checkouts are equal except for the folder in their debug information.
         environment |= {"CC": " ".join(["ccache", *compiler]), "CCACHE_NOHASHDIR": "1"}

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint64_t
 
 from flowbuf._core.core cimport *
 
-from flowbuf.errors import FlowbufError
+from flowbuf.errors import DecodeError, FlowbufError
 
 cdef extern from *:
     """
@@ -42,6 +42,12 @@ cdef int check(fb_status status) except -1:
     if status == FB_NO_MEMORY:
         raise MemoryError(fb_status_text(status).decode())
     raise FlowbufError(fb_status_text(status).decode())
+
+
+cdef object fault_of_stream(size_t offset, fb_status status):
+    """Return the exception for a message at `offset` that fb_stream_next refused."""
+    what = "cut short" if status == FB_MORE_INPUT else "malformed"
+    return DecodeError(f"byte {offset}: the message is {what}", status="bad_message", offset=offset)
 
 
 cdef dict read_statuses(const uint64_t *counts):

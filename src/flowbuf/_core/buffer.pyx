@@ -1,5 +1,6 @@
 """The output buffer of decoders."""
 from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from flowbuf._core.base cimport check
 from flowbuf._core.core cimport *
@@ -25,8 +26,18 @@ cdef class Buffer:
     def __releasebuffer__(self, Py_buffer *view):
         self.views -= 1
 
-    cdef int grow(self, size_t used, size_t more) except -1:
-        """Make room for `more` bytes after the first `used` bytes."""
+    cdef void give(self, fb_row *row, size_t used) noexcept:
+        """Let rows be written after the first `used` bytes."""
+        fb_row_set_output(row, self.content.begin, self.content.end - self.content.begin, used)
+
+    cdef int grow(self, fb_row *row, size_t more) except -1:
+        """Make room for `more` bytes after the rows written so far."""
+        cdef size_t used = fb_row_size(row)
         self.content.p = self.content.begin + used
         check(fb_buffer_grow(&self.content, more))
+        self.give(row, used)
         return 0
+
+    cdef bytes copy(self, const fb_row *row):
+        """Return the rows written so far."""
+        return PyBytes_FromStringAndSize(<char *> self.content.begin, fb_row_size(row))

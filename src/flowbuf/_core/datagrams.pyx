@@ -4,7 +4,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from flowbuf._core.base cimport check, format_address, parse_address, read_statuses
+from flowbuf._core.base cimport check, format_address, parse_address, read_statuses, view_bytes
 from flowbuf._core.core cimport *
 
 MAX_WINDOW = FB_CAPTURE_MAX_WINDOW
@@ -96,12 +96,10 @@ cdef class Capture:
         """
         cdef Datagrams batch = Datagrams(capacity)
         cdef const uint8_t[::1] content = window
-        cdef fb_bytes input
+        cdef fb_bytes input = view_bytes(content)
         cdef size_t consumed = 0
         cdef fb_status status
         self.check_unused()
-        input.data = &content[0] if content.shape[0] else NULL
-        input.size = content.shape[0]
         batch.owners.append((self, content))
         self.busy = True
         self.scans += 1

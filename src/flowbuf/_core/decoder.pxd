@@ -20,11 +20,9 @@ cdef class Decoder:
     cdef int prepare(self, dict override) except -1
     cdef int leave_views(self) except -1
     cdef void end(self, dict override) noexcept
-    cdef void set_output(self, size_t used) noexcept
     cdef int run(self, const fb_datagram *datagrams, size_t count) except -1
     cdef int check_fault(self, size_t count) except -1
     cdef object as_error(self, str place)
-    cdef bytes take(self)
     cdef object decode_one(self, object payload, object source, object received, dict override, bint split)
     cdef object decode_datagram(self, const fb_datagram *datagram, dict override, bint split,
                                 bint expect_flows)

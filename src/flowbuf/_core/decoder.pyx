@@ -1,7 +1,7 @@
 """Datagrams in, messages out."""
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
@@ -63,7 +63,7 @@ cdef class Decoder:
         if override or self.output.views:
             self.prepare(override)
         self.output.content.p = self.output.content.begin
-        self.set_output(0)
+        self.output.give(&self.row, 0)
         return 0
 
     cdef int prepare(self, dict override) except -1:
@@ -95,11 +95,6 @@ cdef class Decoder:
             fb_deferred_values_clear_overrides(&self.row.deferred)
         self.busy = False
 
-    cdef void set_output(self, size_t used) noexcept:
-        """Write after the first `used` bytes of the output."""
-        cdef fb_buffer *content = &self.output.content
-        fb_row_set_output(&self.row, content.begin, content.end - content.begin, used)
-
     cdef int run(self, const fb_datagram *datagrams, size_t count) except -1:
         """Decode all datagrams into the output.
 
@@ -116,8 +111,7 @@ cdef class Decoder:
                     status = fb_row_decode(self.decoder, datagrams, count, &position, &self.row)
             if status == FB_OK:
                 break
-            self.output.grow(fb_row_size(&self.row), self.row.needed)
-            self.set_output(fb_row_size(&self.row))
+            self.output.grow(&self.row, self.row.needed)
         return self.check_fault(count)
 
     cdef int check_fault(self, size_t count) except -1:
@@ -135,9 +129,6 @@ cdef class Decoder:
         text = f"{exporter}{place or ''}: {name}: {fb_status_text(fault.status).decode()}"
         return DecodeError(text, status=name, offset=None if place is None else fault.offset,
                            exporter=exporter)
-
-    cdef bytes take(self):
-        return PyBytes_FromStringAndSize(<char *> self.output.content.begin, fb_row_size(&self.row))
 
     cdef object decode_one(self, object payload, object source, object received, dict override, bint split):
         """Decode a datagram. Return the length-delimited output, or with `split` a list of bare messages."""
@@ -168,7 +159,7 @@ cdef class Decoder:
         self.decoder.expect_flows = expect_flows
         try:
             self.run(datagram, 1)
-            return self.split() if split else self.take()
+            return self.split() if split else self.output.copy(&self.row)
         finally:
             self.end(override)
 
@@ -249,7 +240,7 @@ cdef class Decoder:
         try:
             self.run(datagrams.items, datagrams.count)
             if not view:
-                return self.take()
+                return self.output.copy(&self.row)
             self.output.content.p = self.output.content.begin + fb_row_size(&self.row)
             return memoryview(self.output)
         finally:

@@ -3,21 +3,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from flowbuf._core.base cimport fault_of_stream, view_bytes
 from flowbuf._core.core cimport *
-
-from flowbuf.errors import DecodeError
-
-
-cdef object _fault_of_stream(size_t offset, fb_status status):
-    what = "cut short" if status == FB_MORE_INPUT else "malformed"
-    return DecodeError(f"byte {offset}: the message is {what}", status="bad_message", offset=offset)
-
-
-cdef inline fb_bytes _view(const uint8_t[::1] data):
-    cdef fb_bytes view
-    view.data = &data[0] if data.shape[0] else NULL
-    view.size = data.shape[0]
-    return view
 
 
 def count_messages(const uint8_t[::1] stream not None):
@@ -25,7 +12,7 @@ def count_messages(const uint8_t[::1] stream not None):
 
     Raises DecodeError if it is malformed or truncated.
     """
-    cdef fb_bytes rest = _view(stream), message
+    cdef fb_bytes rest = view_bytes(stream), message
     cdef const uint8_t *begin = rest.data
     cdef fb_status status
     cdef size_t count = 0
@@ -35,7 +22,7 @@ def count_messages(const uint8_t[::1] stream not None):
             count += 1
             status = fb_stream_next(&rest, &message)
     if status != FB_END:
-        raise _fault_of_stream(rest.data - begin, status)
+        raise fault_of_stream(rest.data - begin, status)
     return count
 
 
@@ -45,7 +32,7 @@ def split_messages(const uint8_t[::1] stream not None, bytes prefix=None):
     Each message keeps its length, or gets `prefix` in its place (b"": bare). Raises DecodeError if the stream
     is malformed or truncated.
     """
-    cdef fb_bytes rest = _view(stream), message
+    cdef fb_bytes rest = view_bytes(stream), message
     cdef const uint8_t *begin = rest.data
     cdef const uint8_t *start
     cdef fb_status status
@@ -67,7 +54,7 @@ def split_messages(const uint8_t[::1] stream not None, bytes prefix=None):
             memcpy(PyBytes_AS_STRING(piece) + before, message.data, message.size)
             messages.append(piece)
     if status != FB_END:
-        raise _fault_of_stream(rest.data - begin, status)
+        raise fault_of_stream(rest.data - begin, status)
     return messages
 
 
@@ -78,14 +65,14 @@ def cut_messages(const uint8_t[::1] stream not None, size_t limit, size_t first)
     the first message is larger. Other pieces have at most `limit` bytes, or one larger message. Raises
     DecodeError if the stream is malformed or truncated.
     """
-    cdef fb_bytes rest = _view(stream), message
+    cdef fb_bytes rest = view_bytes(stream), message
     cdef const uint8_t *begin = rest.data
     cdef size_t size, count
     cdef list pieces = []
     while rest.size:
         size = fb_stream_cut(rest, limit if pieces else first, &count)
         if size == 0:
-            raise _fault_of_stream(rest.data - begin, fb_stream_next(&rest, &message))
+            raise fault_of_stream(rest.data - begin, fb_stream_next(&rest, &message))
         if size > first and not pieces:
             pieces.append((b"", 0))
             continue
@@ -125,7 +112,7 @@ def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=
 
     The arguments are the field numbers of the columns; 0 means that the message has no such column.
     """
-    cdef fb_bytes rest = _view(stream), message
+    cdef fb_bytes rest = view_bytes(stream), message
     cdef fb_conversation numbers
     cdef uint8_t content[8]
     cdef uint64_t hash

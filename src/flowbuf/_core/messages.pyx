@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from flowbuf._core.base cimport fault_of_stream, view_bytes
 from flowbuf._core.core cimport *
 from flowbuf._core.plan cimport Plan
 
@@ -26,15 +27,10 @@ cdef class MessageReader:
         Returns (list of dicts, bytes consumed). Raises DecodeError with the offset of a malformed message,
         and of a truncated one if `final`.
         """
-        cdef fb_bytes rest, message
+        cdef fb_bytes rest = view_bytes(data), message
         cdef fb_status status
-        cdef const uint8_t *begin
+        cdef const uint8_t *begin = rest.data
         messages = []
-        if data.shape[0] == 0:
-            return messages, 0
-        begin = &data[0]
-        rest.data = begin
-        rest.size = data.shape[0]
         while True:
             offset = rest.data - begin
             status = fb_stream_next(&rest, &message)
@@ -43,16 +39,11 @@ cdef class MessageReader:
             elif status == FB_END or (status == FB_MORE_INPUT and not final):
                 return messages, offset
             else:
-                what = "cut short" if status == FB_MORE_INPUT else "malformed"
-                raise DecodeError(f"byte {offset}: the message is {what}", status="bad_message",
-                                  offset=offset)
+                raise fault_of_stream(offset, status)
 
     def read(self, const uint8_t[::1] message not None):
         """Read one bare message into a dict of its columns."""
-        cdef fb_bytes view
-        view.data = &message[0] if message.shape[0] else NULL
-        view.size = message.shape[0]
-        return self._read(view, 0)
+        return self._read(view_bytes(message), 0)
 
     cdef dict _read(self, fb_bytes rest, size_t offset):
         cdef fb_message_field field

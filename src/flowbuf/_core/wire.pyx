@@ -136,7 +136,7 @@ cdef class Row:
         self.output = Buffer(capacity)
         self.values = []
         check(fb_row_new(&self.row, plan.plan, &self.memory))
-        self._set_output(0)
+        self.output.give(&self.row, 0)
 
     def __dealloc__(self):
         fb_row_free(&self.row)
@@ -188,8 +188,7 @@ cdef class Row:
             fb_row_begin_constants(&self.row, &at)
             fb_row_end_constants(&self.row, at)
             while not fb_row_begin(&self.row, max_size, &at):
-                self.output.grow(fb_row_size(&self.row), max_size)
-                self._set_output(fb_row_size(&self.row))
+                self.output.grow(&self.row, max_size)
             try:
                 for column, rank, value in self.values:
                     self._put(&at, column, rank, value)
@@ -200,10 +199,6 @@ cdef class Row:
         finally:
             fb_deferred_values_clear_overrides(&self.row.deferred)
             self.values.clear()
-
-    cdef void _set_output(self, size_t used) noexcept:
-        cdef fb_buffer *content = &self.output.content
-        fb_row_set_output(&self.row, content.begin, content.end - content.begin, used)
 
     cdef int _put(self, fb_row_cursor *at, uint16_t column, unsigned rank, object value) except -1:
         cdef fb_column *c = &self.plan.plan.columns[column]
@@ -232,7 +227,7 @@ cdef class Row:
 
     def __bytes__(self):
         """Return the finished messages, each after its length as a varint."""
-        return PyBytes_FromStringAndSize(<char *> self.output.content.begin, fb_row_size(&self.row))
+        return self.output.copy(&self.row)
 
 
 cdef object _fit(const fb_column *column, str name, object value):

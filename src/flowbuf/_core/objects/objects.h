@@ -89,12 +89,11 @@ int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_opti
 PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
                          fb_bytes message, const uint8_t *begin, Py_ssize_t index);
 
-/* Like fb_buffer_grow and fb_buffer_reserve. Return 0, or -1 with MemoryError set. */
-int fb_object_grow(fb_buffer *buffer, size_t more);
 void fb_object_class_forget(fb_object_class *seen);
 
+/* Like fb_buffer_reserve. Returns 0, or -1 with MemoryError set. */
 FB_INLINE int fb_object_reserve(fb_buffer *buffer, size_t size) {
-    return FB_LIKELY((size_t)(buffer->end - buffer->p) >= size) ? 0 : fb_object_grow(buffer, size);
+    return FB_LIKELY(fb_buffer_reserve(buffer, size) == FB_OK) ? 0 : (PyErr_NoMemory(), -1);
 }
 
 /* A place in an object, for errors. Each level points to the level around it. */

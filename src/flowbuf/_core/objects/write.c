@@ -5,12 +5,6 @@
 /* objects with at most this many fields need no heap memory for their values */
 enum { SMALL = 32 };
 
-int fb_object_grow(fb_buffer *buffer, size_t more) {
-    if (fb_buffer_grow(buffer, more) == FB_OK) return 0;
-    PyErr_NoMemory();
-    return -1;
-}
-
 /* Scalars ------------------------------------------------------------------------------------ */
 
 static const char *kind_names[] = {
