@@ -25,7 +25,10 @@ def choose_sanitizers(kind: str) -> list[str]:
     if kind == "thread":
         return ["-fsanitize=thread"]
     narrow = subprocess.run(
-        ["make", "-s", "-C", "ext", "narrow"], check=True, capture_output=True, text=True
+        ["make", "-s", "--no-print-directory", "-C", "ext", "narrow"],
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     return ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", *narrow.split()]
 
