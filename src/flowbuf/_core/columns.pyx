@@ -118,7 +118,7 @@ cdef class MessageTables(TableBuilder):
         DecodeError with the offset of a malformed message, and of a truncated one if `final`. The rows before
         it wait for `finish`.
 
-        The GIL is kept for writable data, because no other thread may change it during the call.
+        The GIL is held if the data is writable, so that no other thread changes it during the call.
         """
         cdef Py_buffer view
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)

@@ -1,4 +1,4 @@
-# What the binding uses of the C core. The contracts stand in the headers.
+# The functions and types of the C core that the binding uses. The headers in ext/ hold the contracts.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "core/base/base.h" nogil:

@@ -67,7 +67,10 @@ cdef class Decoder:
         return 0
 
     cdef int prepare(self, dict override) except -1:
-        """Change the buffer and override columns, which few calls need. An exception releases the decoder."""
+        """Override columns, and leave a buffer with views. Few calls need this.
+
+        An exception releases the decoder.
+        """
         try:
             if override:
                 for name, value in override.items():
@@ -81,7 +84,7 @@ cdef class Decoder:
     cdef int leave_views(self) except -1:
         """Continue in another buffer if this one has views.
 
-        Two buffers suffice to fill one while the other is written to a file.
+        Two buffers suffice: one is filled while the other is written to a file.
         """
         if not self.output.views:
             return 0
@@ -153,7 +156,8 @@ cdef class Decoder:
                                        bint expect_flows):
         """Decode a datagram of the core.
 
-        `expect_flows`: its payload comes from the user, not from a capture.
+        `expect_flows`: the payload comes from the user, not from a capture. It must be flow data if the
+        decoder is strict.
         """
         self.begin(override)
         self.decoder.expect_flows = expect_flows
@@ -307,7 +311,7 @@ cdef class Decoder:
             self.busy = False
 
     def read_left_out(self):
-        """Return the number of values that did not fit, per column.
+        """Return the number of values that did not fit their columns, by column name.
 
         The numbers are the sums of `bad_field_size`, `bad_list` and `out_of_range` over all exporters.
         """

@@ -47,7 +47,10 @@ cdef dict read_exporter(fb_exporter *exporter):
 
 
 cdef int add_exporter(dict exporters, fb_exporter *exporter) except -1:
-    """Add an exporter, by address and sub-agent. NetFlow or IPFIX, and sFlow of one address are added up."""
+    """Add an exporter under its address and sub-agent.
+
+    The counters of a NetFlow or IPFIX exporter and an sFlow agent with the same key are added.
+    """
     cdef dict more = read_exporter(exporter)
     cdef dict known = exporters.setdefault((more["address"], more["sub_agent"]), more)
     if known is not more:
@@ -249,7 +252,7 @@ cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t
     if status == FB_OK and port is not None:
         domain.split = True
         domain = fb_domain_of_port(exporters, exporter, domain, port)
-    # a domain of another port must not be merged into it
+    # Without room for the port, `domain` is the domain of all ports. It must not get the state of one port.
     if status != FB_OK or (port is not None and not domain.common):
         exporter.counters.status[<int> (status if status != FB_OK else FB_TEMPLATE_LIMIT)] += 1
         return 0

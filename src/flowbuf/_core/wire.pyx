@@ -144,7 +144,7 @@ cdef class Row:
     def append(self, str column not None, value, unsigned rank=0):
         """Add a value to the current message.
 
-        Zeros, values of disabled columns, and further values of a column that takes one are skipped. A
+        Zeros, values of disabled columns, and further values of a column that takes only one are skipped. A
         repeated integer column takes every value. An `explicit` column takes zero too.
 
         Args:
