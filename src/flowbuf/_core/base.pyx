@@ -36,7 +36,10 @@ The classes are control, fault, loss and note; ext/core/base/base.h defines them
 
 
 cdef int check(fb_status status) except -1:
-    """Raise the exception of a status; FB_OK raises none. Only this function maps statuses to exceptions."""
+    """Return 0 for FB_OK. Raise MemoryError or FlowbufError for any other status.
+
+    Faults of the input raise DecodeError or EncodeError elsewhere, with their place in the input.
+    """
     if status == FB_OK:
         return 0
     if status == FB_NO_MEMORY:
