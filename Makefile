@@ -28,7 +28,7 @@ PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
 TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
-SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/*) setup.py pyproject.toml
+SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
 
 .PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop clean setup core-tests
 
@@ -121,7 +121,7 @@ check: setup
 	$(VENV)/bin/mypy
 	git ls-files | xargs $(VENV)/bin/codespell
 	git ls-files ext src | grep '[.][ch]$$' | xargs $(VENV)/bin/clang-format --dry-run -Werror
-	cd ext && ls core/*/*.c generate/*.c | xargs -n 4 -P 0 sh -c '$(abspath $(VENV))/bin/clang-tidy --quiet "$$@" -- -I. -std=c11 -DNDEBUG' sh
+	cd ext && ls core/*/*.c generate/*.c net/*.c | xargs -n 4 -P 0 sh -c '$(abspath $(VENV))/bin/clang-tidy --quiet "$$@" -- -I. -std=c11 -DNDEBUG' sh
 	$(PY) -m pytest tests/project/test_structure.py tests/project/test_prose.py
 	$(PY) -m benchmarks.instructions
 
@@ -136,7 +136,7 @@ fields: $(BUILT)
 
 kafka:
 	@$(PYTHON) tools/kafka start
-	@echo "make kafka-stop stops it; tools/kafka --help says what else there is" >&2
+	@echo "make kafka-stop stops it; tools/kafka --help lists the other commands" >&2
 
 kafka-stop:
 	@$(PYTHON) tools/kafka stop

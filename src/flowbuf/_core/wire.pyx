@@ -2,7 +2,6 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free
 
 from flowbuf._core.base cimport check
 from flowbuf._core.buffer cimport Buffer

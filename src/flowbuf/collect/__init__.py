@@ -1,0 +1,1 @@
+"""Receive flows from live exporters."""

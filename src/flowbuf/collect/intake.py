@@ -1,0 +1,160 @@
+"""Listeners and workers: datagrams in, batches of flows out."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowbuf.arrow.batch import FlowBatch
+from flowbuf.collect.listen import BUFFER_BYTES, Address, Listener, open_listeners
+from flowbuf.collect.worker import Worker, WorkerCounters
+from flowbuf.decoder import Decoder
+from flowbuf.options import DecodeOptions
+from flowbuf.schema import Schema
+
+__all__ = ["Intake", "IntakeCounters", "IntakeOptions"]
+
+
+@dataclass(frozen=True)
+class IntakeOptions:
+    """Options of receiving.
+
+    Args:
+        workers: Number of threads. Each exporter is assigned to one of them. Default: 1.
+        receive_buffer: Size of the receive buffer of each socket, in bytes. The kernel limits it to
+            `net.core.rmem_max`. Default: 32 MiB.
+        interface: Name of the network interface to receive from. Default: all.
+        interval: Longest time that flows wait for the rest of a batch, in seconds. Default: 1.
+    """
+
+    workers: int = 1
+    receive_buffer: int = BUFFER_BYTES
+    interface: str | None = None
+    interval: float = 1.0
+
+
+@dataclass
+class IntakeCounters:
+    """Totals of all workers since the start.
+
+    Attributes:
+        received: Datagrams received. Those sent are `received` plus `kernel_drops`, unless the network lost
+            some.
+        bytes: Bytes of their payloads.
+        kernel_drops: Datagrams that the kernel dropped because a receive buffer was full. None if the system
+            does not count them.
+        truncated: Datagrams longer than 65,528 bytes, whose end was lost.
+        errors: Failed system calls.
+        flows: Flows decoded: the sum of `delivered`, `waiting` and `lost_flows`.
+        delivered: Flows passed on.
+        lost_flows: Flows lost in failures of a worker.
+        lost_datagrams: Datagrams lost in failures of a worker.
+        failures: Failures after which a worker was started again.
+        statuses: Counters of the decoders: number of occurrences per status name (`flowbuf.STATUSES`).
+        workers: The same per worker.
+    """
+
+    received: int = 0
+    bytes: int = 0
+    kernel_drops: int | None = 0
+    truncated: int = 0
+    errors: int = 0
+    flows: int = 0
+    delivered: int = 0
+    lost_flows: int = 0
+    lost_datagrams: int = 0
+    failures: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    workers: list[WorkerCounters] = field(default_factory=list)
+
+    @property
+    def waiting(self) -> int:
+        """Flows that wait in a worker for the rest of their batch."""
+        return self.flows - self.delivered - self.lost_flows
+
+
+class Intake:
+    """Receives datagrams on addresses, decodes them, and delivers batches of flows.
+
+    Args:
+        addresses: Addresses to listen on.
+        schema: Schema of the flows.
+        options: Options of decoding.
+        receive: Options of receiving.
+        deliver: Called with each batch, by the threads of the workers.
+        on_failure: Called with an exception after which a worker starts again.
+
+    Raises:
+        ListenError: an address cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        schema: Schema,
+        options: DecodeOptions,
+        receive: IntakeOptions,
+        deliver: Callable[[FlowBatch], None],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        new_decoder = functools.partial(Decoder, schema, options)
+        first = new_decoder()  # reports invalid options before a socket is opened
+        self.schema = first.schema
+        self.listeners: list[Listener] = open_listeners(
+            addresses,
+            receive.workers,
+            buffer_bytes=receive.receive_buffer,
+            interface=receive.interface,
+        )
+        self._workers = [
+            Worker(index, self.listeners, new_decoder, deliver, on_failure, receive.interval)
+            for index in range(receive.workers)
+        ]
+
+    def start(self) -> None:
+        """Start the workers."""
+        for worker in self._workers:
+            worker.start()
+
+    def stop(self) -> None:
+        """Decode the datagrams that were received, end the workers, and close the sockets."""
+        for worker in self._workers:
+            worker.stop()
+        for worker in self._workers:
+            worker.join()
+        self._final = self._read()
+        for listener in self.listeners:
+            listener.close()
+
+    def read_counters(self) -> IntakeCounters:
+        """Return the totals."""
+        return self._final if hasattr(self, "_final") else self._read()
+
+    def _read(self) -> IntakeCounters:
+        total = IntakeCounters(workers=[worker.read_counters() for worker in self._workers])
+        for worker in total.workers:
+            _add(total, worker)
+        return total
+
+    def read_exporters(self) -> list[dict[str, Any]]:
+        """Return the state of all exporters: see `Decoder.read_exporters`."""
+        futures = [worker.call(lambda decoder: decoder.read_exporters()) for worker in self._workers]
+        return [exporter for future in futures for exporter in future.result()]
+
+
+def _add(total: IntakeCounters, worker: WorkerCounters) -> None:
+    for listener in worker.listeners:
+        total.received += listener["datagrams"]
+        total.bytes += listener["bytes"]
+        total.truncated += listener["truncated"]
+        total.errors += listener["errors"]
+    for drops in worker.kernel_drops:
+        total.kernel_drops = (
+            None if drops is None or total.kernel_drops is None else total.kernel_drops + drops
+        )
+    for name in ("flows", "delivered", "lost_flows", "lost_datagrams", "failures"):
+        setattr(total, name, getattr(total, name) + getattr(worker, name))
+    total.statuses.update(worker.statuses)
