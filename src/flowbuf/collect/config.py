@@ -13,7 +13,7 @@ from flowbuf.errors import ConfigError
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.schema.toml_json import DocumentError, parse_toml
 
-__all__ = ["CollectConfig", "OutputConfig", "print_config", "read_config"]
+__all__ = ["CollectConfig", "OutputConfig", "format_config", "read_config"]
 
 OVERFLOW = ("drop", "spool", "block")
 """Values of `on_overflow`."""
@@ -72,6 +72,7 @@ class CollectConfig:
     metrics: str = setting("text", "", "Serve metrics and health over HTTP at this address.", "ADDR:PORT")
     state: str = setting("text", "", "Keep templates and sampling rates in this file.", "FILE")
     report: float = setting("seconds", 60.0, "Report totals this often. 0 disables it.", "TIME")
+    log: str = setting("text", "text", "Form of the messages on stderr.", choices=("text", "json"))
     time: str = setting("text", TIMES[0], "Fill time_received with this time.", choices=TIMES)
     default_sampling: int = setting(
         "whole", 0, "Fill sampling_rate with N in flows of unknown rate. 0 leaves it absent.", "N"
@@ -147,7 +148,7 @@ def _read_output(table: Any, number: int) -> OutputConfig:
         raise ConfigError(f"output {number}: {error}") from error
 
 
-def print_config(config: CollectConfig) -> Iterator[str]:
+def format_config(config: CollectConfig) -> Iterator[str]:
     """Yield the lines of a file with this configuration. Keys with default values are comments."""
     yield "# Configuration of `flowbuf collect`. Keys with default values are commented out."
     yield from write_settings(config)

@@ -1,0 +1,55 @@
+"""Outputs of `flowbuf collect`, by their destination."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flowbuf.cli.output.writers import FlowWriter, open_file_writer
+from flowbuf.collect.config import OutputConfig
+from flowbuf.collect.outputs.null import NullOutput
+from flowbuf.collect.outputs.output import Output
+from flowbuf.errors import ConfigError
+from flowbuf.io.output_file import OutputFile
+from flowbuf.selection import FlowSelection
+
+__all__ = ["new_output"]
+
+FORMS = "write DIR/ for Parquet files, pb:DIR/ for Protobuf files, - for JSON lines, or null:"
+
+
+def new_output(config: OutputConfig, selection: FlowSelection) -> Output:
+    """Return the output of a destination.
+
+    Raises:
+        ConfigError: the destination is not known.
+    """
+    if config.to == "null:":
+        return NullOutput()
+    if config.to == "-":
+        return StdoutOutput(selection)
+    raise ConfigError(f"{config.to!r} is not a destination; {FORMS}")
+
+
+class StdoutOutput:
+    """JSON lines on standard output."""
+
+    def __init__(self, selection: FlowSelection) -> None:
+        self.stored = 0
+        self.pending = 0
+        self.lost: Mapping[str, int] = {}
+        self._file = OutputFile("-")
+        self._opened = open_file_writer("jsonl", self._file, selection.schema, False, False, selection)
+        self._file.__enter__()
+        self._writer: FlowWriter = self._opened.__enter__()
+
+    def write(self, batch: Any, number: int | None = None) -> None:
+        """Write and flush the flows of a record batch."""
+        self._writer.write(batch)
+        self.stored += batch.num_rows
+
+    def tick(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing: each write is flushed."""
