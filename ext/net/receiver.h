@@ -48,9 +48,9 @@ typedef struct {
     fb_memory *memory;
 } fb_receiver;
 
-/* Create a receiver. It copies the listeners, and sets SO_TIMESTAMPNS and O_NONBLOCK of their
-   sockets. BAD_ARGUMENT: an option is out of range, or a descriptor is not a UDP socket. NO_MEMORY:
-   also if the system has no descriptor left. */
+/* Create a receiver. It copies the listeners. It sets O_NONBLOCK of their sockets, and
+   SO_TIMESTAMPNS if the system has it. BAD_ARGUMENT: an option is out of range, or a descriptor is
+   not a UDP socket. NO_MEMORY: also if the system has no descriptor left. */
 fb_status fb_receiver_new(fb_receiver **receiver, const fb_listener *listeners, size_t count,
                           fb_receiver_options options, fb_memory *memory);
 void fb_receiver_free(fb_receiver *receiver);

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from flowbuf.collect.listen import Address, open_listeners
+from flowbuf.collect.listen import Address, find_worker, open_listeners
 from flowbuf.errors import ListenError
+from tests.support.live import send
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,25 @@ def test_the_size_of_the_receive_buffer() -> None:
     (listener,) = open_listeners([Address("127.0.0.1", 0)], buffer_bytes=100_000)
     with listener:
         assert listener.buffer_bytes == 100_000
+
+
+def test_the_worker_of_a_source_is_that_of_the_kernel() -> None:
+    listeners = open_listeners([Address("127.0.0.1", 0), Address("::1", 0)], 3)
+    sources = [*(f"127.0.{i}.{i}" for i in range(1, 30)), "::1"]
+    for source in sources:
+        listener = listeners[":" in source]
+        send([b"x"], str(listener.address), source)
+        expected = [i == find_worker(source, 3) for i in range(3)]
+        assert [_has_datagram(each) for each in listener.sockets] == expected
+    for listener in listeners:
+        listener.close()
+
+
+def _has_datagram(receiver: socket.socket) -> bool:
+    try:
+        return receiver.recv(10, socket.MSG_DONTWAIT) == b"x"
+    except BlockingIOError:
+        return False
 
 
 def test_repeated_addresses_are_opened_once() -> None:

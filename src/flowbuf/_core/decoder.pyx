@@ -10,7 +10,9 @@ from flowbuf._core.buffer cimport Buffer
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, exporter_of, fill_source, to_nanoseconds
 from flowbuf._core.plan cimport Plan, override_deferred
-from flowbuf._core.state cimport as_list, check_exporter, read_counters, read_exporters, restore_exporter
+from flowbuf._core.state cimport (
+    as_list, check_exporter, list_exporters, read_counters, read_exporters, restore_exporter, sum_counters,
+)
 
 import os
 
@@ -307,6 +309,29 @@ cdef class Decoder:
         self.claim()
         try:
             return read_counters(&self.decoder.other)
+        finally:
+            self.busy = False
+
+    def read_totals(self):
+        """Return the sums of the counters of all exporters and of datagrams without an exporter.
+
+        The keys are those of `stats`: `datagrams`, `bytes`, `flows`, `options_records`, `templates`, and
+        `counters` per status name.
+        """
+        self.claim()
+        try:
+            return sum_counters(&self.decoder.exporters, &self.decoder.other)
+        finally:
+            self.busy = False
+
+    def list_exporters(self):
+        """Return (address, sFlow sub-agent, datagrams, bytes, flows) of each exporter.
+
+        This is faster than `read_exporters`, which reads templates too.
+        """
+        self.claim()
+        try:
+            return list_exporters(&self.decoder.exporters)
         finally:
             self.busy = False
 

@@ -25,6 +25,43 @@ cdef dict read_counters(const fb_counters *counters):
     }
 
 
+cdef void _add_counters(fb_counters *total, const fb_counters *more) noexcept nogil:
+    cdef int i
+    total.datagrams += more.datagrams
+    total.bytes += more.bytes
+    total.flows += more.flows
+    total.options_records += more.options_records
+    total.templates += more.templates
+    for i in range(FB_STATUS_COUNT):
+        total.status[i] += more.status[i]
+
+
+cdef dict sum_counters(const fb_exporters *exporters, const fb_counters *other):
+    """Return the sums of the counters of all exporters and of datagrams without one."""
+    cdef fb_counters total
+    cdef size_t i
+    memset(&total, 0, sizeof(total))
+    _add_counters(&total, other)
+    _add_counters(&total, &exporters.overflow.counters)
+    for i in range(exporters.capacity):
+        if fb_exporters_at(exporters, i):
+            _add_counters(&total, &fb_exporters_at(exporters, i).counters)
+    return read_counters(&total)
+
+
+cdef list list_exporters(const fb_exporters *exporters):
+    """Return (address, sub-agent, datagrams, bytes, flows) of each exporter."""
+    cdef list found = []
+    cdef fb_exporter *exporter
+    cdef size_t i
+    for i in range(exporters.capacity):
+        exporter = fb_exporters_at(exporters, i)
+        if exporter:
+            found.append((format_address(exporter.address), <uint32_t> exporter.agent,
+                          exporter.counters.datagrams, exporter.counters.bytes, exporter.counters.flows))
+    return found
+
+
 cdef dict _read_lost(const fb_lost *lost):
     return {_UNITS[unit]: lost.units[unit] for unit in range(FB_SEQUENCE_UNITS) if lost.counted[unit]}
 

@@ -20,6 +20,8 @@ from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.streams import print_text
 from flowbuf.cli.output.terminal import escape_line
 from flowbuf.collect.config import CollectConfig, OutputConfig, format_config, read_config
+from flowbuf.collect.http import HttpServer
+from flowbuf.collect.listen import Address
 from flowbuf.collect.service import Service, format_totals
 from flowbuf.collect.settings import Setting, settings_of
 from flowbuf.errors import ConfigError, FlowbufError
@@ -126,9 +128,10 @@ def _run(config: CollectConfig) -> None:
     need("pyarrow", "arrow", "flowbuf collect")
     _start_log(config.log)
     schema = load_schema(config.schema, enable=config.enable, disable=config.disable)
+    metrics = Address.parse(config.metrics) if config.metrics else None
     service = Service(config, schema, new_output)
     _report_start(service, config)
-    with _stopping(service):
+    with _stopping(service), _serving(service, metrics):
         service.run()
     totals = service.read_counters()
     logger.info("%s", format_totals(totals))
@@ -142,6 +145,18 @@ def _report_start(service: Service, config: CollectConfig) -> None:
     if granted < config.receive_buffer:
         wanted = config.receive_buffer
         logger.warning(MORE_BUFFER.format(granted=granted, wanted=wanted, rmem_max=wanted))
+
+
+@contextlib.contextmanager
+def _serving(service: Service, address: Address | None) -> Iterator[None]:
+    """Serve metrics inside the block, if they have an address."""
+    if address is None:
+        yield
+        return
+    need("prometheus_client", "collect", "--metrics")
+    with HttpServer(address, service) as server:
+        logger.info("metrics are at http://%s/metrics", server.address)
+        yield
 
 
 @contextlib.contextmanager

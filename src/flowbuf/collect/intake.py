@@ -6,16 +6,22 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from flowbuf.arrow.batch import FlowBatch
-from flowbuf.collect.listen import BUFFER_BYTES, Address, Listener, open_listeners
+from flowbuf.collect.listen import BUFFER_BYTES, Address, Listener, find_worker, open_listeners
 from flowbuf.collect.worker import Worker, WorkerCounters
 from flowbuf.decoder import Decoder
 from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
 
 __all__ = ["Intake", "IntakeCounters", "IntakeOptions"]
+
+
+Item = TypeVar("Item")
+
+CALL_SECONDS = 10.0
+"""Longest time to wait for a worker. Raises TimeoutError of concurrent.futures."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +107,7 @@ class Intake:
         on_failure: Callable[[Exception], None],
     ) -> None:
         new_decoder = functools.partial(Decoder, schema, options)
-        first = new_decoder()  # reports invalid options before a socket is opened
-        self.schema = first.schema
+        self._checker = new_decoder()  # reports invalid options before a socket is opened
         self.listeners: list[Listener] = open_listeners(
             addresses,
             receive.workers,
@@ -141,8 +146,37 @@ class Intake:
 
     def read_exporters(self) -> list[dict[str, Any]]:
         """Return the state of all exporters: see `Decoder.read_exporters`."""
-        futures = [worker.call(lambda decoder: decoder.read_exporters()) for worker in self._workers]
-        return [exporter for future in futures for exporter in future.result()]
+        return self._gather(lambda decoder: decoder.read_exporters())
+
+    def _gather(self, read: Callable[[Decoder], list[Item]]) -> list[Item]:
+        """Return the items of the decoders of all workers."""
+        futures = [worker.call(read) for worker in self._workers]
+        return [item for future in futures for item in future.result(CALL_SECONDS)]
+
+    def restore_exporters(self, exporters: list[dict[str, Any]]) -> None:
+        """Restore exporters before the start: see `Decoder.restore_exporters`. Each goes to its worker.
+
+        Raises:
+            ValueError: an entry is invalid; nothing is restored.
+        """
+        self._checker.restore_exporters(exporters)
+        shares: list[list[dict[str, Any]]] = [[] for _ in self._workers]
+        for exporter in exporters:
+            shares[find_worker(exporter["address"], len(shares))].append(exporter)
+        for worker, share in zip(self._workers, shares, strict=True):
+            worker.call(functools.partial(_restore, share)).result()
+
+    def list_exporters(self) -> list[tuple[str, int, int, int, int]]:
+        """Return (address, sFlow sub-agent, datagrams, bytes, flows) of all exporters."""
+        return self._gather(lambda decoder: decoder.list_exporters())
+
+    def find_dead_workers(self) -> list[int]:
+        """Return the numbers of workers whose threads have ended."""
+        return [worker.index for worker in self._workers if not worker.alive]
+
+
+def _restore(exporters: list[dict[str, Any]], decoder: Decoder) -> None:
+    decoder.restore_exporters(exporters)
 
 
 def _add(total: IntakeCounters, worker: WorkerCounters) -> None:

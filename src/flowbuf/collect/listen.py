@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import functools
 import ipaddress
+import operator
 import os
 import re
 import socket
@@ -16,7 +18,7 @@ from types import TracebackType
 from flowbuf._core import read_drops, spread_sockets
 from flowbuf.errors import ListenError
 
-__all__ = ["BUFFER_BYTES", "DEFAULT_LISTEN", "PORTS", "Address", "Listener", "open_listeners"]
+__all__ = ["BUFFER_BYTES", "DEFAULT_LISTEN", "PORTS", "Address", "Listener", "find_worker", "open_listeners"]
 
 PORTS = (2055, 4739, 6343)
 """Ports of NetFlow, IPFIX (RFC 7011 section 10.3.4) and sFlow."""
@@ -27,6 +29,7 @@ DEFAULT_LISTEN = tuple(f"[::]:{port}" for port in PORTS)
 BUFFER_BYTES = 32 << 20
 """Default size of the receive buffer of a socket."""
 
+_GOLDEN_RATIO = 0x9E3779B1  # of ext/net/socket.c
 _SO_RCVBUFFORCE = 33
 _OVERHEAD = 2  # Linux grants twice the requested size, for its own bookkeeping
 
@@ -159,6 +162,18 @@ def open_listeners(
             listener.close()
         raise
     return listeners
+
+
+def find_worker(source: str, workers: int) -> int:
+    """Return the number of the worker that receives the datagrams of a source: see `fb_socket_spread`.
+
+    Raises:
+        ValueError: source is not an IP address.
+    """
+    address = ipaddress.ip_address(source)
+    words = [int.from_bytes(address.packed[i : i + 4], "big") for i in range(0, len(address.packed), 4)]
+    mixed = functools.reduce(operator.xor, words)
+    return (mixed * _GOLDEN_RATIO % (1 << 32) >> 16) % workers
 
 
 def _open(

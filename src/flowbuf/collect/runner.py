@@ -62,6 +62,9 @@ class OutputRunner:
     A batch that cannot be written because of the destination is tried again until it succeeds. Meanwhile, the
     queue fills. After `stop`, the thread tries for `patience` seconds more.
 
+    Attributes:
+        broken: True if the reader of a pipe has ended, so that the output will never work again.
+
     Args:
         name: Name of the output in messages.
         queue: Queue of the flows.
@@ -90,6 +93,7 @@ class OutputRunner:
         self._failures = 0
         self._failing = ""  # text of the last error, until the output works again
         self._published = OutputCounters()
+        self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
 
     def start(self) -> None:
@@ -102,6 +106,11 @@ class OutputRunner:
         self.queue.close()
         self._stopping.set()
         self._thread.join()
+
+    @property
+    def failing(self) -> str:
+        """Text of the last error, or "" if the output works."""
+        return self._failing
 
     def read_counters(self) -> OutputCounters:
         """Return the counters. A batch counts as queued until it was written or lost."""
@@ -155,7 +164,8 @@ class OutputRunner:
                 self._pause()
         except Exception as error:  # another attempt would fail too
             self._report(error)
-            self._lost["bad_batch"] += selected.num_rows
+            self.broken = isinstance(error, BrokenPipeError)
+            self._lost["output_closed" if self.broken else "bad_batch"] += selected.num_rows
 
     def _pause(self) -> None:
         if self._stopping.wait(RETRY_SECONDS):
@@ -165,6 +175,8 @@ class OutputRunner:
         """Do some work with the output. Return False after one of these errors, which is logged once."""
         try:
             work()
+        except BrokenPipeError:
+            raise
         except errors as error:
             self._report(error)
             return False

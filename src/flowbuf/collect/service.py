@@ -17,7 +17,8 @@ from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
 from flowbuf.collect.runner import PATIENCE, OutputCounters, OutputRunner
 from flowbuf.collect.silence import explain_silence
-from flowbuf.errors import ConfigError
+from flowbuf.errors import ConfigError, StateError
+from flowbuf.io.state_file import load_state, save_state
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
 
@@ -26,6 +27,7 @@ __all__ = ["Service", "ServiceCounters", "format_totals"]
 logger = logging.getLogger("flowbuf.collect")
 
 SILENCE_SECONDS = 10.0
+SAVE_SECONDS = 60.0
 STEP_SECONDS = 0.2
 
 NewOutput = Callable[[OutputConfig, FlowSelection], Output]
@@ -104,6 +106,7 @@ class Service:
 
     def run(self) -> None:
         """Receive until `stop` is called. Then write all flows that were received."""
+        self._load_state()
         for runner in self._runners:
             runner.start()
         self._intake.start()
@@ -111,6 +114,25 @@ class Service:
             self._watch()
         finally:
             self._finish()
+            self._save_state()
+
+    def _load_state(self) -> None:
+        if not self._config.state:
+            return
+        try:
+            load_state(self._intake, self._config.state)
+        except StateError as error:
+            if not error.replaceable:
+                raise
+            logger.warning("%s; the file is ignored", error)
+
+    def _save_state(self) -> None:
+        if not self._config.state:
+            return
+        try:
+            save_state(self._intake, self._config.state)
+        except (StateError, OSError, TimeoutError) as error:
+            logger.error("the state was not saved: %s", error)
 
     def _finish(self) -> None:
         """Decode and write everything that was received.
@@ -131,14 +153,17 @@ class Service:
 
     def _watch(self) -> None:
         """Report totals at intervals, and explain silence once."""
-        begin = reported = time.monotonic()
+        begin = reported = saved = time.monotonic()
         explained = False
-        while not self._stopping:
+        while not self._stopping and not any(runner.broken for runner in self._runners):
             time.sleep(STEP_SECONDS)
             now = time.monotonic()
             if not explained and now - begin >= SILENCE_SECONDS:
                 explained = True
                 self._explain_silence()
+            if now - saved >= SAVE_SECONDS:
+                saved = now
+                self._save_state()
             if self._config.report and now - reported >= self._config.report:
                 reported = now
                 logger.info("%s", format_totals(self.read_counters()))
@@ -149,6 +174,14 @@ class Service:
             addresses = [str(listener.address) for listener in self.listeners]
             for line in explain_silence(addresses, counters, self._intake.read_exporters()):
                 logger.warning("%s", line)
+
+    def find_dead_workers(self) -> list[str]:
+        """Return a description of each worker whose thread has ended."""
+        return [f"worker {number} does not run" for number in self._intake.find_dead_workers()]
+
+    def find_failures(self) -> list[str]:
+        """Return a description of each output that cannot write."""
+        return [f"output {runner.name}: {runner.failing}" for runner in self._runners if runner.failing]
 
     def read_counters(self) -> ServiceCounters:
         """Return the totals. Those of outputs are read first, so that none exceeds the flows decoded."""

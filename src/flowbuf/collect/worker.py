@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -22,6 +23,9 @@ Result = TypeVar("Result")
 
 DRAIN_SECONDS = 5.0
 """Longest time that a stopping worker reads the datagrams that its sockets still hold."""
+
+CALL_SECONDS = 1.0
+"""Longest time to wait for the counters of a worker, which may wait for a full queue."""
 
 QUIET_NS = 20_000_000
 RESTART_SECONDS = 0.1
@@ -84,6 +88,7 @@ class Worker:
         self._on_failure = on_failure
         self._interval_ns = int(interval * NANOSECONDS)
         self._past = WorkerCounters()  # of receivers and decoders before the last restart
+        self._published = WorkerCounters()
         self._calls: deque[tuple[Future[Any], Callable[[Decoder], Any]]] = deque()
         self._stopping = False
         self._lock = threading.Lock()  # protects _calls and _receiver against callers of `call`
@@ -104,6 +109,11 @@ class Worker:
         """Wait until the thread has ended."""
         self._thread.join()
 
+    @property
+    def alive(self) -> bool:
+        """True while the thread runs."""
+        return self._thread.is_alive()
+
     def call(self, function: Callable[[Decoder], Result]) -> Future[Result]:
         """Call a function with the decoder between two batches, in the thread.
 
@@ -118,8 +128,13 @@ class Worker:
         return future
 
     def read_counters(self) -> WorkerCounters:
-        """Return the totals of the worker."""
-        return self.call(lambda decoder: self._read_counters()).result()
+        """Return the totals of the worker. A worker that waits for a full queue gives those before it."""
+        reading = self.call(lambda decoder: self._read_counters())
+        try:
+            return reading.result(CALL_SECONDS)
+        except FutureTimeout:
+            reading.cancel()
+            return self._published
 
     def _start_decoder(self, decoder: Decoder) -> None:
         type = new_table_type(decoder.schema, decoder.plan)
@@ -145,6 +160,7 @@ class Worker:
             self._answer_calls()
             if time.monotonic_ns() >= due:
                 self._deliver_rest()
+                self._published = self._read_counters()
                 due = time.monotonic_ns() + self._interval_ns
         self._drain()
 

@@ -18,10 +18,9 @@ import json
 import os
 import re
 import stat
-from typing import Any
+from typing import Any, Protocol
 
 from flowbuf._core import OTHERS
-from flowbuf.decoder import Decoder
 from flowbuf.errors import StateError
 from flowbuf.io.input_stream import Content
 from flowbuf.io.output_file import OutputFile
@@ -39,7 +38,15 @@ _LOOK = 256  # bytes that identify a state file
 _TEMPLATE = ("options", "scope_count", "fields", "port", "time", "contested")
 
 
-def load_state(decoder: Decoder, path: str | os.PathLike[str]) -> bool:
+class HasExporters(Protocol):
+    """A decoder, or another owner of the state of exporters."""
+
+    def read_exporters(self) -> list[dict[str, Any]]: ...
+
+    def restore_exporters(self, exporters: Any) -> None: ...
+
+
+def load_state(decoder: HasExporters, path: str | os.PathLike[str]) -> bool:
     """Load the exporters of a state file into a new decoder.
 
     Args:
@@ -74,7 +81,7 @@ def load_state(decoder: Decoder, path: str | os.PathLike[str]) -> bool:
     return True
 
 
-def save_state(decoder: Decoder, path: str | os.PathLike[str]) -> None:
+def save_state(decoder: HasExporters, path: str | os.PathLike[str]) -> None:
     """Write templates, sampling rates and start times of a decoder's exporters to a state file.
 
     The file appears whole or not at all. If several processes write it, the last one wins.
