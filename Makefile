@@ -67,7 +67,7 @@ $(TOOLS): $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 # Tests that feed hostile bytes to C. Leak detection is off: Python keeps too much memory until it exits.
-SANITIZED := tests/arrow tests/binding tests/codec tests/decode tests/io tests/cli/test_cli_messages_columns.py \
+SANITIZED := tests/arrow tests/binding tests/codec tests/collect tests/decode tests/io tests/cli/test_cli_messages_columns.py \
 	$(patsubst %,tests/exporter/test_%.py,eviction losses restore state)
 ASAN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized
@@ -86,7 +86,8 @@ TSAN = LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=exitcode=66
 sanitize-threads: build/sanitized-threads
 	@$(TSAN) $(PY) -m tests.support.race_on_purpose 2>/dev/null; \
 		[ $$? = 66 ] || { echo "ThreadSanitizer does not report tests/support/race_on_purpose.py"; exit 1; }
-	$(TSAN) $(PY) -m pytest tests/binding/test_races.py tests/binding/test_threads.py
+	$(TSAN) $(PY) -m pytest tests/binding/test_races.py tests/binding/test_threads.py \
+		tests/collect/test_collector.py
 
 # Remove build/lib.*: setuptools would reuse objects that were built with other flags.
 build/sanitized build/sanitized-threads: $(BUILT) $(TOOLS)

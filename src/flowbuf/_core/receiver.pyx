@@ -11,7 +11,7 @@ import os
 cdef class Receiver:
     """Receives datagrams from several sockets. `ColumnBuilder.receive` decodes them.
 
-    Use it in one thread at a time, except `wake` and `read_counters`. The caller keeps the sockets open.
+    Use it in one thread at a time, except `wake`. The caller keeps the sockets open.
 
     Args:
         sockets: Pairs (descriptor, local port) of bound UDP sockets.
@@ -63,12 +63,11 @@ cdef class Receiver:
         return self.collect.receiver.count - self.collect.position.datagram
 
     def read_counters(self):
-        """Return one dict per socket: `datagrams`, `bytes`, `truncated` and `errors`.
-
-        The counters may be read during a call of another thread; they are then up to one system call old.
-        """
+        """Return one dict per socket: `datagrams`, `bytes`, `truncated` and `errors`."""
         cdef fb_listener *listener
         cdef list counters = []
+        if self.busy:
+            raise RuntimeError("this receiver is in use by another thread; read its counters in that thread")
         for i in range(self.collect.receiver.listener_count):
             listener = &self.collect.receiver.listeners[i]
             counters.append({"datagrams": listener.datagrams, "bytes": listener.bytes,
