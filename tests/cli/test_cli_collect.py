@@ -93,7 +93,10 @@ def test_sigterm_stores_what_was_received(tmp_path: Path) -> None:
     """Flows that wait in the worker are written before the end."""
     with collecting(tmp_path, "-o", "-", "--interval", "1h") as running:
         sent = send([flows5(30)] * 1000, running.address)
-    assert running.out.read_text().count("\n") == 30 * sent
+    totals = re.search(r"received=(\d+) kernel_drops=(\d+)", running.log.read_text())
+    assert totals
+    assert int(totals[1]) + int(totals[2]) == sent  # a small receive buffer drops some
+    assert running.out.read_text().count("\n") == 30 * int(totals[1]) > 0
 
 
 def test_metrics_and_health(tmp_path: Path) -> None:

@@ -42,7 +42,10 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "clickhouse": {"errors", "schema", "targets", "arrow"},
     "enrich": {"errors", "schema", "targets"},
     "selection": {"schema", "targets", "arrow", "enrich"},
-    "collect": {"errors", "schema", "arrow", "decoder", "options", "selection", "io", "enrich", "_core"},
+    "collect": {
+        *("errors", "schema", "arrow", "decoder", "options", "selection", "io", "enrich", "kafka"),
+        *("clickhouse", "targets", "_core"),
+    },
     "spark": {"schema", "targets", "arrow", "io", "_core"},
     "codec": {"errors", "schema", "arrow", "io", "_core"},
     "bench": {"errors", "schema", "decoder", "options", "io", "_core"},

@@ -15,6 +15,9 @@ from flowbuf.schema.toml_json import DocumentError, parse_toml
 
 __all__ = ["CollectConfig", "OutputConfig", "format_config", "read_config"]
 
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Values of `compression`."""
+
 OVERFLOW = ("drop", "spool", "block")
 """Values of `on_overflow`."""
 
@@ -26,8 +29,8 @@ class OutputConfig:
     to: str = setting(
         "text",
         "",
-        "Destination: DIR/ (Parquet files), pb:DIR/ (Protobuf files), - (JSON lines on stdout), or null: "
-        "(discard).",
+        "Destination: DIR/ (Parquet files), pb:DIR/ (Protobuf files), kafka://HOST:PORT/TOPIC, "
+        "http[s]://HOST:PORT (ClickHouse), - (JSON lines on stdout), or null: (discard).",
         "DESTINATION",
     )
     name: str = setting("text", "", "Name in reports and metrics. Default: the destination.", "NAME")
@@ -48,6 +51,14 @@ class OutputConfig:
     keep: float = setting("seconds", 0.0, "Delete files older than this. 0 keeps all.", "TIME")
     keep_bytes: int = setting(
         "bytes", 0, "Delete the oldest files beyond this total size. 0 keeps all.", "SIZE"
+    )
+    table: str = setting("text", "", "Insert into this table of ClickHouse. Default: flows.", "NAME")
+    kafka_config: str = setting(
+        "text", "", "Read librdkafka settings from this file, one NAME=VALUE per line.", "FILE"
+    )
+    compression: str = setting("text", "none", "Compress Kafka records.", choices=COMPRESSIONS)
+    partitions: int = setting(
+        "whole", 0, "Create a missing topic with N partitions. 0 expects the topic.", "N"
     )
 
 

@@ -91,6 +91,7 @@ class OutputRunner:
         self._filtered = 0
         self._lost: Counter[str] = Counter()
         self._failures = 0
+        self._given_up = 0  # flows that were pending when the patience ended
         self._failing = ""  # text of the last error, until the output works again
         self._published = OutputCounters()
         self.broken = False
@@ -137,8 +138,8 @@ class OutputRunner:
         self._published = OutputCounters(
             filtered=self._filtered,
             stored=self._output.stored,
-            pending=self._output.pending,
-            lost=self._lost + Counter(self._output.lost),
+            pending=self._output.pending - self._given_up,
+            lost=self._lost + Counter(self._output.lost) + Counter(shutdown=self._given_up),
             failures=self._failures,
         )
 
@@ -193,5 +194,9 @@ class OutputRunner:
         self._failing = str(error)
 
     def _close(self) -> None:
-        while not self._attempt(self._output.close) and time.monotonic() < self._end:
+        while not self._attempt(self._output.close):
+            if time.monotonic() >= self._end:
+                self._given_up = self._output.pending
+                return
+            self._publish()
             self._pause()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ __all__ = ["Service", "ServiceCounters", "format_totals"]
 
 logger = logging.getLogger("flowbuf.collect")
 
+_SECRETS = re.compile(r"//[^/@]*@")  # user and password of a URL
 SILENCE_SECONDS = 10.0
 SAVE_SECONDS = 60.0
 STEP_SECONDS = 0.2
@@ -80,7 +82,7 @@ class Service:
         self._stopping = False
 
     def _add_runner(self, output: OutputConfig, selection: FlowSelection, destination: Output) -> None:
-        name = output.name or output.to
+        name = output.name or _SECRETS.sub("//", output.to)
         if name in {runner.name for runner in self._runners}:
             raise ConfigError(f"output {name!r} exists twice; give each output another name")
         queue = FlowQueue(output.queue_flows, output.on_overflow == "block")

@@ -108,6 +108,7 @@ class Worker:
     def join(self) -> None:
         """Wait until the thread has ended."""
         self._thread.join()
+        self._answer_calls()  # of callers that saw the thread run
 
     @property
     def alive(self) -> bool:
