@@ -28,7 +28,7 @@ def table(front: ClickHouse, request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("trouble", ["", "busy", "lost", "cut"])
 def test_every_flow_is_stored_once(front: ClickHouse, table: str, trouble: str) -> None:
-    """Also if the server is busy, or closes the connection after it has stored an insert, or within its answer."""
+    """Also if the server is busy, or closes the connection after an insert or within its answer."""
     output = ClickHouseOutput(front.url, SCHEMA, table)
     with running({"clickhouse": output}) as service:
         sent = send([flows5(30)] * 20, address_of(service))
