@@ -9,9 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,9 @@ import pytest
 from click.testing import Result
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.collect.test_collector import flows5, payloads_of
+from flowbuf.collect.listen import Address
+from flowbuf.collect.takeover import take_over
+from tests.collect.test_collector import DATA_SET, LEARNED, flows5, payloads_of
 from tests.support.command import flowbuf
 from tests.support.live import send, wait_until
 
@@ -34,10 +39,10 @@ def run(*arguments: object, status: int = 0) -> Result:
 class Running:
     """A running `flowbuf collect`. Its messages are in `log`."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, listen: str = "127.0.0.1:0") -> None:
         self.log = folder / "log"
         self.out = folder / "out"
-        command = [sys.executable, "-m", "flowbuf", "collect", "--listen", "127.0.0.1:0", *arguments]
+        command = [sys.executable, "-m", "flowbuf", "collect", "--listen", listen, *arguments]
         with self.log.open("wb") as log, self.out.open("wb") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=log, cwd=folder)
 
@@ -228,3 +233,74 @@ def test_lost_flows_give_status_1(tmp_path: Path) -> None:
     rest: Any = process.communicate(timeout=60)[1]
     assert "dropped=1" in rest
     assert process.returncode == 1
+
+
+def totals_of(log: str) -> dict[str, int]:
+    """Return the totals of the last line."""
+    return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", log.splitlines()[-1])}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_takeover_loses_no_datagram(tmp_path: Path, workers: int) -> None:
+    """Exporters send during the takeover. Their templates, sent before, are known to the successor."""
+    old_folder, new_folder = tmp_path / "old", tmp_path / "new"
+    old_folder.mkdir()
+    new_folder.mkdir()
+    exporters = [f"127.0.3.{i}" for i in range(1, 9)]
+    options = ("-o", "null:", "--workers", str(workers))
+    with contextlib.ExitStack() as stack:
+        old = Running(old_folder, *options)
+        stack.callback(old.process.kill)
+        address = old.address
+        sent = sum(send([LEARNED], address, exporter) for exporter in exporters)
+        stop = threading.Event()
+        sending = ThreadPoolExecutor()
+        counts = [sending.submit(send_until, stop, address, exporter) for exporter in exporters]
+        new = Running(new_folder, *options, "--takeover", listen=address)
+        stack.callback(new.process.kill)
+        assert old.process.wait(60) == 0, old.log.read_text()
+        assert new.address == address
+        stop.set()
+        sent += sum(count.result() for count in counts)
+        new.process.send_signal(signal.SIGTERM)
+        assert new.process.wait(60) == 0, new.log.read_text()
+    before, after = totals_of(old.log.read_text()), totals_of(new.log.read_text())
+    received = before["received"] + after["received"]
+    assert received + before["kernel_drops"] + after["kernel_drops"] == sent
+    assert min(before["stored"], after["stored"]) > 0
+    assert before["stored"] + after["stored"] == received - len(exporters)
+
+
+def send_until(stop: threading.Event, address: str, exporter: str) -> int:
+    sent = 0
+    while not stop.is_set():
+        sent += send([DATA_SET] * 20, address, exporter)
+        time.sleep(0.001)
+    return sent
+
+
+def test_takeover_needs_a_running_collector() -> None:
+    done = run("--listen", "127.0.0.1:9", "-o", "null:", "--takeover", status=2)
+    assert "no collector listens on 127.0.0.1:9; start without --takeover" in done.stderr
+
+
+def test_a_failed_takeover_leaves_the_collector_running(tmp_path: Path) -> None:
+    """A successor that ends before or after it has the state changes nothing."""
+    with collecting(tmp_path, "-o", "-", "--interval", "20ms") as running:
+        address = Address.parse(running.address)
+        send([LEARNED, DATA_SET], running.address)
+        for step in range(3):
+            handover = take_over([address])
+            if step == 1:
+                assert handover.request_state()["exporters"][0]["address"] == "127.0.0.1"
+            if step == 2:
+                handover._channel.send({"message": "nonsense"})
+            for listener in handover.listeners:
+                listener.close()
+            handover._channel.close()
+            send([DATA_SET], running.address)
+            expected = step + 2
+            wait_until(lambda expected=expected: running.out.read_text().count("\n") == expected, "a flow")
+    log = running.log.read_text()
+    assert log.count("takeover: failed, and this collector continues") == 3
+    assert totals_of(log)["stored"] == 4

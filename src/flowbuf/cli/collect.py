@@ -24,6 +24,7 @@ from flowbuf.collect.http import HttpServer
 from flowbuf.collect.listen import Address
 from flowbuf.collect.service import Service, format_totals
 from flowbuf.collect.settings import Setting, settings_of
+from flowbuf.collect.takeover import take_over
 from flowbuf.errors import ConfigError, FlowbufError
 
 __all__ = ["collect"]
@@ -59,12 +60,20 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("file", required=False, metavar="[FILE.toml]")
 @_settings_options
+@click.option(
+    "--takeover",
+    is_flag=True,
+    help="Continue the work of the collector that runs on these addresses, without losing a datagram.",
+)
 @click.option("--print-config", is_flag=True, help="Print the configuration file of these options, and exit.")
-def collect(file: str | None, print_config: bool, **options: Any) -> None:
+def collect(file: str | None, takeover: bool, print_config: bool, **options: Any) -> None:
     """Receive flows of live exporters over UDP, and write them.
 
     Options can also stand in FILE.toml, with the same names. The options of an output apply to each -o. In
     the file, each [[output]] has its own.
+
+    To upgrade a running collector, start the new one with the same addresses and --takeover. It gets the
+    sockets and the templates. The old one writes its flows, and ends with status 0.
 
     Ctrl-C or SIGTERM ends the collector after all received flows are written. The last line on stderr has the
     totals. The exit status is 1 if flows were lost.
@@ -76,13 +85,14 @@ def collect(file: str | None, print_config: bool, **options: Any) -> None:
       flowbuf collect --listen 127.0.0.1:2055 -o - --where 'dst_port = 53'
       flowbuf collect --listen 0.0.0.0:2055 -o flows/ --print-config >collector.toml
       flowbuf collect collector.toml
+      flowbuf collect collector.toml --takeover
     """
     try:
         config = _merge(read_config(file) if file else CollectConfig(), options)
         if print_config:
             print_text("\n".join(format_config(config)))
             return
-        _run(config)
+        _run(config, takeover)
     except FlowbufError as error:
         raise UsageProblem(str(error)) from error
 
@@ -122,16 +132,17 @@ def _split(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
-def _run(config: CollectConfig) -> None:
+def _run(config: CollectConfig, takeover: bool) -> None:
     if not config.outputs:
         raise ConfigError("no output; add -o flows/ for Parquet files, or -o - for JSON lines")
     need("pyarrow", "arrow", "flowbuf collect")
     _start_log(config.log)
     schema = load_schema(config.schema, enable=config.enable, disable=config.disable)
     metrics = Address.parse(config.metrics) if config.metrics else None
-    service = Service(config, schema, new_output)
-    _report_start(service, config)
-    with _stopping(service), _serving(service, metrics):
+    handover = take_over([Address.parse(text) for text in config.listen]) if takeover else None
+    service = Service(config, schema, new_output, handover)
+    _check_buffers(service, config)
+    with _stopping(service), _serving(service, metrics, takeover):
         service.run()
     totals = service.read_counters()
     logger.info("%s", format_totals(totals))
@@ -139,8 +150,8 @@ def _run(config: CollectConfig) -> None:
         click.get_current_context().exit(1)
 
 
-def _report_start(service: Service, config: CollectConfig) -> None:
-    logger.info("listening on %s", ", ".join(str(listener.address) for listener in service.listeners))
+def _check_buffers(service: Service, config: CollectConfig) -> None:
+    """Warn if a receive buffer is smaller than requested."""
     granted = min(listener.buffer_bytes for listener in service.listeners)
     if granted < config.receive_buffer:
         wanted = config.receive_buffer
@@ -148,14 +159,16 @@ def _report_start(service: Service, config: CollectConfig) -> None:
 
 
 @contextlib.contextmanager
-def _serving(service: Service, address: Address | None) -> Iterator[None]:
-    """Serve metrics inside the block, if they have an address."""
+def _serving(service: Service, address: Address | None, patient: bool) -> Iterator[None]:
+    """Serve metrics inside the block, if they have an address.
+
+    If `patient`, wait until the running collector releases the address.
+    """
     if address is None:
         yield
         return
     need("prometheus_client", "collect", "--metrics")
-    with HttpServer(address, service) as server:
-        logger.info("metrics are at http://%s/metrics", server.address)
+    with HttpServer(address, service, patient):
         yield
 
 

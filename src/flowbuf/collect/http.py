@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
+import os
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpServer"]
 
+logger = logging.getLogger("flowbuf.collect")
+
+WAIT_SECONDS = 0.1
 REQUEST_SECONDS = 10.0
 """Longest time that a client may take for its request."""
 
@@ -38,26 +44,37 @@ class HttpServer:
     Args:
         address: Address to listen on. Use a loopback address, because there is no authentication.
         service: Service to report.
+        patient: Wait in the background until another process releases the address. Default: False.
 
     Raises:
         ListenError: the address cannot be listened on.
     """
 
-    def __init__(self, address: Address, service: Service) -> None:
+    def __init__(self, address: Address, service: Service, patient: bool = False) -> None:
+        self._address = address
         self._service = service
+        self._closed = threading.Event()
+        self._server = None if patient else self._bind()
+        self._thread = threading.Thread(target=self._run, name="flowbuf-http", daemon=True)
+
+    def _bind(self) -> _Server:
         handler = type("Handler", (_Handler,), {"answers": self._answers()})
         try:
-            self._server = _Server((address.host, address.port), handler, address)
+            server = _Server((self._address.host, self._address.port), handler, self._address)
         except OSError as error:
-            raise ListenError(f"{address}: metrics cannot be served: {error.strerror}") from error
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="flowbuf-http", daemon=True, args=(0.1,)
-        )
+            problem = f"{self._address}: metrics cannot be served: {os.strerror(error.errno or 0)}"
+            raise ListenError(f"{problem}; choose another address") from error
+        place = Address(*server.server_address[:2])  # type: ignore[arg-type]
+        logger.info("metrics are at http://%s/metrics", place)
+        return server
 
-    @property
-    def address(self) -> Address:
-        """Address of the server, with the port that the system chose."""
-        return Address(*self._server.server_address[:2])  # type: ignore[arg-type]
+    def _run(self) -> None:
+        while self._server is None:
+            if self._closed.wait(WAIT_SECONDS):
+                return
+            with contextlib.suppress(ListenError):
+                self._server = self._bind()
+        self._server.serve_forever(WAIT_SECONDS)
 
     def __enter__(self) -> HttpServer:
         self._thread.start()
@@ -66,8 +83,11 @@ class HttpServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._closed.set()
+        if self._server:
+            self._server.shutdown()
+            self._server.server_close()
+        self._thread.join()
 
     def _answers(self) -> dict[str, Callable[[], Answer]]:
         return {

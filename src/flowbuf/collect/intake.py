@@ -12,6 +12,7 @@ from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.listen import BUFFER_BYTES, Address, Listener, find_worker, open_listeners
 from flowbuf.collect.worker import Worker, WorkerCounters
 from flowbuf.decoder import Decoder
+from flowbuf.io.state_file import to_plain
 from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
 
@@ -92,6 +93,7 @@ class Intake:
         receive: Options of receiving.
         deliver: Called with each batch, by the threads of the workers.
         on_failure: Called with an exception after which a worker starts again.
+        inherited: Listeners of another process. They determine the number of workers.
 
     Raises:
         ListenError: an address cannot be listened on.
@@ -105,18 +107,22 @@ class Intake:
         receive: IntakeOptions,
         deliver: Callable[[FlowBatch], None],
         on_failure: Callable[[Exception], None],
+        inherited: Sequence[Listener] = (),
     ) -> None:
         new_decoder = functools.partial(Decoder, schema, options)
         self._checker = new_decoder()  # reports invalid options before a socket is opened
-        self.listeners: list[Listener] = open_listeners(
-            addresses,
-            receive.workers,
+        workers = len(inherited[0].sockets) if inherited else receive.workers
+        known = {listener.address for listener in inherited}
+        opened = open_listeners(
+            [address for address in addresses if address not in known],
+            workers,
             buffer_bytes=receive.receive_buffer,
             interface=receive.interface,
         )
+        self.listeners = [*(each for each in inherited if each.address in set(addresses)), *opened]
         self._workers = [
             Worker(index, self.listeners, new_decoder, deliver, on_failure, receive.interval)
-            for index in range(receive.workers)
+            for index in range(workers)
         ]
 
     def start(self) -> None:
@@ -124,10 +130,42 @@ class Intake:
         for worker in self._workers:
             worker.start()
 
-    def stop(self) -> None:
-        """Decode the datagrams that were received, end the workers, and close the sockets."""
+    def pause(self) -> dict[str, Any]:
+        """Stop receiving, and return the state for another process. `resume` continues.
+
+        Raises:
+            TimeoutError: a worker waits for a full queue. Its class is that of concurrent.futures.
+        """
+        paused = [worker.pause() for worker in self._workers]
+        exporters = [exporter for future in paused for exporter in future.result(CALL_SECONDS)]
+        drops = {str(listener.address): listener.freeze_drops() for listener in self.listeners}
+        return {"exporters": to_plain(exporters), "drops": drops}
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
+        for listener in self.listeners:
+            listener.thaw_drops()
         for worker in self._workers:
-            worker.stop()
+            worker.resume()
+
+    def adopt(self, state: dict[str, Any]) -> None:
+        """Continue with the state that `pause` of another process has returned.
+
+        Raises:
+            ValueError: the state is invalid.
+        """
+        self.restore_exporters(state["exporters"])
+        for listener in self.listeners:
+            listener.count_drops_from(state["drops"].get(str(listener.address), [0] * len(self._workers)))
+
+    def stop(self, drain: bool = True) -> None:
+        """Decode the datagrams that were received, end the workers, and close the sockets.
+
+        Args:
+            drain: Receive the datagrams that wait in the sockets. False leaves them for another process.
+        """
+        for worker in self._workers:
+            worker.stop(drain)
         for worker in self._workers:
             worker.join()
         self._final = self._read()

@@ -93,12 +93,34 @@ class Listener:
     def __post_init__(self) -> None:
         self._drops = [_Drops(each.fileno()) for each in self.sockets]
 
+    @classmethod
+    def adopt(cls, address: Address, sockets: Sequence[socket.socket]) -> Listener:
+        """Return a listener with sockets that another process has bound, in the order of its workers."""
+        return cls(address, tuple(sockets), _find_buffer(sockets))
+
+    def freeze_drops(self) -> list[int]:
+        """Keep the drop counters at their present values, and return them.
+
+        Another process counts later drops from there.
+        """
+        return [drops.freeze() for drops in self._drops]
+
+    def count_drops_from(self, before: Sequence[int]) -> None:
+        """Count drops after these values of the counters, which another process has counted until then."""
+        for drops, value in zip(self._drops, before, strict=True):
+            drops.begin(value)
+
     def read_drops(self, worker: int) -> int | None:
         """Return the number of datagrams that the kernel dropped at the socket of a worker.
 
         The result is None if the system does not count them. Read it at least once per 4,294,967,295 drops.
         """
         return self._drops[worker].read()
+
+    def thaw_drops(self) -> None:
+        """Continue counting after `freeze_drops`."""
+        for drops in self._drops:
+            drops.thaw()
 
     def close(self) -> None:
         """Close the sockets."""
@@ -119,15 +141,29 @@ class _Drops:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._begin = 0  # value of the kernel's counter at which counting began
         self._total = 0
+        self._frozen = False
 
     def read(self) -> int | None:
-        try:
-            drops = read_drops(self._descriptor)
-        except OSError:
-            return None
-        self._total += (drops - self._total) % (1 << 32)
+        if not self._frozen:
+            try:
+                drops = read_drops(self._descriptor)
+            except OSError:
+                return None
+            self._total += (drops - self._begin - self._total) % (1 << 32)
         return self._total
+
+    def freeze(self) -> int:
+        self.read()
+        self._frozen = True
+        return (self._begin + self._total) % (1 << 32)
+
+    def thaw(self) -> None:
+        self._frozen = False
+
+    def begin(self, value: int) -> None:
+        self._begin, self._total = value, 0
 
 
 def open_listeners(
@@ -194,8 +230,13 @@ def _open(
         for each in sockets:
             each.close()
         raise ListenError(f"{address}: {_explain(error, interface)}") from error
+    return Listener.adopt(address, sockets)
+
+
+def _find_buffer(sockets: Sequence[socket.socket]) -> int:
+    """Return the size of the smallest receive buffer, in bytes, without the overhead of the system."""
     granted = min(each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for each in sockets)
-    return Listener(address, tuple(sockets), granted // _OVERHEAD if sys.platform == "linux" else granted)
+    return granted // _OVERHEAD if sys.platform == "linux" else granted
 
 
 def _bind(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.collector import report_failure
@@ -18,6 +21,7 @@ from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
 from flowbuf.collect.runner import PATIENCE, OutputCounters, OutputRunner
 from flowbuf.collect.silence import explain_silence
+from flowbuf.collect.takeover import Handover, TakeoverServer
 from flowbuf.errors import ConfigError, StateError
 from flowbuf.io.state_file import load_state, save_state
 from flowbuf.schema import Schema
@@ -55,6 +59,7 @@ class Service:
         config: Settings.
         schema: Schema of the flows.
         new_output: Returns the output of a destination.
+        handover: Connection with a running collector, whose sockets and state are taken over. Default: none.
 
     Raises:
         ConfigError: two outputs have the same name.
@@ -63,8 +68,16 @@ class Service:
         SchemaError: an output names a column that does not exist.
     """
 
-    def __init__(self, config: CollectConfig, schema: Schema, new_output: NewOutput) -> None:
+    def __init__(
+        self,
+        config: CollectConfig,
+        schema: Schema,
+        new_output: NewOutput,
+        handover: Handover | None = None,
+    ) -> None:
         self._config = config
+        self._handover = handover
+        self._handed_over = False
         self._runners: list[OutputRunner] = []
         decoded = schema
         for output in config.outputs:
@@ -78,6 +91,7 @@ class Service:
             IntakeOptions(config.workers, config.receive_buffer, config.interface or None, config.interval),
             self._deliver,
             report_failure,
+            handover.listeners if handover else (),
         )
         self._stopping = False
 
@@ -107,16 +121,41 @@ class Service:
         self._stopping = True
 
     def run(self) -> None:
-        """Receive until `stop` is called. Then write all flows that were received."""
-        self._load_state()
+        """Receive until `stop` is called, or a successor takes over. Then write all flows that were received.
+
+        Raises:
+            ListenError: the running collector did not hand over.
+            StateError: the state file must not be replaced.
+        """
         for runner in self._runners:
             runner.start()
-        self._intake.start()
+        self._start()
         try:
-            self._watch()
+            with self._takeover_server():
+                self._watch()
         finally:
             self._finish()
-            self._save_state()
+            if not self._handed_over:
+                self._save_state()
+
+    def _start(self) -> None:
+        """Start the workers, with the state of a running collector or of the state file."""
+        if self._handover is None:
+            self._load_state()
+            self._intake.start()
+            return
+        self._intake.adopt(self._handover.request_state())
+        self._intake.start()
+        self._handover.finish()
+
+    def _takeover_server(self) -> contextlib.AbstractContextManager[Any]:
+        if sys.platform != "linux":  # the names of the sockets exist only there
+            return contextlib.nullcontext()
+        return TakeoverServer(self.listeners, self._intake.pause, self._intake.resume, self._hand_over)
+
+    def _hand_over(self) -> None:
+        self._handed_over = True
+        self.stop()
 
     def _load_state(self) -> None:
         if not self._config.state:
@@ -144,7 +183,7 @@ class Service:
         release = threading.Timer(PATIENCE, self._unblock)
         release.daemon = True
         release.start()
-        self._intake.stop()
+        self._intake.stop(drain=not self._handed_over)
         release.cancel()
         for runner in self._runners:
             runner.stop()
@@ -155,6 +194,7 @@ class Service:
 
     def _watch(self) -> None:
         """Report totals at intervals, and explain silence once."""
+        logger.info("listening on %s", ", ".join(str(listener.address) for listener in self.listeners))
         begin = reported = saved = time.monotonic()
         explained = False
         while not self._stopping and not any(runner.broken for runner in self._runners):

@@ -27,6 +27,7 @@ DRAIN_SECONDS = 5.0
 CALL_SECONDS = 1.0
 """Longest time to wait for the counters of a worker, which may wait for a full queue."""
 
+HOLD_SECONDS = 0.002
 QUIET_NS = 20_000_000
 RESTART_SECONDS = 0.1
 NANOSECONDS = 1_000_000_000
@@ -90,7 +91,8 @@ class Worker:
         self._past = WorkerCounters()  # of receivers and decoders before the last restart
         self._published = WorkerCounters()
         self._calls: deque[tuple[Future[Any], Callable[[Decoder], Any]]] = deque()
-        self._stopping = False
+        self._stopping = self._holding = False
+        self._draining = True
         self._lock = threading.Lock()  # protects _calls and _receiver against callers of `call`
         self._start_decoder(new_decoder())
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-worker-{index}", daemon=True)
@@ -99,11 +101,32 @@ class Worker:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ask the thread to decode the datagrams that were received, and to end."""
+    def stop(self, drain: bool = True) -> None:
+        """Ask the thread to decode the datagrams that were received, and to end.
+
+        Args:
+            drain: Receive the datagrams that wait in the sockets. False leaves them for another process.
+        """
         with self._lock:
+            self._draining = drain
             self._stopping = True
             self._receiver.wake()
+
+    def pause(self) -> Future[list[dict[str, Any]]]:
+        """Stop receiving, deliver all flows, and return the state of the exporters. `resume` continues."""
+        self._holding = True
+        return self.call(self._finish_datagrams)
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
+        self._holding = False
+
+    def _finish_datagrams(self, decoder: Decoder) -> list[dict[str, Any]]:
+        """Decode and deliver everything that was received."""
+        while self._receiver.waiting:
+            self._receive(0)  # the deadline has passed: nothing more is received
+        self._deliver_rest()
+        return decoder.read_exporters()
 
     def join(self) -> None:
         """Wait until the thread has ended."""
@@ -159,11 +182,17 @@ class Worker:
         while not self._stopping:
             self._receive(due)
             self._answer_calls()
+            while self._holding and not self._stopping:
+                time.sleep(HOLD_SECONDS)
+                self._answer_calls()
             if time.monotonic_ns() >= due:
                 self._deliver_rest()
                 self._published = self._read_counters()
                 due = time.monotonic_ns() + self._interval_ns
-        self._drain()
+        if self._draining:
+            self._drain()
+        else:
+            self._finish_datagrams(self._decoder)
 
     def _receive(self, deadline: int) -> None:
         """Receive until the deadline or a wake-up. Deliver full tables."""

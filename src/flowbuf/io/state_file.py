@@ -26,7 +26,7 @@ from flowbuf.io.input_stream import Content
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema.toml_json import DocumentError, parse_json
 
-__all__ = ["by_address", "load_state", "save_state"]
+__all__ = ["by_address", "load_state", "save_state", "to_plain"]
 
 FORMAT = "flowbuf-state"
 VERSION = 1
@@ -166,9 +166,13 @@ def _read_json(path: str, data: bytes) -> Any:
 # Writing ----------------------------------------------------------------------------------------------------
 
 
+def to_plain(exporters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the part of `Decoder.read_exporters` that is saved and restored, in a stable order."""
+    return [_plain(exporter) for exporter in sorted(filter(_says_something, exporters), key=by_address)]
+
+
 def _to_json(exporters: list[dict[str, Any]]) -> bytes:
-    kept = sorted((exporter for exporter in exporters if _says_something(exporter)), key=by_address)
-    lines = ",\n".join(json.dumps(_plain(exporter), ensure_ascii=False) for exporter in kept)
+    lines = ",\n".join(json.dumps(exporter, ensure_ascii=False) for exporter in to_plain(exporters))
     return f'{{"format": "{FORMAT}", "version": {VERSION}, "exporters": [\n{lines}\n]}}\n'.encode()
 
 
