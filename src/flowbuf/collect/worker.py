@@ -16,6 +16,7 @@ from flowbuf._core import ColumnBuilder, Receiver, Table
 from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.collect.listen import Listener
 from flowbuf.decoder import Decoder
+from flowbuf.io.state_file import to_plain
 
 __all__ = ["Worker", "WorkerCounters"]
 
@@ -120,6 +121,21 @@ class Worker:
     def resume(self) -> None:
         """Continue after `pause`."""
         self._holding = False
+
+    def replace(
+        self, new_decoder: Callable[[], Decoder], deliver: Callable[[FlowBatch], None]
+    ) -> Future[None]:
+        """Continue with decoders of another schema or with other options, between two batches.
+
+        Flows that were received before are still delivered to the old function.
+        """
+
+        def replace_between_batches(decoder: Decoder) -> None:
+            self._finish_datagrams(decoder)
+            self._switch(new_decoder())
+            self._new_decoder, self._deliver = new_decoder, deliver
+
+        return self.call(replace_between_batches)
 
     def _finish_datagrams(self, decoder: Decoder) -> list[dict[str, Any]]:
         """Decode and deliver everything that was received."""
@@ -241,14 +257,19 @@ class Worker:
         self._past.failures += 1
         self._on_failure(error)
         self._past.lost_datagrams += self._receiver.waiting
-        counters, delivered = self._read_counters(), self._past.delivered
-        exporters = self._decoder.read_exporters()
-        decoder = self._new_decoder()
-        decoder.restore_exporters(exporters)
-        self._past = counters
-        self._past.lost_flows = counters.flows - delivered
-        self._start_decoder(decoder)
+        self._switch(self._new_decoder())
+        self._past.lost_flows = self._past.flows - self._past.delivered
         time.sleep(RESTART_SECONDS)  # the sockets hold the datagrams of that time
+
+    def _switch(self, decoder: Decoder) -> None:
+        """Continue with another decoder. It gets the state of the old one, whose counters are kept.
+
+        Data sets that wait for their template are dropped and counted (`template_missing`).
+        """
+        decoder.restore_exporters(to_plain(self._decoder.read_exporters()))
+        self._decoder.finish()
+        self._past = self._read_counters()
+        self._start_decoder(decoder)
 
     def _read_counters(self) -> WorkerCounters:
         past, now = self._past, self._receiver.read_counters()
