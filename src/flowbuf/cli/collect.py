@@ -24,6 +24,7 @@ from flowbuf.collect.http import HttpServer
 from flowbuf.collect.listen import Address
 from flowbuf.collect.service import Service, format_totals
 from flowbuf.collect.settings import Setting, settings_of
+from flowbuf.collect.systemd import activated_listeners
 from flowbuf.collect.takeover import take_over
 from flowbuf.errors import ConfigError, FlowbufError
 from flowbuf.schema import Schema
@@ -144,13 +145,16 @@ def _run(config: CollectConfig, takeover: bool, read_again: Callable[[], Collect
     need("pyarrow", "arrow", "flowbuf collect")
     _start_log(config.log)
     metrics = Address.parse(config.metrics) if config.metrics else None
+    activated = activated_listeners()
+    if activated:
+        config = replace(config, listen=tuple(str(each.address) for each in activated), workers=1)
     handover = take_over([Address.parse(text) for text in config.listen]) if takeover else None
 
     def reload() -> tuple[CollectConfig, Schema]:
         again = read_again()
         return again, _load_schema(again)
 
-    service = Service(config, _load_schema(config), new_output, handover, reload)
+    service = Service(config, _load_schema(config), new_output, handover, activated, reload)
     _check_buffers(service, config)
     with _handled_signals(service), _serving(service, metrics, takeover):
         service.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import os
 import re
 import sys
 import threading
@@ -23,6 +24,7 @@ from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
 from flowbuf.collect.runner import PATIENCE, OutputCounters, OutputRunner
 from flowbuf.collect.silence import explain_silence
+from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
 from flowbuf.collect.takeover import Handover, TakeoverServer
 from flowbuf.decoder import Decoder
 from flowbuf.errors import ConfigError, FlowbufError, StateError
@@ -63,6 +65,7 @@ class Service:
         schema: Schema of the flows.
         new_output: Returns the output of a destination.
         handover: Connection with a running collector, whose sockets and state are taken over. Default: none.
+        inherited: Listeners that another program has opened. Default: none.
         read_config: Returns the configuration and its schema for a reload. Default: those of the start.
 
     Raises:
@@ -78,6 +81,7 @@ class Service:
         schema: Schema,
         new_output: NewOutput,
         handover: Handover | None = None,
+        inherited: Sequence[Listener] = (),
         read_config: Callable[[], tuple[CollectConfig, Schema]] | None = None,
     ) -> None:
         self._config = config
@@ -95,7 +99,7 @@ class Service:
             IntakeOptions(config.workers, config.receive_buffer, config.interface or None, config.interval),
             functools.partial(_deliver, self._runners),
             report_failure,
-            handover.listeners if handover else (),
+            handover.listeners if handover else inherited,
         )
         self._stopping = self._reloading = False
 
@@ -238,6 +242,8 @@ class Service:
         release = threading.Timer(PATIENCE, self._unblock)
         release.daemon = True
         release.start()
+        if not self._handed_over:  # the successor is the main process now
+            _tell_manager("STOPPING=1")
         self._intake.stop(drain=not self._handed_over)
         release.cancel()
         for runner in self._runners:
@@ -252,7 +258,9 @@ class Service:
     def _watch(self) -> None:
         """Report totals at intervals, and explain silence once."""
         logger.info("listening on %s", ", ".join(str(listener.address) for listener in self.listeners))
-        begin = reported = saved = time.monotonic()
+        _tell_manager("READY=1", f"MAINPID={os.getpid()}")
+        begin = reported = saved = watched = time.monotonic()
+        watchdog = watchdog_seconds() or float("inf")
         explained = False
         while not self._stopping and not any(runner.broken for runner in self._runners):
             time.sleep(STEP_SECONDS)
@@ -263,6 +271,9 @@ class Service:
             if not explained and now - begin >= SILENCE_SECONDS:
                 explained = True
                 self._explain_silence()
+            if now - watched >= watchdog and not self.find_dead_workers():
+                watched = now
+                _tell_manager("WATCHDOG=1")
             if now - saved >= SAVE_SECONDS:
                 saved = now
                 self._save_state()
@@ -272,12 +283,14 @@ class Service:
 
     def _read_again(self) -> None:
         """Read the configuration again. Keep the old one if the new one is invalid."""
+        _tell_manager(*reloading())
         try:
             self.reload(*self._read_config())
         except (FlowbufError, OSError) as error:
             logger.error("the configuration is invalid, and the old one stays: %s", error)
         else:
             logger.info("the configuration was read again")
+        _tell_manager("READY=1")
 
     def _explain_silence(self) -> None:
         counters = self._intake.read_counters()
@@ -298,6 +311,13 @@ class Service:
         """Return the totals. Those of outputs are read first, so that none exceeds the flows decoded."""
         outputs = {runner.name: runner.read_counters() for runner in self._runners}
         return ServiceCounters(self._intake.read_counters(), outputs)
+
+
+def _tell_manager(*states: str) -> None:
+    try:
+        notify(*states)
+    except OSError as error:
+        logger.warning("the service manager was not notified: %s", error)
 
 
 def _deliver(runners: Sequence[OutputRunner], batch: FlowBatch) -> None:
