@@ -29,6 +29,12 @@ CALL_SECONDS = 1.0
 """Longest time to wait for the counters of a worker, which may wait for a full queue."""
 
 HOLD_SECONDS = 0.002
+PAUSE_NS = 1_000_000
+"""Time that datagrams accumulate at medium rates. It saves system calls and wake-ups."""
+
+PAUSE_BUFFER = 4 << 20
+"""Receive buffer that holds the datagrams of PAUSE_NS at a million per second, in bytes."""
+
 QUIET_NS = 20_000_000
 RESTART_SECONDS = 0.1
 NANOSECONDS = 1_000_000_000
@@ -179,7 +185,8 @@ class Worker:
     def _start_decoder(self, decoder: Decoder) -> None:
         type = new_table_type(decoder.schema, decoder.plan)
         sockets = [(each.sockets[self.index].fileno(), each.address.port) for each in self._listeners]
-        receiver = Receiver(sockets)
+        patient = all(listener.buffer_bytes >= PAUSE_BUFFER for listener in self._listeners)
+        receiver = Receiver(sockets, pause=PAUSE_NS if patient else 0)
         with self._lock:
             self._decoder = decoder
             self._receiver = receiver
