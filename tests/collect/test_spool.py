@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from flowbuf.collect.spool import Entry, Spool
 from flowbuf.collect.spool_counts import Count
 from flowbuf.collect.spool_segment import ENTRY_HEADER, SEGMENT_HEADER
 from flowbuf.errors import SpoolError
-from tests.support.spools import LIMIT, append, check, count_of, drain, read_all, segments_of
+from tests.support.spools import LIMIT, append, check, count_of, drain, memory_folder, read_all, segments_of
 
 
 def test_entries_are_read_in_order(tmp_path: Path) -> None:
@@ -214,9 +216,10 @@ def test_a_second_process_cannot_open_the_spool(tmp_path: Path) -> None:
     assert open_elsewhere() == ""
 
 
-def test_one_thread_appends_while_another_reads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [1, 5])
+def test_one_thread_appends_while_another_reads(step: int) -> None:
     count = 2000
-    with Spool(tmp_path, 20_000, segment_bytes=2000) as spool:
+    with memory_folder() as folder, Spool(folder, 20_000, segment_bytes=2000) as spool:
 
         def append_all() -> None:
             for number in range(count):
@@ -229,7 +232,7 @@ def test_one_thread_appends_while_another_reads(tmp_path: Path) -> None:
             while len(seen) < count:
                 if entry := spool.read():
                     seen.append(entry)
-                    if len(seen) % 5 == 0 or len(seen) == count or len(spool) > 20:
+                    if len(seen) % step == 0 or len(spool) > 20 or len(seen) == count:
                         spool.acknowledge(entry.number)
                 counters = spool.counters
                 assert counters.appended == counters.acknowledged + counters.waiting
@@ -245,3 +248,33 @@ def test_one_thread_appends_while_another_reads(tmp_path: Path) -> None:
         assert spool.counters.damaged == {}
         assert (len(spool), spool.disk_bytes) == (0, 0)
         check(spool)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_last_entry_is_acknowledged_while_the_next_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """The segment stays until the entry is written. If that fails, the segment is deleted."""
+    working = os.pwritev
+    with Spool(tmp_path, LIMIT) as spool:
+        append(spool, 1)
+        entry = spool.read()
+        assert entry
+
+        def acknowledge_and_write(*arguments: Any) -> int:
+            spool.acknowledge(entry.number)
+            if fails:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return working(*arguments)
+
+        monkeypatch.setattr(os, "pwritev", acknowledge_and_write)
+        if fails:
+            with pytest.raises(OSError, match="No space left"):
+                append(spool, 2)
+        else:
+            append(spool, 2)
+        monkeypatch.setattr(os, "pwritev", working)
+        check(spool)
+        assert bool(segments_of(tmp_path)) is not fails
+        append(spool, 3)
+        assert drain(spool) == ([3] if fails else [2, 3])

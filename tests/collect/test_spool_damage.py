@@ -269,6 +269,17 @@ def test_an_entry_from_another_place(folder: Path, number: int, before: int) -> 
         assert spool.counters.damaged_bytes == {"truncated": ENTRY_HEADER}
 
 
+@pytest.mark.parametrize(("number", "before"), [(2, 15), (3, 14), (3 + (1 << 40), 15)])
+def test_an_entry_from_another_place_at_the_end_of_the_log(folder: Path, number: int, before: int) -> None:
+    """Blocks of a deleted segment may appear there after a power loss."""
+    _, last = segments_of(folder)
+    with last.open("ab") as file:
+        file.write(entry_header(last, number, before, 1, 0))
+    with Spool(folder, LIMIT) as spool:
+        assert drain(spool) == list(range(6))
+        assert spool.counters.damaged_bytes == {"torn": ENTRY_HEADER}
+
+
 def test_a_segment_full_of_marks_of_entries(folder: Path) -> None:
     first, second = segments_of(folder)
     identity = bytes.fromhex(first.name.split("-")[0])
@@ -352,21 +363,21 @@ def test_a_lost_position_of_an_empty_spool_changes_the_identity(tmp_path: Path) 
         assert drain(spool) == [2]
 
 
-def test_one_damaged_copy_of_an_empty_spool_keeps_its_numbers(tmp_path: Path) -> None:
-    for sector in (0, 1):
-        folder = tmp_path / str(sector)
-        with Spool(folder, LIMIT) as spool:
-            append(spool, *range(10))
-            last = read_all(spool)[-1]
-            spool.acknowledge(last.number)
-            identity = spool.identity
-        overwrite(folder / "spool.position", sector * 512, bytes(512))
-        with Spool(folder, LIMIT) as spool:
-            assert spool.identity == identity
-            append(spool, 1)
-            entry = spool.read()
-            assert entry
-            assert entry.number & 0xFF == 10
+@pytest.mark.parametrize("sector", [0, 1])
+def test_one_damaged_copy_of_an_empty_spool_keeps_its_numbers(tmp_path: Path, sector: int) -> None:
+    with Spool(tmp_path / "spool", LIMIT) as spool:
+        append(spool, *range(10))
+        last = read_all(spool)[-1]
+        spool.acknowledge(last.number)
+        shutil.copytree(spool.folder, tmp_path / "killed")
+    overwrite(tmp_path / "killed/spool.position", sector * 512, bytes(512))
+    with Spool(tmp_path / "killed", LIMIT) as killed:
+        assert killed.identity == spool.identity
+        append(killed, 1)
+        entry = killed.read()
+        assert entry
+        assert entry.number & 0xFF == 10
+        assert entry.number > last.number
 
 
 # Versions and folders ---------------------------------------------------------------------------------------

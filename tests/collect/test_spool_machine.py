@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import tests.strategies.basics  # noqa: F401 - loads the profile of Hypothesis
 from flowbuf.collect.spool import Entry, Spool
-from tests.support.spools import check, data_of, flows_of, index_of, segments_of
+from tests.support.spools import append, check, data_of, flows_of, index_of, read_all, segments_of
 
 LIMIT = 4000
 SEGMENT = 300
@@ -127,6 +127,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def acknowledge(self, share: float) -> None:
+        self.read_entries(2)
         count = round(share * len(self.read))
         if count:
             self.spool.acknowledge(self.read[count - 1].number)
@@ -214,3 +215,25 @@ def test_a_spool_behaves_like_a_list(steps: int) -> None:
     run_state_machine_as_test(
         SpoolMachine, settings=settings(stateful_step_count=steps, max_examples=examples)
     )
+
+
+def test_acknowledged_segments_are_not_counted_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position is synced before a segment is deleted, so a power loss cannot keep only the deletion."""
+    disk = Disk(tmp_path / "spool")
+    disk.folder.mkdir()
+    monkeypatch.setattr(os, "fsync", disk.sync)
+    with Spool(disk.folder, LIMIT, SEGMENT) as spool:
+        append(spool, *range(20))
+        spool.sync()
+        entries = read_all(spool)
+        for entry in entries[:-1]:
+            spool.acknowledge(entry.number)
+        left = {**disk.read(), POSITION: disk.synced(POSITION)}
+    (tmp_path / "left").mkdir()
+    for name, content in left.items():
+        (tmp_path / "left" / name).write_bytes(content)
+    with Spool(tmp_path / "left", LIMIT, SEGMENT) as spool:
+        assert read_all(spool)[-1] == entries[-1]
+        assert spool.counters.damaged == {}

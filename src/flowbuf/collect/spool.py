@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 class Spool:
-    """A bounded log of entries on disk. One thread appends while another one reads and acknowledges.
+    """A bounded log of entries on disk. Some threads append while another one reads and acknowledges.
 
     Entries are in segments, files of the folder. A segment is deleted when all its entries are acknowledged.
     An empty spool has only a position file of 1 KiB. Damaged entries are skipped and counted.
@@ -70,8 +70,13 @@ class Spool:
         segment_bytes: Maximum size of a segment, in bytes. A segment with one entry may be larger. An eighth
             of `limit` if that is smaller. Default: 64 MiB.
 
+    Attributes:
+        folder: Absolute path of the folder.
+        identity: Text that distinguishes this spool from others. It changes only if the position file is lost
+            while the spool is empty.
+
     Raises:
-        SpoolError: Another process uses the spool, or a newer flowbuf wrote it.
+        SpoolError: Another process uses the spool, a newer flowbuf wrote it, or it has segments of others.
         OSError: The folder or a file in it cannot be created, read or changed.
 
     Example:
@@ -256,7 +261,9 @@ class Spool:
         """Sync entries and acknowledgements to disk. They survive a power loss.
 
         Raises:
-            OSError: Syncing failed. Entries since the last successful call may be lost in a power loss.
+            OSError: Syncing failed. Entries since the last successful call may be lost in a power loss, also
+                if a later call succeeds: systems report a failed write once.
+            ValueError: The spool is closed.
         """
         with self._lock:
             self._check_open()
@@ -276,6 +283,8 @@ class Spool:
             progress = SpoolProgress(self._acknowledged, written, self._end)
         self._position.store(progress)
         self._position.sync()
+        with self._read_lock:
+            self._store_progress()
 
     # Reading ------------------------------------------------------------------------------------------------
 
@@ -361,7 +370,7 @@ class Spool:
 
         The progress survives the end of the process at once, and a power loss after the next `sync`. Segments
         without other entries are deleted. If the progress cannot be stored, that is counted, and the next
-        call tries again.
+        call or `sync` tries again.
 
         Args:
             number: Number of an entry that `read` returned. A number that is acknowledged has no effect.
@@ -415,7 +424,7 @@ class Spool:
             self._delete(segment)
 
     def _delete(self, segment: Segment) -> None:
-        """Delete a segment. If that fails, the next acknowledgement tries again."""
+        """Delete a segment. If that fails, the next acknowledgement or `sync` tries again."""
         if segment is self._cursor.segment:
             self._leave_segment(segment)
         try:
