@@ -17,7 +17,7 @@ from flowbuf.collect.spool import Entry, Spool
 from flowbuf.collect.spool_counts import Count
 from flowbuf.collect.spool_segment import ENTRY_HEADER, SEGMENT_HEADER
 from flowbuf.errors import SpoolError
-from tests.support.spools import LIMIT, append, check, count_of, drain, memory_folder, read_all, segments_of
+from tests.collect.spools import LIMIT, append, check, count_of, drain, memory_folder, read_all, segments_of
 
 
 def test_entries_are_read_in_order(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from flowbuf.collect.spool import Spool
-from tests.support.spools import LIMIT, append, check, count_of, drain, memory_folder, segments_of
+from tests.collect.spools import LIMIT, append, check, count_of, drain, memory_folder, segments_of
 
 resource = pytest.importorskip("resource")
 

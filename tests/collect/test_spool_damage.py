@@ -17,7 +17,7 @@ from flowbuf.collect.spool_counts import Count
 from flowbuf.collect.spool_cursor import ATTEMPTS
 from flowbuf.collect.spool_segment import ENTRY_HEADER, SEGMENT_HEADER
 from flowbuf.errors import SpoolError
-from tests.support.spools import (
+from tests.collect.spools import (
     LIMIT,
     append,
     check,

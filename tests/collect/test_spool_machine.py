@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import tests.strategies.basics  # noqa: F401 - loads the profile of Hypothesis
 from flowbuf.collect.spool import Entry, Spool
-from tests.support.spools import append, check, data_of, flows_of, index_of, read_all, segments_of
+from tests.collect.spools import append, check, data_of, flows_of, index_of, read_all, segments_of
 
 LIMIT = 4000
 SEGMENT = 300

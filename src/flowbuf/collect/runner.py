@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.outputs.output import Output
-from flowbuf.collect.queue import FlowQueue, QueueCounters
+from flowbuf.collect.queue import FlowQueue, QueueCounters, QueuedBatch
 from flowbuf.errors import ClickHouseError, KafkaError
 from flowbuf.selection import FlowSelection
 
@@ -93,6 +92,7 @@ class OutputRunner:
         self._failures = 0
         self._given_up = 0  # flows that were pending when the patience ended
         self._failing = ""  # text of the last error, until the output works again
+        self._handled: QueuedBatch | None = None  # last batch that was written or lost
         self._published = OutputCounters()
         self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
@@ -122,16 +122,18 @@ class OutputRunner:
         next_tick = time.monotonic() + TICK_SECONDS
         while True:
             closed = self.queue.closed
-            batch = self.queue.get(TICK_SECONDS)
-            if batch is not None:
-                self._handle(batch)
+            item = self.queue.get(TICK_SECONDS)
+            if item is not None:
+                self._handle(item)
             elif closed:
                 break
             if time.monotonic() >= next_tick:
                 self._attempt(self._output.tick)
                 next_tick = time.monotonic() + TICK_SECONDS
+            self._acknowledge()
             self._publish()
         self._close()
+        self._acknowledge()
         self._publish()
 
     def _publish(self) -> None:
@@ -143,30 +145,42 @@ class OutputRunner:
             failures=self._failures,
         )
 
-    def _handle(self, batch: FlowBatch) -> None:
+    def _acknowledge(self) -> None:
+        """Acknowledge the batches of the queue, if the output has stored everything."""
+        if self._handled and not self._output.pending:
+            self.queue.done(self._handled)
+            self._handled = None
+
+    def _handle(self, item: QueuedBatch) -> None:
         try:
-            selected = self._selection.apply(batch)
+            selected = self._selection.apply(item.batch)
         except Exception as error:  # of SQL, of an enrichment, or of a user's function
             self._report(error)
-            self._lost["selection_error"] += len(batch)
+            self._lost["selection_error"] += len(item.batch)
+            self._handled = item
             return
-        self._filtered += len(batch) - selected.num_rows
-        if selected.num_rows:
-            self._write(selected)
+        self._filtered += len(item.batch) - selected.num_rows
+        if not selected.num_rows or self._write(selected, item.number):
+            self._handled = item
 
-    def _write(self, selected: Any) -> None:
-        """Write a record batch, again and again until it succeeds or the patience ends."""
+    def _write(self, selected: Any, number: int | None) -> bool:
+        """Write a record batch, again and again until it succeeds or the patience ends.
+
+        Returns:
+            bool: False if the patience ended.
+        """
         try:
-            while not self._attempt(lambda: self._output.write(selected), TEMPORARY):
+            while not self._attempt(lambda: self._output.write(selected, number), TEMPORARY):
                 if time.monotonic() >= self._end:
                     self._lost["output_error"] += selected.num_rows
-                    return
+                    return False
                 self._publish()
                 self._pause()
         except Exception as error:  # another attempt would fail too
             self._report(error)
             self.broken = isinstance(error, BrokenPipeError)
             self._lost["output_closed" if self.broken else "bad_batch"] += selected.num_rows
+        return True
 
     def _pause(self) -> None:
         if self._stopping.wait(RETRY_SECONDS):

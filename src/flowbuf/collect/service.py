@@ -99,7 +99,7 @@ class Service:
         name = output.name or _SECRETS.sub("//", output.to)
         if name in {runner.name for runner in self._runners}:
             raise ConfigError(f"output {name!r} exists twice; give each output another name")
-        queue = FlowQueue(output.queue_flows, output.on_overflow == "block")
+        queue = FlowQueue(output.queue_flows, "block" if output.on_overflow == "block" else "drop")
         self._runners.append(OutputRunner(name, queue, selection, destination))
 
     def _deliver(self, batch: FlowBatch) -> None:
