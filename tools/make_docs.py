@@ -79,7 +79,7 @@ PYTHON = {
     "errors": (
         *("flowbuf.FlowbufError", "flowbuf.CaptureError", "flowbuf.SchemaError", "flowbuf.DecodeError"),
         *("flowbuf.EncodeError", "flowbuf.EnrichmentError", "flowbuf.QueryError", "flowbuf.StateError"),
-        *("flowbuf.ListenError", "flowbuf.ConfigError"),
+        *("flowbuf.ListenError", "flowbuf.ConfigError", "flowbuf.SpoolError"),
         *("flowbuf.KafkaError", "flowbuf.errors.PartitionLost", "flowbuf.ClickHouseError"),
     ),
 }

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ListenError,
         QueryError,
         SchemaError,
+        SpoolError,
         StateError,
     )
     from flowbuf.io.capture import CaptureReader
@@ -81,6 +82,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "SchemaRegistry",
+    "SpoolError",
     "StateError",
     "__version__",
     "encode_capture",

@@ -21,6 +21,7 @@ __all__ = [
     "PartitionLost",
     "QueryError",
     "SchemaError",
+    "SpoolError",
     "StateError",
     "optional_import",
 ]
@@ -159,6 +160,18 @@ class KafkaError(FlowbufError):
 
 class PartitionLost(KafkaError):
     """A partition was assigned to another consumer of the group. Its offsets can no longer be committed."""
+
+
+class SpoolError(FlowbufError):
+    """A folder cannot be used as a spool.
+
+    Attributes:
+        in_use: True if another process uses the spool.
+    """
+
+    def __init__(self, text: str, in_use: bool = False) -> None:
+        super().__init__(text)
+        self.in_use = in_use
 
 
 class StateError(FlowbufError):

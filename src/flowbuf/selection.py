@@ -12,6 +12,8 @@ from flowbuf.schema.plan import compile_plan
 from flowbuf.targets.arrow import register_types
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from flowbuf.arrow.sql import RowFilter
     from flowbuf.enrich import Pipeline
 
@@ -68,14 +70,14 @@ class FlowSelection:
             empty = pyarrow.RecordBatch.from_pylist([], schema=arrow_schema(self.decoded, "text"))
             self._filter.rows(empty)
 
-    def apply(self, batch: FlowBatch) -> Any:
+    def apply(self, batch: FlowBatch | pyarrow.RecordBatch) -> Any:
         """Return the selected flows of a batch of the schema `decoded` as a `pyarrow.RecordBatch`.
 
         Raises:
             QueryError: the condition fails for a value.
             EnrichmentError: an enrichment fails.
         """
-        flows = self._pipeline(batch.to_arrow()) if self._pipeline else batch
+        flows = self._pipeline(_to_arrow(batch)) if self._pipeline else batch
         shown = self._shown(flows)
         if self._filter:
             shown = shown.take(self._filter.rows(self._with_text(flows, self._filter.columns)))
@@ -98,7 +100,11 @@ class FlowSelection:
         return with_text(flows.select(names), self.decoded)
 
     def _as_they_are(self, flows: Any, names: Sequence[str]) -> Any:
-        return (flows.to_arrow() if isinstance(flows, FlowBatch) else flows).select(names)
+        return _to_arrow(flows).select(names)
+
+
+def _to_arrow(flows: Any) -> Any:
+    return flows.to_arrow() if isinstance(flows, FlowBatch) else flows
 
 
 def _new_filter(where: str, schema: Schema) -> RowFilter:

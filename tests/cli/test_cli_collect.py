@@ -90,8 +90,8 @@ def test_flows_are_written_as_json_lines(tmp_path: Path) -> None:
         wait_until(lambda: running.out.read_text().count("\n") == 300, "all flows")
     flows = [json.loads(line) for line in running.out.read_text().splitlines()]
     assert {key for flow in flows for key in flow} == {"src_addr", "bytes"}
-    totals = f"received={len(payloads)} kernel_drops=0 flows=300; -: stored=300 pending=0 queued=0 filtered=0"
-    assert f"{totals} dropped=0\n" in running.log.read_text()
+    totals = "-: stored=300 pending=0 queued=0 spooled=0 filtered=0 dropped=0\n"
+    assert f"received={len(payloads)} kernel_drops=0 flows=300; {totals}" in running.log.read_text()
 
 
 def test_sigterm_stores_what_was_received(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_sighup_reads_the_configuration_again(tmp_path: Path) -> None:
         '{"src_addr":"10.0.0.1","dst_addr":"10.0.0.2"}',
     ]
     log = running.log.read_text()
-    assert "output - ended: stored=2 pending=0 queued=0 filtered=0 dropped=0" in log
+    assert "output - ended: stored=2 pending=0 queued=0 spooled=0 filtered=0 dropped=0" in log
     totals = log.splitlines()[-1]
     assert "received=4 kernel_drops=0 flows=3; -: stored=1 " in totals
     assert "null:: stored=3 " in totals  # this output did not change

@@ -14,6 +14,7 @@ import pytest
 import flowbuf
 from flowbuf._core import Capture
 from flowbuf.collect.listen import Address, open_listeners
+from flowbuf.collect.queue import QueueCounters
 from flowbuf.collect.worker import Worker
 from tests.support.datagrams import data_set, ipfix, netflow5, record5, template, template_set
 from tests.support.live import send, wait_until
@@ -55,9 +56,7 @@ def test_flows_are_those_of_a_decoder(name: str) -> None:
     assert collector.counters.flows == collector.counters.delivered == len(expected)
     assert collector.counters.bytes == sum(map(len, payloads))
     assert collector.counters.kernel_drops == 0
-    assert vars(collector.queue) == {
-        "offered": len(expected), "taken": len(expected), "dropped": 0, "queued": 0
-    }  # fmt: skip
+    assert collector.queue == QueueCounters(offered=len(expected), taken=len(expected))
 
 
 def test_the_time_of_reception_is_that_of_the_kernel() -> None:
@@ -136,7 +135,8 @@ def test_a_full_queue_drops_and_counts_flows() -> None:
             before = collector.counters.delivered
             send([flows5(8)], collector.addresses[0])
             wait_until(lambda before=before: collector.counters.delivered == before + 8, "a batch")
-    assert vars(collector.queue) == {"offered": 40, "dropped": 32, "queued": 8, "taken": 0}
+    reasons = {"queue_full": 32}
+    assert collector.queue == QueueCounters(offered=40, dropped=32, queued=8, reasons=reasons)
     assert [len(batch) for batch in collector] == [8]
 
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import flowbuf
 from flowbuf.collect.config import CollectConfig, OutputConfig
 from flowbuf.collect.intake import IntakeCounters
 from flowbuf.collect.outputs.output import Output
-from flowbuf.collect.runner import OutputCounters
+from flowbuf.collect.runner import OutputCounters, OutputRunner
 from flowbuf.collect.service import Service, ServiceCounters, format_totals
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.selection import FlowSelection
@@ -74,8 +75,11 @@ def check_sums(counters: ServiceCounters) -> None:
     assert counters.intake.flows == counters.intake.delivered + counters.intake.waiting
     for name, output in counters.outputs.items():
         assert output.queue.offered == counters.intake.delivered, name
-        places = output.filtered + output.stored + output.pending + output.queued
-        assert output.queue.offered == places + output.queue.dropped + output.lost.total(), name
+        places = output.filtered + output.stored + output.pending + output.queued + output.spooled
+        assert (
+            output.queue.offered + output.queue.recovered
+            == places + output.queue.dropped + output.lost.total()
+        ), name
         assert output.queued >= 0, name
 
 
@@ -212,7 +216,7 @@ def test_names_of_outputs_are_unique() -> None:
 def test_totals_are_one_line() -> None:
     counters = ServiceCounters(IntakeCounters(received=3, flows=5), {"x": OutputCounters()})
     assert format_totals(counters) == (
-        "received=3 kernel_drops=0 flows=5; x: stored=0 pending=0 queued=0 filtered=0 dropped=0"
+        "received=3 kernel_drops=0 flows=5; x: stored=0 pending=0 queued=0 spooled=0 filtered=0 dropped=0"
     )
 
 
@@ -233,3 +237,60 @@ def test_selection_errors_are_counted() -> None:
 def test_a_selection_needs_no_condition() -> None:
     schema = flowbuf.Schema.load("flow")
     assert FlowSelection(schema).decoded == schema
+
+
+def test_flows_of_a_full_queue_are_spooled_and_stored_later(tmp_path: Path) -> None:
+    """They are stored in their order as soon as the output works again."""
+    broken = threading.Event()
+    broken.set()
+
+    def fail() -> None:
+        if broken.is_set():
+            raise OSError("the disk is full")
+
+    output = ListOutput(fail)
+    settings = {"on_overflow": "spool", "spool": str(tmp_path), "queue_flows": 50}
+    with running({"one": output}, {"one": settings}) as service:
+        for number in range(1, 21):
+            before = service.read_counters().intake.delivered
+            send([netflow5(*[record5(octets=number)] * 30)], address_of(service))
+            wait_until(lambda before=before: service.read_counters().intake.delivered > before, "a batch")
+        counters = service.read_counters()
+        check_sums(counters)
+        assert counters.outputs["one"].spooled >= 500
+        assert counters.outputs["one"].queue.dropped == 0
+        broken.clear()
+        wait_until(lambda: service.read_counters().outputs["one"].stored == 600, "the output")
+    check_sums(service.read_counters())
+    assert service.read_counters().outputs["one"].spooled == 0
+    sizes = [size for batch in output.batches for size in batch["bytes"].to_pylist()]
+    assert sizes == [number for number in range(1, 21) for _ in range(30)]
+
+
+def test_spooled_flows_survive_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an output could not write until the end is written by the next process."""
+    monkeypatch.setattr(OutputRunner.__init__, "__defaults__", (0.2, None, None))
+
+    def fail() -> None:
+        raise OSError("the disk is full")
+
+    settings = {"one": {"on_overflow": "spool", "spool": str(tmp_path), "queue_flows": 50}}
+    with running({"one": ListOutput(fail)}, settings) as service:
+        for _ in range(20):
+            before = service.read_counters().intake.delivered
+            send([flows5(30)], address_of(service))
+            wait_until(lambda before=before: service.read_counters().intake.delivered > before, "a batch")
+    first = service.read_counters()
+    check_sums(first)
+    kept = first.outputs["one"].spooled
+    assert kept >= 540
+    assert kept + first.outputs["one"].lost.total() == 600
+    output = ListOutput()
+    with running({"one": output}, settings) as service:
+        wait_until(lambda: service.read_counters().outputs["one"].stored == kept, "the spooled flows")
+        send([flows5(1)], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["one"].stored == kept + 1, "a new flow")
+    check_sums(service.read_counters())
+    with running({"one": ListOutput()}, settings) as service:
+        pass
+    assert service.read_counters().outputs["one"].queue.recovered == 0

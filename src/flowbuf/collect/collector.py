@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
@@ -83,7 +83,7 @@ class Collector:
         self.schema = schema if isinstance(schema, Schema) else Schema.load(schema)
         self._options = merge_options(options, keywords)
         self._receive = IntakeOptions(workers, receive_buffer, interface, interval)
-        self._queue = FlowQueue(queue_flows, block)
+        self._queue = FlowQueue(queue_flows, "block" if block else "drop")
         self._intake: Intake | None = None
 
     def __enter__(self) -> Self:
@@ -138,15 +138,15 @@ class Collector:
 
     def __iter__(self) -> Iterator[FlowBatch]:
         self._started()
-        while (batch := self._queue.get()) is not None:
-            yield batch
+        while (item := self._queue.get()) is not None:
+            yield cast(FlowBatch, item.batch)
 
     async def __aiter__(self) -> AsyncIterator[FlowBatch]:
         self._started()
         while True:
             closed = self._queue.closed  # nothing is put after this
-            batch = await asyncio.to_thread(self._queue.get, POLL_SECONDS)
-            if batch is not None:
-                yield batch
+            item = await asyncio.to_thread(self._queue.get, POLL_SECONDS)
+            if item is not None:
+                yield cast(FlowBatch, item.batch)
             elif closed:
                 return

@@ -44,8 +44,13 @@ class OutputConfig:
         "whole", 1 << 20, "Most flows that wait in memory for this output.", "N", least=1
     )
     on_overflow: str = setting(
-        "text", "drop", "Action when the queue is full: drop flows, or block the workers.", choices=OVERFLOW
+        "text",
+        "drop",
+        "Action when the queue is full: drop flows, store them in a spool on disk, or block the workers.",
+        choices=OVERFLOW,
     )
+    spool: str = setting("text", "", "Folder of the spool. Each output has its own folder in it.", "FOLDER")
+    spool_bytes: int = setting("bytes", 10 << 30, "Largest size of the spool.", "SIZE", least=1)
     rotate: float = setting("seconds", 300.0, "Start a new file after this time.", "TIME", least=1)
     rotate_bytes: int = setting("bytes", 256 << 20, "Start a new file at this size.", "SIZE", least=1)
     keep: float = setting("seconds", 0.0, "Delete files older than this. 0 keeps all.", "TIME")

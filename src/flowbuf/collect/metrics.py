@@ -28,17 +28,19 @@ METRICS = {
     "decoder_events": "Events of the decoder, by reason; see the reference of counters.",
     "exporter_datagrams": "Datagrams of an exporter.",
     "exporter_flows": "Flows of an exporter.",
-    "output_offered_flows": "Flows offered to an output: the sum of its other counters and gauges.",
+    "output_offered_flows": "Flows offered to an output.",
+    "output_recovered_flows": "Flows that the spool of an output had at the start.",
     "output_stored_flows": "Flows that are durable at the destination of an output.",
     "output_filtered_flows": "Flows that the condition or an enrichment of an output removed.",
     "output_dropped_flows": "Flows that an output did not store, by reason.",
     "output_failures": "Failed attempts of an output to write.",
     "output_queued_flows": "Flows that wait in the queue of an output.",
     "output_pending_flows": "Flows that an output has written and not stored yet.",
+    "output_spooled_flows": "Flows that wait in the spool of an output.",
 }
 """Names of metrics without prefix and suffix, and their descriptions."""
 
-GAUGES = {"output_queued_flows", "output_pending_flows"}
+GAUGES = {"output_queued_flows", "output_pending_flows", "output_spooled_flows"}
 
 Sample = tuple[str, dict[str, str], float]
 
@@ -105,12 +107,14 @@ def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:
     for name, output in counters.outputs.items():
         labels = {"output": name}
         yield "output_offered_flows", labels, output.queue.offered
+        yield "output_recovered_flows", labels, output.queue.recovered
+        yield "output_spooled_flows", labels, output.spooled
         yield "output_stored_flows", labels, output.stored
         yield "output_filtered_flows", labels, output.filtered
         yield "output_queued_flows", labels, output.queued
         yield "output_pending_flows", labels, output.pending
         yield "output_failures", labels, output.failures
-        for reason, flows in {"queue_full": output.queue.dropped, **output.lost}.items():
+        for reason, flows in {"queue_full": 0, **output.queue.reasons, **output.lost}.items():
             yield "output_dropped_flows", {**labels, "reason": reason}, flows
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.outputs.output import Output
-from flowbuf.collect.queue import FlowQueue, QueueCounters
+from flowbuf.collect.queue import FlowQueue, QueueCounters, QueuedBatch
+from flowbuf.collect.spool import Spool
 from flowbuf.errors import ClickHouseError, KafkaError
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
@@ -33,7 +33,10 @@ TEMPORARY = (OSError, KafkaError, ClickHouseError)
 
 @dataclass
 class OutputCounters:
-    """Flows of an output at one moment: `queue.offered` is the sum of all places where they can be.
+    """Flows of an output at one moment.
+
+    `queue.offered` + `queue.recovered` is the sum of all places where they can be: filtered, stored, pending,
+    queued, spooled, lost and `queue.dropped`.
 
     Attributes:
         queue: Flows of its queue.
@@ -42,6 +45,7 @@ class OutputCounters:
         pending: Flows that were written and are not stored yet.
         lost: Flows that could not be written, by reason.
         failures: Failed attempts to write.
+        returned: Flows that were taken from the spool, and stay there because they were not written.
     """
 
     queue: QueueCounters = field(default_factory=QueueCounters)
@@ -50,11 +54,17 @@ class OutputCounters:
     pending: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     failures: int = 0
+    returned: int = 0
+
+    @property
+    def spooled(self) -> int:
+        """Flows that wait in the spool, or stay there for the next start."""
+        return self.queue.spooled + self.returned
 
     @property
     def queued(self) -> int:
         """Flows that wait in the queue, or are being written."""
-        done = self.filtered + self.stored + self.pending + self.lost.total()
+        done = self.filtered + self.stored + self.pending + self.lost.total() + self.returned
         return self.queue.queued + self.queue.taken - done
 
 
@@ -74,6 +84,7 @@ class OutputRunner:
         output: Destination of the flows.
         patience: Longest time to try after `stop`, in seconds. Default: 30.
         config: Settings of the output, to recognize it in another configuration.
+        spool: Spool of the queue. The thread syncs it, and closes it at the end.
     """
 
     def __init__(
@@ -84,10 +95,12 @@ class OutputRunner:
         output: Output,
         patience: float = PATIENCE,
         config: OutputConfig | None = None,
+        spool: Spool | None = None,
     ) -> None:
         self.name = name
         self.config = config
         self.queue = queue
+        self._spool = spool
         self._selection = selection
         self._output = output
         self._patience = patience
@@ -97,7 +110,11 @@ class OutputRunner:
         self._lost: Counter[str] = Counter()
         self._failures = 0
         self._given_up = 0  # flows that were pending when the patience ended
+        self._returned = 0  # flows of the spool that were not written when the patience ended
         self._failing = ""  # text of the last error, until the output works again
+        self._written = 0  # flows that the output has taken
+        # batches that the output has taken or that were lost, each with the flows taken until then
+        self._handled: deque[tuple[int, QueuedBatch]] = deque()
         self._published = OutputCounters()
         self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
@@ -132,17 +149,36 @@ class OutputRunner:
         next_tick = time.monotonic() + TICK_SECONDS
         while True:
             closed = self.queue.closed
-            batch = self.queue.get(TICK_SECONDS)
-            if batch is not None:
-                self._handle(batch)
+            item = self.queue.get(TICK_SECONDS)
+            if item is not None:
+                self._handle(item)
             elif closed:
                 break
+            if self._spool is not None and time.monotonic() >= self._end:
+                break  # the rest stays in the spool
             if time.monotonic() >= next_tick:
-                self._attempt(self._output.tick)
+                self._attempt(self._tick)
                 next_tick = time.monotonic() + TICK_SECONDS
+            self._acknowledge()
             self._publish()
         self._close()
+        self._acknowledge()
+        self._close_spool()
         self._publish()
+
+    def _tick(self) -> None:
+        if self._spool is not None:
+            self._spool.sync()
+        self._output.tick()
+        if not self._stopping.is_set():
+            self._report_success()
+
+    def _close_spool(self) -> None:
+        """Keep flows that were not written for the next start, and release the spool."""
+        if self._spool is not None:
+            self.queue.save()
+            self._spool.sync()
+            self._spool.close()
 
     def _publish(self) -> None:
         self._published = OutputCounters(
@@ -151,32 +187,53 @@ class OutputRunner:
             pending=self._output.pending - self._given_up,
             lost=self._lost + Counter(self._output.lost) + Counter(shutdown=self._given_up),
             failures=self._failures,
+            returned=self._returned,
         )
 
-    def _handle(self, batch: FlowBatch) -> None:
+    def _acknowledge(self) -> None:
+        """Acknowledge the batches of the queue that the output has stored or lost."""
+        done: QueuedBatch | None = None
+        finished = self._written - self._output.pending
+        while self._handled and self._handled[0][0] <= finished:
+            done = self._handled.popleft()[1]
+        if done is not None:
+            self.queue.done(done)
+
+    def _handle(self, item: QueuedBatch) -> None:
         try:
-            selected = self._selection.apply(batch)
+            selected = self._selection.apply(item.batch)
         except Exception as error:  # of SQL, of an enrichment, or of a user's function
             self._report(error)
-            self._lost["selection_error"] += len(batch)
+            self._lost["selection_error"] += len(item.batch)
+            self._handled.append((self._written, item))
             return
-        self._filtered += len(batch) - selected.num_rows
-        if selected.num_rows:
-            self._write(selected)
+        self._filtered += len(item.batch) - selected.num_rows
+        if not selected.num_rows or self._write(selected, item.number):
+            self._handled.append((self._written, item))
+        elif item.number is None:
+            self._lost["output_error"] += selected.num_rows
+        else:
+            self._returned += selected.num_rows  # the entry was not acknowledged
 
-    def _write(self, selected: Any) -> None:
-        """Write a record batch, again and again until it succeeds or the patience ends."""
+    def _write(self, selected: Any, number: int | None) -> bool:
+        """Write a record batch, again and again until it succeeds or the patience ends.
+
+        Returns:
+            bool: False if the patience ended.
+        """
         try:
-            while not self._attempt(lambda: self._output.write(selected), TEMPORARY):
+            while not self._attempt(lambda: self._output.write(selected, number), TEMPORARY):
                 if time.monotonic() >= self._end:
-                    self._lost["output_error"] += selected.num_rows
-                    return
+                    return False
                 self._publish()
                 self._pause()
+            self._written += selected.num_rows
+            self._report_success()
         except Exception as error:  # another attempt would fail too
             self._report(error)
             self.broken = isinstance(error, BrokenPipeError)
             self._lost["output_closed" if self.broken else "bad_batch"] += selected.num_rows
+        return True
 
     def _pause(self) -> None:
         if self._stopping.wait(RETRY_SECONDS):
@@ -191,9 +248,6 @@ class OutputRunner:
         except errors as error:
             self._report(error)
             return False
-        if self._failing:
-            logger.warning("output %s works again", self.name)
-            self._failing = ""
         return True
 
     def _report(self, error: Exception) -> None:
@@ -202,6 +256,11 @@ class OutputRunner:
         if self._failing != str(error):
             logger.error("output %s: %s", self.name, error)
         self._failing = str(error)
+
+    def _report_success(self) -> None:
+        if self._failing:
+            logger.warning("output %s works again", self.name)
+            self._failing = ""
 
     def _close(self) -> None:
         while not self._attempt(self._output.close):

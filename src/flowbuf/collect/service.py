@@ -24,6 +24,7 @@ from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
 from flowbuf.collect.runner import PATIENCE, OutputCounters, OutputRunner
 from flowbuf.collect.silence import explain_silence
+from flowbuf.collect.spool import Spool
 from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
 from flowbuf.collect.takeover import Handover, TakeoverServer
 from flowbuf.decoder import Decoder
@@ -123,9 +124,11 @@ class Service:
         return decoded
 
     def _new_runner(self, output: OutputConfig, selection: FlowSelection) -> OutputRunner:
-        queue = FlowQueue(output.queue_flows, output.on_overflow == "block")
         name = output.name or _SECRETS.sub("//", output.to)
-        return OutputRunner(name, queue, selection, self._new_output(output, selection), config=output)
+        destination = self._new_output(output, selection)
+        spool = _open_spool(output, name) if output.on_overflow == "spool" else None
+        queue = FlowQueue(output.queue_flows, output.on_overflow, spool=spool)
+        return OutputRunner(name, queue, selection, destination, config=output, spool=spool)
 
     def reload(self, config: CollectConfig, schema: Schema) -> None:
         """Continue with another configuration. Outputs that do not change keep their files and queues.
@@ -313,6 +316,20 @@ class Service:
         return ServiceCounters(self._intake.read_counters(), outputs)
 
 
+def _open_spool(output: OutputConfig, name: str) -> Spool:
+    """Open the spool of an output, in a folder of its own.
+
+    Raises:
+        ConfigError: there is no folder for spools.
+        SpoolError: another process uses the spool.
+        OSError: the folder cannot be created.
+    """
+    if not output.spool:
+        raise ConfigError(f'output {name!r}: on_overflow = "spool" needs a folder; set spool = "FOLDER"')
+    folder = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.") or "output"
+    return Spool(os.path.join(output.spool, folder), output.spool_bytes)
+
+
 def _tell_manager(*states: str) -> None:
     try:
         notify(*states)
@@ -350,5 +367,6 @@ def format_output(output: OutputCounters) -> str:
     """Return the totals of an output as text."""
     return (
         f"stored={output.stored} pending={output.pending} queued={output.queued} "
-        f"filtered={output.filtered} dropped={output.queue.dropped + output.lost.total()}"
+        f"spooled={output.spooled} filtered={output.filtered} "
+        f"dropped={output.queue.dropped + output.lost.total()}"
     )

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, Any
 
-__all__ = ["OutputFile"]
+__all__ = ["OutputFile", "sync_folder"]
 
 COMPRESSION_LEVEL = {".gz": 6, ".zst": 3}
 
@@ -144,7 +144,7 @@ class OutputFile:
             os.replace(self._temporary, self._target)
             self._temporary = None
             if self._durable:
-                _sync_folder(os.path.dirname(self._target))
+                sync_folder(os.path.dirname(self._target))
 
     def _abandon(self) -> None:
         """Close open files, and remove the temporary file if it still exists."""
@@ -156,7 +156,7 @@ class OutputFile:
                 os.unlink(self._temporary)
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     """Sync the names in a folder to disk, so that they survive a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
