@@ -1,0 +1,51 @@
+"""The interface of all outputs of the collector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Output"]
+
+
+class Output(Protocol):
+    """A destination of flows. One thread uses it.
+
+    Every flow of a successful `write` is in one of the counts: flows written = stored + pending + lost.
+
+    Attributes:
+        stored: Number of flows that are durable at the destination: in a renamed file, an acknowledged
+            message, or an inserted row.
+        pending: Number of flows that were written but are not stored yet, for example in an open file.
+        lost: Number of flows that were written and cannot be stored any more, by reason.
+    """
+
+    stored: int
+    pending: int
+    lost: Mapping[str, int]
+
+    def write(self, batch: pyarrow.RecordBatch, number: int | None = None) -> None:
+        """Take the flows of a batch.
+
+        Args:
+            batch: Flows, one per row.
+            number: Number of the spool entry with these flows, for deduplication. Numbers of later entries
+                are higher. Default: None, the flows are not in a spool.
+
+        Raises:
+            OSError: The destination cannot take flows now. The batch is not pending, and may be written
+                again.
+            FlowbufError: The batch cannot be written. It is not pending.
+        """
+        ...
+
+    def tick(self) -> None:
+        """Do the work that depends on time. Called about once per second."""
+        ...
+
+    def close(self) -> None:
+        """Store everything pending, and release the destination. Flows that cannot be stored are lost."""
+        ...
