@@ -77,11 +77,11 @@ def test_a_proto_belongs_to_its_file() -> None:
 
 @pytest.mark.parametrize("prefix", ["", ".flows", "_flows", "a/b", "flows*", "flöws", "-x"])
 def test_a_prefix_that_hides_or_moves_files_is_an_error(prefix: str) -> None:
-    with pytest.raises(ValueError, match="file prefix .* is invalid; use letters"):
+    with pytest.raises(ValueError, match=r"file prefix .* is invalid; use letters"):
         new_names(prefix)
 
 
 @pytest.mark.parametrize("spool", ["A", "a-b", "a/b", "x" * 33])
 def test_the_name_of_a_spool_is_checked(spool: str) -> None:
-    with pytest.raises(ValueError, match="spool name .* is invalid"):
+    with pytest.raises(ValueError, match=r"spool name .* is invalid"):
         new_names(spool=spool)

@@ -46,7 +46,9 @@ def test_other_places_are_an_error(place: str) -> None:
 
 def test_a_file_instead_of_a_folder_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "flows").write_text("")
-    with pytest.raises(OSError, match=r"cannot be written: .*; correct that, or name another place") as caught:
+    with pytest.raises(
+        OSError, match=r"cannot be written: .*; correct that, or name another place"
+    ) as caught:
         FileOutput(tmp_path / "flows", ParquetFormat())
     assert caught.value.filename == str(tmp_path / "flows")
 
@@ -150,7 +152,7 @@ def test_a_file_stays_pending_while_its_partition_cannot_be_created(tmp_path: Pa
     clock.now += 300
     for _ in range(3):
         output.tick()
-        with pytest.raises(OSError, match="Not a directory|File exists"):
+        with pytest.raises(OSError, match=r"Not a directory|File exists"):
             output.write(batch(10))
     assert (output.stored, output.pending) == (0, 10)
     assert output.problem in reports[0]

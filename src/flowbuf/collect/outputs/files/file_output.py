@@ -87,6 +87,7 @@ class FileOutput:
         format: `ParquetFormat()`, or a `MessageFormat`.
         options: Names, rotation and retention. Default: `FileOptions()`.
         clock: System clock, in seconds since 1970. Default: `time.time`.
+        monotonic: Clock without steps, in seconds. Default: `time.monotonic`.
         on_problem: Function that receives a text for each problem. Default: problems are not reported.
 
     Attributes:
@@ -118,6 +119,7 @@ class FileOutput:
         options: FileOptions | None = None,
         *,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
         on_problem: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._options = options = options or FileOptions()
@@ -130,7 +132,9 @@ class FileOutput:
         self.counters: Counter[str] = Counter()
         self._storage = _open_storage(place, options.staging, self.counters, on_problem)
         limits = (options.keep_seconds, options.keep_bytes, options.rotate_seconds)
-        self._retention = Retention(self._storage, self._names, *limits, self.counters, clock, on_problem)
+        self._retention = Retention(
+            self._storage, self._names, *limits, self.counters, clock, monotonic, self._report
+        )
         self.name = self._storage.name
         self.stored = self.pending = 0
         self.lost: Counter[str] = Counter()

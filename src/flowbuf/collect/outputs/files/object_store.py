@@ -7,6 +7,7 @@ when its upload is complete.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 from collections import Counter
@@ -22,9 +23,6 @@ __all__ = ["ObjectStore"]
 
 UNFLUSHED = 1 << 25
 """Bytes of an upload that may wait in memory. pyarrow uploads in the background, without a limit."""
-
-# Uploads that must not be completed. Deleting a stream of pyarrow would complete its upload.
-_UNFINISHED: list[Any] = []
 
 
 class ObjectStore:
@@ -90,11 +88,12 @@ class ObjectStore:
             OSError: The upload failed. Its parts may stay in the storage until a lifecycle rule removes them.
             FileLost: The temporary file cannot be read.
         """
-        stream = self._store.open_output_stream(f"{self._base}/{path}")
+        # By default, pyarrow would compress a file again whose name ends in .gz or .zst.
+        stream = self._store.open_output_stream(f"{self._base}/{path}", compression=None)
         try:
             _upload(file, stream)
         except FileLost:
-            _UNFINISHED.append(stream)
+            _keep(stream)
             raise
         except OSError:
             self._counters["incomplete_uploads"] += 1
@@ -132,6 +131,11 @@ def _upload(file: StagedFile, stream: Any) -> None:
             stream.flush()
             waiting = 0
     stream.close()
+
+
+def _keep(stream: Any) -> None:
+    """Prevent that the stream is deleted, also at the exit: pyarrow would complete its upload."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(stream))
 
 
 def _without(text: str, credentials: str) -> str:

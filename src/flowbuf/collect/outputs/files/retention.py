@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,8 +50,8 @@ class Retention:
         counters: Receives the numbers of deleted files (`expired_files`) and of their bytes
             (`expired_bytes`).
         clock: System clock, in seconds since 1970.
+        monotonic: Clock without steps, in seconds.
         on_problem: Function that receives a text for each problem.
-        monotonic: Clock without steps, in seconds. Default: `time.monotonic`.
     """
 
     def __init__(
@@ -64,8 +63,8 @@ class Retention:
         span: float,
         counters: Counter[str],
         clock: Callable[[], float],
+        monotonic: Callable[[], float],
         on_problem: Callable[[str], None],
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._storage = storage
         self._names = names
