@@ -25,7 +25,9 @@ class Output(Protocol):
 
     stored: int
     pending: int
-    lost: Mapping[str, int]
+
+    @property
+    def lost(self) -> Mapping[str, int]: ...
 
     def write(self, batch: pyarrow.RecordBatch, number: int | None = None) -> None:
         """Take the flows of a batch.

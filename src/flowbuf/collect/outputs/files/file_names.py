@@ -80,7 +80,7 @@ class FileNames:
         ends = "|".join(map(re.escape, suffixes))
         name = (
             rf"{re.escape(prefix)}-(\d{{8}}T\d{{6}}Z)-([0-9a-f]{{12}})-(\d{{6,18}})"
-            rf"(?:-([0-9a-z]{{1,32}})-(\d{{1,18}}))?(?:{ends})"
+            rf"(?:-([0-9a-z]{{1,32}})-(\d{{1,19}}))?(?:{ends})"
         )
         self._name = re.compile(name, re.ASCII)
         self._temporary = re.compile(rf"\.{name}(?:\.proto)?\.tmp", re.ASCII)

@@ -27,6 +27,7 @@ from flowbuf.collect.outputs.files.open_file import OpenFile
 from flowbuf.collect.outputs.files.retention import Retention
 from flowbuf.collect.outputs.files.staged_file import FileLost
 from flowbuf.collect.outputs.files.storage import Storage, split_place
+from flowbuf.collect.outputs.output import Output
 from flowbuf.errors import FlowbufError
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class FileOutput:
             file.writer.write(batch)
         except FlowbufError:
             raise
-        except Exception as error:  # a row group of the file failed: of an error in pyarrow, or no memory
+        except Exception as error:  # a row group failed, so the file is incomplete
             self._abandon(file, "output_error", str(error))
             raise FlowbufError(f"{self.name}: the batch cannot be written: {error}") from error
         self.pending += batch.num_rows
@@ -344,12 +345,14 @@ class FileOutput:
         except OSError as error:
             self._fail(error)
             raise
-        except Exception as error:
+        except FileLost as error:
             if file is None:
                 raise
-            self._abandon(file, getattr(error, "reason", "output_error"), str(error))
+            self._abandon(file, error.reason, str(error))
 
     def _fail(self, error: OSError) -> None:
+        if error.errno:  # an error of pyarrow has only a text
+            error.filename = error.filename or self.name
         self._failed += 1
         self._wait = min(1 << min(self._failed - 1, 16), self._storage.patience)
         self._error = error
@@ -392,3 +395,7 @@ def _reason(error: OSError) -> str:
 def _copy(error: OSError) -> OSError:
     """Return an equal exception, which has no traceback yet."""
     return OSError(error.errno, _reason(error), error.filename) if error.errno else OSError(str(error))
+
+
+if TYPE_CHECKING:
+    _: type[Output] = FileOutput

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flowbuf.collect.outputs.files.file_formats import BatchWriter
 from flowbuf.collect.outputs.files.file_names import FileName
-from flowbuf.collect.outputs.files.staged_file import StagedFile
+from flowbuf.collect.outputs.files.staged_file import FileLost, StagedFile
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,9 +52,17 @@ class OpenFile:
         return any(now // period != self.name.time // period for period in (rotate_seconds, HOUR))
 
     def finish(self) -> None:
-        """Write the rest of the content to disk. May be called again after an OSError."""
+        """Write the rest of the content to disk, and sync it.
+
+        Raises:
+            OSError: The disk is full. May be called again.
+            FileLost: The writer or the disk failed.
+        """
         if not self.finished:
-            self.writer.finish()
+            try:
+                self.writer.finish()
+            except Exception as error:
+                raise FileLost("output_error", str(error)) from error
             self.finished = True
         self.staged.sync()
 

@@ -118,7 +118,7 @@ class StagedFile:
         """Close the file, which also ends its lock. Bytes in memory are discarded."""
         self._memory = bytearray()
         descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
+        with suppress(OSError):  # closed before
             os.close(descriptor)
 
     def discard(self) -> None:
@@ -126,5 +126,4 @@ class StagedFile:
         if self.path:
             with suppress(OSError):
                 os.unlink(self.path)
-        with suppress(OSError):
-            self.close()
+        self.close()
