@@ -29,7 +29,7 @@ PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
 TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
-SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/*) setup.py pyproject.toml
+SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
 
 .PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop s3-server clean setup core-tests
 
@@ -68,7 +68,7 @@ $(TOOLS): $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 # Tests that feed hostile bytes to C. Leak detection is off: Python keeps too much memory until it exits.
-SANITIZED := tests/arrow tests/binding tests/codec tests/decode tests/io tests/cli/test_cli_messages_columns.py \
+SANITIZED := tests/arrow tests/binding tests/codec tests/collect tests/decode tests/io tests/cli/test_cli_messages_columns.py \
 	$(patsubst %,tests/exporter/test_%.py,eviction losses restore state)
 ASAN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized
@@ -87,7 +87,8 @@ TSAN = LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=exitcode=66
 sanitize-threads: build/sanitized-threads
 	@$(TSAN) $(PY) -m tests.support.race_on_purpose 2>/dev/null; \
 		[ $$? = 66 ] || { echo "ThreadSanitizer does not report tests/support/race_on_purpose.py"; exit 1; }
-	$(TSAN) $(PY) -m pytest tests/binding/test_races.py tests/binding/test_threads.py
+	$(TSAN) $(PY) -m pytest tests/binding/test_races.py tests/binding/test_threads.py \
+		tests/collect/test_collector.py
 
 # Remove build/lib.*: setuptools would reuse objects that were built with other flags.
 build/sanitized build/sanitized-threads: $(BUILT) $(TOOLS)
@@ -122,7 +123,7 @@ check: setup
 	$(VENV)/bin/mypy
 	git ls-files | xargs $(VENV)/bin/codespell
 	git ls-files ext src | grep '[.][ch]$$' | xargs $(VENV)/bin/clang-format --dry-run -Werror
-	cd ext && ls core/*/*.c generate/*.c | xargs -n 4 -P 0 sh -c '$(abspath $(VENV))/bin/clang-tidy --quiet "$$@" -- -I. -std=c11 -DNDEBUG' sh
+	cd ext && ls core/*/*.c generate/*.c net/*.c | xargs -n 4 -P 0 sh -c '$(abspath $(VENV))/bin/clang-tidy --quiet "$$@" -- -I. -std=c11 -DNDEBUG' sh
 	$(PY) -m pytest tests/project/test_structure.py tests/project/test_prose.py
 	$(PY) -m benchmarks.instructions
 
@@ -137,7 +138,7 @@ fields: $(BUILT)
 
 kafka:
 	@$(PYTHON) tools/kafka start
-	@echo "make kafka-stop stops it; tools/kafka --help says what else there is" >&2
+	@echo "make kafka-stop stops it; tools/kafka --help lists the other commands" >&2
 
 kafka-stop:
 	@$(PYTHON) tools/kafka stop

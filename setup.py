@@ -105,8 +105,9 @@ def find_files(folder: str, suffix: str) -> list[str]:
 
 BINDING = "src/flowbuf/_core"
 compile_flags, link_flags = choose_flags()
-core = [*find_files("ext/core", ".c"), *find_files("ext/generate", ".c")]
-headers = [name for folder in ("ext/core", "ext/generate", BINDING) for name in find_files(folder, ".h")]
+native = ("ext/core", "ext/generate", "ext/net")  # without Python
+core = [name for folder in native for name in find_files(folder, ".c")]
+headers = [name for folder in (*native, BINDING) for name in find_files(folder, ".h")]
 
 setup(
     packages=[*find_packages("src"), "flowbuf.schemas"],

@@ -85,7 +85,7 @@ def produce_capture(broker: Broker, capture: Path, pack: int | str, topic: str) 
 
 
 class Bare:
-    """A producer of confluent-kafka that sends prepared Kafka messages."""
+    """A producer of confluent-kafka that sends prepared Kafka records."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         from confluent_kafka import Producer
@@ -126,7 +126,7 @@ class Bare:
         self.producer.flush()
 
     def send_batches(self, values: list[bytes]) -> None:
-        """Send a thousand Kafka messages per call."""
+        """Send a thousand Kafka records per call."""
         for begin in range(0, len(values), 1000):
             waiting = [{"value": value} for value in values[begin : begin + 1000]]
             while self.producer.produce_batch(self.topic, waiting) < len(waiting):
@@ -157,7 +157,7 @@ def time_packed(broker: Broker, folder: Path) -> dict[str, list[Seconds]]:
 
 @pytest.mark.parametrize("way", ["packed, from datagrams", "packed, messages prepared"])
 def test_produce_packed(benchmark: Any, broker: Broker, folder: Path, way: str) -> None:
-    """Produce packed Kafka messages."""
+    """Produce packed Kafka records."""
     replay(benchmark, time_packed(broker, folder)[way])
     record(benchmark, DATASET, way, FLOWS)
 
@@ -178,7 +178,7 @@ def time_single(broker: Broker, folder: Path) -> dict[str, list[Seconds]]:
 
 @pytest.mark.parametrize("way", ["single, from datagrams", "single, produce", "single, produce_batch"])
 def test_produce_single(benchmark: Any, broker: Broker, folder: Path, way: str) -> None:
-    """Produce Kafka messages of one flow each."""
+    """Produce Kafka records of one flow each."""
     replay(benchmark, time_single(broker, folder)[way])
     record(benchmark, DATASET, way, SINGLE_FLOWS)
 
@@ -238,7 +238,7 @@ def time_consuming(broker: Broker, topic: str, flows: int) -> dict[str, list[Sec
 def test_consume(
     benchmark: Any, broker: Broker, topics: dict[str, str], packing: str, flows: int, way: str
 ) -> None:
-    """Consume Kafka messages into columns, beside their values only."""
+    """Consume Kafka records into columns, beside their values only."""
     replay(benchmark, time_consuming(broker, topics[packing], flows)[way])
     record(benchmark, DATASET, f"{packing}, {way}", flows)
 
@@ -284,6 +284,6 @@ def time_clickhouse(broker: Broker, folder: Path) -> dict[str, list[Seconds]]:
 
 @pytest.mark.parametrize("packing", ["packed", "single"])
 def test_clickhouse_reads(benchmark: Any, broker: Broker, folder: Path, packing: str) -> None:
-    """Read Kafka messages into a table with ClickHouse's engine, packed and single."""
+    """Read Kafka records into a table with ClickHouse's engine, packed and single."""
     replay(benchmark, time_clickhouse(broker, folder)[packing])
     record(benchmark, DATASET, f"{packing}, into ClickHouse", SINGLE_FLOWS)

@@ -50,6 +50,10 @@ PYTHON = {
         *("flowbuf.encode_capture", "flowbuf.EncodeResult"),
         *("flowbuf.load_state", "flowbuf.save_state", "flowbuf.STATUSES", "flowbuf.__version__"),
     ),
+    "collector": (
+        *("flowbuf.Collector", "flowbuf.collect.intake.IntakeCounters"),
+        *("flowbuf.collect.queue.QueueCounters", "flowbuf.collect.worker.WorkerCounters"),
+    ),
     "columns": (
         *("flowbuf.read_capture", "flowbuf.read_messages", "flowbuf.FlowStream", "flowbuf.FlowBatch"),
         "flowbuf.encode_columns",
@@ -75,6 +79,7 @@ PYTHON = {
     "errors": (
         *("flowbuf.FlowbufError", "flowbuf.CaptureError", "flowbuf.SchemaError", "flowbuf.DecodeError"),
         *("flowbuf.EncodeError", "flowbuf.EnrichmentError", "flowbuf.QueryError", "flowbuf.StateError"),
+        *("flowbuf.ListenError", "flowbuf.ConfigError"),
         *("flowbuf.KafkaError", "flowbuf.errors.PartitionLost", "flowbuf.ClickHouseError"),
     ),
 }

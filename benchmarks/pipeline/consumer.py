@@ -42,7 +42,7 @@ SETTINGS = {
     "log_level": 0,
 }
 AT_ONCE = 1000
-"""Kafka messages per call. Packed messages: as many as have 16 MiB."""
+"""Kafka records per call. Packed records: as many as have 16 MiB."""
 
 AT_ONCE_PACKED = 16 * 1024 * 1024 // PACK
 

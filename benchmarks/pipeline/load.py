@@ -53,7 +53,7 @@ class Load:
 
     @property
     def values(self) -> int:
-        """Number of Kafka messages."""
+        """Number of Kafka records."""
         return -(-self.messages // self.a_pack)
 
     def record_at(self, position: int) -> Record:

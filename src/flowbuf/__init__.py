@@ -5,6 +5,7 @@ A TOML schema defines the columns. The main entry points:
 - `read_capture` reads the flows of a capture as Arrow columns.
 - `encode_capture` writes the flows of a capture as Protocol Buffers messages.
 - `Decoder` decodes UDP payloads, and keeps the state of their exporters.
+- `Collector` receives the flows of live exporters.
 - `Schema` loads and changes a schema.
 - `KafkaSink` and `KafkaSource` send flows to Kafka and read them from it.
 - `Codec` encodes and decodes Protocol Buffers messages of any type.
@@ -23,15 +24,18 @@ if TYPE_CHECKING:
     from flowbuf._core import STATUSES
     from flowbuf.arrow.batch import FlowBatch, FlowStream
     from flowbuf.codec import UNKNOWN_FIELDS, Codec
+    from flowbuf.collect.collector import Collector
     from flowbuf.decoder import Decoder
     from flowbuf.errors import (
         CaptureError,
         ClickHouseError,
+        ConfigError,
         DecodeError,
         EncodeError,
         EnrichmentError,
         FlowbufError,
         KafkaError,
+        ListenError,
         QueryError,
         SchemaError,
         StateError,
@@ -56,7 +60,9 @@ __all__ = [
     "CaptureReader",
     "ClickHouseError",
     "Codec",
+    "Collector",
     "Column",
+    "ConfigError",
     "DecodeError",
     "DecodeOptions",
     "Decoder",
@@ -69,6 +75,7 @@ __all__ = [
     "KafkaError",
     "KafkaSink",
     "KafkaSource",
+    "ListenError",
     "ProduceReport",
     "QueryError",
     "Schema",
@@ -89,6 +96,7 @@ _MODULES = {
     "_core": ("STATUSES",),
     "arrow.batch": ("FlowBatch", "FlowStream"),
     "codec": ("UNKNOWN_FIELDS", "Codec"),
+    "collect.collector": ("Collector",),
     "decoder": ("Decoder",),
     "options": ("DecodeOptions",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -254,7 +253,5 @@ class Decoder(_core.Decoder):
     @property
     def counters(self) -> dict[str, int]:
         """The counters of all exporters together, including those of datagrams without an exporter."""
-        total: Counter[str] = Counter()
-        for part in (*self.read_exporters(), self.read_other()):
-            total.update(part["counters"])
-        return dict(total)
+        counters: dict[str, int] = self.read_totals()["counters"]
+        return counters

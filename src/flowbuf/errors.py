@@ -11,11 +11,13 @@ from contextlib import contextmanager
 __all__ = [
     "CaptureError",
     "ClickHouseError",
+    "ConfigError",
     "DecodeError",
     "EncodeError",
     "EnrichmentError",
     "FlowbufError",
     "KafkaError",
+    "ListenError",
     "PartitionLost",
     "QueryError",
     "SchemaError",
@@ -134,6 +136,14 @@ class DecodeError(FlowbufError, ValueError):
         self.offset = offset
         self.exporter = exporter
         self.path = path
+
+
+class ConfigError(FlowbufError):
+    """The configuration of the collector is invalid."""
+
+
+class ListenError(FlowbufError):
+    """An address cannot be listened on, because it is invalid, in use, or not of this machine."""
 
 
 class ClickHouseError(FlowbufError):

@@ -129,7 +129,7 @@ def prepare(page: str, folder: Path) -> Run:
 
 
 def test_the_collector_in_the_documents_writes_received_flows(tmp_path: Path) -> None:
-    (code,) = [block.code for block in BLOCKS["docs/how-to/python.md"] if "bind" in block.code]
+    (code,) = [block.code for block in BLOCKS["docs/how-to/collector.md"] if "Collector(" in block.code]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.bind(("127.0.0.1", 0))
         port = sender.getsockname()[1]

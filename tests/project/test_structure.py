@@ -17,6 +17,7 @@ from tests.support.core_build import EXT, find_compiler, find_tool, make
 ROOT = Path(__file__).parents[2]
 CORE = EXT / "core"
 GENERATOR = EXT / "generate"
+NET = EXT / "net"
 PACKAGE = ROOT / "src/flowbuf"
 BINDING = PACKAGE / "_core"
 
@@ -40,9 +41,13 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "kafka": {"errors", "schema", "arrow", "io", "_core"},
     "clickhouse": {"errors", "schema", "targets", "arrow"},
     "enrich": {"errors", "schema", "targets"},
+    "selection": {"schema", "targets", "arrow", "enrich"},
+    "collect": {
+        *("errors", "schema", "arrow", "decoder", "options", "selection", "io", "enrich", "kafka"),
+        *("clickhouse", "targets", "_core"),
+    },
     "spark": {"schema", "targets", "arrow", "io", "_core"},
     "codec": {"errors", "schema", "arrow", "io", "_core"},
-    "collect": {"errors", "schema", "io"},
     "bench": {"errors", "schema", "decoder", "options", "io", "_core"},
 }
 
@@ -69,6 +74,11 @@ def core_files(*suffixes: str) -> list[Path]:
     return sorted(path for path in [*CORE.rglob("*"), *GENERATOR.rglob("*")] if path.suffix in suffixes)
 
 
+def native_files(*suffixes: str) -> list[Path]:
+    """Return the files without Python: those of the core, and those that call the operating system."""
+    return core_files(*suffixes) + sorted(path for path in NET.iterdir() if path.suffix in suffixes)
+
+
 def includes_of(path: Path) -> list[str]:
     """Return the project's own files that a file includes, relative to ext/."""
     return re.findall(r'#include "(.+?)"', path.read_text())
@@ -93,7 +103,7 @@ def test_cycles_are_found() -> None:
 
 
 def test_core_does_not_include_python() -> None:
-    for path in core_files(".h", ".c"):
+    for path in native_files(".h", ".c"):
         assert "Python.h" not in path.read_text(), path
 
 
@@ -111,8 +121,14 @@ def test_core_folders_include_only_lower_folders(folder: str) -> None:
             assert rest[0] in below, f"{path}: {included}"
 
 
+def test_net_includes_only_what_it_may() -> None:
+    for path in NET.iterdir():
+        for included in includes_of(path):
+            assert included.startswith(("net/", "core/base/", "core/decode/")), f"{path}: {included}"
+
+
 def test_includes_of_headers_have_no_cycle() -> None:
-    needs = {str(path.relative_to(EXT)): set(includes_of(path)) for path in core_files(".h")}
+    needs = {str(path.relative_to(EXT)): set(includes_of(path)) for path in native_files(".h")}
     assert len(needs) > 60
     assert find_cycle(needs) == []
 
@@ -131,7 +147,7 @@ def test_include_guards_name_their_file() -> None:
 def test_every_header_compiles_alone() -> None:
     """A header includes everything it uses, so a compiler or an editor can open it alone."""
     compiler = find_compiler()
-    for path in core_files(".h"):
+    for path in native_files(".h"):
         unused = ["-Wno-unused-function"] if path.name.endswith(".tmpl.h") else []
         command = [*compiler, "-std=c11", "-I", str(EXT), "-Wall", "-Wextra", "-Werror", *unused]
         done = subprocess.run(
@@ -282,7 +298,7 @@ def test_modules_of_the_binding_have_no_cycle() -> None:
         used = set(re.findall(r"^from flowbuf\._core\.(\w+) cimport", text, re.MULTILINE))
         needs[path.stem] = needs.get(path.stem, set()) | used
         declared = set(re.findall(r'^cdef extern from "(\w+)/', text, re.MULTILINE))
-        assert declared <= ({"core", "generate"} if path.stem == "core" else {"objects"}), path
+        assert declared <= ({"core", "generate", "net"} if path.stem == "core" else {"objects"}), path
     assert len(needs) > 12
     assert set().union(*needs.values()) <= needs.keys()
     assert find_cycle(needs) == []

@@ -66,7 +66,7 @@
     X(UNSUPPORTED_LINK_TYPE, "unsupported_link_type", LOSS, \
       "packets of a link type that is not known") \
     X(FRAGMENT_DROPPED, "fragment_dropped", LOSS, \
-      "a datagram whose IP fragments never made it whole") \
+      "a datagram of which an IP fragment is missing or damaged") \
 \
     X(OTHER_PACKET, "other_packet", NOTE, "not a UDP datagram, or not of a flow protocol") \
     X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \
@@ -112,7 +112,8 @@
     X(LIST_ELEMENT_IGNORED, "list_element_ignored", NOTE, \
       "an element in a list of records (RFC 6313) that no column takes") \
     X(OPAQUE_VALUE, "opaque_value", NOTE, \
-      "a structure, a number of 256 bits or a list of what does not hold: not interpreted") \
+      "a structure, a number of 256 bits, or a list of values that do not hold (noneOf): not " \
+      "interpreted") \
     X(BIFLOW, "biflow", NOTE, "a record of both directions (RFC 5103), made into two flows") \
     X(SEQUENCE_GAP, "sequence_gap", NOTE, \
       "by its sequence number, something before a datagram is missing") \

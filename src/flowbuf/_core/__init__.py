@@ -36,6 +36,7 @@ from flowbuf._core.plan import (
     Plan,
     kind_fits,
 )
+from flowbuf._core.receiver import Receiver, read_drops, spread_sockets
 from flowbuf._core.state import OTHERS
 from flowbuf._core.tables import Table, TableBuilder, TableType
 from flowbuf._core.wire import Row, fixed32, fixed64, read_varint, tag, unzigzag, varint, zigzag
@@ -71,6 +72,7 @@ __all__ = [
     "ObjectOutput",
     "ObjectTypes",
     "Plan",
+    "Receiver",
     "Row",
     "Table",
     "TableBuilder",
@@ -88,8 +90,10 @@ __all__ = [
     "join_messages",
     "kind_fits",
     "pack_datagrams",
+    "read_drops",
     "read_varint",
     "split_messages",
+    "spread_sockets",
     "tag",
     "unzigzag",
     "varint",

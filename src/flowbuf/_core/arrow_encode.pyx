@@ -15,8 +15,8 @@ from flowbuf._core.tables cimport set_members
 from flowbuf.errors import EncodeError
 
 cdef enum:
-    OUTPUT_MIN = 64 << 10
-    OUTPUT_KEPT = 32 << 20
+    OUTPUT_MIN = 64 << 10  # initial size of the output, in bytes
+    OUTPUT_KEPT = 32 << 20  # largest output that is kept for reuse
 
 # Spare output buffer for the next encoder. New pages from the kernel cost as much time as filling them.
 cdef fb_buffer spare_output
@@ -33,7 +33,8 @@ cdef class ArrowEncoder:
     cdef bint made
     cdef fb_buffer output
     cdef size_t capacity  # of the current buffer, `output` or `given`
-    cdef PyObject *given  # above OUTPUT_KEPT: the bytes object that `take` returns, so that nothing is copied
+    # the buffer above OUTPUT_KEPT: the bytes object that `take` returns without a copy
+    cdef PyObject *given
     cdef uint64_t rows  # rows of the arrays encoded before
 
     def __cinit__(self, Plan plan not None):
@@ -166,7 +167,7 @@ def encode_arrow_array(Plan plan not None, schema, array, bind):
     cdef ArrowArray own
     if not given_schema.release or not given.release:
         raise ValueError("the Arrow data was used already; export it again")
-    # Moved, so that another thread with the same capsules cannot release the data during encoding.
+    # Move the structures out of the capsules, so that no other thread can release the data during encoding.
     own_schema, own = given_schema[0], given[0]
     given_schema.release = NULL
     given.release = NULL

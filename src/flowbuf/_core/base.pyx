@@ -36,7 +36,10 @@ The classes are control, fault, loss and note; ext/core/base/base.h defines them
 
 
 cdef int check(fb_status status) except -1:
-    """Turn a status into an exception. No other function does so."""
+    """Return 0 for FB_OK. Raise MemoryError or FlowbufError for any other status.
+
+    Faults of the input raise DecodeError or EncodeError elsewhere, with their place in the input.
+    """
     if status == FB_OK:
         return 0
     if status == FB_NO_MEMORY:
@@ -45,7 +48,7 @@ cdef int check(fb_status status) except -1:
 
 
 cdef object fault_of_stream(size_t offset, fb_status status):
-    """Return the exception for a message at `offset` that fb_stream_next refused."""
+    """Return the exception for the status of fb_stream_next at a bad message, which begins at `offset`."""
     what = "cut short" if status == FB_MORE_INPUT else "malformed"
     return DecodeError(f"byte {offset}: the message is {what}", status="bad_message", offset=offset)
 
@@ -74,7 +77,7 @@ def format_ip(const uint8_t[::1] content not None):
 
 
 cdef dict _addresses = {}  # text -> 16 bytes, of recent exporters
-# The latest of them. Datagrams of one exporter arrive in runs; comparing text is faster than hashing it.
+# The latest address. Datagrams of one exporter arrive in runs, and comparing text is faster than hashing it.
 cdef str _latest_text = "::"
 cdef bytes _latest_address = bytes(16)
 

@@ -9,8 +9,8 @@ from flowbuf._core.core cimport *
 cdef class Buffer:
     """A buffer of the core that Python can view.
 
-    A memoryview shows the bytes before `content.p`. A writer moves it to the start first, and leaves a buffer
-    with views to them.
+    A memoryview shows the bytes before `content.p`. A decoder resets `content.p` before it writes. It never
+    writes to a buffer that has views, but continues in another one.
     """
 
     def __cinit__(self, size_t capacity):
@@ -27,7 +27,7 @@ cdef class Buffer:
         self.views -= 1
 
     cdef void give(self, fb_row *row, size_t used) noexcept:
-        """Let rows be written after the first `used` bytes."""
+        """Make this buffer the output of `row`. Rows are written after the first `used` bytes."""
         fb_row_set_output(row, self.content.begin, self.content.end - self.content.begin, used)
 
     cdef int grow(self, fb_row *row, size_t more) except -1:

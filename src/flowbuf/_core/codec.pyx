@@ -1,4 +1,7 @@
-"""Objects of any message type: the tables that objects/write.c and objects/read.c use, and their memory."""
+"""Python objects of any message type.
+
+This module owns the tables that objects/write.c and objects/read.c use.
+"""
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
@@ -84,7 +87,7 @@ VALUE_ROLES = {
 OUTPUT_KINDS = {"dict": FB_OUTPUT_DICT, "tuple": FB_OUTPUT_TUPLE, "class": FB_OUTPUT_CLASS}
 """Codes of the Python types that messages are decoded into."""
 
-cdef size_t _OUTPUT_KEPT = 8 << 20
+cdef size_t _OUTPUT_KEPT = 8 << 20  # largest output buffer that a codec keeps, in bytes
 cdef size_t _PLACES = 128  # field numbers below this are found in a table
 cdef Py_ssize_t _COMMON_NAMES = 30  # largest number of attribute names that instances of a class share
 
@@ -121,7 +124,7 @@ cdef dict make_blank(list names):
 
 @cython.no_gc  # its references form no cycle, and __dealloc__ needs them
 cdef class ObjectTypes:
-    """The message types of a codec; the first is the type of whole objects.
+    """The message types of a codec. The first is the type of the objects to encode; others are nested in it.
 
     A type is a list of fields, each a dict (see `flowbuf.codec`).
     """
@@ -205,7 +208,7 @@ cdef class ObjectOutput:
     """The Python types that messages are decoded into, per message type.
 
     `nodes` are tuples (type, kind, make, keywords, children). Children are node indexes by slot, or -1. The
-    first node is that of whole objects.
+    first node is for the outermost objects.
     """
 
     cdef ObjectTypes types
@@ -238,7 +241,7 @@ cdef class ObjectOutput:
 cdef class ObjectCodec:
     """Encodes and decodes objects of one message type.
 
-    Requires `_describe` and `_use` to have been called.
+    Call `_describe` and `_use` before any other method.
     """
 
     cdef ObjectTypes types
@@ -278,9 +281,9 @@ cdef class ObjectCodec:
     # Writing ------------------------------------------------------------------------------------------------
 
     cdef int _begin(self, fb_buffer *output) except -1:
-        """Take the output buffer of the codec.
+        """Take the output buffer of the codec, and return 1.
 
-        A nested call, from user code called by another call, gets its own.
+        If user code calls the codec during another call, take a buffer of its own, and return 0.
         """
         if self.types is None:
             raise RuntimeError("the codec is not described; create it with flowbuf.Codec")
@@ -295,6 +298,7 @@ cdef class ObjectCodec:
         return 1
 
     cdef void _end(self, fb_buffer *output, bint own):
+        """Return the buffer. `own`: the result of `_begin`."""
         if own:
             self.busy = False
             self.output.begin = self.output.p = self.output.end = NULL
@@ -459,7 +463,7 @@ cdef class ObjectCodec:
         cdef bint collecting
         cdef Py_buffer view
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        # the collector would traverse all objects repeatedly, and there is no garbage
+        # The garbage collector would traverse all objects repeatedly, and find no garbage.
         collecting = PyGC_Disable()
         try:
             return self._decode_many(output, <const uint8_t *> view.buf, view.len)

@@ -9,7 +9,10 @@ from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams
 from flowbuf._core.decoder cimport Decoder
 from flowbuf._core.plan cimport override_deferred
+from flowbuf._core.receiver cimport Receiver
 from flowbuf._core.tables cimport FIRST_ROWS, TableBuilder, TableType
+
+import os
 
 from flowbuf.errors import DecodeError
 
@@ -50,6 +53,58 @@ cdef class ColumnBuilder(TableBuilder):
         finally:
             datagrams.let_go()
         return tables
+
+    def receive(self, Receiver receiver not None, uint64_t deadline, list tables not None):
+        """Receive datagrams and decode them, until a table is full, `deadline` passes, or the receiver wakes.
+
+        Full tables are appended to `tables`. Other rows wait for the next call, or for `finish`. The decoder
+        counts malformed datagrams, also if it is strict.
+
+        Args:
+            receiver: Receiver of the sockets. A builder must always be used with the same one.
+            deadline: Time of `time.monotonic_ns` at which the call ends.
+            tables: List for full tables.
+
+        Raises:
+            OSError: the sockets cannot be read.
+            MemoryError: there is no memory for one row.
+        """
+        self.claim()
+        try:
+            receiver.claim()
+            try:
+                self.decoder.claim()
+                try:
+                    self.receive_claimed(receiver, deadline, tables)
+                finally:
+                    self.decoder.busy = False
+            finally:
+                receiver.busy = False
+        finally:
+            self.busy = False
+
+    cdef int receive_claimed(self, Receiver receiver, uint64_t deadline, list tables) except -1:
+        """REQUIRES: builder, receiver and decoder are claimed."""
+        cdef fb_collect_result result
+        cdef uint64_t flows = self.columns.count
+        self.need_batch(min(self.rows, FIRST_ROWS))
+        self.decoder.decoder.expect_flows = False
+        try:
+            while not tables:
+                fb_columns_set_batch(&self.columns, self.batch)
+                with nogil:
+                    result = fb_collect_columns(&receiver.collect, self.decoder.decoder, &self.columns,
+                                                deadline)
+                if result == FB_COLLECT_FULL:
+                    self.make_room(tables, 1)
+                    continue
+                if result == FB_COLLECT_FAILED:
+                    error = receiver.collect.receiver.error
+                    raise OSError(error, os.strerror(error))
+                break
+        finally:
+            self.decoder.column_flows += self.columns.count - flows
+        return 0
 
     cdef int decode_held(self, Datagrams datagrams, dict override, list tables) except -1:
         """REQUIRES: the datagrams are held, the builder is claimed."""
@@ -118,7 +173,7 @@ cdef class MessageTables(TableBuilder):
         DecodeError with the offset of a malformed message, and of a truncated one if `final`. The rows before
         it wait for `finish`.
 
-        The GIL is kept for writable data, because no other thread may change it during the call.
+        The GIL is held if the data is writable, so that no other thread changes it during the call.
         """
         cdef Py_buffer view
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)

@@ -1,4 +1,4 @@
-# What the binding uses of the C core. The contracts stand in the headers.
+# The functions and types of the C core that the binding uses. The headers in ext/ hold the contracts.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "core/base/base.h" nogil:
@@ -557,3 +557,41 @@ cdef extern from "core/codec/codec_write.h" nogil:
         FB_CODEC_ROOM
     uint8_t *fb_codec_begin_length(uint8_t *p)
     uint8_t *fb_codec_end_length(uint8_t *begin, uint8_t *p)
+
+cdef extern from "net/socket.h" nogil:
+    int fb_socket_spread(int socket, uint32_t count)
+    int fb_socket_get_drops(int socket, uint32_t *drops)
+
+cdef extern from "net/receiver.h" nogil:
+    ctypedef struct fb_listener:
+        int socket
+        uint16_t port
+        uint64_t datagrams
+        uint64_t bytes
+        uint64_t truncated
+        uint64_t errors
+    ctypedef struct fb_receiver_options:
+        size_t slots
+        size_t slot_size
+    ctypedef struct fb_receiver:
+        fb_listener *listeners
+        size_t listener_count
+        size_t count
+        uint64_t calls
+        int error
+    fb_status fb_receiver_new(fb_receiver **receiver, const fb_listener *listeners, size_t count,
+                              fb_receiver_options options, fb_memory *memory)
+    void fb_receiver_free(fb_receiver *receiver)
+    void fb_receiver_wake(fb_receiver *receiver)
+
+cdef extern from "net/collect.h" nogil:
+    ctypedef enum fb_collect_result:
+        FB_COLLECT_DUE
+        FB_COLLECT_FULL
+        FB_COLLECT_WOKEN
+        FB_COLLECT_FAILED
+    ctypedef struct fb_collect:
+        fb_receiver *receiver
+        fb_position position
+    fb_collect_result fb_collect_columns(fb_collect *collect, fb_decoder *decoder, fb_columns *columns,
+                                         uint64_t deadline)

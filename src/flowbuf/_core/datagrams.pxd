@@ -15,7 +15,7 @@ cdef class Datagrams:
     cdef size_t capacity
     cdef readonly size_t count
     cdef list owners
-    cdef Capture capture  # whose window the payloads point into, until its next scan
+    cdef Capture capture  # the payloads point into its window until its next scan; None: no capture
     cdef uint64_t scan
     cdef int check_current(self) except -1
     cdef int hold(self) except -1

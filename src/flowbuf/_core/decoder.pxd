@@ -11,7 +11,7 @@ cdef class Decoder:
     cdef fb_decoder *decoder
     cdef fb_row row
     cdef Buffer output
-    cdef Buffer spare  # the previous output buffer, which had views; None if there is none
+    cdef Buffer spare  # the previous output buffer, which had views; None at first
     cdef uint64_t column_flows  # flows that became rows of columns
     cdef bint busy
     cdef public bint strict

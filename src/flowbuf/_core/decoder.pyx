@@ -10,7 +10,9 @@ from flowbuf._core.buffer cimport Buffer
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, exporter_of, fill_source, to_nanoseconds
 from flowbuf._core.plan cimport Plan, override_deferred
-from flowbuf._core.state cimport as_list, check_exporter, read_counters, read_exporters, restore_exporter
+from flowbuf._core.state cimport (
+    as_list, check_exporter, list_exporters, read_counters, read_exporters, restore_exporter, sum_counters,
+)
 
 import os
 
@@ -67,7 +69,10 @@ cdef class Decoder:
         return 0
 
     cdef int prepare(self, dict override) except -1:
-        """Change the buffer and override columns, which few calls need. An exception releases the decoder."""
+        """Override columns, and leave a buffer with views. Few calls need this.
+
+        An exception releases the decoder.
+        """
         try:
             if override:
                 for name, value in override.items():
@@ -81,7 +86,7 @@ cdef class Decoder:
     cdef int leave_views(self) except -1:
         """Continue in another buffer if this one has views.
 
-        Two buffers suffice to fill one while the other is written to a file.
+        Two buffers suffice: one is filled while the other is written to a file.
         """
         if not self.output.views:
             return 0
@@ -153,7 +158,8 @@ cdef class Decoder:
                                        bint expect_flows):
         """Decode a datagram of the core.
 
-        `expect_flows`: its payload comes from the user, not from a capture.
+        `expect_flows`: the payload comes from the user, not from a capture. It must be flow data if the
+        decoder is strict.
         """
         self.begin(override)
         self.decoder.expect_flows = expect_flows
@@ -306,8 +312,31 @@ cdef class Decoder:
         finally:
             self.busy = False
 
+    def read_totals(self):
+        """Return the sums of the counters of all exporters and of datagrams without an exporter.
+
+        The keys are those of `stats`: `datagrams`, `bytes`, `flows`, `options_records`, `templates`, and
+        `counters` per status name.
+        """
+        self.claim()
+        try:
+            return sum_counters(&self.decoder.exporters, &self.decoder.other)
+        finally:
+            self.busy = False
+
+    def list_exporters(self):
+        """Return (address, sFlow sub-agent, datagrams, bytes, flows) of each exporter.
+
+        This is faster than `read_exporters`, which reads templates too.
+        """
+        self.claim()
+        try:
+            return list_exporters(&self.decoder.exporters)
+        finally:
+            self.busy = False
+
     def read_left_out(self):
-        """Return the number of values that did not fit, per column.
+        """Return the number of values that did not fit their columns, by column name.
 
         The numbers are the sums of `bad_field_size`, `bad_list` and `out_of_range` over all exporters.
         """

@@ -1,4 +1,4 @@
-"""Streams of messages into Kafka messages, and back."""
+"""Streams of messages to Kafka records, and back."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -29,8 +29,8 @@ def count_messages(const uint8_t[::1] stream not None):
 def split_messages(const uint8_t[::1] stream not None, bytes prefix=None):
     """Split a length-delimited stream into its messages.
 
-    Each message keeps its length, or gets `prefix` in its place (b"": bare). Raises DecodeError if the stream
-    is malformed or truncated.
+    Without `prefix`, each message keeps its length. Otherwise `prefix` replaces the length; b"" gives bare
+    messages. Raises DecodeError if the stream is malformed or truncated.
     """
     cdef fb_bytes rest = view_bytes(stream), message
     cdef const uint8_t *begin = rest.data
@@ -110,7 +110,8 @@ def hash_conversations(const uint8_t[::1] stream not None, *, uint32_t src_addr=
                        uint32_t dst_port=0, uint32_t proto=0):
     """Return 8 bytes per message of a length-delimited stream, equal for both directions of its conversation.
 
-    The arguments are the field numbers of the columns; 0 means that the message has no such column.
+    The arguments are the field numbers of the columns; 0 means that the message has no such column. A
+    malformed stream raises no error: messages from the fault on have no hash.
     """
     cdef fb_bytes rest = view_bytes(stream), message
     cdef fb_conversation numbers

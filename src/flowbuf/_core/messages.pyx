@@ -10,7 +10,7 @@ from flowbuf.errors import DecodeError
 
 
 cdef class MessageReader:
-    """Reads messages of a plan into dicts by column name, and counts fields that are not columns."""
+    """Reads messages of a plan into dicts of values by column name. Counts fields that are not columns."""
 
     cdef Plan plan
     cdef dict columns

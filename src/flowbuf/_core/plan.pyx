@@ -69,7 +69,7 @@ cdef class Plan:
 
     def add_column(self, str name, uint32_t number, int type, unsigned flags, uint64_t limit, uint64_t unit,
                    dict mappings):
-        """Add a column. `mappings` map values on the wire to members of the enum."""
+        """Add a column. `mappings` maps values on the wire to members of the enum."""
         cdef fb_mapping *pairs = NULL
         cdef fb_status status
         cdef fb_column_spec spec
@@ -128,7 +128,7 @@ cdef class Plan:
         check(fb_plan_set_mirror(self.plan, <uint16_t> self.index(name), <uint16_t> self.index(mirror)))
 
     def set_registry(self, bytes kinds):
-        """Set the kinds of registered elements, by element id. len(KINDS) stands for an unregistered id."""
+        """Set the kinds of registered elements: a byte per element id. len(KINDS) marks unregistered ids."""
         check(fb_plan_set_registry(self.plan, <const uint8_t *> kinds, len(kinds)))
 
     def seal(self):
@@ -141,10 +141,7 @@ cdef class Plan:
         return self._flagged(FB_COLUMN_DEFERRED)
 
     def unordered(self):
-        """Return the names of repeated columns whose ranks are out of order.
-
-        The order is that in which a decoder produces their sources.
-        """
+        """Return the names of repeated columns whose sources a decoder does not produce in rank order."""
         return self._flagged(FB_COLUMN_UNORDERED)
 
     cdef list _flagged(self, unsigned flag):

@@ -25,6 +25,43 @@ cdef dict read_counters(const fb_counters *counters):
     }
 
 
+cdef void _add_counters(fb_counters *total, const fb_counters *more) noexcept nogil:
+    cdef int i
+    total.datagrams += more.datagrams
+    total.bytes += more.bytes
+    total.flows += more.flows
+    total.options_records += more.options_records
+    total.templates += more.templates
+    for i in range(FB_STATUS_COUNT):
+        total.status[i] += more.status[i]
+
+
+cdef dict sum_counters(const fb_exporters *exporters, const fb_counters *other):
+    """Return the sums of the counters of all exporters and of datagrams without one."""
+    cdef fb_counters total
+    cdef size_t i
+    memset(&total, 0, sizeof(total))
+    _add_counters(&total, other)
+    _add_counters(&total, &exporters.overflow.counters)
+    for i in range(exporters.capacity):
+        if fb_exporters_at(exporters, i):
+            _add_counters(&total, &fb_exporters_at(exporters, i).counters)
+    return read_counters(&total)
+
+
+cdef list list_exporters(const fb_exporters *exporters):
+    """Return (address, sub-agent, datagrams, bytes, flows) of each exporter."""
+    cdef list found = []
+    cdef fb_exporter *exporter
+    cdef size_t i
+    for i in range(exporters.capacity):
+        exporter = fb_exporters_at(exporters, i)
+        if exporter:
+            found.append((format_address(exporter.address), <uint32_t> exporter.agent,
+                          exporter.counters.datagrams, exporter.counters.bytes, exporter.counters.flows))
+    return found
+
+
 cdef dict _read_lost(const fb_lost *lost):
     return {_UNITS[unit]: lost.units[unit] for unit in range(FB_SEQUENCE_UNITS) if lost.counted[unit]}
 
@@ -47,7 +84,10 @@ cdef dict read_exporter(fb_exporter *exporter):
 
 
 cdef int add_exporter(dict exporters, fb_exporter *exporter) except -1:
-    """Add an exporter, by address and sub-agent. NetFlow or IPFIX, and sFlow of one address are added up."""
+    """Add an exporter under its address and sub-agent.
+
+    The counters of a NetFlow or IPFIX exporter and an sFlow agent with the same key are added.
+    """
     cdef dict more = read_exporter(exporter)
     cdef dict known = exporters.setdefault((more["address"], more["sub_agent"]), more)
     if known is not more:
@@ -249,7 +289,7 @@ cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t
     if status == FB_OK and port is not None:
         domain.split = True
         domain = fb_domain_of_port(exporters, exporter, domain, port)
-    # a domain of another port must not be merged into it
+    # Without room for the port, `domain` is the domain of all ports. It must not get the state of one port.
     if status != FB_OK or (port is not None and not domain.common):
         exporter.counters.status[<int> (status if status != FB_OK else FB_TEMPLATE_LIMIT)] += 1
         return 0

@@ -2,7 +2,6 @@
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free
 
 from flowbuf._core.base cimport check
 from flowbuf._core.buffer cimport Buffer
@@ -144,7 +143,7 @@ cdef class Row:
     def append(self, str column not None, value, unsigned rank=0):
         """Add a value to the current message.
 
-        Zeros, values of disabled columns, and further values of a column that takes one are skipped. A
+        Zeros, values of disabled columns, and further values of a column that takes only one are skipped. A
         repeated integer column takes every value. An `explicit` column takes zero too.
 
         Args:

@@ -107,12 +107,13 @@ class ClickHouseSink:
         """Raise ClickHouseError if the server rejects the user, or has no answer in `timeout` seconds."""
         self._send(lambda client: client.command("SELECT 1"), timeout, "no answer")
 
-    def insert(self, schema: Schema, batches: Sequence[FlowBatch], token: str) -> None:
+    def insert(self, schema: Schema, batches: Sequence[FlowBatch | pyarrow.RecordBatch], token: str) -> None:
         """Insert flows, and return when they are stored.
 
         Args:
             schema: Schema of the flows.
-            batches: Flows to insert. Nothing is sent if they are empty.
+            batches: Flows to insert, with the enabled columns of the schema. Nothing is sent if they
+                are empty.
             token: Name of this insert. ClickHouse stores inserts with the same token once.
 
         Raises:
@@ -220,11 +221,13 @@ def _first_cause(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _to_stream(batches: Sequence[FlowBatch]) -> pyarrow.Buffer:
+def _to_stream(batches: Sequence[FlowBatch | pyarrow.RecordBatch]) -> pyarrow.Buffer:
     """Return the columns as an Arrow stream. The client sends a buffer without a copy."""
     import pyarrow
 
-    first, *rest = (batch.to_arrow() for batch in batches if len(batch))
+    first, *rest = (
+        batch.to_arrow() if isinstance(batch, FlowBatch) else batch for batch in batches if len(batch)
+    )
     output = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(output, first.schema) as writer:
         for batch in (first, *rest):

@@ -1,1 +1,1 @@
-"""Collect flows live: receive datagrams, decode them, and write their flows to outputs."""
+"""Receive flows from live exporters."""

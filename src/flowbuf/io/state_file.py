@@ -18,16 +18,15 @@ import json
 import os
 import re
 import stat
-from typing import Any
+from typing import Any, Protocol
 
 from flowbuf._core import OTHERS
-from flowbuf.decoder import Decoder
 from flowbuf.errors import StateError
 from flowbuf.io.input_stream import Content
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema.toml_json import DocumentError, parse_json
 
-__all__ = ["by_address", "load_state", "save_state"]
+__all__ = ["by_address", "load_state", "save_state", "to_plain"]
 
 FORMAT = "flowbuf-state"
 VERSION = 1
@@ -39,7 +38,15 @@ _LOOK = 256  # bytes that identify a state file
 _TEMPLATE = ("options", "scope_count", "fields", "port", "time", "contested")
 
 
-def load_state(decoder: Decoder, path: str | os.PathLike[str]) -> bool:
+class HasExporters(Protocol):
+    """A decoder, or another owner of the state of exporters."""
+
+    def read_exporters(self) -> list[dict[str, Any]]: ...
+
+    def restore_exporters(self, exporters: Any) -> None: ...
+
+
+def load_state(decoder: HasExporters, path: str | os.PathLike[str]) -> bool:
     """Load the exporters of a state file into a new decoder.
 
     Args:
@@ -74,7 +81,7 @@ def load_state(decoder: Decoder, path: str | os.PathLike[str]) -> bool:
     return True
 
 
-def save_state(decoder: Decoder, path: str | os.PathLike[str]) -> None:
+def save_state(decoder: HasExporters, path: str | os.PathLike[str]) -> None:
     """Write templates, sampling rates and start times of a decoder's exporters to a state file.
 
     The file appears whole or not at all. If several processes write it, the last one wins.
@@ -159,9 +166,13 @@ def _read_json(path: str, data: bytes) -> Any:
 # Writing ----------------------------------------------------------------------------------------------------
 
 
+def to_plain(exporters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the part of `Decoder.read_exporters` that is saved and restored, in a stable order."""
+    return [_plain(exporter) for exporter in sorted(filter(_says_something, exporters), key=by_address)]
+
+
 def _to_json(exporters: list[dict[str, Any]]) -> bytes:
-    kept = sorted((exporter for exporter in exporters if _says_something(exporter)), key=by_address)
-    lines = ",\n".join(json.dumps(_plain(exporter), ensure_ascii=False) for exporter in kept)
+    lines = ",\n".join(json.dumps(exporter, ensure_ascii=False) for exporter in to_plain(exporters))
     return f'{{"format": "{FORMAT}", "version": {VERSION}, "exporters": [\n{lines}\n]}}\n'.encode()
 
 

@@ -66,6 +66,8 @@ class ProduceReport:
         bytes: Bytes of the messages.
         failed: Kafka records that were rejected or not confirmed. Unconfirmed records may still have arrived.
         failed_flows: Flows in the failed records.
+        confirmed_flows: Flows in records that the broker has confirmed. Counted only if the setting
+            `delivery.report.only.error` is false; otherwise 0.
         retries: Minimum number of Kafka records that were sent again because the broker did not confirm them.
         empty: Kafka records of zero bytes: "bare" framing, and a flow in which every value is zero.
             ClickHouse's ProtobufSingle skips them.
@@ -77,6 +79,7 @@ class ProduceReport:
     bytes: int = 0
     failed: int = 0
     failed_flows: int = 0
+    confirmed_flows: int = 0
     retries: int = 0
     empty: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -424,10 +427,15 @@ class KafkaSink:
         The client reports only failures, unless settings change that.
         """
         if error is None:  # settings can request reports of deliveries too
+            self.report.confirmed_flows += self._count_flows(message)
             return
         if error.code() == self._timed_out:
             self._expired = True
-        self.report.fail(error.str(), 1 if self._pack == "flow" else count_messages(message.value()))
+        self.report.fail(error.str(), self._count_flows(message))
+
+    def _count_flows(self, message: Any) -> int:
+        """Return the number of flows in a Kafka record."""
+        return 1 if self._pack == "flow" else count_messages(message.value())
 
     def _count_retries(self, statistics: str) -> None:
         """Read the retries from statistics.

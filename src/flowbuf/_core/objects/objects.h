@@ -1,8 +1,9 @@
-/* Objects of any message type as Python objects: the names of the fields of the core's codec
-   (core/codec/codec.h), and their Python values.
+/* Conversion between messages of any type and Python objects. The structures add names and Python
+   values to the fields of the core's codec (core/codec/codec.h), which alone parses and writes the
+   wire format.
 
-   The core alone knows the wire format. Ownership: the ObjectCodec or ObjectOutput (codec.pyx) that
-   contains these structures owns all references in them, unless a comment says otherwise. */
+   Ownership: the ObjectTypes, ObjectOutput or ObjectCodec (codec.pyx) that contains a structure
+   owns all references in it, unless a comment says otherwise. */
 #ifndef FB_OBJECTS_OBJECTS_H
 #define FB_OBJECTS_OBJECTS_H
 
@@ -23,7 +24,7 @@ typedef struct fb_object_type fb_object_type;
 
 typedef struct {
     PyObject *name;    /* interned */
-    PyObject *alias;   /* owned: the last object that was equal to the name and used as a key */
+    PyObject *alias;   /* owned: the last key that was equal to the name; NULL: none */
     PyObject *absent;  /* value for an absent field; NULL: a new list, or a new dict for a map */
     PyObject *numbers; /* for an enum: dict from names to numbers of its members; otherwise NULL */
     /* for an enum that is read as names: dict from numbers to names; otherwise NULL */
@@ -34,9 +35,9 @@ typedef struct {
 
 /* The last class whose instances were written, and the offsets of their attributes. */
 typedef struct {
-    PyTypeObject *type; /* borrowed; it may have been freed, and then its version is never reused */
-    /* version of the class when it was examined; another class or a changed class has another
-       version */
+    PyTypeObject *type; /* borrowed; may be freed, so compare the version too */
+    /* version of the class when it was examined. A changed class, and another class at the same
+       address, have another version. */
     unsigned version;
     /* by slot: offset of a reference in the instance; 0: get the attribute by name */
     Py_ssize_t *offsets;
@@ -48,11 +49,12 @@ struct fb_object_type {
     PyObject *slots;         /* dict from names to slots */
     fb_object_class seen;
     PyObject *blank;   /* dict from names to None */
-    uint16_t *pending; /* by slot: index of a single message among those of the type, from 1 */
-    size_t pending_count;
+    /* by slot: number of a message field that is not repeated, from 1; 0: any other field */
+    uint16_t *pending;
+    size_t pending_count; /* such fields; they are read after the end of the message (read.c) */
 };
 
-/* The kind of Python object that is made when reading. */
+/* The kind of Python object that a message is read into. */
 typedef enum { FB_OUTPUT_DICT, FB_OUTPUT_TUPLE, FB_OUTPUT_CLASS } fb_codec_output_kind;
 
 typedef struct fb_codec_output {
@@ -61,7 +63,7 @@ typedef struct fb_codec_output {
     /* for a class: called with the values, as keyword arguments if `keywords` is not NULL */
     PyObject *make;
     PyObject *keywords;
-    struct fb_codec_output **fields; /* by slot: outputs of objects and of the values of maps */
+    struct fb_codec_output **fields; /* by slot: outputs of nested objects and of values of maps */
 } fb_codec_output;
 
 typedef struct {
@@ -76,12 +78,12 @@ typedef struct {
     PyObject *unknown_key; /* key of the bytes of unknown fields in a dict */
     /* called with an unknown key and the known ones; returns text to append to the error */
     PyObject *suggest;
-    /* called with (problem, path[, offset]); return the exception */
+    /* called with (problem, path[, offset]); returns the exception */
     PyObject *encode_error, *decode_error;
 } fb_codec_options;
 
-/* Write an object. `index`: its index among several; -1: a single object. Returns 0, or -1 with an
-   exception set. */
+/* Append an object as a message to the buffer. `index`: its position among several objects, for
+   errors; -1: a single object. Returns 0, or -1 with an exception set. */
 int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
                     PyObject *object, Py_ssize_t index);
 /* Read an object from `message`. Offsets in errors count from `begin`. Returns a new reference, or
@@ -89,6 +91,7 @@ int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_opti
 PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
                          fb_bytes message, const uint8_t *begin, Py_ssize_t index);
 
+/* Free the offsets of a class. */
 void fb_object_class_forget(fb_object_class *seen);
 
 /* Like fb_buffer_reserve. Returns 0, or -1 with MemoryError set. */
@@ -99,7 +102,7 @@ FB_INLINE int fb_object_reserve(fb_buffer *buffer, size_t size) {
 /* A place in an object, for errors. Each level points to the level around it. */
 typedef struct fb_object_where {
     const struct fb_object_where *parent;
-    const fb_object_field *field; /* the current field; NULL: none yet */
+    const fb_object_field *field; /* the current field; NULL: before the first one */
     Py_ssize_t index;             /* of its element; -1: not repeated */
     PyObject *key;                /* of an entry of a map; otherwise NULL */
 } fb_object_where;
@@ -107,8 +110,8 @@ typedef struct fb_object_where {
 /* Return the text of a value for errors: its repr, or its type in angle brackets if the repr fails,
    as for very long integers. A new reference, or NULL. */
 PyObject *fb_object_show(PyObject *value);
-/* Return a place as text, for example events[3].time; "" for a whole object. A new reference, or
-   NULL. */
+/* Return a place as text, for example events[3].time; "" for the outermost object. `index` as in
+   fb_object_write. A new reference, or NULL. */
 PyObject *fb_object_path(const fb_object_where *place, Py_ssize_t index);
 
 /* Times (time.c) ---------------------------------------------------------------------- */

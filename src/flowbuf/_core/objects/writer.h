@@ -1,4 +1,4 @@
-/* Shared by the files that write objects: the state of a call. */
+/* The state of a call that writes an object, shared by write.c, gather.c and map.c. */
 #ifndef FB_OBJECTS_WRITER_H
 #define FB_OBJECTS_WRITER_H
 
@@ -23,16 +23,16 @@ typedef struct {
     Py_ssize_t index;
 } fb_object_writer;
 
-/* Take references to all values in use. Values are borrowed while only this code runs, because
-   counting references would take as long as writing. REQUIRED before any user code may run. Only
-   exact built-in types are free of user code. */
+/* Take references to all values in use. Until then values are borrowed, because counting references
+   would take as long as writing. REQUIRED before any user code may run. Only methods of exact
+   built-in types run no user code. */
 void fb_object_own(fb_object_writer *w);
 void fb_object_disown(fb_object_frame *f);
 
 /* Raise an EncodeError with the path, or keep the exception that is set. Returns -1. */
 int fb_object_fail(fb_object_writer *w, const char *format, ...);
 int fb_object_fail_type(fb_object_writer *w, PyObject *value, const char *expected);
-/* The same, with the text "VALUE is …", or its type if it has no repr. REQUIRES: a reference to
+/* The same, with the text "VALUE is …"; fb_object_show makes VALUE. REQUIRES: a reference to
    value is owned, because user code may run. */
 int fb_object_fail_value(fb_object_writer *w, PyObject *value, const char *format, ...);
 /* The same, caused by the exception that is set. */
@@ -61,7 +61,8 @@ int fb_object_gather(fb_object_writer *w, fb_object_frame *f);
    exception set. */
 int fb_object_number(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
                      PyObject *value, uint64_t *number);
-/* Write one value with its tag. `always`: zero too. Returns 0, or -1 with an exception set. */
+/* Write one value with its tag. A zero or an empty value is skipped, unless `always`. Returns
+   0, or -1 with an exception set. */
 int fb_object_put_one(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,
                       bool always, PyObject *value);
 int fb_object_put_map(fb_object_writer *w, const fb_codec_field *field, const fb_object_field *of,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flowbuf.arrow.batch import IP_FORMS, FlowBatch, new_table_type
-from flowbuf.arrow.rows import with_text
+from flowbuf.arrow.batch import IP_FORMS, FlowBatch
 from flowbuf.cli.options import UsageProblem, schema_errors
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import is_terminal, refuse_terminal
@@ -21,15 +20,14 @@ from flowbuf.errors import EnrichmentError, QueryError, optional_import
 from flowbuf.io.column_file import ArrowSink, ColumnSink, ParquetSink
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Schema
-from flowbuf.schema.plan import compile_plan
+from flowbuf.selection import FlowSelection
 
 if TYPE_CHECKING:
-    from flowbuf.arrow.sql import RowFilter
     from flowbuf.enrich import Pipeline
 
 __all__ = [
     *("ColumnSource", "ColumnWriter"),
-    *("arrow_schema", "check_column_output", "enrich_option", "enriched_schema", "ip_option"),
+    *("check_column_output", "enrich_option", "enriched_schema", "ip_option"),
     *("load_pipeline", "need", "open_columns", "open_sink", "query_problems"),
 ]
 
@@ -43,17 +41,7 @@ def need(module: str, extra: str, what: str) -> None:
         raise UsageProblem(str(error)) from error
 
 
-def arrow_schema(schema: Schema, ip: str = "binary") -> Any:
-    """Return the `pyarrow.Schema` for flows of a schema."""
-    import pyarrow
-
-    from flowbuf.targets.arrow import register_types
-
-    register_types(needed=True)
-    return pyarrow.schema(new_table_type(schema, compile_plan(schema), ip))
-
-
-class ColumnSource:
+class ColumnSource(FlowSelection):
     """Flows of inputs as record batches: enriched, filtered by --where, and with only the columns to show.
 
     The enabled columns of `schema` are shown. `decoded` may have more columns, for --where or an enrichment.
@@ -63,60 +51,17 @@ class ColumnSource:
     def __init__(
         self, schema: Schema, where: str | None = None, ip: str = "binary", pipeline: Pipeline | None = None
     ) -> None:
-        self.schema = schema
-        self.type = arrow_schema(schema, ip)
-        self._text = ip == "text"
-        self._pipeline = pipeline
-        self._filter = self._new_filter(where, schema) if where is not None else None
-        with schema_errors():
-            wanted = schema.enable(*self._filter.columns) if self._filter else schema
-            self.decoded = pipeline.extend(wanted) if pipeline else wanted
-        self._check_filter()
-
-    def _new_filter(self, where: str, schema: Schema) -> RowFilter:
-        need("duckdb", "sql", "--where")
-        from flowbuf.arrow.sql import RowFilter
-
-        with query_problems("--where"):
-            return RowFilter(where, schema)
-
-    def _check_filter(self) -> None:
-        """Evaluate the filter on no rows, to find its errors."""
-        if self._filter:
-            import pyarrow
-
-            empty = pyarrow.RecordBatch.from_pylist([], schema=arrow_schema(self.decoded, "text"))
-            with query_problems("--where"):
-                self._filter.rows(empty)
+        if where is not None:
+            need("duckdb", "sql", "--where")
+        with schema_errors(), query_problems("--where"):
+            super().__init__(schema, where, ip, pipeline)
 
     def read(self, batches: Iterator[FlowBatch]) -> Iterator[Any]:
         """Yield a `pyarrow.RecordBatch` for each batch of the decoded schema."""
         for batch in batches:
-            flows = self._pipeline(batch.to_arrow()) if self._pipeline else batch
-            shown = self._shown(flows)
-            if self._filter:
-                with query_problems("--where"):
-                    shown = shown.take(self._filter.rows(self._with_text(flows, self._filter.columns)))
-            yield shown
-
-    def _shown(self, flows: Any) -> Any:
-        """Return the columns to show, with exactly the types of `type`."""
-        names = self.type.names
-        shown = self._with_text(flows, names) if self._text else self._as_they_are(flows, names)
-        arrays = [
-            array if array.type == field.type else array.cast(field.type)
-            for field, array in zip(self.type, shown.columns, strict=True)
-        ]
-        return type(shown).from_arrays(arrays, schema=self.type)
-
-    def _with_text(self, flows: Any, names: Sequence[str]) -> Any:
-        """Return some columns with addresses as text. The core converts its own batches."""
-        if isinstance(flows, FlowBatch):
-            return flows.text().to_arrow().select(names)
-        return with_text(flows.select(names), self.decoded)
-
-    def _as_they_are(self, flows: Any, names: Sequence[str]) -> Any:
-        return (flows.to_arrow() if isinstance(flows, FlowBatch) else flows).select(names)
+            with query_problems("--where"):
+                selected = self.apply(batch)
+            yield selected
 
 
 ip_option = click.option(

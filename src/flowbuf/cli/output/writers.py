@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from flowbuf.arrow.rows import RowReader
-from flowbuf.cli.output.columnar import ColumnSource, open_columns, open_sink
+from flowbuf.cli.output.columnar import open_columns, open_sink
 from flowbuf.cli.output.csv_rows import neutralize, write_csv
 from flowbuf.cli.output.streams import COLUMN_FORMATS, open_output
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Schema
+from flowbuf.selection import FlowSelection
 from flowbuf.targets.flow_text import NUMBERS, FlowText
 
 __all__ = ["FlowWriter", "open_file_writer", "open_parts", "open_writer"]
@@ -40,7 +41,7 @@ def open_writer(
     schema: Schema,
     to_terminal: bool,
     sections: bool,
-    columns: ColumnSource | None,
+    columns: FlowSelection | None,
     spreadsheet: bool = False,
 ) -> Iterator[tuple[FlowWriter, Discard]]:
     """Open one file. The writer takes record batches if `columns` is set, otherwise lists of rows.
@@ -61,7 +62,7 @@ def open_file_writer(
     schema: Schema,
     to_terminal: bool,
     sections: bool,
-    columns: ColumnSource | None,
+    columns: FlowSelection | None,
     spreadsheet: bool = False,
 ) -> Iterator[FlowWriter]:
     """Return a writer like `open_writer`, for an open file."""

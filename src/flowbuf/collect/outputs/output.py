@@ -15,19 +15,22 @@ class Output(Protocol):
     """A destination of flows. One thread uses it.
 
     Every flow of a successful `write` is in one of the counts: flows written = stored + pending + lost.
-
-    Attributes:
-        stored: Number of flows that are durable at the destination: in a renamed file, an acknowledged
-            message, or an inserted row.
-        pending: Number of flows that were written but are not stored yet, for example in an open file.
-        lost: Number of flows that were written and cannot be stored any more, by reason.
     """
 
-    stored: int
-    pending: int
+    @property
+    def stored(self) -> int:
+        """Number of durable flows: in a renamed file, an acknowledged message, or an inserted row."""
+        ...
 
     @property
-    def lost(self) -> Mapping[str, int]: ...
+    def pending(self) -> int:
+        """Number of flows that were written but are not stored yet, for example in an open file."""
+        ...
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """Number of flows that were written and cannot be stored any more, by reason."""
+        ...
 
     def write(self, batch: pyarrow.RecordBatch, number: int | None = None) -> None:
         """Take the flows of a batch.

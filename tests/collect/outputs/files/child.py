@@ -33,7 +33,6 @@ def report(output: FileOutput, error: OSError | None = None) -> None:
         "pending": output.pending,
         "lost": dict(output.lost),
         "balanced": balanced(output),
-        "problem": output.problem,
         "errno": error.errno if error else None,
         "visible": read_folder(Path(output.name)),
     }
@@ -58,9 +57,10 @@ def fill_disk(folder: str, suffix: str) -> None:
         file.write(bytes((1 << 20) - LIMIT))
     failed, error = write_until_error(output, count())
     report(output, error)
-    output.tick()
-    failed, error = write_until_error(output, [failed])
-    report(output, error)
+    try:
+        output.tick()
+    except OSError as error:
+        report(output, error)
     filler.unlink()
     output.tick()
     output.write(batch(failed * FLOWS, FLOWS))
@@ -69,11 +69,19 @@ def fill_disk(folder: str, suffix: str) -> None:
     report(output)
 
 
-def stay_full(folder: str, suffix: str) -> None:
-    """Fill the disk of a folder, and close the output."""
+def close_full(folder: str, suffix: str) -> None:
+    """Fill the disk of a folder, and close the output, before and after the disk is free."""
+    filler = Path(folder, ".filler")
     output = new_output(folder, suffix)
+    with filler.open("wb") as file:
+        file.write(bytes((1 << 20) - LIMIT))
     _, error = write_until_error(output, count())
     report(output, error)
+    try:
+        output.close()
+    except OSError as error:
+        report(output, error)
+    filler.unlink()
     output.close()
     report(output)
 
@@ -122,7 +130,7 @@ def new_output(folder: str, suffix: str, options: FileOptions | None = None, **m
 
 
 PROGRAMS: dict[str, Callable[[str, str], None]] = {
-    program.__name__: program for program in (fill_disk, stay_full, limit_size, keep_oldest, write_forever)
+    program.__name__: program for program in (fill_disk, close_full, limit_size, keep_oldest, write_forever)
 }
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Write flows to files that are complete when they appear.
 
 A file is opened when its first flow arrives, and stored when its time or size is reached. Until then it is a
-temporary file. A full disk or an unreachable storage does not damage it: its flows stay pending, `write`
-raises OSError, and `tick` tries again. Only an open file whose disk failed, that was removed, or that cannot
-be stored at the end is given up. Its flows are lost, and counted by reason.
+temporary file. A full disk or an unreachable storage does not damage it: its flows stay pending, `write`,
+`tick` and `close` raise OSError, and their next calls try again. Only an open file whose disk failed, or that
+was removed, is given up. Its flows are lost, and counted by reason.
 
 Memory holds one row group: up to 131,072 flows before they are encoded, and after that their encoded bytes.
 """
@@ -95,17 +95,14 @@ class FileOutput:
         name: Place of the files, without secrets.
         stored: Number of flows in complete files, since the start.
         pending: Number of flows in the open file.
-        lost: Number of flows that cannot be stored, by reason: `output_error` (the disk failed or the file
-            was too large), `file_removed` (another program removed the open file), and `shutdown` (the place
-            was full or unreachable at the end).
+        lost: Number of flows that cannot be stored, by reason: `output_error` (the disk failed, or the file
+            was too large) and `file_removed` (another program removed the open file).
         stored_number: Highest number of a spool entry in a complete file, also of earlier processes. None if
             there is no such file.
-        problem: Reason why flows cannot be stored now, or "".
         counters: Other counts. `files` and `bytes` were stored, `expired_files` and `expired_bytes` were
             deleted by retention. `recovered_files` are temporary files of ended processes that were removed.
-            `failures` are failed attempts to write, and `incomplete_uploads` those of them that may have left
-            parts in an object store. `duplicates` are flows whose spool entry was stored
-            before; `stored` contains them too.
+            `incomplete_uploads` may have left parts in an object store. `duplicates` are flows whose spool
+            entry was stored before; `stored` contains them too.
 
     Raises:
         OSError: The place cannot be written.
@@ -140,12 +137,12 @@ class FileOutput:
         self.stored = self.pending = 0
         self.lost: Counter[str] = Counter()
         self.stored_number: int | None = None
-        self.problem = ""
+        self._monotonic = monotonic
         self._file: OpenFile | None = None
         self._error: OSError | None = None
         self._closed = False
-        self._failed = 0  # attempts in a row
-        self._wait = 0  # ticks until the next attempt
+        self._failures = 0  # attempts in a row
+        self._next_attempt = 0.0  # time on the monotonic clock
         self._retention_wait = 0
         self._begin()
 
@@ -169,7 +166,7 @@ class FileOutput:
             self.stored += batch.num_rows
             return
         if self._error:
-            raise _copy(self._error)
+            self._retry(self._error)
         if not batch.num_rows:
             return
         if self._file and (self._is_due(self._file) or not self._file.fits(batch.schema)):
@@ -178,33 +175,32 @@ class FileOutput:
         self._append(file, batch, -1 if number is None else number)
 
     def tick(self) -> None:
-        """Store the open file if its time has passed, try again after a failure, and delete old files.
+        """Store the open file if its time has passed, and delete old files.
 
-        Does not raise for problems of the place: they are in `problem` and given to `on_problem`.
+        Raises:
+            OSError: The open file cannot be stored now. Its flows stay pending.
         """
         if self._closed:
             return
-        self._wait -= 1
-        with suppress(OSError):
-            if not self._error:
-                self._check()
-            elif self._wait <= 0:
-                self._retry()
         self._retention_wait -= 1
         if self._retention_wait <= 0:
             self._retention_wait = RETENTION_TICKS
             self._retain()
+        if self._error:
+            self._retry(self._error)
+        else:
+            self._check()
 
     def close(self) -> None:
-        """Store the open file. If that is impossible, its flows are lost with the reason `shutdown`."""
-        if self._closed:
-            return
+        """Store the open file.
+
+        Raises:
+            OSError: The open file cannot be stored now. Its flows stay pending, and `close` may be called
+                again.
+        """
         self._closed = True
         if self._file:
-            with suppress(OSError):
-                self._store(self._file)
-        if self._file:
-            self._abandon(self._file, "shutdown", self.problem)
+            self._store(self._file)
 
     # The open file ------------------------------------------------------------------------------------------
 
@@ -233,7 +229,7 @@ class FileOutput:
         name = self._names.new(self._clock())
         with self._watch():
             staged = self._storage.create(self._names.of(name))
-            self._recovered()
+            self._recover()
         try:
             writer = self._format.open(staged, schema)
         except Exception as error:
@@ -253,7 +249,7 @@ class FileOutput:
         self.pending += batch.num_rows
         file.flows += batch.num_rows
         file.number = max(file.number, number)
-        with suppress(OSError):  # the batch is pending; the next call of `write` raises
+        with suppress(OSError):  # the batch is pending; the next call tries again
             if file.staged.size >= self._options.rotate_bytes:
                 self._store(file)
             elif file.staged.unsaved >= SAVE_BYTES:
@@ -270,19 +266,23 @@ class FileOutput:
         if self._file and self._is_due(self._file):
             self._store(self._file)
 
-    def _retry(self) -> None:
-        """Repeat the attempt that failed. Without an open file, the next call of `write` does."""
+    def _retry(self, error: OSError) -> None:
+        """Repeat the attempt that failed, or raise its error if that was a moment ago.
+
+        Without an open file, opening one failed, and the next batch opens one.
+        """
+        if self._monotonic() < self._next_attempt:
+            raise _copy(error)
         if self._file and (self._file.finished or self._is_due(self._file)):
             self._store(self._file)
         elif self._file:
             self._save(self._file)
-        else:
-            self._error = None
+        self._error = None
 
     def _save(self, file: OpenFile) -> None:
         with self._watch(file):
             file.staged.save()
-            self._recovered()
+            self._recover()
 
     def _store(self, file: OpenFile) -> None:
         """Complete a file and make it visible. A file without flows is removed."""
@@ -295,7 +295,7 @@ class FileOutput:
             size = file.staged.size
             self._publish(file)
             self._count_stored(file, size)
-            self._recovered()
+            self._recover()
 
     def _publish(self, file: OpenFile) -> None:
         """Make a file visible, after its .proto."""
@@ -333,7 +333,7 @@ class FileOutput:
         self.pending -= file.flows
         self.lost[reason] += file.flows
         self._report(f"{self._names.of(file.name)}: {file.flows:,} flows are lost: {problem}")
-        self._recovered()
+        self._recover()
 
     # Problems -----------------------------------------------------------------------------------------------
 
@@ -351,20 +351,17 @@ class FileOutput:
             self._abandon(file, error.reason, str(error))
 
     def _fail(self, error: OSError) -> None:
+        self._failures += 1
+        pause = min(1 << min(self._failures - 1, 16), self._storage.patience)
+        self._next_attempt = self._monotonic() + pause
         if error.errno:  # an error of pyarrow has only a text
             error.filename = error.filename or self.name
-        self._failed += 1
-        self._wait = min(1 << min(self._failed - 1, 16), self._storage.patience)
         self._error = error
-        self.counters["failures"] += 1
-        if self.problem != (problem := _reason(error)):
-            self.problem = problem
-            self._report(f"files cannot be written: {problem}; trying again")
 
-    def _recovered(self) -> None:
+    def _recover(self) -> None:
         """Note that files can be written again."""
-        self._error, self.problem = None, ""
-        self._failed = self._wait = 0
+        self._error = None
+        self._failures = 0
 
     def _retain(self) -> None:
         try:

@@ -28,7 +28,7 @@ class LocalFolder:
         on_problem: Function that receives a text for each problem that does not end the current operation.
     """
 
-    patience = 1
+    patience = 0
 
     def __init__(self, folder: str, on_problem: Callable[[str], None]) -> None:
         self.name = folder

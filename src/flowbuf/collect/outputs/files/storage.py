@@ -31,7 +31,7 @@ class Storage(Protocol):
 
     Attributes:
         name: Name of the place for messages, without secrets.
-        patience: Maximum number of seconds between two attempts to store a file.
+        patience: Maximum number of seconds from a failed attempt to write to the next one.
     """
 
     name: str

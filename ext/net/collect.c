@@ -1,0 +1,27 @@
+#include "net/collect.h"
+
+/* Decode the datagrams of the receiver. Return false if the batch is full. */
+static bool decode(fb_collect *collect, fb_decoder *decoder, fb_columns *columns) {
+    fb_receiver *receiver = collect->receiver;
+    if (!receiver->count) return true;
+    fb_status status = fb_columns_decode(decoder, receiver->datagrams, receiver->count,
+                                         &collect->position, columns);
+    if (status != FB_OK) return false;
+    memset(&collect->position, 0, sizeof(collect->position));
+    receiver->count = 0;
+    return true;
+}
+
+fb_collect_result fb_collect_columns(fb_collect *collect, fb_decoder *decoder, fb_columns *columns,
+                                     uint64_t deadline) {
+    for (;;) {
+        if (!decode(collect, decoder, columns)) return FB_COLLECT_FULL;
+        if (fb_clock_now() >= deadline) return FB_COLLECT_DUE;
+        switch (fb_receiver_receive(collect->receiver, deadline)) {
+            case FB_RECEIVED: break;
+            case FB_RECEIVE_IDLE: return FB_COLLECT_DUE;
+            case FB_RECEIVE_WOKEN: return FB_COLLECT_WOKEN;
+            case FB_RECEIVE_FAILED: return FB_COLLECT_FAILED;
+        }
+    }
+}

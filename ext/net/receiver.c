@@ -1,0 +1,342 @@
+/* recvmmsg fills fixed slots. Each slot has room for one payload, its source and its time. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* recvmmsg */
+#endif
+#include "net/receiver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_SLOTS = 1024, NANOSECOND = 1000000000, MILLISECOND = 1000000, PAGE = 4096 };
+
+typedef struct {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in ipv4;
+        struct sockaddr_in6 ipv6;
+    } source;
+    union { /* aligned for its header */
+        struct cmsghdr header;
+        uint8_t bytes[CMSG_SPACE(sizeof(struct timespec))];
+    } control;
+    struct iovec payload;
+} slot;
+
+#ifdef __linux__
+typedef struct mmsghdr message;
+#else
+typedef struct {
+    struct msghdr msg_hdr;
+    unsigned msg_len;
+} message;
+#endif
+
+struct fb_receiver_buffers {
+    size_t slots, slot_size, stride;
+    message *messages;
+    slot *items;
+    uint8_t *payloads;
+    struct pollfd *polls; /* of the listeners, and of the reading end of the pipe */
+    size_t used;          /* messages that the last call of the kernel has overwritten */
+    size_t turn;          /* index of the listener to be read first */
+    int wake[2];          /* a pipe: reading end, writing end */
+};
+
+static uint64_t read_clock(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * NANOSECOND + (uint64_t)now.tv_nsec;
+}
+
+uint64_t fb_clock_now(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+static bool set_nonblocking(int descriptor) {
+    int flags = fcntl(descriptor, F_GETFL);
+    return flags >= 0 && !fcntl(descriptor, F_SETFL, flags | O_NONBLOCK);
+}
+
+static bool prepare_socket(int socket) {
+    int on = 1, kind = 0;
+    socklen_t size = sizeof(kind);
+    if (getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) || kind != SOCK_DGRAM) return false;
+#ifdef SO_TIMESTAMPNS
+    /* Without times of the kernel, the time after the call is used. */
+    (void)setsockopt(socket, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
+#else
+    (void)on;
+#endif
+    return set_nonblocking(socket);
+}
+
+static fb_status open_pipe(int ends[2]) {
+    if (pipe(ends)) {
+        ends[0] = ends[1] = -1;
+        return FB_NO_MEMORY;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (!set_nonblocking(ends[i]) || fcntl(ends[i], F_SETFD, FD_CLOEXEC)) return FB_NO_MEMORY;
+    }
+    return FB_OK;
+}
+
+/* Return an array of `count` items, or NULL. */
+#define NEW_ARRAY(memory, count, item) fb_memory_allocate(memory, (count) * sizeof(item))
+
+static fb_status allocate_arrays(fb_receiver *receiver) {
+    struct fb_receiver_buffers *buffers = receiver->buffers;
+    size_t slots = buffers->slots, listeners = receiver->listener_count;
+    receiver->listeners = NEW_ARRAY(receiver->memory, listeners, fb_listener);
+    receiver->datagrams = NEW_ARRAY(receiver->memory, slots, fb_datagram);
+    buffers->messages = NEW_ARRAY(receiver->memory, slots, message);
+    buffers->items = NEW_ARRAY(receiver->memory, slots, slot);
+    buffers->polls = NEW_ARRAY(receiver->memory, listeners + 1, struct pollfd);
+    buffers->payloads = fb_memory_allocate(receiver->memory, slots * buffers->stride);
+    bool complete = receiver->listeners && receiver->datagrams && buffers->messages &&
+                    buffers->items && buffers->polls && buffers->payloads;
+    return complete ? FB_OK : FB_NO_MEMORY;
+}
+
+/* Connect each message with its slot. The payloads, sources and control data never move. */
+static void connect_slots(struct fb_receiver_buffers *buffers) {
+    for (size_t i = 0; i < buffers->slots; i++) {
+        slot *item = &buffers->items[i];
+        struct msghdr *header = &buffers->messages[i].msg_hdr;
+        item->payload.iov_base = buffers->payloads + i * buffers->stride;
+        item->payload.iov_len = buffers->slot_size;
+        header->msg_iov = &item->payload;
+        header->msg_iovlen = 1;
+        header->msg_name = &item->source;
+        header->msg_control = &item->control;
+    }
+}
+
+static fb_status add_listeners(fb_receiver *receiver, const fb_listener *listeners) {
+    struct pollfd *polls = receiver->buffers->polls;
+    for (size_t i = 0; i < receiver->listener_count; i++) {
+        receiver->listeners[i] =
+            (fb_listener){.socket = listeners[i].socket, .port = listeners[i].port};
+        polls[i] = (struct pollfd){.fd = listeners[i].socket, .events = POLLIN};
+        if (!prepare_socket(listeners[i].socket)) return FB_BAD_ARGUMENT;
+    }
+    polls[receiver->listener_count] =
+        (struct pollfd){.fd = receiver->buffers->wake[0], .events = POLLIN};
+    return FB_OK;
+}
+
+/* Return the distance of slots. Payloads at multiples of a page would compete for the same lines of
+   the processor's cache. */
+static size_t choose_stride(size_t slot_size) {
+    size_t stride = (slot_size + FB_CACHE_LINE - 1) / FB_CACHE_LINE * FB_CACHE_LINE;
+    return stride % PAGE ? stride : stride + FB_CACHE_LINE;
+}
+
+static fb_status fill(fb_receiver *receiver, const fb_listener *listeners,
+                      fb_receiver_options options) {
+    struct fb_receiver_buffers *buffers =
+        fb_memory_allocate(receiver->memory, sizeof(struct fb_receiver_buffers));
+    if (!buffers) return FB_NO_MEMORY;
+    receiver->buffers = buffers;
+    buffers->slots = options.slots;
+    buffers->slot_size = options.slot_size;
+    buffers->stride = choose_stride(options.slot_size);
+    buffers->wake[0] = buffers->wake[1] = -1;
+    fb_status status = allocate_arrays(receiver);
+    if (status == FB_OK) status = open_pipe(buffers->wake);
+    if (status == FB_OK) status = add_listeners(receiver, listeners);
+    if (status == FB_OK) connect_slots(buffers);
+    buffers->used = buffers->slots;
+    return status;
+}
+
+fb_status fb_receiver_new(fb_receiver **receiver, const fb_listener *listeners, size_t count,
+                          fb_receiver_options options, fb_memory *memory) {
+    *receiver = NULL;
+    if (!count || count > MAX_SLOTS || !options.slots || options.slots > MAX_SLOTS ||
+        !options.slot_size || options.slot_size > FB_UDP_MAX_PAYLOAD + 1)
+        return FB_BAD_ARGUMENT;
+    fb_receiver *made = fb_memory_allocate(memory, sizeof(fb_receiver));
+    if (!made) return FB_NO_MEMORY;
+    made->memory = memory;
+    made->listener_count = count;
+    fb_status status = fill(made, listeners, options);
+    if (status == FB_OK) *receiver = made;
+    else fb_receiver_free(made);
+    return status;
+}
+
+static void free_buffers(fb_receiver *receiver) {
+    struct fb_receiver_buffers *buffers = receiver->buffers;
+    size_t slots = buffers->slots, listeners = receiver->listener_count;
+    for (int i = 0; i < 2; i++) {
+        if (buffers->wake[i] >= 0) close(buffers->wake[i]);
+    }
+    fb_memory_release(receiver->memory, receiver->listeners, listeners * sizeof(fb_listener));
+    fb_memory_release(receiver->memory, receiver->datagrams, slots * sizeof(fb_datagram));
+    fb_memory_release(receiver->memory, buffers->messages, slots * sizeof(message));
+    fb_memory_release(receiver->memory, buffers->items, slots * sizeof(slot));
+    fb_memory_release(receiver->memory, buffers->polls, (listeners + 1) * sizeof(struct pollfd));
+    fb_memory_release(receiver->memory, buffers->payloads, slots * buffers->stride);
+    fb_memory_release(receiver->memory, buffers, sizeof(struct fb_receiver_buffers));
+}
+
+void fb_receiver_free(fb_receiver *receiver) {
+    if (!receiver) return;
+    if (receiver->buffers) free_buffers(receiver);
+    fb_memory_release(receiver->memory, receiver, sizeof(fb_receiver));
+}
+
+void fb_receiver_wake(fb_receiver *receiver) {
+    ssize_t written = write(receiver->buffers->wake[1], "", 1);
+    (void)written; /* a full pipe wakes the receiver too */
+}
+
+/* Datagrams ------------------------------------------------------------------------------------ */
+
+/* Return the time of reception by the kernel's clock, or `now` if the kernel gave none. */
+static uint64_t read_time(const struct msghdr *header, uint64_t now) {
+#ifdef SCM_TIMESTAMPNS
+    struct cmsghdr *control = CMSG_FIRSTHDR(header);
+    struct timespec time;
+    if (control && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_TIMESTAMPNS &&
+        control->cmsg_len >= CMSG_LEN(sizeof(time))) {
+        memcpy(&time, CMSG_DATA(control), sizeof(time));
+        return (uint64_t)time.tv_sec * NANOSECOND + (uint64_t)time.tv_nsec;
+    }
+#else
+    (void)header;
+#endif
+    return now;
+}
+
+static void read_source(const slot *item, fb_datagram *datagram) {
+    if (item->source.any.sa_family == AF_INET6) {
+        memcpy(datagram->source, &item->source.ipv6.sin6_addr, 16);
+        datagram->source_port = ntohs(item->source.ipv6.sin6_port);
+    } else {
+        fb_store_address(datagram->source, (const uint8_t *)&item->source.ipv4.sin_addr, 4);
+        datagram->source_port = ntohs(item->source.ipv4.sin_port);
+    }
+}
+
+static void read_datagrams(fb_receiver *receiver, fb_listener *listener) {
+    struct fb_receiver_buffers *buffers = receiver->buffers;
+    uint64_t now = read_clock(CLOCK_REALTIME);
+    for (size_t i = 0; i < receiver->count; i++) {
+        const message *received = &buffers->messages[i];
+        fb_datagram *datagram = &receiver->datagrams[i];
+        read_source(&buffers->items[i], datagram);
+        datagram->destination_port = listener->port;
+        datagram->time = read_time(&received->msg_hdr, now);
+        if (datagram->time > FB_TIME_MAX) datagram->time = FB_TIME_MAX;
+        datagram->payload.data = buffers->payloads + i * buffers->stride;
+        datagram->payload.size = received->msg_len;
+        listener->bytes += received->msg_len;
+        if (received->msg_hdr.msg_flags & MSG_TRUNC) listener->truncated++;
+    }
+    listener->datagrams += receiver->count;
+}
+
+/* Reset the fields that the kernel has overwritten. */
+static void reset_messages(struct fb_receiver_buffers *buffers) {
+    for (size_t i = 0; i < buffers->used; i++) {
+        struct msghdr *header = &buffers->messages[i].msg_hdr;
+        header->msg_namelen = sizeof(buffers->items[i].source);
+        header->msg_controllen = sizeof(buffers->items[i].control);
+        header->msg_flags = 0;
+    }
+}
+
+/* Return the number of datagrams, or -1 with errno. */
+static int read_messages(int socket, struct fb_receiver_buffers *buffers) {
+#ifdef __linux__
+    return recvmmsg(socket, buffers->messages, (unsigned)buffers->slots, MSG_DONTWAIT, NULL);
+#else
+    size_t count = 0;
+    ssize_t size = 0;
+    while (count < buffers->slots && size >= 0) {
+        message *next = &buffers->messages[count];
+        size = recvmsg(socket, &next->msg_hdr, MSG_DONTWAIT);
+        next->msg_len = size > 0 ? (unsigned)size : 0;
+        count += size >= 0;
+    }
+    return count ? (int)count : -1;
+#endif
+}
+
+/* Count a failed call. Return false for an error that waiting does not cure. */
+static bool handle_error(fb_receiver *receiver, fb_listener *listener, int error) {
+    if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return true;
+    listener->errors++;
+    receiver->error = error;
+    if (error == EBADF || error == ENOTSOCK || error == EINVAL || error == EFAULT) return false;
+    poll(NULL, 0, 1); /* the kernel has no memory: try again after a millisecond */
+    return true;
+}
+
+/* Read one socket. Return false for an error that waiting does not cure. */
+static bool read_listener(fb_receiver *receiver, fb_listener *listener) {
+    reset_messages(receiver->buffers);
+    int count = read_messages(listener->socket, receiver->buffers);
+    if (count < 0) return handle_error(receiver, listener, errno);
+    receiver->calls++;
+    receiver->count = receiver->buffers->used = (size_t)count;
+    read_datagrams(receiver, listener);
+    return true;
+}
+
+/* Read the sockets that poll reported, beginning at `turn`, until one has datagrams. */
+static fb_receive_result read_ready(fb_receiver *receiver) {
+    struct fb_receiver_buffers *buffers = receiver->buffers;
+    for (size_t i = 0; i < receiver->listener_count; i++) {
+        size_t turn = (buffers->turn + i) % receiver->listener_count;
+        if (!buffers->polls[turn].revents) continue;
+        if (!read_listener(receiver, &receiver->listeners[turn])) return FB_RECEIVE_FAILED;
+        if (!receiver->count) continue;
+        buffers->turn = turn + 1;
+        return FB_RECEIVED;
+    }
+    return FB_RECEIVE_IDLE;
+}
+
+static bool take_wake(struct fb_receiver_buffers *buffers, const struct pollfd *poll) {
+    uint8_t discarded[64];
+    bool woken = poll->revents != 0;
+    while (woken && read(buffers->wake[0], discarded, sizeof(discarded)) > 0) continue;
+    return woken;
+}
+
+/* Return the time until the deadline in whole milliseconds, rounded up. */
+static int find_timeout(uint64_t deadline) {
+    uint64_t now = fb_clock_now();
+    if (deadline <= now) return 0;
+    uint64_t timeout = (deadline - now + MILLISECOND - 1) / MILLISECOND;
+    return timeout < INT32_MAX ? (int)timeout : INT32_MAX;
+}
+
+fb_receive_result fb_receiver_receive(fb_receiver *receiver, uint64_t deadline) {
+    struct fb_receiver_buffers *buffers = receiver->buffers;
+    struct pollfd *wake = &buffers->polls[receiver->listener_count];
+    receiver->count = 0;
+    for (;;) {
+        int timeout = find_timeout(deadline);
+        int ready = poll(buffers->polls, (nfds_t)receiver->listener_count + 1, timeout);
+        if (ready < 0 && errno != EINTR) {
+            receiver->error = errno;
+            return FB_RECEIVE_FAILED;
+        }
+        if (ready > 0) {
+            if (take_wake(buffers, wake)) return FB_RECEIVE_WOKEN;
+            fb_receive_result result = read_ready(receiver);
+            if (result != FB_RECEIVE_IDLE) return result;
+        }
+        if (!timeout) return FB_RECEIVE_IDLE;
+    }
+}

@@ -1,0 +1,218 @@
+"""`flowbuf collect`: receive the flows of live exporters."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from flowbuf.cli.collect_outputs import new_output
+from flowbuf.cli.options import UsageProblem, load_schema
+from flowbuf.cli.output.columnar import need
+from flowbuf.cli.output.streams import print_text
+from flowbuf.cli.output.terminal import escape_line
+from flowbuf.collect.config import CollectConfig, OutputConfig, format_config, read_config
+from flowbuf.collect.http import HttpServer
+from flowbuf.collect.listen import Address
+from flowbuf.collect.service import Service, format_totals
+from flowbuf.collect.settings import Setting, settings_of
+from flowbuf.collect.takeover import take_over
+from flowbuf.errors import ConfigError, FlowbufError
+
+__all__ = ["collect"]
+
+MORE_BUFFER = (
+    "the kernel granted receive buffers of {granted:,} bytes instead of {wanted:,}; datagrams of a burst may "
+    "be lost; run: sysctl -w net.core.rmem_max={rmem_max}"
+)
+
+
+def _option(each: Setting) -> Callable[[Any], Any]:
+    """Return the option of a setting. Its value is that of the command line, or None."""
+    many = each.kind == "list"
+    help = each.help + (f"  [{'|'.join(each.choices)}]" if each.choices else "")
+    shown = f"  [default: {each.default:g}]" if isinstance(each.default, float) and each.default else ""
+    names = [f"--{each.name.replace('_', '-')}", each.name]
+    if each.name == "to":
+        names = ["-o", "--output", "to"]
+        many = True
+    if each.kind == "flag":
+        return click.option(*names, is_flag=True, default=None, help=help)
+    return click.option(
+        *names, multiple=many, metavar=each.metavar or "VALUE", default=None, help=help + shown
+    )
+
+
+def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for each in reversed((*settings_of(CollectConfig), *settings_of(OutputConfig))):
+        command = _option(each)(command)
+    return command
+
+
+@click.command()
+@click.argument("file", required=False, metavar="[FILE.toml]")
+@_settings_options
+@click.option(
+    "--takeover",
+    is_flag=True,
+    help="Continue the work of the collector that runs on these addresses, without losing a datagram.",
+)
+@click.option("--print-config", is_flag=True, help="Print the configuration file of these options, and exit.")
+def collect(file: str | None, takeover: bool, print_config: bool, **options: Any) -> None:
+    """Receive flows of live exporters over UDP, and write them.
+
+    Options can also stand in FILE.toml, with the same names. The options of an output apply to each -o. In
+    the file, each [[output]] has its own.
+
+    To upgrade a running collector, start the new one with the same addresses and --takeover. It gets the
+    sockets and the templates. The old one writes its flows, and ends with status 0.
+
+    Ctrl-C or SIGTERM ends the collector after all received flows are written. The last line on stderr has the
+    totals. The exit status is 1 if flows were lost.
+
+    \b
+    Examples:
+      flowbuf collect -o flows/
+      flowbuf collect --listen 0.0.0.0:2055 --listen '[::]:6343' -o flows/ --rotate 1m
+      flowbuf collect --listen 127.0.0.1:2055 -o - --where 'dst_port = 53'
+      flowbuf collect --listen 0.0.0.0:2055 -o flows/ --print-config >collector.toml
+      flowbuf collect collector.toml
+      flowbuf collect collector.toml --takeover
+    """
+    try:
+        config = _merge(read_config(file) if file else CollectConfig(), options)
+        if print_config:
+            print_text("\n".join(format_config(config)))
+            return
+        _run(config, takeover)
+    except FlowbufError as error:
+        raise UsageProblem(str(error)) from error
+
+
+def _merge(config: CollectConfig, options: dict[str, Any]) -> CollectConfig:
+    """Return the configuration with the options of the command line.
+
+    Raises:
+        ConfigError: a value is invalid, or an option cannot be combined with the outputs of the file.
+    """
+    given = _read_options(CollectConfig, options)
+    shared = _read_options(OutputConfig, options)
+    destinations = shared.pop("to", ())
+    if shared and not destinations:
+        option = "--" + next(iter(shared)).replace("_", "-")
+        raise ConfigError(f"{option} needs an output; add -o, or set the key in the file")
+    outputs = tuple(OutputConfig(to=to, **shared) for to in destinations)
+    return replace(config, **given, outputs=outputs or config.outputs)
+
+
+def _read_options(kind: type, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the given options that are settings of a dataclass."""
+    context = click.get_current_context()
+    values: dict[str, Any] = {}
+    for each in settings_of(kind):
+        if context.get_parameter_source(each.name) == ParameterSource.DEFAULT:
+            continue
+        value = options[each.name]
+        if each.name == "to":
+            values["to"] = value
+        else:
+            values[each.name] = each.convert(_split(value) if each.kind == "list" else value)
+    return values
+
+
+def _split(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+
+
+def _run(config: CollectConfig, takeover: bool) -> None:
+    if not config.outputs:
+        raise ConfigError("no output; add -o flows/ for Parquet files, or -o - for JSON lines")
+    need("pyarrow", "arrow", "flowbuf collect")
+    _start_log(config.log)
+    schema = load_schema(config.schema, enable=config.enable, disable=config.disable)
+    metrics = Address.parse(config.metrics) if config.metrics else None
+    handover = take_over([Address.parse(text) for text in config.listen]) if takeover else None
+    service = Service(config, schema, new_output, handover)
+    _check_buffers(service, config)
+    with _stopping(service), _serving(service, metrics, takeover):
+        service.run()
+    totals = service.read_counters()
+    logger.info("%s", format_totals(totals))
+    if any(each.queue.dropped + each.lost.total() for each in totals.outputs.values()):
+        click.get_current_context().exit(1)
+
+
+def _check_buffers(service: Service, config: CollectConfig) -> None:
+    """Warn if a receive buffer is smaller than requested."""
+    granted = min(listener.buffer_bytes for listener in service.listeners)
+    if granted < config.receive_buffer:
+        wanted = config.receive_buffer
+        logger.warning(MORE_BUFFER.format(granted=granted, wanted=wanted, rmem_max=wanted))
+
+
+@contextlib.contextmanager
+def _serving(service: Service, address: Address | None, patient: bool) -> Iterator[None]:
+    """Serve metrics inside the block, if they have an address.
+
+    If `patient`, wait until the running collector releases the address.
+    """
+    if address is None:
+        yield
+        return
+    need("prometheus_client", "collect", "--metrics")
+    with HttpServer(address, service, patient):
+        yield
+
+
+@contextlib.contextmanager
+def _stopping(service: Service) -> Iterator[None]:
+    """Stop the service at the first SIGINT or SIGTERM inside the block. The next one acts as usual."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def stop(number: int, frame: Any) -> None:
+        service.stop()
+        restore()
+
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        restore()
+
+
+# Messages ---------------------------------------------------------------------------------------------------
+
+logger = logging.getLogger("flowbuf.collect")
+
+
+class _TextForm(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        return f"{moment} {record.levelname.lower()}: {escape_line(record.getMessage())}"
+
+
+class _JsonForm(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        return json.dumps({"time": moment, "level": record.levelname.lower(), "message": record.getMessage()})
+
+
+def _start_log(form: str) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(_JsonForm() if form == "json" else _TextForm())
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False

@@ -1,0 +1,94 @@
+"""Outputs of `flowbuf collect`, by their destination."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from flowbuf.cli.output.columnar import need
+from flowbuf.cli.output.writers import FlowWriter, open_file_writer
+from flowbuf.collect.config import OutputConfig
+from flowbuf.collect.outputs.null import NullOutput
+from flowbuf.collect.outputs.output import Output
+from flowbuf.errors import ConfigError, KafkaError
+from flowbuf.io.output_file import OutputFile
+from flowbuf.kafka.client import read_settings
+from flowbuf.selection import FlowSelection
+
+__all__ = ["new_output"]
+
+logger = logging.getLogger("flowbuf.collect")
+
+FORMS = (
+    "write DIR/ for Parquet files, pb:DIR/ for Protobuf files, kafka://HOST:PORT/TOPIC, "
+    "http[s]://HOST:PORT for ClickHouse, - for JSON lines, or null:"
+)
+
+
+def new_output(config: OutputConfig, selection: FlowSelection) -> Output:
+    """Return the output of a destination.
+
+    Raises:
+        ConfigError: the destination is not known.
+    """
+    if config.to == "null:":
+        return NullOutput()
+    if config.to == "-":
+        return StdoutOutput(selection)
+    if config.to.startswith("kafka://"):
+        return _new_kafka_output(config, selection)
+    if config.to.startswith(("http://", "https://")):
+        return _new_clickhouse_output(config, selection)
+    raise ConfigError(f"{config.to!r} is not a destination; {FORMS}")
+
+
+def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:
+    need("confluent_kafka", "kafka", "-o kafka://")
+    from flowbuf.collect.outputs.kafka import KafkaOutput, KafkaPlace
+
+    try:
+        settings = read_settings(config.kafka_config) if config.kafka_config else {}
+        place = KafkaPlace.parse(
+            config.to,
+            compression=config.compression,
+            partitions=config.partitions or None,
+            settings=settings,
+        )
+    except (KafkaError, ValueError, OSError) as error:
+        raise ConfigError(str(error)) from error
+    return KafkaOutput(place, selection.schema, logger.warning)
+
+
+def _new_clickhouse_output(config: OutputConfig, selection: FlowSelection) -> Output:
+    need("clickhouse_connect", "clickhouse", "-o http://")
+    from flowbuf.collect.outputs.clickhouse import ClickHouseOutput
+
+    try:
+        return ClickHouseOutput(config.to, selection.schema, config.table, logger.warning)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+class StdoutOutput:
+    """JSON lines on standard output."""
+
+    def __init__(self, selection: FlowSelection) -> None:
+        self.stored = 0
+        self.pending = 0
+        self.lost: Mapping[str, int] = {}
+        self._file = OutputFile("-")
+        self._opened = open_file_writer("jsonl", self._file, selection.schema, False, False, selection)
+        self._file.__enter__()
+        self._writer: FlowWriter = self._opened.__enter__()
+
+    def write(self, batch: Any, number: int | None = None) -> None:
+        """Write and flush the flows of a record batch."""
+        self._writer.write(batch)
+        self.stored += batch.num_rows
+
+    def tick(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing: each write is flushed."""

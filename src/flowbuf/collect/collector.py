@@ -1,0 +1,152 @@
+"""The collector as a Python object."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from flowbuf.arrow.batch import FlowBatch
+from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
+from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN, Address
+from flowbuf.collect.queue import FlowQueue, QueueCounters
+from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
+from flowbuf.schema import Schema
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+__all__ = ["Collector", "report_failure"]
+
+logger = logging.getLogger("flowbuf.collect")
+
+POLL_SECONDS = 0.25
+"""Longest time that an asynchronous iterator blocks a thread after its task was cancelled."""
+
+
+def report_failure(error: Exception) -> None:
+    """Log an exception after which a worker starts again."""
+    logger.error("a worker failed and starts again: %s", error, exc_info=error)
+
+
+class Collector:
+    """Receive flows from live exporters, as an iterator of batches.
+
+    Threads receive and decode the datagrams without the GIL. The iterator takes the batches from a bounded
+    queue. Entering the block opens the sockets, and leaving it closes them. Afterwards, the batches that were
+    received before can still be iterated.
+
+    Args:
+        listen: Addresses such as "0.0.0.0:2055" or "[::]:6343". Port 0 lets the system choose one, see
+            `addresses`. Default: ports 2055, 4739 and 6343, on IPv4 and IPv6.
+        schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
+        options: Options of decoding. Default: `DecodeOptions()`. Malformed datagrams are counted, also with
+            `strict`.
+        workers: Number of threads. Each exporter is assigned to one of them. Default: 1, which suffices for
+            several million flows per second.
+        receive_buffer: Size of the receive buffer of each socket, in bytes. The kernel limits it to
+            `net.core.rmem_max`. Default: 32 MiB.
+        interface: Name of the network interface to receive from. Default: all.
+        interval: Longest time that flows wait for the rest of a batch, in seconds. Default: 1.
+        queue_flows: Most flows that wait for the iterator. Default: 1,048,576.
+        block: Stop receiving while the queue is full, so that the kernel drops datagrams. Default: False,
+            drop flows. Both losses are counted.
+        **keywords: Fields of `DecodeOptions` to replace, for example `scale=True`.
+
+    Raises:
+        ListenError: an address is invalid, in use, or not of this machine. Raised when the block is entered.
+        SchemaError: the schema cannot be decoded into.
+
+    Example:
+        with flowbuf.Collector(["0.0.0.0:2055"]) as collector:
+            for batch in collector:
+                print(len(batch), batch.to_polars())
+    """
+
+    def __init__(
+        self,
+        listen: Sequence[str] = DEFAULT_LISTEN,
+        schema: Schema | str = "flow",
+        options: DecodeOptions | None = None,
+        *,
+        workers: int = 1,
+        receive_buffer: int = BUFFER_BYTES,
+        interface: str | None = None,
+        interval: float = 1.0,
+        queue_flows: int = 1 << 20,
+        block: bool = False,
+        **keywords: Unpack[DecodeKeywords],
+    ) -> None:
+        self._addresses = [Address.parse(text) for text in listen]
+        self.schema = schema if isinstance(schema, Schema) else Schema.load(schema)
+        self._options = merge_options(options, keywords)
+        self._receive = IntakeOptions(workers, receive_buffer, interface, interval)
+        self._queue = FlowQueue(queue_flows, block)
+        self._intake: Intake | None = None
+
+    def __enter__(self) -> Self:
+        if self._intake is not None:
+            raise RuntimeError("this collector was started before; create another one")
+        self._intake = Intake(
+            self._addresses,
+            self.schema,
+            self._options,
+            self._receive,
+            self._queue.put,
+            report_failure,
+        )
+        self._intake.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Decode the datagrams that were received, and close the sockets.
+
+        The iterator ends after the remaining batches. Any thread may call this method.
+        """
+        if self._intake is None or self._queue.closed:
+            return
+        self._queue.unblock()  # the caller may be the only one who takes batches
+        self._intake.stop()
+        self._queue.close()
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses on which the collector listens, with the ports that the system chose."""
+        return [str(listener.address) for listener in self._started().listeners]
+
+    @property
+    def counters(self) -> IntakeCounters:
+        """Totals of receiving and decoding since the start."""
+        return self._started().read_counters()
+
+    @property
+    def queue(self) -> QueueCounters:
+        """Flows that were queued, taken and dropped since the start."""
+        return self._queue.read_counters()
+
+    def _started(self) -> Intake:
+        if self._intake is None:
+            raise RuntimeError("this collector is not started; use it in a with block")
+        return self._intake
+
+    def __iter__(self) -> Iterator[FlowBatch]:
+        self._started()
+        while (batch := self._queue.get()) is not None:
+            yield batch
+
+    async def __aiter__(self) -> AsyncIterator[FlowBatch]:
+        self._started()
+        while True:
+            closed = self._queue.closed  # nothing is put after this
+            batch = await asyncio.to_thread(self._queue.get, POLL_SECONDS)
+            if batch is not None:
+                yield batch
+            elif closed:
+                return

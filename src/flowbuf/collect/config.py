@@ -1,0 +1,169 @@
+"""Configuration of the collector: a TOML file, or command-line options with the same names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN
+from flowbuf.collect.settings import read_settings, setting, write_settings
+from flowbuf.errors import ConfigError
+from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
+from flowbuf.schema.toml_json import DocumentError, parse_toml
+
+__all__ = ["CollectConfig", "OutputConfig", "format_config", "read_config"]
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Values of `compression`."""
+
+OVERFLOW = ("drop", "spool", "block")
+"""Values of `on_overflow`."""
+
+
+@dataclass(frozen=True)
+class OutputConfig:
+    """Settings of one output: a table [[output]] of the file."""
+
+    to: str = setting(
+        "text",
+        "",
+        "Destination: DIR/ (Parquet files), pb:DIR/ (Protobuf files), kafka://HOST:PORT/TOPIC, "
+        "http[s]://HOST:PORT (ClickHouse), - (JSON lines on stdout), or null: (discard).",
+        "DESTINATION",
+    )
+    name: str = setting("text", "", "Name in reports and metrics. Default: the destination.", "NAME")
+    where: str = setting("text", "", 'Keep only flows that match, for example "dst_port = 53".', "SQL")
+    columns: tuple[str, ...] = setting("list", (), "Write only these columns.", "A,B")
+    enrich: tuple[str, ...] = setting(
+        "list", (), "Add columns from FILE.toml or your MODULE:FUNCTION.", "SPEC"
+    )
+    ip: str = setting("text", "binary", "Form of addresses in Parquet.", choices=("binary", "text"))
+    queue_flows: int = setting(
+        "whole", 1 << 20, "Most flows that wait in memory for this output.", "N", least=1
+    )
+    on_overflow: str = setting(
+        "text", "drop", "Action when the queue is full: drop flows, or block the workers.", choices=OVERFLOW
+    )
+    rotate: float = setting("seconds", 300.0, "Start a new file after this time.", "TIME", least=1)
+    rotate_bytes: int = setting("bytes", 256 << 20, "Start a new file at this size.", "SIZE", least=1)
+    keep: float = setting("seconds", 0.0, "Delete files older than this. 0 keeps all.", "TIME")
+    keep_bytes: int = setting(
+        "bytes", 0, "Delete the oldest files beyond this total size. 0 keeps all.", "SIZE"
+    )
+    table: str = setting("text", "", "Insert into this table of ClickHouse. Default: flows.", "NAME")
+    kafka_config: str = setting(
+        "text", "", "Read librdkafka settings from this file, one NAME=VALUE per line.", "FILE"
+    )
+    compression: str = setting("text", "none", "Compress Kafka records.", choices=COMPRESSIONS)
+    partitions: int = setting(
+        "whole", 0, "Create a missing topic with N partitions. 0 expects the topic.", "N"
+    )
+
+
+@dataclass(frozen=True)
+class CollectConfig:
+    """Settings of `flowbuf collect`."""
+
+    listen: tuple[str, ...] = setting(
+        "list", DEFAULT_LISTEN, "Receive datagrams at this address and port.", "ADDR:PORT"
+    )
+    workers: int = setting("whole", 1, "Number of threads that receive and decode.", "N", least=1)
+    interface: str = setting("text", "", "Receive only from this network interface.", "NAME")
+    receive_buffer: int = setting(
+        "bytes", BUFFER_BYTES, "Size of the receive buffer of each socket.", "SIZE", least=1
+    )
+    interval: float = setting(
+        "seconds", 1.0, "Longest time that flows wait in a worker.", "TIME", least=0.001
+    )
+    schema: str = setting("text", "flow", "Use this schema.", "NAME|FILE")
+    enable: tuple[str, ...] = setting("list", (), "Enable these columns, or groups (group:NAME).", "A,B")
+    disable: tuple[str, ...] = setting("list", (), "Disable these columns, or groups (group:NAME).", "A,B")
+    metrics: str = setting("text", "", "Serve metrics and health over HTTP at this address.", "ADDR:PORT")
+    state: str = setting("text", "", "Keep templates and sampling rates in this file.", "FILE")
+    report: float = setting("seconds", 60.0, "Report totals this often. 0 disables it.", "TIME")
+    log: str = setting("text", "text", "Form of the messages on stderr.", choices=("text", "json"))
+    time: str = setting("text", TIMES[0], "Fill time_received with this time.", choices=TIMES)
+    default_sampling: int = setting(
+        "whole", 0, "Fill sampling_rate with N in flows of unknown rate. 0 leaves it absent.", "N"
+    )
+    scale: bool = setting("flag", False, "Multiply bytes and packets by the sampling rate.")
+    decapsulate: tuple[str, ...] = setting(
+        "list", (), f"Open these tunnels: {', '.join(TUNNELS)} or all.", "A,B"
+    )
+    template_expiry: float = setting(
+        "seconds", 0.0, "Forget templates that were not refreshed for this long. 0 keeps them.", "TIME"
+    )
+    exporter_limit: int = setting("whole", 0, "Most exporters to remember. 0 means 1,048,576.", "N")
+    outputs: tuple[OutputConfig, ...] = field(default=())
+
+    def decode_options(self) -> DecodeOptions:
+        """Return the options of the decoders.
+
+        Raises:
+            ConfigError: an option is invalid.
+        """
+        try:
+            return DecodeOptions(
+                time=self.time,
+                default_sampling_rate=self.default_sampling or None,
+                scale=self.scale,
+                decapsulate=choose_tunnels(self.decapsulate),
+                template_expiry=self.template_expiry or None,
+                exporter_limit=self.exporter_limit,
+            )
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+
+def read_config(path: str) -> CollectConfig:
+    """Read a configuration file.
+
+    Raises:
+        ConfigError: the file is invalid. The text names the file and the key.
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        text = file.read()
+    try:
+        document = parse_toml(text.decode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from error
+    except DocumentError as error:
+        raise ConfigError(f"{error.place(path)}: {error}") from error
+    try:
+        return _from_document(document)
+    except ConfigError as error:
+        raise ConfigError(f"{os.fspath(path)}: {error}") from error
+
+
+def _from_document(document: dict[str, Any]) -> CollectConfig:
+    tables = document.pop("output", [])
+    if not isinstance(tables, list):
+        raise ConfigError("output is one table; write [[output]] with two brackets")
+    config = read_settings(CollectConfig, document)
+    outputs = tuple(_read_output(table, number) for number, table in enumerate(tables, 1))
+    return replace(config, outputs=outputs)
+
+
+def _read_output(table: Any, number: int) -> OutputConfig:
+    try:
+        if not isinstance(table, dict):
+            raise ConfigError("is not a table; write [[output]] and its keys below it")
+        output = read_settings(OutputConfig, table)
+        if not output.to:
+            raise ConfigError('key "to" is missing; name a destination')
+        return output
+    except ConfigError as error:
+        raise ConfigError(f"output {number}: {error}") from error
+
+
+def format_config(config: CollectConfig) -> Iterator[str]:
+    """Yield the lines of a file with this configuration. Keys with default values are comments."""
+    yield "# Configuration of `flowbuf collect`. Keys with default values are commented out."
+    yield from write_settings(config)
+    for output in config.outputs:
+        yield ""
+        yield "[[output]]"
+        yield from write_settings(output)

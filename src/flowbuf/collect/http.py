@@ -1,0 +1,146 @@
+"""HTTP endpoints of the collector: metrics, health, and the state of exporters."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from flowbuf.collect.listen import Address
+from flowbuf.collect.metrics import format_metrics
+from flowbuf.errors import ListenError
+
+if TYPE_CHECKING:
+    from flowbuf.collect.service import Service
+
+__all__ = ["HttpServer"]
+
+logger = logging.getLogger("flowbuf.collect")
+
+WAIT_SECONDS = 0.1
+REQUEST_SECONDS = 10.0
+"""Longest time that a client may take for its request."""
+
+Answer = tuple[int, str, bytes]
+
+
+class HttpServer:
+    """Answer GET requests about a service, in threads, inside a `with` block.
+
+    | Path | Answer |
+    |---|---|
+    | /metrics | all counters, in the format of Prometheus |
+    | /healthz | 200 while the workers run, otherwise 503 |
+    | /readyz | 200 while all outputs work, otherwise 503 with their errors |
+    | /exporters | JSON: exporters with their counters |
+    | /templates | JSON: exporters with their domains and templates |
+
+    Args:
+        address: Address to listen on. Use a loopback address, because there is no authentication.
+        service: Service to report.
+        patient: Wait in the background until another process releases the address. Default: False.
+
+    Raises:
+        ListenError: the address cannot be listened on.
+    """
+
+    def __init__(self, address: Address, service: Service, patient: bool = False) -> None:
+        self._address = address
+        self._service = service
+        self._closed = threading.Event()
+        self._server = None if patient else self._bind()
+        self._thread = threading.Thread(target=self._run, name="flowbuf-http", daemon=True)
+
+    def _bind(self) -> _Server:
+        handler = type("Handler", (_Handler,), {"answers": self._answers()})
+        try:
+            server = _Server((self._address.host, self._address.port), handler, self._address)
+        except OSError as error:
+            problem = f"{self._address}: metrics cannot be served: {os.strerror(error.errno or 0)}"
+            raise ListenError(f"{problem}; choose another address") from error
+        place = Address(*server.server_address[:2])  # type: ignore[arg-type]
+        logger.info("metrics are at http://%s/metrics", place)
+        return server
+
+    def _run(self) -> None:
+        while self._server is None:
+            if self._closed.wait(WAIT_SECONDS):
+                return
+            with contextlib.suppress(ListenError):
+                self._server = self._bind()
+        self._server.serve_forever(WAIT_SECONDS)
+
+    def __enter__(self) -> HttpServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        if self._server:
+            self._server.shutdown()
+            self._server.server_close()
+        self._thread.join()
+
+    def _answers(self) -> dict[str, Callable[[], Answer]]:
+        return {
+            "/metrics": lambda: (200, "text/plain; version=0.0.4", format_metrics(self._service)),
+            "/healthz": lambda: _report(self._service.find_dead_workers()),
+            "/readyz": lambda: _report(self._service.find_dead_workers() + self._service.find_failures()),
+            "/exporters": lambda: _to_json(self._service.intake.read_exporters(), "domains"),
+            "/templates": lambda: _to_json(self._service.intake.read_exporters(), "counters"),
+        }
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(
+        self, place: tuple[str, int], handler: type[BaseHTTPRequestHandler], address: Address
+    ) -> None:
+        self.address_family = address.family
+        super().__init__(place, handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    answers: dict[str, Callable[[], Answer]]
+    timeout = REQUEST_SECONDS
+    server_version = "flowbuf"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        answer = self.answers.get(path, self._unknown)
+        try:
+            status, kind, body = answer()
+        except Exception as error:
+            status, kind, body = 500, "text/plain", f"{error}\n".encode()
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _unknown(self) -> Answer:
+        return 404, "text/plain", f"no such path; there are {', '.join(self.answers)}\n".encode()
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Log nothing: a scrape every few seconds would hide other messages."""
+
+
+def _report(problems: list[str]) -> Answer:
+    text = "".join(f"{problem}\n" for problem in problems) or "ok\n"
+    return 503 if problems else 200, "text/plain", text.encode()
+
+
+def _to_json(exporters: list[dict[str, Any]], without: str) -> Answer:
+    shown = [{key: value for key, value in each.items() if key != without} for each in exporters]
+    return 200, "application/json", json.dumps(shown).encode()

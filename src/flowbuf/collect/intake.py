@@ -1,0 +1,232 @@
+"""Listeners and workers: datagrams in, batches of flows out."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from flowbuf.arrow.batch import FlowBatch
+from flowbuf.collect.listen import BUFFER_BYTES, Address, Listener, find_worker, open_listeners
+from flowbuf.collect.worker import Worker, WorkerCounters
+from flowbuf.decoder import Decoder
+from flowbuf.io.state_file import to_plain
+from flowbuf.options import DecodeOptions
+from flowbuf.schema import Schema
+
+__all__ = ["Intake", "IntakeCounters", "IntakeOptions"]
+
+
+Item = TypeVar("Item")
+
+CALL_SECONDS = 10.0
+"""Longest time to wait for a worker. Raises TimeoutError of concurrent.futures."""
+
+
+@dataclass(frozen=True)
+class IntakeOptions:
+    """Options of receiving.
+
+    Args:
+        workers: Number of threads. Each exporter is assigned to one of them. Default: 1.
+        receive_buffer: Size of the receive buffer of each socket, in bytes. The kernel limits it to
+            `net.core.rmem_max`. Default: 32 MiB.
+        interface: Name of the network interface to receive from. Default: all.
+        interval: Longest time that flows wait for the rest of a batch, in seconds. Default: 1.
+    """
+
+    workers: int = 1
+    receive_buffer: int = BUFFER_BYTES
+    interface: str | None = None
+    interval: float = 1.0
+
+
+@dataclass
+class IntakeCounters:
+    """Totals of all workers since the start.
+
+    Attributes:
+        received: Datagrams received. Those sent are `received` plus `kernel_drops`, unless the network lost
+            some.
+        bytes: Bytes of their payloads.
+        kernel_drops: Datagrams that the kernel dropped because a receive buffer was full. None if the system
+            does not count them.
+        truncated: Datagrams longer than 65,528 bytes, whose end was lost.
+        errors: Failed system calls.
+        flows: Flows decoded: the sum of `delivered`, `waiting` and `lost_flows`.
+        delivered: Flows passed on.
+        lost_flows: Flows lost in failures of a worker.
+        lost_datagrams: Datagrams lost in failures of a worker.
+        failures: Failures after which a worker was started again.
+        statuses: Counters of the decoders: number of occurrences per status name (`flowbuf.STATUSES`).
+        workers: The same per worker.
+    """
+
+    received: int = 0
+    bytes: int = 0
+    kernel_drops: int | None = 0
+    truncated: int = 0
+    errors: int = 0
+    flows: int = 0
+    delivered: int = 0
+    lost_flows: int = 0
+    lost_datagrams: int = 0
+    failures: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    workers: list[WorkerCounters] = field(default_factory=list)
+
+    @property
+    def waiting(self) -> int:
+        """Flows that wait in a worker for the rest of their batch."""
+        return self.flows - self.delivered - self.lost_flows
+
+
+class Intake:
+    """Receives datagrams on addresses, decodes them, and delivers batches of flows.
+
+    Args:
+        addresses: Addresses to listen on.
+        schema: Schema of the flows.
+        options: Options of decoding.
+        receive: Options of receiving.
+        deliver: Called with each batch, by the threads of the workers.
+        on_failure: Called with an exception after which a worker starts again.
+        inherited: Listeners of another process. They determine the number of workers.
+
+    Raises:
+        ListenError: an address cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        schema: Schema,
+        options: DecodeOptions,
+        receive: IntakeOptions,
+        deliver: Callable[[FlowBatch], None],
+        on_failure: Callable[[Exception], None],
+        inherited: Sequence[Listener] = (),
+    ) -> None:
+        new_decoder = functools.partial(Decoder, schema, options)
+        self._checker = new_decoder()  # reports invalid options before a socket is opened
+        workers = len(inherited[0].sockets) if inherited else receive.workers
+        known = {listener.address for listener in inherited}
+        opened = open_listeners(
+            [address for address in addresses if address not in known],
+            workers,
+            buffer_bytes=receive.receive_buffer,
+            interface=receive.interface,
+        )
+        self.listeners = [*(each for each in inherited if each.address in set(addresses)), *opened]
+        self._workers = [
+            Worker(index, self.listeners, new_decoder, deliver, on_failure, receive.interval)
+            for index in range(workers)
+        ]
+
+    def start(self) -> None:
+        """Start the workers."""
+        for worker in self._workers:
+            worker.start()
+
+    def pause(self) -> dict[str, Any]:
+        """Stop receiving, and return the state for another process. `resume` continues.
+
+        Raises:
+            TimeoutError: a worker waits for a full queue. Its class is that of concurrent.futures.
+        """
+        paused = [worker.pause() for worker in self._workers]
+        exporters = [exporter for future in paused for exporter in future.result(CALL_SECONDS)]
+        drops = {str(listener.address): listener.freeze_drops() for listener in self.listeners}
+        return {"exporters": to_plain(exporters), "drops": drops}
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
+        for listener in self.listeners:
+            listener.thaw_drops()
+        for worker in self._workers:
+            worker.resume()
+
+    def adopt(self, state: dict[str, Any]) -> None:
+        """Continue with the state that `pause` of another process has returned.
+
+        Raises:
+            ValueError: the state is invalid.
+        """
+        self.restore_exporters(state["exporters"])
+        for listener in self.listeners:
+            listener.count_drops_from(state["drops"].get(str(listener.address), [0] * len(self._workers)))
+
+    def stop(self, drain: bool = True) -> None:
+        """Decode the datagrams that were received, end the workers, and close the sockets.
+
+        Args:
+            drain: Receive the datagrams that wait in the sockets. False leaves them for another process.
+        """
+        for worker in self._workers:
+            worker.stop(drain)
+        for worker in self._workers:
+            worker.join()
+        self._final = self._read()
+        for listener in self.listeners:
+            listener.close()
+
+    def read_counters(self) -> IntakeCounters:
+        """Return the totals."""
+        return self._final if hasattr(self, "_final") else self._read()
+
+    def _read(self) -> IntakeCounters:
+        total = IntakeCounters(workers=[worker.read_counters() for worker in self._workers])
+        for worker in total.workers:
+            _add(total, worker)
+        return total
+
+    def read_exporters(self) -> list[dict[str, Any]]:
+        """Return the state of all exporters: see `Decoder.read_exporters`."""
+        return self._gather(lambda decoder: decoder.read_exporters())
+
+    def _gather(self, read: Callable[[Decoder], list[Item]]) -> list[Item]:
+        """Return the items of the decoders of all workers."""
+        futures = [worker.call(read) for worker in self._workers]
+        return [item for future in futures for item in future.result(CALL_SECONDS)]
+
+    def restore_exporters(self, exporters: list[dict[str, Any]]) -> None:
+        """Restore exporters before the start: see `Decoder.restore_exporters`. Each goes to its worker.
+
+        Raises:
+            ValueError: an entry is invalid; nothing is restored.
+        """
+        self._checker.restore_exporters(exporters)
+        shares: list[list[dict[str, Any]]] = [[] for _ in self._workers]
+        for exporter in exporters:
+            shares[find_worker(exporter["address"], len(shares))].append(exporter)
+        for worker, share in zip(self._workers, shares, strict=True):
+            worker.call(functools.partial(_restore, share)).result()
+
+    def list_exporters(self) -> list[tuple[str, int, int, int, int]]:
+        """Return (address, sFlow sub-agent, datagrams, bytes, flows) of all exporters."""
+        return self._gather(lambda decoder: decoder.list_exporters())
+
+    def find_dead_workers(self) -> list[int]:
+        """Return the numbers of workers whose threads have ended."""
+        return [worker.index for worker in self._workers if not worker.alive]
+
+
+def _restore(exporters: list[dict[str, Any]], decoder: Decoder) -> None:
+    decoder.restore_exporters(exporters)
+
+
+def _add(total: IntakeCounters, worker: WorkerCounters) -> None:
+    for listener in worker.listeners:
+        total.received += listener["datagrams"]
+        total.bytes += listener["bytes"]
+        total.truncated += listener["truncated"]
+        total.errors += listener["errors"]
+    for drops in worker.kernel_drops:
+        total.kernel_drops = (
+            None if drops is None or total.kernel_drops is None else total.kernel_drops + drops
+        )
+    for name in ("flows", "delivered", "lost_flows", "lost_datagrams", "failures"):
+        setattr(total, name, getattr(total, name) + getattr(worker, name))
+    total.statuses.update(worker.statuses)

@@ -1,0 +1,283 @@
+"""UDP sockets on which exporters send their datagrams."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import ipaddress
+import operator
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from flowbuf._core import read_drops, spread_sockets
+from flowbuf.errors import ListenError
+
+__all__ = ["BUFFER_BYTES", "DEFAULT_LISTEN", "PORTS", "Address", "Listener", "find_worker", "open_listeners"]
+
+PORTS = (2055, 4739, 6343)
+"""Ports of NetFlow, IPFIX (RFC 7011 section 10.3.4) and sFlow."""
+
+DEFAULT_LISTEN = tuple(f"[::]:{port}" for port in PORTS)
+"""Addresses of the default: these ports, with IPv6 and IPv4."""
+
+BUFFER_BYTES = 32 << 20
+"""Default size of the receive buffer of a socket."""
+
+_GOLDEN_RATIO = 0x9E3779B1  # of ext/net/socket.c
+_SO_RCVBUFFORCE = 33
+_OVERHEAD = 2  # Linux grants twice the requested size, for its own bookkeeping
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address to listen on.
+
+    Args:
+        host: IPv4 or IPv6 address. "::" also receives IPv4, unless another listener has that port for IPv4.
+        port: UDP port, 0 to 65,535. 0 lets the system choose one.
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Return the address of a text such as "0.0.0.0:2055", "[::]:6343" or "udp://[2001:db8::1]:4739".
+
+        Raises:
+            ListenError: the text is not an address of this form.
+        """
+        found = re.fullmatch(r"(?:udp://)?(?:\[([^\]]+)\]|([^:\[\]/]+)):(\d{1,5})", text)
+        if not found:
+            raise ListenError(f"{text!r} is not an address; write ADDRESS:PORT, or [ADDRESS]:PORT for IPv6")
+        host, port = found[1] or found[2], int(found[3])
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            problem = f"{text!r}: {host!r} is not an IP address; write one, or 0.0.0.0 or [::] for all"
+            raise ListenError(problem) from None
+        if port > 65535:
+            raise ListenError(f"{text!r}: port {port} is above 65535; choose another")
+        return cls(host, port)
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """Family of the address: AF_INET or AF_INET6."""
+        return socket.AF_INET6 if ":" in self.host else socket.AF_INET
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass
+class Listener:
+    """The sockets of one address: one per worker.
+
+    Attributes:
+        address: Address on which the sockets listen, with the port that the system chose.
+        sockets: Sockets in the order of the workers.
+        buffer_bytes: Size of the smallest receive buffer that the kernel granted.
+    """
+
+    address: Address
+    sockets: tuple[socket.socket, ...]
+    buffer_bytes: int
+    _drops: list[_Drops] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._drops = [_Drops(each.fileno()) for each in self.sockets]
+
+    @classmethod
+    def adopt(cls, address: Address, sockets: Sequence[socket.socket]) -> Listener:
+        """Return a listener with sockets that another process has bound, in the order of its workers."""
+        return cls(address, tuple(sockets), _find_buffer(sockets))
+
+    def freeze_drops(self) -> list[int]:
+        """Keep the drop counters at their present values, and return them.
+
+        Another process counts later drops from there.
+        """
+        return [drops.freeze() for drops in self._drops]
+
+    def count_drops_from(self, before: Sequence[int]) -> None:
+        """Count drops after these values of the counters, which another process has counted until then."""
+        for drops, value in zip(self._drops, before, strict=True):
+            drops.begin(value)
+
+    def read_drops(self, worker: int) -> int | None:
+        """Return the number of datagrams that the kernel dropped at the socket of a worker.
+
+        The result is None if the system does not count them. Read it at least once per 4,294,967,295 drops.
+        """
+        return self._drops[worker].read()
+
+    def thaw_drops(self) -> None:
+        """Continue counting after `freeze_drops`."""
+        for drops in self._drops:
+            drops.thaw()
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for each in self.sockets:
+            each.close()
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Drops:
+    """The drop counter of a socket, which has 32 bits, as a number without a limit."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._begin = 0  # value of the kernel's counter at which counting began
+        self._total = 0
+        self._frozen = False
+
+    def read(self) -> int | None:
+        if not self._frozen:
+            try:
+                drops = read_drops(self._descriptor)
+            except OSError:
+                return None
+            self._total += (drops - self._begin - self._total) % (1 << 32)
+        return self._total
+
+    def freeze(self) -> int:
+        self.read()
+        self._frozen = True
+        return (self._begin + self._total) % (1 << 32)
+
+    def thaw(self) -> None:
+        self._frozen = False
+
+    def begin(self, value: int) -> None:
+        self._begin, self._total = value, 0
+
+
+def open_listeners(
+    addresses: Iterable[Address],
+    workers: int = 1,
+    *,
+    buffer_bytes: int = BUFFER_BYTES,
+    interface: str | None = None,
+) -> list[Listener]:
+    """Bind the sockets of addresses.
+
+    With several workers, the sockets of an address form a group (SO_REUSEPORT). The kernel assigns each
+    sender to one of them by its address, the same for all listeners.
+
+    Args:
+        addresses: Addresses to listen on. A repeated one is opened once, unless its port is 0.
+        workers: Number of sockets per address.
+        buffer_bytes: Size of the receive buffers to request. The kernel limits it to `net.core.rmem_max`.
+        interface: Name of the network interface to receive from. Default: all.
+
+    Raises:
+        ListenError: an address cannot be used, for example because its port is taken.
+    """
+    given = list(addresses)
+    wanted = [each for i, each in enumerate(given) if each.port == 0 or each not in given[:i]]
+    listeners: list[Listener] = []
+    try:
+        for address in wanted:
+            listeners.append(_open(address, wanted, workers, buffer_bytes, interface))
+    except BaseException:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+def find_worker(source: str, workers: int) -> int:
+    """Return the number of the worker that receives the datagrams of a source: see `fb_socket_spread`.
+
+    Raises:
+        ValueError: source is not an IP address.
+    """
+    address = ipaddress.ip_address(source)
+    words = [int.from_bytes(address.packed[i : i + 4], "big") for i in range(0, len(address.packed), 4)]
+    mixed = functools.reduce(operator.xor, words)
+    return (mixed * _GOLDEN_RATIO % (1 << 32) >> 16) % workers
+
+
+def _open(
+    address: Address, others: Sequence[Address], workers: int, buffer_bytes: int, interface: str | None
+) -> Listener:
+    ports = {other.port for other in others if other.family == socket.AF_INET and other.port}
+    only_ipv6 = address.port in ports
+    sockets: list[socket.socket] = []
+    try:
+        if workers > 1:  # a group would also admit the sockets of another process
+            _bind(address, only_ipv6, 0, None, shared=False).close()
+        for _ in range(workers):
+            sockets.append(_bind(address, only_ipv6, buffer_bytes, interface, shared=workers > 1))
+            address = Address(address.host, sockets[0].getsockname()[1])
+        if workers > 1:
+            spread_sockets(sockets[0].fileno(), workers)
+    except OSError as error:
+        for each in sockets:
+            each.close()
+        raise ListenError(f"{address}: {_explain(error, interface)}") from error
+    return Listener.adopt(address, sockets)
+
+
+def _find_buffer(sockets: Sequence[socket.socket]) -> int:
+    """Return the size of the smallest receive buffer, in bytes, without the overhead of the system."""
+    granted = min(each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for each in sockets)
+    return granted // _OVERHEAD if sys.platform == "linux" else granted
+
+
+def _bind(
+    address: Address, only_ipv6: bool, buffer_bytes: int, interface: str | None, shared: bool
+) -> socket.socket:
+    made = socket.socket(address.family, socket.SOCK_DGRAM)
+    try:
+        if address.family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only_ipv6)
+        if shared:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if interface:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
+        if buffer_bytes:
+            _set_buffer(made, buffer_bytes)
+        made.bind((address.host, address.port))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _set_buffer(made: socket.socket, size: int) -> None:
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+    if sys.platform == "linux" and made.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) < size * _OVERHEAD:
+        with suppress(PermissionError):  # beyond net.core.rmem_max, CAP_NET_ADMIN is needed
+            made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
+
+
+_ADVICE = {
+    errno.EADDRINUSE: "is used by another process; stop it, or choose another port",
+    errno.EACCES: "needs the privilege to bind a port below 1024; choose another port",
+    errno.EADDRNOTAVAIL: "is not an address of this machine; choose one of its addresses",
+    errno.EAFNOSUPPORT: "needs IPv6, which this system does not support; use an IPv4 address",
+}
+
+
+def _explain(error: OSError, interface: str | None) -> str:
+    if interface and error.errno == errno.ENODEV:
+        return f"cannot use interface {interface!r}, which does not exist; see `ip link` for the names"
+    if interface and error.errno == errno.EPERM:
+        return f"cannot bind to interface {interface!r} without CAP_NET_RAW; add the capability"
+    text = os.strerror(error.errno) if error.errno else str(error)
+    return _ADVICE.get(error.errno or 0, f"cannot be used: {text}; check the address")

@@ -1,0 +1,130 @@
+"""Metrics of the collector in the format of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from flowbuf.errors import optional_import
+
+if TYPE_CHECKING:
+    from flowbuf.collect.service import Service, ServiceCounters
+
+__all__ = ["format_metrics"]
+
+EXPORTER_LABELS = 100
+"""Most exporters with labels of their own, by datagrams. The others are summed as "other"."""
+
+METRICS = {
+    "received_datagrams": "Datagrams received.",
+    "received_bytes": "Bytes of the payloads of datagrams.",
+    "kernel_dropped_datagrams": "Datagrams that the kernel dropped because a receive buffer was full.",
+    "truncated_datagrams": "Datagrams that were longer than 65,528 bytes, whose end was lost.",
+    "receive_errors": "Failed system calls that receive.",
+    "decoded_flows": "Flows decoded.",
+    "worker_failures": "Failures after which a worker was started again.",
+    "worker_lost_flows": "Flows lost in failures of a worker.",
+    "worker_lost_datagrams": "Datagrams lost in failures of a worker.",
+    "decoder_events": "Events of the decoder, by reason; see the reference of counters.",
+    "exporter_datagrams": "Datagrams of an exporter.",
+    "exporter_flows": "Flows of an exporter.",
+    "output_offered_flows": "Flows offered to an output: the sum of its other counters and gauges.",
+    "output_stored_flows": "Flows that are durable at the destination of an output.",
+    "output_filtered_flows": "Flows that the condition or an enrichment of an output removed.",
+    "output_dropped_flows": "Flows that an output did not store, by reason.",
+    "output_failures": "Failed attempts of an output to write.",
+    "output_queued_flows": "Flows that wait in the queue of an output.",
+    "output_pending_flows": "Flows that an output has written and not stored yet.",
+}
+"""Names of metrics without prefix and suffix, and their descriptions."""
+
+GAUGES = {"output_queued_flows", "output_pending_flows"}
+
+Sample = tuple[str, dict[str, str], float]
+
+
+def format_metrics(service: Service) -> bytes:
+    """Return all metrics of a service in the text format of Prometheus.
+
+    Raises:
+        ImportError: prometheus-client is not installed (`flowbuf[collect]`).
+    """
+    with optional_import("metrics need prometheus-client", "flowbuf[collect]"):
+        from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(_Source(service))
+    text: bytes = generate_latest(registry)
+    return text
+
+
+class _Source:
+    """The metrics of a service as prometheus-client reads them."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        families: dict[str, Any] = {}
+        for name, labels, value in self._samples():
+            if name not in families:
+                family = GaugeMetricFamily if name in GAUGES else CounterMetricFamily
+                families[name] = family(f"flowbuf_{name}", METRICS[name], labels=list(labels))
+            families[name].add_metric(list(labels.values()), value)
+        yield from families.values()
+
+    def _samples(self) -> Iterator[Sample]:
+        counters = self._service.read_counters()
+        yield from _intake_samples(counters, [str(each.address) for each in self._service.listeners])
+        yield from _output_samples(counters)
+        yield from _exporter_samples(self._service.intake.list_exporters())
+
+
+def _intake_samples(counters: ServiceCounters, listeners: list[str]) -> Iterator[Sample]:
+    for number, worker in enumerate(counters.intake.workers):
+        for address, listener, drops in zip(listeners, worker.listeners, worker.kernel_drops, strict=True):
+            labels = {"listener": address, "worker": str(number)}
+            yield "received_datagrams", labels, listener["datagrams"]
+            yield "received_bytes", labels, listener["bytes"]
+            yield "truncated_datagrams", labels, listener["truncated"]
+            yield "receive_errors", labels, listener["errors"]
+            if drops is not None:
+                yield "kernel_dropped_datagrams", labels, drops
+        labels = {"worker": str(number)}
+        yield "decoded_flows", labels, worker.flows
+        yield "worker_failures", labels, worker.failures
+        yield "worker_lost_flows", labels, worker.lost_flows
+        yield "worker_lost_datagrams", labels, worker.lost_datagrams
+    for reason, count in counters.intake.statuses.items():
+        yield "decoder_events", {"reason": reason}, count
+
+
+def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:
+    for name, output in counters.outputs.items():
+        labels = {"output": name}
+        yield "output_offered_flows", labels, output.queue.offered
+        yield "output_stored_flows", labels, output.stored
+        yield "output_filtered_flows", labels, output.filtered
+        yield "output_queued_flows", labels, output.queued
+        yield "output_pending_flows", labels, output.pending
+        yield "output_failures", labels, output.failures
+        for reason, flows in {"queue_full": output.queue.dropped, **output.lost}.items():
+            yield "output_dropped_flows", {**labels, "reason": reason}, flows
+
+
+def _exporter_samples(exporters: Iterable[tuple[str, int, int, int, int]]) -> Iterator[Sample]:
+    """Yield the totals of the exporters with most datagrams, and those of all others."""
+    totals: dict[str, tuple[int, int]] = {}
+    for address, _, datagrams, _, flows in exporters:
+        before = totals.get(address, (0, 0))
+        totals[address] = before[0] + datagrams, before[1] + flows
+    ordered = sorted(totals.items(), key=lambda item: -item[1][0])
+    rest = ordered[EXPORTER_LABELS:]
+    if rest:
+        others = sum(counts[0] for _, counts in rest), sum(counts[1] for _, counts in rest)
+        ordered = [*ordered[:EXPORTER_LABELS], ("other", others)]
+    for address, (datagrams, flows) in ordered:
+        yield "exporter_datagrams", {"exporter": address}, datagrams
+        yield "exporter_flows", {"exporter": address}, flows

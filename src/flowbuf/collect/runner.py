@@ -1,0 +1,202 @@
+"""The thread of an output: it selects flows of the queue, and writes them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flowbuf.arrow.batch import FlowBatch
+from flowbuf.collect.outputs.output import Output
+from flowbuf.collect.queue import FlowQueue, QueueCounters
+from flowbuf.errors import ClickHouseError, KafkaError
+from flowbuf.selection import FlowSelection
+
+__all__ = ["OutputCounters", "OutputRunner"]
+
+logger = logging.getLogger("flowbuf.collect")
+
+PATIENCE = 30.0
+"""Longest time in seconds that a stopping output tries to write the flows that wait."""
+
+RETRY_SECONDS = 1.0
+TICK_SECONDS = 1.0
+TEMPORARY = (OSError, KafkaError, ClickHouseError)
+"""Errors after which a batch is written again. After any other, its flows are lost."""
+
+
+@dataclass
+class OutputCounters:
+    """Flows of an output at one moment: `queue.offered` is the sum of all places where they can be.
+
+    Attributes:
+        queue: Flows of its queue.
+        filtered: Flows that its condition or an enrichment removed.
+        stored: Flows that are durable at the destination.
+        pending: Flows that were written and are not stored yet.
+        lost: Flows that could not be written, by reason.
+        failures: Failed attempts to write.
+    """
+
+    queue: QueueCounters = field(default_factory=QueueCounters)
+    filtered: int = 0
+    stored: int = 0
+    pending: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+    failures: int = 0
+
+    @property
+    def queued(self) -> int:
+        """Flows that wait in the queue, or are being written."""
+        done = self.filtered + self.stored + self.pending + self.lost.total()
+        return self.queue.queued + self.queue.taken - done
+
+
+class OutputRunner:
+    """Pass flows from a queue to an output, in a thread.
+
+    A batch that cannot be written because of the destination is tried again until it succeeds. Meanwhile, the
+    queue fills. After `stop`, the thread tries for `patience` seconds more.
+
+    Attributes:
+        broken: True if the reader of a pipe has ended, so that the output will never work again.
+
+    Args:
+        name: Name of the output in messages.
+        queue: Queue of the flows.
+        selection: Enrichments, condition and columns of the output.
+        output: Destination of the flows.
+        patience: Longest time to try after `stop`, in seconds. Default: 30.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        queue: FlowQueue,
+        selection: FlowSelection,
+        output: Output,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.name = name
+        self.queue = queue
+        self._selection = selection
+        self._output = output
+        self._patience = patience
+        self._end = float("inf")  # time at which a stopping thread gives up
+        self._stopping = threading.Event()
+        self._filtered = 0
+        self._lost: Counter[str] = Counter()
+        self._failures = 0
+        self._given_up = 0  # flows that were pending when the patience ended
+        self._failing = ""  # text of the last error, until the output works again
+        self._published = OutputCounters()
+        self.broken = False
+        self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write the flows that wait, store everything, and end the thread."""
+        self._end = time.monotonic() + self._patience
+        self.queue.close()
+        self._stopping.set()
+        self._thread.join()
+
+    @property
+    def failing(self) -> str:
+        """Text of the last error, or "" if the output works."""
+        return self._failing
+
+    def read_counters(self) -> OutputCounters:
+        """Return the counters. A batch counts as queued until it was written or lost."""
+        published = self._published  # before the queue, so that `queued` is not negative
+        return replace(published, queue=self.queue.read_counters())
+
+    def _run(self) -> None:
+        next_tick = time.monotonic() + TICK_SECONDS
+        while True:
+            closed = self.queue.closed
+            batch = self.queue.get(TICK_SECONDS)
+            if batch is not None:
+                self._handle(batch)
+            elif closed:
+                break
+            if time.monotonic() >= next_tick:
+                self._attempt(self._output.tick)
+                next_tick = time.monotonic() + TICK_SECONDS
+            self._publish()
+        self._close()
+        self._publish()
+
+    def _publish(self) -> None:
+        self._published = OutputCounters(
+            filtered=self._filtered,
+            stored=self._output.stored,
+            pending=self._output.pending - self._given_up,
+            lost=self._lost + Counter(self._output.lost) + Counter(shutdown=self._given_up),
+            failures=self._failures,
+        )
+
+    def _handle(self, batch: FlowBatch) -> None:
+        try:
+            selected = self._selection.apply(batch)
+        except Exception as error:  # of SQL, of an enrichment, or of a user's function
+            self._report(error)
+            self._lost["selection_error"] += len(batch)
+            return
+        self._filtered += len(batch) - selected.num_rows
+        if selected.num_rows:
+            self._write(selected)
+
+    def _write(self, selected: Any) -> None:
+        """Write a record batch, again and again until it succeeds or the patience ends."""
+        try:
+            while not self._attempt(lambda: self._output.write(selected), TEMPORARY):
+                if time.monotonic() >= self._end:
+                    self._lost["output_error"] += selected.num_rows
+                    return
+                self._publish()
+                self._pause()
+        except Exception as error:  # another attempt would fail too
+            self._report(error)
+            self.broken = isinstance(error, BrokenPipeError)
+            self._lost["output_closed" if self.broken else "bad_batch"] += selected.num_rows
+
+    def _pause(self) -> None:
+        if self._stopping.wait(RETRY_SECONDS):
+            time.sleep(min(RETRY_SECONDS, self._patience / 10))
+
+    def _attempt(self, work: Callable[[], None], errors: tuple[type[Exception], ...] = (Exception,)) -> bool:
+        """Do some work with the output. Return False after one of these errors, which is logged once."""
+        try:
+            work()
+        except BrokenPipeError:
+            raise
+        except errors as error:
+            self._report(error)
+            return False
+        if self._failing:
+            logger.warning("output %s works again", self.name)
+            self._failing = ""
+        return True
+
+    def _report(self, error: Exception) -> None:
+        """Log an error, but not the same error twice in a row."""
+        self._failures += 1
+        if self._failing != str(error):
+            logger.error("output %s: %s", self.name, error)
+        self._failing = str(error)
+
+    def _close(self) -> None:
+        while not self._attempt(self._output.close):
+            if time.monotonic() >= self._end:
+                self._given_up = self._output.pending
+                return
+            self._publish()
+            self._pause()

@@ -1,0 +1,54 @@
+"""Explain why datagrams give no flows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flowbuf._core import STATUSES
+from flowbuf.collect.intake import IntakeCounters
+
+__all__ = ["explain_silence"]
+
+MAX_EXPORTERS = 10
+MAX_REASONS = 3
+
+_EXPLAINED = {"early_data": "data sets wait for their template; exporters send it every few minutes"}
+
+
+def explain_silence(
+    addresses: Sequence[str], counters: IntakeCounters, exporters: Sequence[dict[str, Any]]
+) -> Iterator[str]:
+    """Yield lines that say which sources send, what they send, and why it gives no flows.
+
+    Args:
+        addresses: Addresses on which the collector listens.
+        counters: Totals of the collector.
+        exporters: State of the exporters: see `Decoder.read_exporters`.
+    """
+    if not counters.received:
+        yield (
+            f"no datagram has arrived on {', '.join(addresses)}; check the destination that the exporters "
+            "use, and the firewall"
+        )
+        return
+    silent = sorted(
+        (each for each in exporters if each["datagrams"] and not each["flows"]),
+        key=lambda each: -each["datagrams"],
+    )
+    for exporter in silent[:MAX_EXPORTERS]:
+        yield (
+            f"{exporter['address']}: {exporter['datagrams']:,} datagrams, no flows: "
+            f"{_explain(exporter['counters'])}"
+        )
+    if len(silent) > MAX_EXPORTERS:
+        yield f"{len(silent) - MAX_EXPORTERS} more exporters send datagrams without flows"
+    known = sum(each["datagrams"] for each in exporters)
+    if other := counters.received - known:
+        yield f"{other:,} datagrams of unknown senders or protocols: {_explain(counters.statuses)}"
+
+
+def _explain(counters: dict[str, int]) -> str:
+    reasons = sorted(counters.items(), key=lambda item: -item[1])[:MAX_REASONS]
+    texts = [f"{name} {count:,} ({_EXPLAINED.get(name, STATUSES[name][1])})" for name, count in reasons]
+    return "; ".join(texts) or "they have no data yet"

@@ -1,0 +1,279 @@
+"""Hand the sockets and the state of a running collector over to its successor, so that no datagram is lost.
+
+    successor                                     running collector
+    connect to the name of a listen address
+    request                                  ──▶
+                                             ◀──  addresses, with the descriptors of their sockets
+    open outputs, check the configuration         (receives)
+    "ready"                                  ──▶
+                                             ◀──  state of exporters, drop counters (paused)
+    start workers
+    "done"                                   ──▶  writes the flows that wait, and ends
+
+The kernel keeps datagrams in the sockets while both are paused. If the successor fails before "done", the
+running collector continues. The messages are JSON, each after its length in four bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+from flowbuf.collect.listen import Address, Listener
+from flowbuf.errors import ListenError
+
+__all__ = ["Handover", "TakeoverServer", "take_over"]
+
+logger = logging.getLogger("flowbuf.collect")
+
+VERSION = 1
+MAX_MESSAGE = 1 << 30
+MAX_SOCKETS = 250  # the kernel passes at most 253 descriptors per message
+READY_SECONDS = 120.0
+"""Time that a successor may take to open its outputs."""
+DONE_SECONDS = 30.0
+"""Time that a successor may take to start its workers. Then the running collector continues."""
+
+NAME_SECONDS = 0.5
+"""Time between two attempts to get the name that the predecessor still has."""
+
+_CREDENTIALS = "3i"  # process, user and group
+
+
+def _name(address: Address) -> str:
+    """Return the name of the Unix socket of an address, in the abstract namespace of Linux."""
+    return f"\0flowbuf-collect/{address}"
+
+
+class _Channel:
+    """Messages over a connected Unix socket. Each is a dict with the key "message"."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        self._connection.settimeout(READY_SECONDS)
+        body = json.dumps(message).encode()
+        head = struct.pack("!I", len(body))
+        socket.send_fds(self._connection, [head], descriptors)
+        self._connection.sendall(body)
+
+    def expect(self, kind: str, timeout: float) -> dict[str, Any]:
+        """Return the next message. Its descriptors are in the key "descriptors".
+
+        Raises:
+            OSError: the peer has ended, or sent nothing in time.
+            ValueError: the message is not of this kind.
+        """
+        self._connection.settimeout(timeout)
+        head, descriptors, _, _ = socket.recv_fds(self._connection, 4, MAX_SOCKETS)
+        try:
+            size = struct.unpack("!I", head + self._read(4 - len(head)))[0]
+            if size > MAX_MESSAGE:
+                raise ValueError(f"a message of {size} bytes is too large")
+            message = json.loads(self._read(size))
+            if not isinstance(message, dict) or message.get("message") != kind:
+                raise ValueError(f"the message is not {kind!r}")
+            return {**message, "descriptors": descriptors}
+        except BaseException:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise
+
+    def _read(self, size: int) -> bytes:
+        pieces = []
+        while size > 0:
+            piece = self._connection.recv(min(size, 1 << 20))
+            if not piece:
+                raise ConnectionError("the other collector has ended")
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+
+# The running collector --------------------------------------------------------------------------------------
+
+
+class TakeoverServer:
+    """Wait for a successor, in threads, inside a `with` block.
+
+    Only processes of the same user and of root are answered.
+
+    Args:
+        listeners: Listeners to hand over.
+        pause: Stops receiving, and returns the state for the successor.
+        resume: Continues after a failed handover.
+        finish: Ends the collector after a handover.
+    """
+
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        pause: Callable[[], Any],
+        resume: Callable[[], None],
+        finish: Callable[[], None],
+    ) -> None:
+        self._listeners = listeners
+        self._pause = pause
+        self._resume = resume
+        self._finish = finish
+        self._closed = threading.Event()
+        self._servers: list[socket.socket] = []
+        self._lock = threading.Lock()  # one successor at a time
+
+    def __enter__(self) -> TakeoverServer:
+        for listener in self._listeners:
+            server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._servers.append(server)
+            name = _name(listener.address)
+            bound = self._bind(server, name)
+            threading.Thread(
+                target=self._serve, args=(server, name, bound), name="flowbuf-takeover", daemon=True
+            ).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        for server in self._servers:
+            with contextlib.suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)  # ends accept
+            server.close()
+
+    def _serve(self, server: socket.socket, name: str, bound: bool) -> None:
+        with contextlib.suppress(OSError):  # the server is closed
+            while not bound:
+                if self._closed.wait(NAME_SECONDS):
+                    return
+                bound = self._bind(server, name)
+            while True:
+                connection, _ = server.accept()
+                with connection, self._lock:
+                    self._answer(connection)
+
+    def _bind(self, server: socket.socket, name: str) -> bool:
+        """Return False while the predecessor has the name."""
+        try:
+            server.bind(name)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return False
+        server.listen(1)
+        return True
+
+    def _answer(self, connection: socket.socket) -> None:
+        """Hand over to one successor. Continue if that fails."""
+        user = struct.unpack(_CREDENTIALS, _read_credentials(connection))[1]
+        if user not in (0, os.geteuid()):
+            logger.warning("takeover: a process of user %d was refused", user)
+            return
+        paused = False
+        try:
+            channel = _Channel(connection)
+            self._offer(channel)
+            channel.expect("ready", READY_SECONDS)
+            paused = True
+            channel.send({"message": "state", "state": self._pause()})
+            channel.expect("done", DONE_SECONDS)
+        except (OSError, ValueError, KeyError, TimeoutError) as error:
+            logger.warning("takeover: failed, and this collector continues: %s", error)
+            if paused:
+                self._resume()
+            return
+        logger.info("takeover: the successor receives now")
+        self._finish()
+
+    def _offer(self, channel: _Channel) -> None:
+        """Answer the request of a successor with the sockets."""
+        request = channel.expect("take over", READY_SECONDS)
+        if request["version"] != VERSION:
+            raise ValueError(f"the successor has version {request['version']} of the protocol, not {VERSION}")
+        descriptors = [each.fileno() for listener in self._listeners for each in listener.sockets]
+        addresses = [[each.address.host, each.address.port] for each in self._listeners]
+        workers = len(self._listeners[0].sockets)
+        channel.send({"message": "sockets", "addresses": addresses, "workers": workers}, descriptors)
+
+
+def _read_credentials(connection: socket.socket) -> bytes:
+    size = struct.calcsize(_CREDENTIALS)
+    return connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+
+
+# The successor ----------------------------------------------------------------------------------------------
+
+
+class Handover:
+    """The connection of a successor with the running collector.
+
+    Attributes:
+        listeners: Listeners with the sockets of the running collector.
+    """
+
+    def __init__(self, channel: _Channel, listeners: list[Listener]) -> None:
+        self._channel = channel
+        self.listeners = listeners
+
+    def request_state(self) -> Any:
+        """Pause the running collector, and return its state.
+
+        Raises:
+            ListenError: the running collector does not answer.
+        """
+        try:
+            self._channel.send({"message": "ready"})
+            return self._channel.expect("state", DONE_SECONDS)["state"]
+        except (OSError, ValueError, KeyError) as error:
+            raise ListenError(f"the running collector does not hand over: {error}") from error
+
+    def finish(self) -> None:
+        """End the running collector."""
+        self._channel.send({"message": "done"})
+        self._channel.close()
+
+
+def take_over(addresses: Iterable[Address]) -> Handover:
+    """Request the sockets of the collector that listens on one of these addresses.
+
+    Raises:
+        ListenError: no collector of this user listens there, or it does not answer.
+    """
+    tried = []
+    for address in addresses:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(_name(address))
+        except OSError:
+            connection.close()
+            tried.append(str(address))
+            continue
+        return _receive_sockets(_Channel(connection))
+    raise ListenError(f"no collector listens on {', '.join(tried)}; start without --takeover")
+
+
+def _receive_sockets(channel: _Channel) -> Handover:
+    try:
+        channel.send({"message": "take over", "version": VERSION})
+        offer = channel.expect("sockets", READY_SECONDS)
+        sockets = [socket.socket(fileno=descriptor) for descriptor in offer["descriptors"]]
+    except (OSError, ValueError, KeyError) as error:
+        raise ListenError(f"the running collector does not hand over: {error}") from error
+    workers = offer["workers"]
+    listeners = [
+        Listener.adopt(Address(host, port), sockets[i * workers : (i + 1) * workers])
+        for i, (host, port) in enumerate(offer["addresses"])
+    ]
+    return Handover(channel, listeners)

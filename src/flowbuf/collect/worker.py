@@ -1,0 +1,267 @@
+"""Worker threads, which receive and decode datagrams without holding the GIL."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, TypeVar
+
+from flowbuf._core import ColumnBuilder, Receiver, Table
+from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch, new_table_type
+from flowbuf.collect.listen import Listener
+from flowbuf.decoder import Decoder
+
+__all__ = ["Worker", "WorkerCounters"]
+
+Result = TypeVar("Result")
+
+DRAIN_SECONDS = 5.0
+"""Longest time that a stopping worker reads the datagrams that its sockets still hold."""
+
+CALL_SECONDS = 1.0
+"""Longest time to wait for the counters of a worker, which may wait for a full queue."""
+
+HOLD_SECONDS = 0.002
+QUIET_NS = 20_000_000
+RESTART_SECONDS = 0.1
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass
+class WorkerCounters:
+    """Totals of a worker since its start, over all its restarts.
+
+    Attributes:
+        listeners: Per listener: `datagrams`, `bytes`, `truncated` and `errors` of its socket.
+        kernel_drops: Per listener: datagrams that the kernel dropped; None if the system does not count them.
+        flows: Flows decoded.
+        delivered: Flows that were passed on. The difference waits in the worker, or is in `lost_flows`.
+        lost_flows: Flows lost in failures of the worker.
+        lost_datagrams: Datagrams lost in failures of the worker.
+        failures: Failures after which the worker was restarted.
+        statuses: Counters of the decoder, per status name.
+    """
+
+    listeners: list[Counter[str]] = field(default_factory=list)
+    kernel_drops: list[int | None] = field(default_factory=list)
+    flows: int = 0
+    delivered: int = 0
+    lost_flows: int = 0
+    lost_datagrams: int = 0
+    failures: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+
+
+class Worker:
+    """A thread that receives and decodes the datagrams of its own sockets.
+
+    After an exception, the thread starts again with the same sockets and the state of its exporters. The
+    sockets keep receiving in the meantime.
+
+    Args:
+        index: Number of the worker, from 0. It reads that socket of each listener.
+        listeners: Listeners. They outlive the worker.
+        new_decoder: Returns a new decoder.
+        deliver: Called in the thread with each batch of flows.
+        on_failure: Called in the thread with an exception after which the worker starts again.
+        interval: Longest time between two batches, in seconds. Full batches are delivered at once.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        listeners: Sequence[Listener],
+        new_decoder: Callable[[], Decoder],
+        deliver: Callable[[FlowBatch], None],
+        on_failure: Callable[[Exception], None],
+        interval: float,
+    ) -> None:
+        self.index = index
+        self._listeners = listeners
+        self._new_decoder = new_decoder
+        self._deliver = deliver
+        self._on_failure = on_failure
+        self._interval_ns = int(interval * NANOSECONDS)
+        self._past = WorkerCounters()  # of receivers and decoders before the last restart
+        self._published = WorkerCounters()
+        self._calls: deque[tuple[Future[Any], Callable[[Decoder], Any]]] = deque()
+        self._stopping = self._holding = False
+        self._draining = True
+        self._lock = threading.Lock()  # protects _calls and _receiver against callers of `call`
+        self._start_decoder(new_decoder())
+        self._thread = threading.Thread(target=self._run, name=f"flowbuf-worker-{index}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, drain: bool = True) -> None:
+        """Ask the thread to decode the datagrams that were received, and to end.
+
+        Args:
+            drain: Receive the datagrams that wait in the sockets. False leaves them for another process.
+        """
+        with self._lock:
+            self._draining = drain
+            self._stopping = True
+            self._receiver.wake()
+
+    def pause(self) -> Future[list[dict[str, Any]]]:
+        """Stop receiving, deliver all flows, and return the state of the exporters. `resume` continues."""
+        self._holding = True
+        return self.call(self._finish_datagrams)
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
+        self._holding = False
+
+    def _finish_datagrams(self, decoder: Decoder) -> list[dict[str, Any]]:
+        """Decode and deliver everything that was received."""
+        while self._receiver.waiting:
+            self._receive(0)  # the deadline has passed: nothing more is received
+        self._deliver_rest()
+        return decoder.read_exporters()
+
+    def join(self) -> None:
+        """Wait until the thread has ended."""
+        self._thread.join()
+        self._answer_calls()  # of callers that saw the thread run
+
+    @property
+    def alive(self) -> bool:
+        """True while the thread runs."""
+        return self._thread.is_alive()
+
+    def call(self, function: Callable[[Decoder], Result]) -> Future[Result]:
+        """Call a function with the decoder between two batches, in the thread.
+
+        Without a running thread, the function is called at once.
+        """
+        future: Future[Result] = Future()
+        with self._lock:
+            self._calls.append((future, function))
+            self._receiver.wake()
+        if not self._thread.is_alive():
+            self._answer_calls()
+        return future
+
+    def read_counters(self) -> WorkerCounters:
+        """Return the totals of the worker. A worker that waits for a full queue gives those before it."""
+        reading = self.call(lambda decoder: self._read_counters())
+        try:
+            return reading.result(CALL_SECONDS)
+        except FutureTimeout:
+            reading.cancel()
+            return self._published
+
+    def _start_decoder(self, decoder: Decoder) -> None:
+        type = new_table_type(decoder.schema, decoder.plan)
+        sockets = [(each.sockets[self.index].fileno(), each.address.port) for each in self._listeners]
+        receiver = Receiver(sockets)
+        with self._lock:
+            self._decoder = decoder
+            self._receiver = receiver
+            self._builder = ColumnBuilder(decoder, type, BATCH_ROWS)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self._work()
+            except Exception as error:
+                self._restart(error)
+        self._answer_calls()
+
+    def _work(self) -> None:
+        due = time.monotonic_ns() + self._interval_ns
+        while not self._stopping:
+            self._receive(due)
+            self._answer_calls()
+            while self._holding and not self._stopping:
+                time.sleep(HOLD_SECONDS)
+                self._answer_calls()
+            if time.monotonic_ns() >= due:
+                self._deliver_rest()
+                self._published = self._read_counters()
+                due = time.monotonic_ns() + self._interval_ns
+        if self._draining:
+            self._drain()
+        else:
+            self._finish_datagrams(self._decoder)
+
+    def _receive(self, deadline: int) -> None:
+        """Receive until the deadline or a wake-up. Deliver full tables."""
+        tables: list[Table] = []
+        try:
+            self._builder.receive(self._receiver, deadline, tables)
+        finally:
+            for table in tables:
+                self._deliver_table(table)
+
+    def _drain(self) -> None:
+        """Receive until the sockets stay empty for a moment, or for DRAIN_SECONDS."""
+        end = time.monotonic_ns() + int(DRAIN_SECONDS * NANOSECONDS)
+        quiet = False
+        while not quiet and time.monotonic_ns() < end:
+            before, deadline = self._receiver.calls, time.monotonic_ns() + QUIET_NS
+            self._receive(deadline)
+            quiet = self._receiver.calls == before and time.monotonic_ns() >= deadline
+        self._deliver_rest()
+
+    def _deliver_rest(self) -> None:
+        table = self._builder.finish()
+        if len(table):
+            self._deliver_table(table)
+
+    def _deliver_table(self, table: Table) -> None:
+        flows = len(table)
+        self._deliver(FlowBatch(self._decoder.schema, table))
+        self._past.delivered += flows
+
+    def _answer_calls(self) -> None:
+        while True:
+            with self._lock:
+                if not self._calls:
+                    return
+                future, function = self._calls.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(function(self._decoder))
+            except Exception as error:
+                future.set_exception(error)
+
+    def _restart(self, error: Exception) -> None:
+        """Continue after an exception, with a new decoder that has the state of the old one."""
+        self._past.failures += 1
+        self._on_failure(error)
+        self._past.lost_datagrams += self._receiver.waiting
+        counters, delivered = self._read_counters(), self._past.delivered
+        exporters = self._decoder.read_exporters()
+        decoder = self._new_decoder()
+        decoder.restore_exporters(exporters)
+        self._past = counters
+        self._past.lost_flows = counters.flows - delivered
+        self._start_decoder(decoder)
+        time.sleep(RESTART_SECONDS)  # the sockets hold the datagrams of that time
+
+    def _read_counters(self) -> WorkerCounters:
+        past, now = self._past, self._receiver.read_counters()
+        return WorkerCounters(
+            listeners=[
+                Counter(each) + before
+                for each, before in zip_longest(now, past.listeners, fillvalue=Counter[str]())
+            ],
+            kernel_drops=[listener.read_drops(self.index) for listener in self._listeners],
+            flows=past.flows + self._decoder.flows,
+            delivered=past.delivered,
+            lost_flows=past.lost_flows,
+            lost_datagrams=past.lost_datagrams,
+            failures=past.failures,
+            statuses=past.statuses + Counter(self._decoder.counters),
+        )

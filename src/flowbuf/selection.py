@@ -1,0 +1,107 @@
+"""Select flows and columns: the enrichments, the condition and the columns of an output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from flowbuf.arrow.batch import FlowBatch, new_table_type
+from flowbuf.arrow.rows import with_text
+from flowbuf.schema import Schema
+from flowbuf.schema.plan import compile_plan
+from flowbuf.targets.arrow import register_types
+
+if TYPE_CHECKING:
+    from flowbuf.arrow.sql import RowFilter
+    from flowbuf.enrich import Pipeline
+
+__all__ = ["FlowSelection", "arrow_schema"]
+
+
+def arrow_schema(schema: Schema, ip: str = "binary") -> Any:
+    """Return the `pyarrow.Schema` for flows of a schema."""
+    import pyarrow
+
+    register_types(needed=True)
+    return pyarrow.schema(new_table_type(schema, compile_plan(schema), ip))
+
+
+class FlowSelection:
+    """Turns batches of flows into record batches: enriched, filtered, and with the chosen columns only.
+
+    Use it in one thread at a time.
+
+    Args:
+        schema: Schema whose enabled columns are chosen.
+        where: Condition in SQL. Default: all flows.
+        ip: Form of IP and MAC addresses: "binary" (default) or "text".
+        pipeline: Enrichments. Default: none.
+
+    Attributes:
+        schema: Schema with the chosen columns.
+        decoded: Schema of the batches to pass. It may have more columns, for the condition or an enrichment.
+        type: `pyarrow.Schema` of the record batches.
+
+    Raises:
+        ImportError: pyarrow is not installed, or duckdb, which `where` needs.
+        QueryError: the condition is invalid.
+        SchemaError: an enrichment needs a column that the schema does not have.
+    """
+
+    def __init__(
+        self, schema: Schema, where: str | None = None, ip: str = "binary", pipeline: Pipeline | None = None
+    ) -> None:
+        self.schema = schema
+        self.type = arrow_schema(schema, ip)
+        self._text = ip == "text"
+        self._pipeline = pipeline
+        self._filter = _new_filter(where, schema) if where is not None else None
+        wanted = schema.enable(*self._filter.columns) if self._filter else schema
+        self.decoded = pipeline.extend(wanted) if pipeline else wanted
+        self._check_filter()
+
+    def _check_filter(self) -> None:
+        """Evaluate the filter on no rows, to find its errors before any work."""
+        if self._filter:
+            import pyarrow
+
+            empty = pyarrow.RecordBatch.from_pylist([], schema=arrow_schema(self.decoded, "text"))
+            self._filter.rows(empty)
+
+    def apply(self, batch: FlowBatch) -> Any:
+        """Return the selected flows of a batch of the schema `decoded` as a `pyarrow.RecordBatch`.
+
+        Raises:
+            QueryError: the condition fails for a value.
+            EnrichmentError: an enrichment fails.
+        """
+        flows = self._pipeline(batch.to_arrow()) if self._pipeline else batch
+        shown = self._shown(flows)
+        if self._filter:
+            shown = shown.take(self._filter.rows(self._with_text(flows, self._filter.columns)))
+        return shown
+
+    def _shown(self, flows: Any) -> Any:
+        """Return the chosen columns, with exactly the types of `type`."""
+        names = self.type.names
+        shown = self._with_text(flows, names) if self._text else self._as_they_are(flows, names)
+        arrays = [
+            array if array.type == field.type else array.cast(field.type)
+            for field, array in zip(self.type, shown.columns, strict=True)
+        ]
+        return type(shown).from_arrays(arrays, schema=self.type)
+
+    def _with_text(self, flows: Any, names: Sequence[str]) -> Any:
+        """Return some columns with addresses as text. The core converts its own batches."""
+        if isinstance(flows, FlowBatch):
+            return flows.text().to_arrow().select(names)
+        return with_text(flows.select(names), self.decoded)
+
+    def _as_they_are(self, flows: Any, names: Sequence[str]) -> Any:
+        return (flows.to_arrow() if isinstance(flows, FlowBatch) else flows).select(names)
+
+
+def _new_filter(where: str, schema: Schema) -> RowFilter:
+    from flowbuf.arrow.sql import RowFilter
+
+    return RowFilter(where, schema)

@@ -1,0 +1,306 @@
+"""`flowbuf collect`, as users run it: a process that signals end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from prometheus_client.parser import text_string_to_metric_families
+
+from flowbuf.collect.listen import Address
+from flowbuf.collect.takeover import take_over
+from tests.collect.test_collector import DATA_SET, LEARNED, flows5, payloads_of
+from tests.support.command import flowbuf
+from tests.support.live import send, wait_until
+
+
+def run(*arguments: object, status: int = 0) -> Result:
+    """Run the command in this process, for calls that end at once."""
+    done = flowbuf("collect", *arguments)
+    assert done.exit_code == status, done.output
+    return done
+
+
+class Running:
+    """A running `flowbuf collect`. Its messages are in `log`."""
+
+    def __init__(self, folder: Path, *arguments: str, listen: str = "127.0.0.1:0") -> None:
+        self.log = folder / "log"
+        self.out = folder / "out"
+        command = [sys.executable, "-m", "flowbuf", "collect", "--listen", listen, *arguments]
+        with self.log.open("wb") as log, self.out.open("wb") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=log, cwd=folder)
+
+    def find(self, pattern: str) -> str:
+        """Wait for a message, and return the first group of the pattern."""
+        wait_until(
+            lambda: bool(re.search(pattern, self.log.read_text())) or self.process.poll() is not None,
+            f"{pattern} in the log",
+        )
+        found = re.search(pattern, self.log.read_text())
+        assert found, self.log.read_text()
+        return found[1]
+
+    @property
+    def address(self) -> str:
+        return self.find(r"listening on (\S+)")
+
+
+@contextlib.contextmanager
+def collecting(folder: Path, *arguments: str) -> Iterator[Running]:
+    """Run the command inside the block. It must end with status 0 after SIGTERM."""
+    running = Running(folder, *arguments)
+    try:
+        yield running
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(60) == 0, running.log.read_text()
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_flows_are_written_as_json_lines(tmp_path: Path) -> None:
+    payloads = payloads_of("generated-ipfix.pcap")
+    with collecting(tmp_path, "-o", "-", "--columns", "src_addr,bytes", "--interval", "50ms") as running:
+        send(payloads, running.address)
+        wait_until(lambda: running.out.read_text().count("\n") == 300, "all flows")
+    flows = [json.loads(line) for line in running.out.read_text().splitlines()]
+    assert {key for flow in flows for key in flow} == {"src_addr", "bytes"}
+    totals = f"received={len(payloads)} kernel_drops=0 flows=300; -: stored=300 pending=0 queued=0 filtered=0"
+    assert f"{totals} dropped=0\n" in running.log.read_text()
+
+
+def test_sigterm_stores_what_was_received(tmp_path: Path) -> None:
+    """Flows that wait in the worker are written before the end."""
+    with collecting(tmp_path, "-o", "-", "--interval", "1h") as running:
+        sent = send([flows5(30)] * 1000, running.address)
+    totals = re.search(r"received=(\d+) kernel_drops=(\d+)", running.log.read_text())
+    assert totals
+    assert int(totals[1]) + int(totals[2]) == sent  # a small receive buffer drops some
+    assert running.out.read_text().count("\n") == 30 * int(totals[1]) > 0
+
+
+def test_metrics_and_health(tmp_path: Path) -> None:
+    options = ("-o", "null:", "--name", "nowhere", "--metrics", "127.0.0.1:0", "--interval", "50ms")
+    with collecting(tmp_path, *options, "--workers", "2") as running:
+        to, url = running.address, running.find(r"metrics are at (\S+)/metrics")
+        sent = send([*payloads_of("generated-ipfix.pcap"), b"other"], to)
+        wait_until(
+            lambda: 'stored_flows_total{output="nowhere"} 300' in get(f"{url}/metrics")[1], "300 flows"
+        )
+        status, text = get(f"{url}/metrics")
+        values = {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+        assert status == 200
+        received = [value for key, value in values.items() if key[0] == "flowbuf_received_datagrams_total"]
+        assert (len(received), sum(received)) == (2, sent)
+        assert values["flowbuf_decoder_events_total", ("reason", "other_packet")] == 1
+        assert values["flowbuf_exporter_flows_total", ("exporter", "127.0.0.1")] == 300
+        assert values["flowbuf_output_queued_flows", ("output", "nowhere")] == 0
+        assert get(f"{url}/healthz") == get(f"{url}/readyz") == (200, "ok\n")
+        (exporter,) = json.loads(get(f"{url}/exporters")[1])
+        assert (exporter["address"], exporter["flows"]) == ("127.0.0.1", 300)
+        (domains,) = [each["domains"] for each in json.loads(get(f"{url}/templates")[1])]
+        assert domains[0]["templates"]
+        assert get(f"{url}/other")[0] == 404
+
+
+@pytest.mark.slow
+def test_silence_is_explained(tmp_path: Path) -> None:
+    """Data without a template gives no flows. After ten seconds, the log says so."""
+    with collecting(tmp_path, "-o", "null:") as running:
+        send([payloads_of("generated-ipfix.pcap")[-1]], running.address)
+        line = running.find(r"warning: (127\.0\.0\.1: .*)")
+    assert line.startswith("127.0.0.1: 1 datagrams, no flows: early_data ")
+
+
+def test_a_configuration_file(tmp_path: Path) -> None:
+    arguments = ["--listen", "127.0.0.1:0", "-o", "-", "--where", "bytes > 5", "--interval", "50ms"]
+    printed = run(*arguments, "--print-config")
+    path = tmp_path / "collector.toml"
+    path.write_text(printed.stdout)
+    assert run(str(path), "--print-config").stdout == printed.stdout
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flowbuf", "collect", str(path), "--log", "json"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr
+    first = json.loads(process.stderr.readline())
+    assert (first["level"], first["message"][:23]) == ("info", "listening on 127.0.0.1:")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    process.stderr.close()
+
+
+FAULTS: dict[str, tuple[list[str], str]] = {
+    "no output": ([], "no output; add -o flows/ for Parquet files, or -o - for JSON lines"),
+    "unknown destination": (["-o", "ftp://x"], "'ftp://x' is not a destination; write DIR/"),
+    "option without an output": (["--where", "true"], "--where needs an output; add -o, or set the key"),
+    "whole number": (["-o", "null:", "--workers", "two"], "workers is 'two'; write a whole number"),
+    "zero": (["-o", "null:", "--workers", "0"], "workers is '0'; the least value is 1"),
+    "time": (["-o", "null:", "--rotate", "5 parsecs"], 'rotate is \'5 parsecs\'; write a time such as "90s"'),
+    "size": (["-o", "null:", "--receive-buffer", "big"], "receive_buffer is 'big'; write a size such as"),
+    "choice": (["-o", "null:", "--ip", "hex"], "ip is 'hex'; write one of binary, text"),
+    "address": (["-o", "null:", "--listen", "2055"], "'2055' is not an address; write ADDRESS:PORT"),
+    "condition": (["-o", "null:", "--where", "no_column = 1"], "no_column"),
+    "column": (["-o", "null:", "--columns", "no_column"], "no_column"),
+    "metrics": (["-o", "null:", "--metrics", "here"], "'here' is not an address"),
+    "two outputs": (["-o", "null:", "-o", "null:"], "output 'null:' exists twice"),
+    "tunnel": (["-o", "null:", "--decapsulate", "wormhole"], "wormhole"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_options(fault: str) -> None:
+    arguments, problem = FAULTS[fault]
+    done = run(*arguments, status=2)
+    assert problem in done.stderr
+    assert done.stderr.count("\n") == 1 or fault == "condition"
+
+
+FILES: dict[str, tuple[str, str]] = {
+    "not TOML": ("listen = x", "collector.toml:1: is not TOML"),
+    "unknown key": ("listn = []", "key 'listn' does not exist; did you mean listen?"),
+    "unknown key of an output": (
+        '[[output]]\nto = "null:"\nwere = ""',
+        "output 1: key 'were' does not exist",
+    ),
+    "no destination": ('[[output]]\nwhere = "true"', 'output 1: key "to" is missing; name a destination'),
+    "one table": ('[output]\nto = "null:"', "output is one table; write [[output]] with two brackets"),
+    "wrong kind": ('workers = "2x"', "workers is '2x'; write a whole number"),
+    "bool": ("workers = true", "workers is True; write a whole number"),
+    "list": ("listen = [1]", "listen is [1]; write a list of texts"),
+}
+
+
+@pytest.mark.parametrize("fault", FILES)
+def test_faults_of_files(fault: str, tmp_path: Path) -> None:
+    text, problem = FILES[fault]
+    path = tmp_path / "collector.toml"
+    path.write_text(text)
+    done = run(str(path), "-o", "null:", status=2)
+    assert problem in done.stderr
+    assert str(path) in done.stderr
+
+
+def test_a_port_in_use() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        done = run("--listen", address, "-o", "null:", status=2)
+    assert f"{address}: is used by another process; stop it, or choose another port" in done.stderr
+
+
+def test_lost_flows_give_status_1(tmp_path: Path) -> None:
+    """A reader that has ended cannot take flows. They are counted as dropped."""
+    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
+    reader.wait()
+    command = [sys.executable, "-m", "flowbuf", "collect", "--listen", "127.0.0.1:0", "-o", "-"]
+    process = subprocess.Popen(command, stdout=reader.stdin, stderr=subprocess.PIPE, text=True)
+    assert reader.stdin
+    assert process.stderr
+    reader.stdin.close()
+    address = process.stderr.readline().split()[-1]
+    send([flows5(1)], address)
+    rest: Any = process.communicate(timeout=60)[1]
+    assert "dropped=1" in rest
+    assert process.returncode == 1
+
+
+def totals_of(log: str) -> dict[str, int]:
+    """Return the totals of the last line."""
+    return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", log.splitlines()[-1])}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_takeover_loses_no_datagram(tmp_path: Path, workers: int) -> None:
+    """Exporters send during the takeover. Their templates, sent before, are known to the successor."""
+    old_folder, new_folder = tmp_path / "old", tmp_path / "new"
+    old_folder.mkdir()
+    new_folder.mkdir()
+    exporters = [f"127.0.3.{i}" for i in range(1, 9)]
+    options = ("-o", "null:", "--workers", str(workers))
+    with contextlib.ExitStack() as stack:
+        old = Running(old_folder, *options)
+        stack.callback(old.process.kill)
+        address = old.address
+        sent = sum(send([LEARNED], address, exporter) for exporter in exporters)
+        stop = threading.Event()
+        sending = ThreadPoolExecutor()
+        counts = [sending.submit(send_until, stop, address, exporter) for exporter in exporters]
+        new = Running(new_folder, *options, "--takeover", listen=address)
+        stack.callback(new.process.kill)
+        assert old.process.wait(60) == 0, old.log.read_text()
+        assert new.address == address
+        stop.set()
+        sent += sum(count.result() for count in counts)
+        new.process.send_signal(signal.SIGTERM)
+        assert new.process.wait(60) == 0, new.log.read_text()
+    before, after = totals_of(old.log.read_text()), totals_of(new.log.read_text())
+    received = before["received"] + after["received"]
+    assert received + before["kernel_drops"] + after["kernel_drops"] == sent
+    assert min(before["stored"], after["stored"]) > 0
+    assert before["stored"] + after["stored"] == received - len(exporters)
+
+
+def send_until(stop: threading.Event, address: str, exporter: str) -> int:
+    sent = 0
+    while not stop.is_set():
+        sent += send([DATA_SET] * 20, address, exporter)
+        time.sleep(0.001)
+    return sent
+
+
+def test_takeover_needs_a_running_collector() -> None:
+    done = run("--listen", "127.0.0.1:9", "-o", "null:", "--takeover", status=2)
+    assert "no collector listens on 127.0.0.1:9; start without --takeover" in done.stderr
+
+
+def test_a_failed_takeover_leaves_the_collector_running(tmp_path: Path) -> None:
+    """A successor that ends before or after it has the state changes nothing."""
+    with collecting(tmp_path, "-o", "-", "--interval", "20ms") as running:
+        address = Address.parse(running.address)
+        send([LEARNED, DATA_SET], running.address)
+        for step in range(3):
+            handover = take_over([address])
+            if step == 1:
+                assert handover.request_state()["exporters"][0]["address"] == "127.0.0.1"
+            if step == 2:
+                handover._channel.send({"message": "nonsense"})
+            for listener in handover.listeners:
+                listener.close()
+            handover._channel.close()
+            send([DATA_SET], running.address)
+            expected = step + 2
+            wait_until(lambda expected=expected: running.out.read_text().count("\n") == expected, "a flow")
+    log = running.log.read_text()
+    assert log.count("takeover: failed, and this collector continues") == 3
+    assert totals_of(log)["stored"] == 4

@@ -1,0 +1,67 @@
+"""Collected flows in ClickHouse: its engine behind an HTTP front end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import flowbuf
+from flowbuf.collect.outputs.clickhouse import ClickHouseOutput
+from flowbuf.targets.clickhouse_tables import TableOptions, to_ddl
+from tests.collect.test_collector import flows5
+from tests.collect.test_service import address_of, check_sums, running
+from tests.support.clickhouse_http import ClickHouse
+from tests.support.live import send, wait_until
+
+SCHEMA = flowbuf.Schema.load("flow")
+
+
+@pytest.fixture
+def table(front: ClickHouse, request: pytest.FixtureRequest) -> str:
+    options = TableOptions(table=f"c_{abs(hash(request.node.name))}")
+    for statement in to_ddl(SCHEMA, options):
+        if statement.sql:
+            front.ask(statement.sql)
+    return options.table
+
+
+@pytest.mark.parametrize("trouble", ["", "busy", "lost", "cut"])
+def test_every_flow_is_stored_once(front: ClickHouse, table: str, trouble: str) -> None:
+    """Also if the server is busy, or closes the connection after an insert or within its answer."""
+    output = ClickHouseOutput(front.url, SCHEMA, table)
+    with running({"clickhouse": output}) as service:
+        sent = send([flows5(30)] * 20, address_of(service))
+        wait_until(lambda: service.read_counters().outputs["clickhouse"].stored == 600, "the first insert")
+        if trouble:
+            front.cause(trouble)
+        sent += send([flows5(7)] * 20, address_of(service))
+        wait_until(lambda: service.read_counters().outputs["clickhouse"].stored == 740, "the second insert")
+        sent += send([flows5(1)], address_of(service))
+        wait_until(lambda: service.read_counters().intake.received == sent, "the last flow")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert (counters.outputs["clickhouse"].stored, counters.outputs["clickhouse"].pending) == (741, 0)
+    assert front.ask(f"SELECT count(), sum(bytes) FROM {table}") == "741\t74100"
+
+
+def test_a_failed_insert_is_repeated_unchanged(front: ClickHouse, table: str, monkeypatch: Any) -> None:
+    """Flows that arrive after a failure go into another insert, so that the token stays true."""
+    monkeypatch.setattr("flowbuf.collect.outputs.clickhouse.PATIENCE", 0.0)
+    output = ClickHouseOutput(front.url, SCHEMA, table)
+    decoder = flowbuf.Decoder("flow")
+    first, second = (decoder.columns(flows5(count), "192.0.2.1").to_arrow() for count in (30, 4))
+    output.write(first)
+    front.cause("busy")
+    with pytest.raises(flowbuf.ClickHouseError):
+        output.tick()
+    assert (output.stored, output.pending) == (0, 30)
+    front.cause("busy")
+    with pytest.raises(flowbuf.ClickHouseError):
+        output.write(second)
+    assert (output.stored, output.pending) == (0, 30)
+    output.write(second)
+    assert (output.stored, output.pending) == (30, 4)
+    output.close()
+    assert (output.stored, output.pending) == (34, 0)
+    assert front.ask(f"SELECT count() FROM {table}") == "34"

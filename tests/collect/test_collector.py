@@ -1,0 +1,238 @@
+"""The collector as a Python object, over real sockets of the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flowbuf
+from flowbuf._core import Capture
+from flowbuf.collect.listen import Address, open_listeners
+from flowbuf.collect.worker import Worker
+from tests.support.datagrams import data_set, ipfix, netflow5, record5, template, template_set
+from tests.support.live import send, wait_until
+
+DATA = Path(__file__).parents[1] / "data"
+LOCAL = "127.0.0.1:0"
+LEARNED = ipfix(template_set(template(256, (8, 4), (12, 4))))
+DATA_SET = ipfix(data_set(256, bytes([10, 0, 0, 1, 10, 0, 0, 2])))
+
+
+def flows5(count: int) -> bytes:
+    """Return a NetFlow v5 datagram with so many flows."""
+    return netflow5(*[record5(src="10.0.0.1", octets=100)] * count)
+
+
+def payloads_of(name: str) -> list[bytes]:
+    """Return the UDP payloads of a capture."""
+    _, _, batch = Capture().scan((DATA / name).read_bytes(), True, 1 << 16)
+    return [batch[i][0] for i in range(len(batch))]
+
+
+def rows_of(batches: list[flowbuf.FlowBatch]) -> list[dict[str, Any]]:
+    """Return the flows as dicts, without the time of reception."""
+    rows = [row for batch in batches for row in batch.text().to_arrow().to_pylist()]
+    for row in rows:
+        row.pop("time_received")
+    return rows
+
+
+@pytest.mark.parametrize("name", ["generated-sflow.pcap", "generated-netflow9.pcap", "generated-ipfix.pcap"])
+def test_flows_are_those_of_a_decoder(name: str) -> None:
+    payloads = payloads_of(name)
+    expected = flowbuf.Decoder("flow").columns_many(payloads, "127.0.0.1")
+    with flowbuf.Collector([LOCAL], interval=0.05) as collector:
+        send(payloads, collector.addresses[0])
+        wait_until(lambda: collector.counters.received == len(payloads), "all datagrams")
+    batches = list(collector)
+    assert rows_of(batches) == rows_of([expected])
+    assert collector.counters.flows == collector.counters.delivered == len(expected)
+    assert collector.counters.bytes == sum(map(len, payloads))
+    assert collector.counters.kernel_drops == 0
+    assert vars(collector.queue) == {
+        "offered": len(expected), "taken": len(expected), "dropped": 0, "queued": 0
+    }  # fmt: skip
+
+
+def test_the_time_of_reception_is_that_of_the_kernel() -> None:
+    before = time.time_ns()
+    with flowbuf.Collector([LOCAL], interval=0.05) as collector:
+        send([flows5(1)], collector.addresses[0])
+        after = time.time_ns()
+        wait_until(lambda: collector.counters.received == 1, "the datagram")
+    (received,) = next(iter(collector)).to_arrow()["time_received"].cast("int64").to_pylist()
+    assert before // 10**6 <= received <= after // 10**6  # in milliseconds
+
+
+def test_ipv4_and_ipv6_and_mapped_sources() -> None:
+    listen = [LOCAL, "[::1]:0", "[::]:0"]
+    with flowbuf.Collector(listen, interval=0.05) as collector:
+        ipv4, ipv6, both = collector.addresses
+        send([flows5(1)], ipv4)
+        send([flows5(1)], ipv6)
+        send([flows5(1)], both.replace("[::]", "127.0.0.1"))
+        send([flows5(1)], both.replace("[::]", "[::1]"))
+        wait_until(lambda: collector.counters.received == 4, "all datagrams")
+    sources = sorted(row["exporter_address"] for row in rows_of(list(collector)))
+    assert sources == ["127.0.0.1", "127.0.0.1", "::1", "::1"]
+
+
+def test_ipv4_and_ipv6_share_a_port() -> None:
+    (first,) = open_listeners([Address("127.0.0.1", 0)])
+    port = first.address.port
+    first.close()
+    with flowbuf.Collector([f"0.0.0.0:{port}", f"[::]:{port}"], interval=0.05) as collector:
+        send([flows5(1)], f"127.0.0.1:{port}")
+        send([flows5(1)], f"[::1]:{port}")
+        wait_until(lambda: collector.counters.received == 2, "both datagrams")
+        assert [each.listeners for each in collector.counters.workers] == [
+            [{"datagrams": 1, "bytes": 72}, {"datagrams": 1, "bytes": 72}]
+        ]
+
+
+def test_each_exporter_has_one_worker() -> None:
+    """A template that reached another worker would leave its data without a template."""
+    exporters = [f"127.0.1.{i}" for i in range(1, 41)]
+    with flowbuf.Collector([LOCAL, "127.0.0.1:0"], workers=2, interval=0.05) as collector:
+        first, second = collector.addresses
+        for exporter in exporters:
+            send([LEARNED], first, exporter)
+            send([DATA_SET, DATA_SET], first, exporter)
+            send([DATA_SET], second, exporter)
+        wait_until(lambda: collector.counters.received == 4 * len(exporters), "all datagrams")
+    counters = collector.counters
+    assert counters.flows == 3 * len(exporters)
+    shares = [sum(each["datagrams"] for each in worker.listeners) for worker in counters.workers]
+    assert min(shares) >= len(exporters) // 2  # of 4 * 40 datagrams
+
+
+def test_sent_datagrams_are_received_or_dropped_by_the_kernel() -> None:
+    """Drops after the last received datagram count too."""
+    with flowbuf.Collector(
+        [LOCAL], receive_buffer=4096, interval=0.05, queue_flows=1, block=True
+    ) as collector:
+        sent = 0
+        while not collector.counters.kernel_drops:  # the queue is full and blocks the worker
+            sent += send([flows5(1)] * 100, collector.addresses[0])
+        collector.stop()
+    counters = collector.counters
+    assert counters.kernel_drops
+    assert counters.received + counters.kernel_drops == sent
+    assert counters.flows == counters.received
+    queue = collector.queue
+    assert queue.offered == counters.delivered == counters.flows
+    assert queue.offered == queue.dropped + queue.queued + queue.taken
+
+
+def test_a_full_queue_drops_and_counts_flows() -> None:
+    with flowbuf.Collector([LOCAL], interval=0.02, queue_flows=10) as collector:
+        for _ in range(5):
+            before = collector.counters.delivered
+            send([flows5(8)], collector.addresses[0])
+            wait_until(lambda before=before: collector.counters.delivered == before + 8, "a batch")
+    assert vars(collector.queue) == {"offered": 40, "dropped": 32, "queued": 8, "taken": 0}
+    assert [len(batch) for batch in collector] == [8]
+
+
+def test_a_stopped_collector_decodes_the_backlog() -> None:
+    """The datagrams that the sockets hold are not lost when the collector stops."""
+    payload = flows5(30)
+    with flowbuf.Collector([LOCAL], interval=60, queue_flows=1 << 22) as collector:
+        held = threading.Event()
+        worker = collector._intake._workers[0]  # type: ignore[union-attr]
+        paused = worker.call(lambda decoder: held.wait(30))
+        wait_until(paused.running, "the pause of the worker")
+        sent = send([payload] * 5000, collector.addresses[0])
+        held.set()
+    counters = collector.counters
+    assert counters.received + (counters.kernel_drops or 0) == sent == 5000
+    assert counters.kernel_drops == 0 or collector._intake.listeners[0].buffer_bytes < 32 << 20  # type: ignore[union-attr]
+    assert sum(map(len, collector)) == counters.received * 30
+
+
+def test_other_payloads_are_counted() -> None:
+    with flowbuf.Collector([LOCAL], interval=0.02, strict=True) as collector:
+        send([b"", b"hello", b"\0\x0a", flows5(1)], collector.addresses[0])
+        wait_until(lambda: collector.counters.received == 4, "all datagrams")
+    assert collector.counters.statuses == {"other_packet": 2, "truncated_header": 1}
+    assert collector.counters.flows == 1
+
+
+def test_a_failing_worker_starts_again_with_its_templates() -> None:
+    """Flows of the failed batch are counted as lost. Later data needs no new template."""
+    batches: list[flowbuf.FlowBatch] = []
+    failures: list[Exception] = []
+
+    def deliver(batch: flowbuf.FlowBatch) -> None:
+        if not failures and batches:
+            raise MemoryError("no memory for this batch")
+        batches.append(batch)
+
+    (listener,) = open_listeners([Address("127.0.0.1", 0)])
+    worker = Worker(0, [listener], lambda: flowbuf.Decoder("flow"), deliver, failures.append, 0.02)
+    worker.start()
+    try:
+        to = str(listener.address)
+        send([LEARNED, DATA_SET], to)
+        wait_until(lambda: len(batches) == 1, "the first batch")
+        send([DATA_SET], to)
+        wait_until(lambda: bool(failures), "the failure")
+        send([DATA_SET, DATA_SET], to)
+        wait_until(lambda: worker.read_counters().delivered == 3, "the flows after the failure")
+    finally:
+        worker.stop()
+        worker.join()
+        listener.close()
+    counters = worker.read_counters()
+    assert (counters.failures, counters.flows, counters.delivered, counters.lost_flows) == (1, 4, 3, 1)
+    assert counters.listeners[0]["datagrams"] == 5
+    assert counters.lost_datagrams == 0
+    assert [str(error) for error in failures] == ["no memory for this batch"]
+
+
+def test_iteration_ends_when_another_thread_stops() -> None:
+    with flowbuf.Collector([LOCAL], interval=0.02) as collector:
+        send([flows5(1)], collector.addresses[0])
+        seen = []
+        for batch in collector:
+            seen.append(len(batch))
+            threading.Thread(target=collector.stop).start()
+    assert seen == [1]
+
+
+def test_asynchronous_iteration() -> None:
+    async def collect() -> list[int]:
+        seen = []
+        with flowbuf.Collector([LOCAL], interval=0.02) as collector:
+            send([flows5(2), flows5(3)], collector.addresses[0])
+            async for batch in collector:
+                seen.append(len(batch))
+                if sum(seen) == 5:
+                    collector.stop()
+        return seen
+
+    assert sum(asyncio.run(collect())) == 5
+
+
+def test_a_collector_starts_once() -> None:
+    collector = flowbuf.Collector([LOCAL])
+    with pytest.raises(RuntimeError, match="not started; use it in a with block"):
+        next(iter(collector))
+    with collector:
+        pass
+    with pytest.raises(RuntimeError, match="started before; create another one"), collector:
+        pass
+
+
+def test_sockets_are_closed() -> None:
+    with flowbuf.Collector([LOCAL], workers=2) as collector:
+        port = collector.addresses[0]
+    gc.collect()
+    with flowbuf.Collector([port]) as again:  # the port is free
+        assert again.addresses == [port]

@@ -1,0 +1,235 @@
+"""The collector with several outputs: every flow is accounted for, also when an output fails."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+import flowbuf
+from flowbuf.collect.config import CollectConfig, OutputConfig
+from flowbuf.collect.intake import IntakeCounters
+from flowbuf.collect.outputs.output import Output
+from flowbuf.collect.runner import OutputCounters
+from flowbuf.collect.service import Service, ServiceCounters, format_totals
+from flowbuf.errors import ConfigError, KafkaError
+from flowbuf.selection import FlowSelection
+from tests.collect.test_collector import DATA_SET, LEARNED, LOCAL, flows5
+from tests.support.datagrams import netflow5, record5
+from tests.support.live import send, wait_until
+
+MIXED = netflow5(*[record5(octets=100 + i, dst_port=53 if i % 3 else 80) for i in range(30)])
+
+
+class ListOutput:
+    """Keep record batches. `fail` is called before each write, and may raise."""
+
+    def __init__(self, fail: Callable[[], None] = lambda: None) -> None:
+        self.batches: list[Any] = []
+        self.stored = 0
+        self.pending = 0
+        self.lost: Mapping[str, int] = {}
+        self.closed = False
+        self._fail = fail
+
+    def write(self, batch: Any, number: int | None = None) -> None:
+        self._fail()
+        self.batches.append(batch)
+        self.stored += batch.num_rows
+
+    def tick(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@contextlib.contextmanager
+def running(
+    outputs: dict[str, Output], settings: dict[str, dict[str, Any]] | None = None, **config: Any
+) -> Iterator[Service]:
+    """Run a service with these outputs inside the block, and stop it at the end."""
+    configs = tuple(OutputConfig(to=name, **(settings or {}).get(name, {})) for name in outputs)
+    chosen = CollectConfig(listen=(LOCAL,), interval=0.02, outputs=configs, **config)
+    service = Service(chosen, flowbuf.Schema.load("flow"), lambda output, selection: outputs[output.to])
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+        thread.join()
+
+
+def address_of(service: Service) -> str:
+    return str(service.listeners[0].address)
+
+
+def check_sums(counters: ServiceCounters) -> None:
+    """Each flow that was delivered is in exactly one place of each output."""
+    assert counters.intake.flows == counters.intake.delivered + counters.intake.waiting
+    for name, output in counters.outputs.items():
+        assert output.queue.offered == counters.intake.delivered, name
+        places = output.filtered + output.stored + output.pending + output.queued
+        assert output.queue.offered == places + output.queue.dropped + output.lost.total(), name
+        assert output.queued >= 0, name
+
+
+def test_outputs_have_their_own_conditions_and_columns() -> None:
+    outputs: dict[str, Any] = {"all": ListOutput(), "dns": ListOutput()}
+    settings = {"dns": {"where": "dst_port = 53", "columns": ("bytes", "src_mac"), "ip": "text"}}
+    with running(outputs, settings) as service:
+        send([MIXED, MIXED], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["dns"].queue.taken == 60, "the flows")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert counters.outputs["all"].stored == 60
+    assert (counters.outputs["dns"].stored, counters.outputs["dns"].filtered) == (40, 20)
+    rows = [row for batch in outputs["dns"].batches for row in batch.to_pylist()]
+    assert {tuple(row) for row in rows} == {("bytes", "src_mac")}
+    assert sum(row["bytes"] for row in rows) == 2 * sum(100 + i for i in range(30) if i % 3)
+    assert all(output.closed for output in outputs.values())
+    assert "src_mac" not in outputs["all"].batches[0].schema.names
+
+
+def test_an_unavailable_destination_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """One output fails for a while. Its flows wait, and the other output gets all flows at once."""
+    broken = threading.Event()
+    broken.set()
+
+    def fail() -> None:
+        if broken.is_set():
+            raise KafkaError("the broker does not answer; check the address")
+
+    caplog.set_level(logging.WARNING, "flowbuf.collect")
+    slow, steady = ListOutput(fail), ListOutput()
+    with running({"slow": slow, "steady": steady}) as service:
+        for _ in range(3):
+            send([flows5(30)], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["steady"].stored == 90, "the steady output")
+        wait_until(lambda: bool(service.find_failures()), "the failure")
+        counters = service.read_counters()
+        check_sums(counters)
+        assert (counters.outputs["slow"].stored, counters.outputs["slow"].queued) == (0, 90)
+        assert service.find_failures() == ["output slow: the broker does not answer; check the address"]
+        broken.clear()
+        wait_until(lambda: service.read_counters().outputs["slow"].stored == 90, "the slow output")
+    assert not service.find_failures()
+    check_sums(service.read_counters())
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [
+        "output slow: the broker does not answer; check the address",
+        "output slow works again",
+    ]
+
+
+def test_a_full_queue_drops_flows_of_its_output_only() -> None:
+    release = threading.Event()
+    outputs: dict[str, Any] = {
+        "slow": ListOutput(lambda: assert_true(release.wait(30))),
+        "fast": ListOutput(),
+    }
+    with running(outputs, {"slow": {"queue_flows": 100}}) as service:
+        for _ in range(20):
+            before = service.read_counters().intake.delivered
+            send([flows5(30)], address_of(service))
+            wait_until(lambda before=before: service.read_counters().intake.delivered > before, "a batch")
+        wait_until(lambda: service.read_counters().outputs["fast"].stored == 600, "the fast output")
+        slow = service.read_counters().outputs["slow"]
+        assert slow.queue.dropped >= 400
+        check_sums(service.read_counters())
+        release.set()
+    counters = service.read_counters()
+    check_sums(counters)
+    assert counters.outputs["fast"].stored == 600
+    assert counters.outputs["slow"].stored + counters.outputs["slow"].queue.dropped == 600
+    assert counters.outputs["slow"].stored == sum(batch.num_rows for batch in outputs["slow"].batches)
+
+
+def assert_true(value: bool) -> None:
+    assert value
+
+
+def test_a_blocked_worker_still_has_counters() -> None:
+    release = threading.Event()
+    output = ListOutput(lambda: assert_true(release.wait(30)))
+    with running({"slow": output}, {"slow": {"queue_flows": 1, "on_overflow": "block"}}) as service:
+        while service.read_counters().outputs["slow"].queue.queued == 0:
+            send([flows5(30)], address_of(service))
+        sent = send([flows5(30)] * 10, address_of(service))
+        assert service.read_counters().intake.kernel_drops == 0
+        release.set()
+    counters = service.read_counters()
+    check_sums(counters)
+    assert counters.outputs["slow"].stored == counters.intake.received * 30 >= sent * 30
+
+
+def test_a_batch_that_can_never_be_written_is_lost_alone() -> None:
+    failures = [ValueError("bad value"), TypeError("bad type")]
+
+    def fail() -> None:
+        if failures:
+            raise failures.pop()
+
+    output = ListOutput(fail)
+    with running({"one": output}) as service:
+        for count in (1, 2, 4):
+            before = service.read_counters().outputs["one"].queue.taken
+            send([flows5(count)], address_of(service))
+            taken = lambda before=before: service.read_counters().outputs["one"].queue.taken > before  # noqa: E731
+            wait_until(taken, "a batch")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert counters.outputs["one"].lost == {"bad_batch": 3}
+    assert (counters.outputs["one"].stored, counters.outputs["one"].failures) == (4, 2)
+
+
+def test_state_survives_a_restart(tmp_path: Any) -> None:
+    """With several workers, each exporter is restored to the worker that receives its datagrams."""
+    state, exporters = str(tmp_path / "exporters.state"), [f"127.0.2.{i}" for i in range(1, 13)]
+    with running({"a": ListOutput()}, workers=3, state=state) as service:
+        for exporter in exporters:
+            send([LEARNED], address_of(service), exporter)
+        wait_until(lambda: service.read_counters().intake.received == len(exporters), "the templates")
+    with running({"a": ListOutput()}, workers=3, state=state) as service:
+        for exporter in exporters:
+            send([DATA_SET], address_of(service), exporter)
+        wait_until(lambda: service.read_counters().intake.received == len(exporters), "the data")
+    assert service.read_counters().intake.flows == len(exporters)
+    assert service.read_counters().intake.statuses == {}
+
+
+def test_names_of_outputs_are_unique() -> None:
+    config = CollectConfig(listen=(LOCAL,), outputs=(OutputConfig(to="null:"), OutputConfig(to="null:")))
+    with pytest.raises(ConfigError, match=r"output 'null:' exists twice; give each output another name"):
+        Service(config, flowbuf.Schema.load("flow"), lambda output, selection: ListOutput())
+
+
+def test_totals_are_one_line() -> None:
+    counters = ServiceCounters(IntakeCounters(received=3, flows=5), {"x": OutputCounters()})
+    assert format_totals(counters) == (
+        "received=3 kernel_drops=0 flows=5; x: stored=0 pending=0 queued=0 filtered=0 dropped=0"
+    )
+
+
+def test_selection_errors_are_counted() -> None:
+    """A condition that fails for a value loses its batch, with a reason."""
+    output = ListOutput()
+    where = "CASE WHEN bytes > 100 THEN error('too large') ELSE true END"
+    with running({"one": output}, {"one": {"where": where}}) as service:
+        send([flows5(2)], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["one"].queue.taken == 2, "the good batch")
+        send([MIXED], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["one"].queue.taken == 32, "the bad batch")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert (counters.outputs["one"].stored, counters.outputs["one"].lost) == (2, {"selection_error": 30})
+
+
+def test_a_selection_needs_no_condition() -> None:
+    schema = flowbuf.Schema.load("flow")
+    assert FlowSelection(schema).decoded == schema
