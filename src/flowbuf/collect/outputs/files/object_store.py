@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from flowbuf.collect.outputs.files.staged_file import FileLost, StagedFile
+from flowbuf.collect.outputs.files.staged_file import StagedFile
 from flowbuf.collect.outputs.files.storage import StoredFile
 from flowbuf.errors import optional_import
 
@@ -92,15 +92,15 @@ class ObjectStore:
         stream = self._store.open_output_stream(f"{self._base}/{path}", compression=None)
         try:
             _upload(file, stream)
-        except FileLost:
-            _keep(stream)
-            raise
-        except OSError:
+        except OSError:  # the stream has failed, so that pyarrow does not complete the upload
             self._counters["incomplete_uploads"] += 1
             self._on_problem(
                 f"{self.name}/{path}: the upload failed, and its parts may stay in the storage; "
                 "set a lifecycle rule that aborts incomplete multipart uploads"
             )
+            raise
+        except BaseException:
+            _keep(stream)
             raise
         file.close()
 
