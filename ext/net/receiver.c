@@ -44,6 +44,8 @@ struct fb_receiver_buffers {
     uint8_t *payloads;
     struct pollfd *polls; /* of the listeners, and of the reading end of the pipe */
     size_t used;          /* messages that the last call of the kernel has overwritten */
+    uint32_t pause;       /* of fb_receiver_options */
+    bool lightly_used;    /* the last call filled less than half of the slots */
     size_t turn;          /* index of the listener to be read first */
     int wake[2];          /* a pipe: reading end, writing end */
 };
@@ -146,6 +148,7 @@ static fb_status fill(fb_receiver *receiver, const fb_listener *listeners,
     receiver->buffers = buffers;
     buffers->slots = options.slots;
     buffers->slot_size = options.slot_size;
+    buffers->pause = options.pause;
     buffers->stride = choose_stride(options.slot_size);
     buffers->wake[0] = buffers->wake[1] = -1;
     fb_status status = allocate_arrays(receiver);
@@ -160,7 +163,8 @@ fb_status fb_receiver_new(fb_receiver **receiver, const fb_listener *listeners, 
                           fb_receiver_options options, fb_memory *memory) {
     *receiver = NULL;
     if (!count || count > MAX_SLOTS || !options.slots || options.slots > MAX_SLOTS ||
-        !options.slot_size || options.slot_size > FB_UDP_MAX_PAYLOAD + 1)
+        !options.slot_size || options.slot_size > FB_UDP_MAX_PAYLOAD + 1 ||
+        options.pause >= NANOSECOND)
         return FB_BAD_ARGUMENT;
     fb_receiver *made = fb_memory_allocate(memory, sizeof(fb_receiver));
     if (!made) return FB_NO_MEMORY;
@@ -288,6 +292,7 @@ static bool read_listener(fb_receiver *receiver, fb_listener *listener) {
     if (count < 0) return handle_error(receiver, listener, errno);
     receiver->calls++;
     receiver->count = receiver->buffers->used = (size_t)count;
+    receiver->buffers->lightly_used = receiver->count < receiver->buffers->slots / 2;
     read_datagrams(receiver, listener);
     return true;
 }
@@ -321,8 +326,16 @@ static int find_timeout(uint64_t deadline) {
     return timeout < INT32_MAX ? (int)timeout : INT32_MAX;
 }
 
+/* Let datagrams accumulate after a call that returned few of them. */
+static void pause_briefly(struct fb_receiver_buffers *buffers) {
+    if (buffers->lightly_used && buffers->pause)
+        nanosleep(&(struct timespec){.tv_nsec = (long)buffers->pause}, NULL);
+    buffers->lightly_used = false;
+}
+
 fb_receive_result fb_receiver_receive(fb_receiver *receiver, uint64_t deadline) {
     struct fb_receiver_buffers *buffers = receiver->buffers;
+    pause_briefly(buffers);
     struct pollfd *wake = &buffers->polls[receiver->listener_count];
     receiver->count = 0;
     for (;;) {

@@ -28,6 +28,10 @@ typedef struct {
 typedef struct {
     size_t slots;     /* most datagrams per call of recvmmsg, 1 to 1,024 */
     size_t slot_size; /* most bytes of a payload, 1 to FB_UDP_MAX_PAYLOAD + 1 */
+    /* Nanoseconds to sleep after a call that filled less than half of the slots, below one second.
+       At medium rates, one call then returns what would take dozens of calls and wake-ups. The
+       receive buffers must hold the datagrams of that time. 0: never. */
+    uint32_t pause;
 } fb_receiver_options;
 
 typedef enum {

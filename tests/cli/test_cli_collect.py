@@ -304,3 +304,61 @@ def test_a_failed_takeover_leaves_the_collector_running(tmp_path: Path) -> None:
     log = running.log.read_text()
     assert log.count("takeover: failed, and this collector continues") == 3
     assert totals_of(log)["stored"] == 4
+
+
+def test_sighup_reads_the_configuration_again(tmp_path: Path) -> None:
+    """Flows before it have the old columns, and flows after it the new ones.
+
+    An invalid file changes nothing.
+    """
+    path = tmp_path / "collector.toml"
+    null = '[[output]]\nto = "null:"\ncolumns = ["bytes"]\n'
+    config = 'interval = "20ms"\n{}[[output]]\nto = "-"\ncolumns = [{}]\n' + null
+    path.write_text(config.format("", '"bytes"'))
+    lines = lambda: running.out.read_text().splitlines()  # noqa: E731
+    with collecting(tmp_path, str(path)) as running:
+        send([LEARNED, flows5(1)], running.address)
+        wait_until(lambda: len(lines()) == 1, "a flow")
+        path.write_text(config.format("", '"no_such_column"'))
+        running.process.send_signal(signal.SIGHUP)
+        problem = running.find(r"(the configuration is invalid, and the old one stays: .*)")
+        send([flows5(1)], running.address)
+        wait_until(lambda: len(lines()) == 2, "a flow of the old configuration")
+        path.write_text(config.format('enable = ["src_mac"]\n', '"src_addr", "dst_addr"'))
+        running.process.send_signal(signal.SIGHUP)
+        running.find(r"(the configuration was read again)")
+        send([DATA_SET], running.address)
+        wait_until(lambda: len(lines()) == 3, "a flow of the new configuration")
+    assert "no_such_column" in problem
+    assert lines() == [
+        '{"bytes":100}',
+        '{"bytes":100}',
+        '{"src_addr":"10.0.0.1","dst_addr":"10.0.0.2"}',
+    ]
+    log = running.log.read_text()
+    assert "output - ended: stored=2 pending=0 queued=0 filtered=0 dropped=0" in log
+    totals = log.splitlines()[-1]
+    assert "received=4 kernel_drops=0 flows=3; -: stored=1 " in totals
+    assert "null:: stored=3 " in totals  # this output did not change
+
+
+def test_sighup_under_load_loses_no_flow(tmp_path: Path) -> None:
+    path = tmp_path / "collector.toml"
+    config = 'interval = "5ms"\nworkers = 2\n[[output]]\nto = "null:"\nname = "n{}"\n'
+    path.write_text(config.format(0))
+    with collecting(tmp_path, str(path)) as running, ThreadPoolExecutor() as pool:
+        address, stop = running.address, threading.Event()
+        send([LEARNED], address, "127.0.4.1")
+        sending = pool.submit(send_until, stop, address, "127.0.4.1")
+        for number in range(1, 4):
+            path.write_text(config.format(number))
+            running.process.send_signal(signal.SIGHUP)
+            running.find(rf"(output n{number - 1} ended)")
+        stop.set()
+        sent = sending.result()
+    log = running.log.read_text()
+    received = int(re.findall(r"received=(\d+)", log)[-1]) - 1
+    drops = int(re.findall(r"kernel_drops=(\d+)", log)[-1])
+    assert received + drops == sent
+    assert sum(map(int, re.findall(r"stored=(\d+)", log))) == received
+    assert "dropped=0" in log.splitlines()[-1]

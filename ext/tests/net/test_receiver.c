@@ -50,7 +50,7 @@ static void open_sockets(loopback *l, size_t count) {
 
 static fb_status new_receiver(loopback *l) {
     return fb_receiver_new(&l->receiver, l->listeners, l->count,
-                           (fb_receiver_options){SLOTS, SLOT_SIZE}, &l->memory);
+                           (fb_receiver_options){SLOTS, SLOT_SIZE, 0}, &l->memory);
 }
 
 static void loopback_open(loopback *l, size_t count) {
@@ -136,6 +136,23 @@ static void sockets_take_turns(void) {
     loopback_close(&l);
 }
 
+/* After a call with few datagrams, others accumulate for a moment. */
+static void pauses_after_few_datagrams(void) {
+    loopback l;
+    open_sockets(&l, 1);
+    fb_receiver_options options = {SLOTS, SLOT_SIZE, SECOND / 50};
+    CHECK_STATUS(fb_receiver_new(&l.receiver, l.listeners, 1, options, &l.memory), FB_OK);
+    for (int i = 0; i < SLOTS + 1; i++) send_size(&l, 0, 1);
+    CHECK_EQUAL(receive(&l), FB_RECEIVED);
+    CHECK_EQUAL(l.receiver->count, SLOTS);
+    uint64_t begin = fb_clock_now();
+    CHECK_EQUAL(receive(&l), FB_RECEIVED); /* no pause after a full call */
+    CHECK_EQUAL(l.receiver->count, 1);
+    CHECK_EQUAL(fb_receiver_receive(l.receiver, 0), FB_RECEIVE_IDLE);
+    CHECK(fb_clock_now() >= begin + options.pause);
+    loopback_close(&l);
+}
+
 static void ends_at_the_deadline(void) {
     loopback l;
     loopback_open(&l, 2);
@@ -174,8 +191,11 @@ static void refuses_invalid_arguments(void) {
     int ends[2];
     CHECK_EQUAL(pipe(ends), 0);
     open_sockets(&l, 1);
-    const fb_receiver_options invalid[] = {
-        {0, SLOT_SIZE}, {1025, SLOT_SIZE}, {SLOTS, 0}, {SLOTS, FB_UDP_MAX_PAYLOAD + 2}};
+    const fb_receiver_options invalid[] = {{0, SLOT_SIZE, 0},
+                                           {1025, SLOT_SIZE, 0},
+                                           {SLOTS, 0, 0},
+                                           {SLOTS, FB_UDP_MAX_PAYLOAD + 2, 0},
+                                           {SLOTS, SLOT_SIZE, SECOND}};
     for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) {
         CHECK_STATUS(fb_receiver_new(&l.receiver, l.listeners, 1, invalid[i], &l.memory),
                      FB_BAD_ARGUMENT);
@@ -188,7 +208,7 @@ static void refuses_invalid_arguments(void) {
     for (size_t i = 0; i < 2; i++) {
         fb_listener other = {.socket = descriptors[i]};
         CHECK_STATUS(fb_receiver_new(&l.receiver, &other, 1,
-                                     (fb_receiver_options){SLOTS, SLOT_SIZE}, &l.memory),
+                                     (fb_receiver_options){SLOTS, SLOT_SIZE, 0}, &l.memory),
                      FB_BAD_ARGUMENT);
     }
     close(ends[0]);
@@ -240,7 +260,7 @@ static void spreads_only_groups(void) {
 }
 
 RUN_TESTS(TEST(reads_datagrams_in_order), TEST(counts_truncated_datagrams),
-          TEST(sockets_take_turns), TEST(ends_at_the_deadline),
+          TEST(sockets_take_turns), TEST(pauses_after_few_datagrams), TEST(ends_at_the_deadline),
           TEST(wakes_once_for_all_calls_before), TEST(reports_a_closed_socket),
           TEST(refuses_invalid_arguments), TEST(survives_failed_allocations), TEST(counts_drops),
           TEST(spreads_only_groups))

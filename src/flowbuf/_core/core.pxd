@@ -573,6 +573,7 @@ cdef extern from "net/receiver.h" nogil:
     ctypedef struct fb_receiver_options:
         size_t slots
         size_t slot_size
+        uint32_t pause
     ctypedef struct fb_receiver:
         fb_listener *listeners
         size_t listener_count

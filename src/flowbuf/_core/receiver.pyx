@@ -17,9 +17,12 @@ cdef class Receiver:
         sockets: Pairs (descriptor, local port) of bound UDP sockets.
         slots: Most datagrams per system call, 1 to 1,024.
         slot_size: Most bytes of a payload, 1 to 65,528. A longer datagram is cut and counted (`truncated`).
+        pause: Time to sleep after a system call that returned few datagrams, in nanoseconds below one second.
+            One call then returns what would take dozens. The receive buffers must hold the datagrams of that
+            time.
     """
 
-    def __cinit__(self, sockets, size_t slots=64, size_t slot_size=65528):
+    def __cinit__(self, sockets, size_t slots=64, size_t slot_size=65528, uint32_t pause=0):
         cdef list items = list(sockets)
         cdef fb_receiver_options options
         cdef fb_status status
@@ -32,6 +35,7 @@ cdef class Receiver:
                 listeners[i].port = port
             options.slots = slots
             options.slot_size = slot_size
+            options.pause = pause
             self.memory = fb_memory_system(0)
             status = fb_receiver_new(&self.collect.receiver, listeners, len(items), options, &self.memory)
         finally:

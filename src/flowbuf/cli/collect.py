@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from flowbuf.cli.collect_outputs import new_output
-from flowbuf.cli.options import UsageProblem, load_schema
+from flowbuf.cli.options import UsageProblem
 from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.streams import print_text
 from flowbuf.cli.output.terminal import escape_line
@@ -24,8 +24,10 @@ from flowbuf.collect.http import HttpServer
 from flowbuf.collect.listen import Address
 from flowbuf.collect.service import Service, format_totals
 from flowbuf.collect.settings import Setting, settings_of
+from flowbuf.collect.systemd import activated_listeners
 from flowbuf.collect.takeover import take_over
 from flowbuf.errors import ConfigError, FlowbufError
+from flowbuf.schema import Schema
 
 __all__ = ["collect"]
 
@@ -88,13 +90,18 @@ def collect(file: str | None, takeover: bool, print_config: bool, **options: Any
       flowbuf collect collector.toml --takeover
     """
     try:
-        config = _merge(read_config(file) if file else CollectConfig(), options)
+        config = _read(file, options)
         if print_config:
             print_text("\n".join(format_config(config)))
-            return
-        _run(config, takeover)
+        else:
+            _run(config, takeover, lambda: _read(file, options))
     except FlowbufError as error:
         raise UsageProblem(str(error)) from error
+
+
+def _read(file: str | None, options: dict[str, Any]) -> CollectConfig:
+    """Return the configuration of the file and of the command line."""
+    return _merge(read_config(file) if file else CollectConfig(), options)
 
 
 def _merge(config: CollectConfig, options: dict[str, Any]) -> CollectConfig:
@@ -132,18 +139,34 @@ def _split(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
-def _run(config: CollectConfig, takeover: bool) -> None:
+def _run(config: CollectConfig, takeover: bool, read_again: Callable[[], CollectConfig]) -> None:
     if not config.outputs:
         raise ConfigError("no output; add -o flows/ for Parquet files, or -o - for JSON lines")
     need("pyarrow", "arrow", "flowbuf collect")
     _start_log(config.log)
-    schema = load_schema(config.schema, enable=config.enable, disable=config.disable)
     metrics = Address.parse(config.metrics) if config.metrics else None
+    activated = activated_listeners()
+    if activated:
+        config = replace(config, listen=tuple(str(each.address) for each in activated), workers=1)
     handover = take_over([Address.parse(text) for text in config.listen]) if takeover else None
-    service = Service(config, schema, new_output, handover)
+
+    def reload() -> tuple[CollectConfig, Schema]:
+        again = read_again()
+        return again, _load_schema(again)
+
+    service = Service(config, _load_schema(config), new_output, handover, activated, reload)
     _check_buffers(service, config)
-    with _stopping(service), _serving(service, metrics, takeover):
+    with _handled_signals(service), _serving(service, metrics, takeover):
         service.run()
+    _report_end(service)
+
+
+def _load_schema(config: CollectConfig) -> Schema:
+    return Schema.load(config.schema).switch(enable=config.enable, disable=config.disable)
+
+
+def _report_end(service: Service) -> None:
+    """Log the totals. Exit with status 1 if flows were lost."""
     totals = service.read_counters()
     logger.info("%s", format_totals(totals))
     if any(each.queue.dropped + each.lost.total() for each in totals.outputs.values()):
@@ -173,9 +196,14 @@ def _serving(service: Service, address: Address | None, patient: bool) -> Iterat
 
 
 @contextlib.contextmanager
-def _stopping(service: Service) -> Iterator[None]:
-    """Stop the service at the first SIGINT or SIGTERM inside the block. The next one acts as usual."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+def _handled_signals(service: Service) -> Iterator[None]:
+    """Handle signals inside the block.
+
+    SIGHUP reads the configuration again. The first SIGINT or SIGTERM stops the service, and the next one acts
+    as usual.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
 
     def restore() -> None:
         for number, handler in before.items():
@@ -185,8 +213,9 @@ def _stopping(service: Service) -> Iterator[None]:
         service.stop()
         restore()
 
-    for number in before:
-        signal.signal(number, stop)
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGHUP, lambda number, frame: service.request_reload())
     try:
         yield
     finally:

@@ -130,6 +130,20 @@ class Intake:
         for worker in self._workers:
             worker.start()
 
+    def replace(self, schema: Schema, options: DecodeOptions, deliver: Callable[[FlowBatch], None]) -> None:
+        """Continue with another schema, other options and another receiver of batches.
+
+        Each worker changes between two of its batches. No datagram is lost.
+
+        Raises:
+            TimeoutError: a worker waits for a full queue, and changes later. Its class is that of
+                concurrent.futures.
+        """
+        new_decoder = functools.partial(Decoder, schema, options)
+        changes = [worker.replace(new_decoder, deliver) for worker in self._workers]
+        for change in changes:
+            change.result(CALL_SECONDS)
+
     def pause(self) -> dict[str, Any]:
         """Stop receiving, and return the state for another process. `resume` continues.
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flowbuf.arrow.batch import FlowBatch
+from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue, QueueCounters
 from flowbuf.errors import ClickHouseError, KafkaError
+from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
 
 __all__ = ["OutputCounters", "OutputRunner"]
@@ -71,6 +73,7 @@ class OutputRunner:
         selection: Enrichments, condition and columns of the output.
         output: Destination of the flows.
         patience: Longest time to try after `stop`, in seconds. Default: 30.
+        config: Settings of the output, to recognize it in another configuration.
     """
 
     def __init__(
@@ -80,8 +83,10 @@ class OutputRunner:
         selection: FlowSelection,
         output: Output,
         patience: float = PATIENCE,
+        config: OutputConfig | None = None,
     ) -> None:
         self.name = name
+        self.config = config
         self.queue = queue
         self._selection = selection
         self._output = output
@@ -107,6 +112,11 @@ class OutputRunner:
         self.queue.close()
         self._stopping.set()
         self._thread.join()
+
+    @property
+    def schema(self) -> Schema:
+        """Schema with the columns of the output."""
+        return self._selection.schema
 
     @property
     def failing(self) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
+import os
 import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +24,10 @@ from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
 from flowbuf.collect.runner import PATIENCE, OutputCounters, OutputRunner
 from flowbuf.collect.silence import explain_silence
+from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
 from flowbuf.collect.takeover import Handover, TakeoverServer
-from flowbuf.errors import ConfigError, StateError
+from flowbuf.decoder import Decoder
+from flowbuf.errors import ConfigError, FlowbufError, StateError
 from flowbuf.io.state_file import load_state, save_state
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
@@ -60,6 +65,8 @@ class Service:
         schema: Schema of the flows.
         new_output: Returns the output of a destination.
         handover: Connection with a running collector, whose sockets and state are taken over. Default: none.
+        inherited: Listeners that another program has opened. Default: none.
+        read_config: Returns the configuration and its schema for a reload. Default: those of the start.
 
     Raises:
         ConfigError: two outputs have the same name.
@@ -74,37 +81,85 @@ class Service:
         schema: Schema,
         new_output: NewOutput,
         handover: Handover | None = None,
+        inherited: Sequence[Listener] = (),
+        read_config: Callable[[], tuple[CollectConfig, Schema]] | None = None,
     ) -> None:
         self._config = config
+        self._new_output = new_output
+        self._read_config = read_config or (lambda: (config, schema))
         self._handover = handover
         self._handed_over = False
         self._runners: list[OutputRunner] = []
-        decoded = schema
-        for output in config.outputs:
-            selection = _select(output, schema)
-            decoded = decoded.enable(*(column.name for column in selection.decoded.enabled))
-            self._add_runner(output, selection, new_output(output, selection))
+        self._retiring: list[threading.Thread] = []  # they end outputs of an earlier configuration
+        decoded = self._prepare(config, schema)
         self._intake = Intake(
             [Address.parse(text) for text in config.listen],
             decoded,
             config.decode_options(),
             IntakeOptions(config.workers, config.receive_buffer, config.interface or None, config.interval),
-            self._deliver,
+            functools.partial(_deliver, self._runners),
             report_failure,
-            handover.listeners if handover else (),
+            handover.listeners if handover else inherited,
         )
-        self._stopping = False
+        self._stopping = self._reloading = False
 
-    def _add_runner(self, output: OutputConfig, selection: FlowSelection, destination: Output) -> None:
-        name = output.name or _SECRETS.sub("//", output.to)
-        if name in {runner.name for runner in self._runners}:
-            raise ConfigError(f"output {name!r} exists twice; give each output another name")
+    def _prepare(self, config: CollectConfig, schema: Schema) -> Schema:
+        """Create the outputs of a configuration. Keep those that do not change.
+
+        Returns:
+            Schema: schema with the columns that any output needs.
+        """
+        kept = {(runner.config, runner.schema.hash): runner for runner in self._runners}
+        runners: list[OutputRunner] = []
+        decoded = schema
+        for output in config.outputs:
+            selection = _select(output, schema)
+            decoded = decoded.enable(*(column.name for column in selection.decoded.enabled))
+            runner = kept.get((output, selection.schema.hash)) or self._new_runner(output, selection)
+            if runner.name in {other.name for other in runners}:
+                raise ConfigError(f"output {runner.name!r} exists twice; give each output another name")
+            runners.append(runner)
+        self._runners = runners
+        return decoded
+
+    def _new_runner(self, output: OutputConfig, selection: FlowSelection) -> OutputRunner:
         queue = FlowQueue(output.queue_flows, output.on_overflow == "block")
-        self._runners.append(OutputRunner(name, queue, selection, destination))
+        name = output.name or _SECRETS.sub("//", output.to)
+        return OutputRunner(name, queue, selection, self._new_output(output, selection), config=output)
 
-    def _deliver(self, batch: FlowBatch) -> None:
+    def reload(self, config: CollectConfig, schema: Schema) -> None:
+        """Continue with another configuration. Outputs that do not change keep their files and queues.
+
+        Addresses, workers and other options of receiving need a restart. After an error, nothing changes.
+
+        Raises:
+            FlowbufError: the configuration is invalid.
+        """
+        before = self._runners
+        try:
+            options, decoded = config.decode_options(), self._prepare(config, schema)
+            Decoder(decoded, options)  # reports what cannot be decoded
+        except FlowbufError:
+            self._runners = before
+            raise
+        self._config = config
         for runner in self._runners:
-            runner.queue.put(batch)
+            if runner not in before:
+                runner.start()
+        try:
+            self._intake.replace(decoded, options, functools.partial(_deliver, self._runners))
+        except FutureTimeout:
+            logger.warning("a worker waits for a full queue; it uses the new configuration afterwards")
+        for runner in before:
+            if runner not in self._runners:
+                thread = threading.Thread(target=self._retire, args=(runner,), daemon=True)
+                thread.start()
+                self._retiring.append(thread)
+
+    def _retire(self, runner: OutputRunner) -> None:
+        """Write the flows of an output that is not in the configuration any more."""
+        runner.stop()
+        logger.info("output %s ended: %s", runner.name, format_output(runner.read_counters()))
 
     @property
     def listeners(self) -> Sequence[Listener]:
@@ -119,6 +174,10 @@ class Service:
     def stop(self) -> None:
         """Ask `run` to return. A signal handler may call it, so it takes no lock."""
         self._stopping = True
+
+    def request_reload(self) -> None:
+        """Ask `run` to read the configuration again. A signal handler may call it."""
+        self._reloading = True
 
     def run(self) -> None:
         """Receive until `stop` is called, or a successor takes over. Then write all flows that were received.
@@ -183,10 +242,14 @@ class Service:
         release = threading.Timer(PATIENCE, self._unblock)
         release.daemon = True
         release.start()
+        if not self._handed_over:  # the successor is the main process now
+            _tell_manager("STOPPING=1")
         self._intake.stop(drain=not self._handed_over)
         release.cancel()
         for runner in self._runners:
             runner.stop()
+        for thread in self._retiring:
+            thread.join()
 
     def _unblock(self) -> None:
         for runner in self._runners:
@@ -195,20 +258,39 @@ class Service:
     def _watch(self) -> None:
         """Report totals at intervals, and explain silence once."""
         logger.info("listening on %s", ", ".join(str(listener.address) for listener in self.listeners))
-        begin = reported = saved = time.monotonic()
+        _tell_manager("READY=1", f"MAINPID={os.getpid()}")
+        begin = reported = saved = watched = time.monotonic()
+        watchdog = watchdog_seconds() or float("inf")
         explained = False
         while not self._stopping and not any(runner.broken for runner in self._runners):
             time.sleep(STEP_SECONDS)
+            if self._reloading:
+                self._reloading = False
+                self._read_again()
             now = time.monotonic()
             if not explained and now - begin >= SILENCE_SECONDS:
                 explained = True
                 self._explain_silence()
+            if now - watched >= watchdog and not self.find_dead_workers():
+                watched = now
+                _tell_manager("WATCHDOG=1")
             if now - saved >= SAVE_SECONDS:
                 saved = now
                 self._save_state()
             if self._config.report and now - reported >= self._config.report:
                 reported = now
                 logger.info("%s", format_totals(self.read_counters()))
+
+    def _read_again(self) -> None:
+        """Read the configuration again. Keep the old one if the new one is invalid."""
+        _tell_manager(*reloading())
+        try:
+            self.reload(*self._read_config())
+        except (FlowbufError, OSError) as error:
+            logger.error("the configuration is invalid, and the old one stays: %s", error)
+        else:
+            logger.info("the configuration was read again")
+        _tell_manager("READY=1")
 
     def _explain_silence(self) -> None:
         counters = self._intake.read_counters()
@@ -231,6 +313,18 @@ class Service:
         return ServiceCounters(self._intake.read_counters(), outputs)
 
 
+def _tell_manager(*states: str) -> None:
+    try:
+        notify(*states)
+    except OSError as error:
+        logger.warning("the service manager was not notified: %s", error)
+
+
+def _deliver(runners: Sequence[OutputRunner], batch: FlowBatch) -> None:
+    for runner in runners:
+        runner.queue.put(batch)
+
+
 def _select(output: OutputConfig, schema: Schema) -> FlowSelection:
     from flowbuf.enrich import load_enrichments
 
@@ -248,10 +342,13 @@ def format_totals(counters: ServiceCounters) -> str:
     intake = counters.intake
     drops = "unknown" if intake.kernel_drops is None else intake.kernel_drops
     parts = [f"received={intake.received} kernel_drops={drops} flows={intake.flows}"]
-    for name, output in counters.outputs.items():
-        lost = output.queue.dropped + output.lost.total()
-        parts.append(
-            f"{name}: stored={output.stored} pending={output.pending} queued={output.queued} "
-            f"filtered={output.filtered} dropped={lost}"
-        )
+    parts += [f"{name}: {format_output(output)}" for name, output in counters.outputs.items()]
     return "; ".join(parts)
+
+
+def format_output(output: OutputCounters) -> str:
+    """Return the totals of an output as text."""
+    return (
+        f"stored={output.stored} pending={output.pending} queued={output.queued} "
+        f"filtered={output.filtered} dropped={output.queue.dropped + output.lost.total()}"
+    )

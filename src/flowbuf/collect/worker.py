@@ -16,6 +16,7 @@ from flowbuf._core import ColumnBuilder, Receiver, Table
 from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.collect.listen import Listener
 from flowbuf.decoder import Decoder
+from flowbuf.io.state_file import to_plain
 
 __all__ = ["Worker", "WorkerCounters"]
 
@@ -28,6 +29,12 @@ CALL_SECONDS = 1.0
 """Longest time to wait for the counters of a worker, which may wait for a full queue."""
 
 HOLD_SECONDS = 0.002
+PAUSE_NS = 1_000_000
+"""Time that datagrams accumulate at medium rates. It saves system calls and wake-ups."""
+
+PAUSE_BUFFER = 4 << 20
+"""Receive buffer that holds the datagrams of PAUSE_NS at a million per second, in bytes."""
+
 QUIET_NS = 20_000_000
 RESTART_SECONDS = 0.1
 NANOSECONDS = 1_000_000_000
@@ -121,6 +128,21 @@ class Worker:
         """Continue after `pause`."""
         self._holding = False
 
+    def replace(
+        self, new_decoder: Callable[[], Decoder], deliver: Callable[[FlowBatch], None]
+    ) -> Future[None]:
+        """Continue with decoders of another schema or with other options, between two batches.
+
+        Flows that were received before are still delivered to the old function.
+        """
+
+        def replace_between_batches(decoder: Decoder) -> None:
+            self._finish_datagrams(decoder)
+            self._switch(new_decoder())
+            self._new_decoder, self._deliver = new_decoder, deliver
+
+        return self.call(replace_between_batches)
+
     def _finish_datagrams(self, decoder: Decoder) -> list[dict[str, Any]]:
         """Decode and deliver everything that was received."""
         while self._receiver.waiting:
@@ -163,7 +185,8 @@ class Worker:
     def _start_decoder(self, decoder: Decoder) -> None:
         type = new_table_type(decoder.schema, decoder.plan)
         sockets = [(each.sockets[self.index].fileno(), each.address.port) for each in self._listeners]
-        receiver = Receiver(sockets)
+        patient = all(listener.buffer_bytes >= PAUSE_BUFFER for listener in self._listeners)
+        receiver = Receiver(sockets, pause=PAUSE_NS if patient else 0)
         with self._lock:
             self._decoder = decoder
             self._receiver = receiver
@@ -241,14 +264,19 @@ class Worker:
         self._past.failures += 1
         self._on_failure(error)
         self._past.lost_datagrams += self._receiver.waiting
-        counters, delivered = self._read_counters(), self._past.delivered
-        exporters = self._decoder.read_exporters()
-        decoder = self._new_decoder()
-        decoder.restore_exporters(exporters)
-        self._past = counters
-        self._past.lost_flows = counters.flows - delivered
-        self._start_decoder(decoder)
+        self._switch(self._new_decoder())
+        self._past.lost_flows = self._past.flows - self._past.delivered
         time.sleep(RESTART_SECONDS)  # the sockets hold the datagrams of that time
+
+    def _switch(self, decoder: Decoder) -> None:
+        """Continue with another decoder. It gets the state of the old one, whose counters are kept.
+
+        Data sets that wait for their template are dropped and counted (`template_missing`).
+        """
+        decoder.restore_exporters(to_plain(self._decoder.read_exporters()))
+        self._decoder.finish()
+        self._past = self._read_counters()
+        self._start_decoder(decoder)
 
     def _read_counters(self) -> WorkerCounters:
         past, now = self._past, self._receiver.read_counters()

@@ -1,0 +1,71 @@
+"""The protocols of systemd: notification of the state, and sockets that systemd has opened.
+
+sd_notify(3) and sd_listen_fds(3) specify them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+
+from flowbuf.collect.listen import Address, Listener
+from flowbuf.errors import ListenError
+
+__all__ = ["activated_listeners", "notify", "reloading", "watchdog_seconds"]
+
+FIRST_DESCRIPTOR = 3
+
+
+def notify(*states: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Send states such as "READY=1" to the service manager, if there is one.
+
+    Args:
+        *states: Assignments of sd_notify(3).
+        environment: Environment variables. Default: those of the process.
+
+    Raises:
+        OSError: the service manager does not receive.
+    """
+    path = environment.get("NOTIFY_SOCKET", "")
+    if not path:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.connect("\0" + path[1:] if path.startswith("@") else path)
+        sender.send("\n".join(states).encode())
+
+
+def reloading() -> tuple[str, str]:
+    """Return the states that begin a reload. READY=1 ends it."""
+    return "RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}"
+
+
+def watchdog_seconds(environment: Mapping[str, str] = os.environ) -> float | None:
+    """Return the interval at which the service manager expects WATCHDOG=1; None if it expects none."""
+    if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    try:
+        return int(environment["WATCHDOG_USEC"]) / 2_000_000  # half of the limit
+    except (KeyError, ValueError):
+        return None
+
+
+def activated_listeners(environment: Mapping[str, str] = os.environ) -> list[Listener]:
+    """Return listeners for the sockets that systemd has opened. Without socket activation, there are none.
+
+    Raises:
+        ListenError: a socket is not a UDP socket.
+    """
+    if environment.get("LISTEN_PID") != str(os.getpid()):
+        return []
+    count = int(environment.get("LISTEN_FDS", "0"))
+    return [_adopt(socket.socket(fileno=FIRST_DESCRIPTOR + i)) for i in range(count)]
+
+
+def _adopt(given: socket.socket) -> Listener:
+    if given.type != socket.SOCK_DGRAM or given.family not in (socket.AF_INET, socket.AF_INET6):
+        raise ListenError("a socket of systemd is not for UDP; write ListenDatagram= in the socket unit")
+    os.set_inheritable(given.fileno(), False)
+    host, port = given.getsockname()[:2]
+    return Listener.adopt(Address(host, port), [given])

@@ -1,0 +1,86 @@
+"""Notification of the service manager, and sockets that it has opened."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flowbuf.collect.systemd import notify, watchdog_seconds
+from tests.collect.test_collector import flows5
+from tests.support.live import send, wait_until
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> socket.socket:
+    """Return a socket that receives what a service manager receives."""
+    receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    receiver.bind(str(tmp_path / "notify"))
+    receiver.settimeout(30)
+    return receiver
+
+
+def test_states_are_sent(manager: socket.socket) -> None:
+    notify("READY=1", "MAINPID=7", environment={"NOTIFY_SOCKET": manager.getsockname()})
+    assert manager.recv(1000) == b"READY=1\nMAINPID=7"
+    notify("READY=1", environment={})
+    manager.close()
+
+
+@pytest.mark.parametrize(
+    ("environment", "seconds"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "30000000"}, 15.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+    ],
+)
+def test_the_interval_of_the_watchdog(environment: dict[str, str], seconds: float | None) -> None:
+    assert watchdog_seconds(environment) == seconds
+
+
+def test_a_service(tmp_path: Path, manager: socket.socket) -> None:
+    """The service manager opens the socket, and hears of each step. Datagrams before the start are kept."""
+    path = tmp_path / "collector.toml"
+    path.write_text('[[output]]\nto = "null:"\n')
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
+        opened.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{opened.getsockname()[1]}"
+        send([flows5(3)], address)
+        # As systemd does, the child finds the socket at descriptor 3 and its own process in LISTEN_PID.
+        code = f"import os, sys; os.dup2({opened.fileno()}, 3); os.environ['LISTEN_PID'] = str(os.getpid()); "
+        code += "os.execv(sys.executable, [sys.executable, '-m', 'flowbuf', 'collect', sys.argv[1]])"
+        environment = {
+            **os.environ,
+            "LISTEN_FDS": "1",
+            "NOTIFY_SOCKET": manager.getsockname(),
+            "WATCHDOG_USEC": "200000",
+        }
+        service = subprocess.Popen(
+            [sys.executable, "-c", code, str(path)],
+            env=environment,
+            pass_fds=[opened.fileno()],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert manager.recv(1000).decode() == f"READY=1\nMAINPID={service.pid}"
+    assert manager.recv(1000) == b"WATCHDOG=1"
+    service.send_signal(signal.SIGHUP)
+    heard = []
+    wait_until(lambda: heard.append(manager.recv(1000)) or heard[-1] != b"WATCHDOG=1", "the reload")
+    assert re.fullmatch(rb"RELOADING=1\nMONOTONIC_USEC=\d+", heard[-1])
+    wait_until(lambda: manager.recv(1000) == b"READY=1", "the end of the reload")
+    service.send_signal(signal.SIGTERM)
+    wait_until(lambda: manager.recv(1000) == b"STOPPING=1", "the stop")
+    log = service.communicate(timeout=60)[1]
+    manager.close()
+    assert service.returncode == 0
+    assert f"listening on {address}\n" in log
+    assert "received=1 kernel_drops=0 flows=3; null:: stored=3" in log
