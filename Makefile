@@ -17,6 +17,7 @@
 #   make docs                  build the documentation site into build/site
 #   make fields                write docs/reference/fields.md from the schema and docs/reference/collectors.csv
 #   make kafka                 start a real Kafka broker on this machine; make kafka-stop ends it
+#   make s3-server             build the S3 server that tests of object stores use (needs Go)
 #   make clean                 stop the broker, and remove environments and builds
 #
 # A target whose tools are missing names them.
@@ -30,7 +31,7 @@ TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
 SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
 
-.PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop clean setup core-tests
+.PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop s3-server clean setup core-tests
 
 setup: $(BUILT) $(TOOLS) core-tests
 
@@ -141,6 +142,10 @@ kafka:
 
 kafka-stop:
 	@$(PYTHON) tools/kafka stop
+
+# The version is the one that the tests were written with.
+s3-server:
+	GOBIN=$(abspath build/bin) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 clean:
 	@if [ -d build/kafka ]; then $(PYTHON) tools/kafka stop && $(PYTHON) tools/registry stop; fi

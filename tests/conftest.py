@@ -69,12 +69,14 @@ def corpus() -> Path:
 def hidden(reporter: pytest.TerminalReporter) -> list[str]:
     """Return the reasons of skips that FLOWBUF_FORBID_SKIPS does not allow.
 
-    Two reasons are allowed. The captures of FLOWBUF_CORPUS cannot be installed. Some peers of the benchmarks
-    need a newer Go or Cargo than the system packages.
+    Some reasons are allowed. The captures of FLOWBUF_CORPUS cannot be installed. The server of
+    FLOWBUF_VERSITYGW and some peers of the benchmarks need a newer Go or Cargo than the system packages. A
+    container may forbid mounts.
     """
     if not os.environ.get("FLOWBUF_FORBID_SKIPS"):
         return []
-    excuses = [] if os.environ.get("FLOWBUF_CORPUS") else ["FLOWBUF_CORPUS"]
+    excuses = [name for name in ("FLOWBUF_CORPUS", "FLOWBUF_VERSITYGW") if not os.environ.get(name)]
+    excuses += ["unshare cannot mount a file system here"]
     excuses += [f"which needs {tool}" for tool in ("go", "cargo") if not shutil.which(tool)]
     reasons = [str(report.longrepr) for report in reporter.stats.get("skipped", [])]
     return [reason for reason in reasons if not any(excuse in reason for excuse in excuses)]

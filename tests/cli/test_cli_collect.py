@@ -18,10 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from click.testing import Result
 from prometheus_client.parser import text_string_to_metric_families
 
+from flowbuf import read_messages
 from flowbuf.collect.listen import Address
 from flowbuf.collect.takeover import take_over
 from tests.collect.test_collector import DATA_SET, LEARNED, flows5, payloads_of
@@ -362,3 +364,26 @@ def test_sighup_under_load_loses_no_flow(tmp_path: Path) -> None:
     assert received + drops == sent
     assert sum(map(int, re.findall(r"stored=(\d+)", log))) == received
     assert "dropped=0" in log.splitlines()[-1]
+
+
+def test_flows_are_stored_in_files(tmp_path: Path) -> None:
+    """Parquet and Protobuf files with the same flows, which other commands read."""
+    payloads = payloads_of("generated-ipfix.pcap")
+    with collecting(tmp_path, "-o", "flows/", "-o", "pb:messages/", "--interval", "50ms") as running:
+        send(payloads, running.address)
+        wait_until(lambda: any(tmp_path.glob("flows/.*.tmp")), "an open file")
+        assert not list(tmp_path.glob("flows/*/*/*"))
+    parquet = list(tmp_path.glob("flows/date=*/hour=*/flows-*.parquet"))
+    messages = list(tmp_path.glob("messages/date=*/hour=*/flows-*.pb"))
+    assert len(parquet) == len(messages) == 1
+    flows = pyarrow.parquet.read_table(parquet[0])
+    assert flows.num_rows == 300
+    assert sum(len(batch) for batch in read_messages(messages[0])) == 300
+    total = sum(sum(batch.to_arrow()["bytes"].to_pylist()) for batch in read_messages(messages[0]))
+    assert total == sum(flows["bytes"].to_pylist())
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("--listen", "127.0.0.1:0", "-o", f"{tmp_path}/file/", status=1)
+    assert f"{tmp_path}/file" in done.stderr

@@ -56,7 +56,9 @@ def running(
     """Run a service with these outputs inside the block, and stop it at the end."""
     configs = tuple(OutputConfig(to=name, **(settings or {}).get(name, {})) for name in outputs)
     chosen = CollectConfig(listen=(LOCAL,), interval=0.02, outputs=configs, **config)
-    service = Service(chosen, flowbuf.Schema.load("flow"), lambda output, selection: outputs[output.to])
+    service = Service(
+        chosen, flowbuf.Schema.load("flow"), lambda output, selection, spool: outputs[output.to]
+    )
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
@@ -210,7 +212,7 @@ def test_state_survives_a_restart(tmp_path: Any) -> None:
 def test_names_of_outputs_are_unique() -> None:
     config = CollectConfig(listen=(LOCAL,), outputs=(OutputConfig(to="null:"), OutputConfig(to="null:")))
     with pytest.raises(ConfigError, match=r"output 'null:' exists twice; give each output another name"):
-        Service(config, flowbuf.Schema.load("flow"), lambda output, selection: ListOutput())
+        Service(config, flowbuf.Schema.load("flow"), lambda output, selection, spool: ListOutput())
 
 
 def test_totals_are_one_line() -> None:

@@ -278,7 +278,7 @@ def test_package_units_import_only_lower_units(unit: str) -> None:
     files = (
         [PACKAGE / f"{unit}.py"]
         if (PACKAGE / f"{unit}.py").exists()
-        else sorted((PACKAGE / unit).glob("*.py"))
+        else sorted((PACKAGE / unit).rglob("*.py"))
     )
     assert files
     imported = set().union(*map(imports_of, files))

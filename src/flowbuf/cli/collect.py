@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import signal
@@ -154,7 +155,8 @@ def _run(config: CollectConfig, takeover: bool, read_again: Callable[[], Collect
         again = read_again()
         return again, _load_schema(again)
 
-    service = Service(config, _load_schema(config), new_output, handover, activated, reload)
+    outputs = functools.partial(new_output, scaled=config.scale)
+    service = Service(config, _load_schema(config), outputs, handover, activated, reload)
     _check_buffers(service, config)
     with _handled_signals(service), _serving(service, metrics, takeover):
         service.run()

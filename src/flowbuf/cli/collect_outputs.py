@@ -21,16 +21,23 @@ __all__ = ["new_output"]
 logger = logging.getLogger("flowbuf.collect")
 
 FORMS = (
-    "write DIR/ for Parquet files, pb:DIR/ for Protobuf files, kafka://HOST:PORT/TOPIC, "
-    "http[s]://HOST:PORT for ClickHouse, - for JSON lines, or null:"
+    "write DIR/ or s3://BUCKET/PREFIX for Parquet files, pb:DIR/ for Protobuf files, "
+    "kafka://HOST:PORT/TOPIC, http[s]://HOST:PORT for ClickHouse, - for JSON lines, or null:"
 )
 
 
-def new_output(config: OutputConfig, selection: FlowSelection) -> Output:
+def new_output(config: OutputConfig, selection: FlowSelection, spool: str, scaled: bool = False) -> Output:
     """Return the output of a destination.
 
+    Args:
+        config: Settings of the output.
+        selection: Selection whose record batches it gets.
+        spool: Identity of its spool, or "" if it has none.
+        scaled: Bytes and packets are multiplied by the sampling rate.
+
     Raises:
-        ConfigError: the destination is not known.
+        ConfigError: the destination is not known, or an option is invalid.
+        OSError: files cannot be written there.
     """
     if config.to == "null:":
         return NullOutput()
@@ -40,7 +47,31 @@ def new_output(config: OutputConfig, selection: FlowSelection) -> Output:
         return _new_kafka_output(config, selection)
     if config.to.startswith(("http://", "https://")):
         return _new_clickhouse_output(config, selection)
+    if config.to.startswith(("pb:", "s3://")) or config.to.endswith("/"):
+        return _new_file_output(config, selection, spool, scaled)
     raise ConfigError(f"{config.to!r} is not a destination; {FORMS}")
+
+
+def _new_file_output(config: OutputConfig, selection: FlowSelection, spool: str, scaled: bool) -> Output:
+    from flowbuf.collect.outputs.files.file_formats import FileFormat, MessageFormat, ParquetFormat
+    from flowbuf.collect.outputs.files.file_output import FileOptions, FileOutput
+
+    as_messages = config.to.startswith("pb:")
+    try:
+        form: FileFormat = ParquetFormat()
+        if as_messages:
+            form = MessageFormat(selection.schema, scaled=scaled)
+        options = FileOptions(
+            prefix=selection.schema.rows,
+            rotate_seconds=int(config.rotate),
+            rotate_bytes=config.rotate_bytes,
+            keep_seconds=config.keep or None,
+            keep_bytes=config.keep_bytes or None,
+            spool=spool,
+        )
+        return FileOutput(config.to.removeprefix("pb:"), form, options, on_problem=logger.warning)
+    except ValueError as error:
+        raise ConfigError(f"{config.to}: {error}") from error
 
 
 def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:

@@ -29,7 +29,8 @@ class OutputConfig:
     to: str = setting(
         "text",
         "",
-        "Destination: DIR/ (Parquet files), pb:DIR/ (Protobuf files), kafka://HOST:PORT/TOPIC, "
+        "Destination: DIR/ or s3://BUCKET/PREFIX (Parquet files), pb:DIR/ (Protobuf files), "
+        "kafka://HOST:PORT/TOPIC, "
         "http[s]://HOST:PORT (ClickHouse), - (JSON lines on stdout), or null: (discard).",
         "DESTINATION",
     )

@@ -42,7 +42,8 @@ SILENCE_SECONDS = 10.0
 SAVE_SECONDS = 60.0
 STEP_SECONDS = 0.2
 
-NewOutput = Callable[[OutputConfig, FlowSelection], Output]
+NewOutput = Callable[[OutputConfig, FlowSelection, str], Output]
+"""Returns an output. The text is the identity of its spool, or "" if it has none."""
 
 
 @dataclass
@@ -125,8 +126,13 @@ class Service:
 
     def _new_runner(self, output: OutputConfig, selection: FlowSelection) -> OutputRunner:
         name = output.name or _SECRETS.sub("//", output.to)
-        destination = self._new_output(output, selection)
         spool = _open_spool(output, name) if output.on_overflow == "spool" else None
+        try:
+            destination = self._new_output(output, selection, "" if spool is None else spool.identity)
+        except BaseException:
+            if spool is not None:
+                spool.close()
+            raise
         queue = FlowQueue(output.queue_flows, output.on_overflow, spool=spool)
         return OutputRunner(name, queue, selection, destination, config=output, spool=spool)
 

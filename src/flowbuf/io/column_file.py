@@ -6,12 +6,16 @@ import io
 from types import TracebackType
 from typing import Any, Protocol
 
-from flowbuf.io.output_file import OutputFile
+from flowbuf.errors import EncodeError
+from flowbuf.io.output_file import Writable
 
 __all__ = ["ArrowSink", "ColumnSink", "ParquetSink"]
 
 GROUP_ROWS = 1 << 17
 """Minimum number of rows in each row group except the last one. Batches may be much smaller."""
+
+GROUP_BYTES = 1 << 27
+"""Memory of batches, in bytes, that ends a row group earlier. Long texts reach it."""
 
 
 class ColumnSink(Protocol):
@@ -32,12 +36,12 @@ class ColumnSink(Protocol):
 
 
 class _ByteFile(io.RawIOBase):
-    """An open `OutputFile` as the file object that pyarrow needs.
+    """An open file as the file object that pyarrow needs.
 
     After `cut`, it ignores writes, so that an incomplete file stays incomplete.
     """
 
-    def __init__(self, file: OutputFile) -> None:
+    def __init__(self, file: Writable) -> None:
         self._file = file
         self._position = 0
         self._cut = False
@@ -60,12 +64,13 @@ class _ByteFile(io.RawIOBase):
 
 
 class ParquetSink:
-    """Write Parquet to an open `OutputFile`, which may be a pipe.
+    """Write Parquet to an open `OutputFile`, which may be a pipe, or to another binary file.
 
-    Batches are collected into row groups of at least GROUP_ROWS rows. Up to one row group is in memory.
+    Batches are collected into row groups of at least GROUP_ROWS rows or GROUP_BYTES bytes. Up to one row
+    group is in memory.
 
     Args:
-        file: Open output file.
+        file: Open file.
         schema: `pyarrow.Schema` of the batches.
 
     Raises:
@@ -73,7 +78,7 @@ class ParquetSink:
         OSError: The file cannot be written.
     """
 
-    def __init__(self, file: OutputFile, schema: Any) -> None:
+    def __init__(self, file: Writable, schema: Any) -> None:
         import pyarrow
         import pyarrow.parquet
 
@@ -81,22 +86,51 @@ class ParquetSink:
         self._bytes = _ByteFile(file)
         self._writer = pyarrow.parquet.ParquetWriter(self._bytes, schema, compression=compression)
         self._schema = schema
+        self._required = [place for place, field in enumerate(schema) if not field.nullable]
         self._waiting: list[Any] = []
-        self._rows = 0
+        self._rows = self._size = 0
 
     def write(self, batch: Any) -> None:
-        """Append the rows of a `pyarrow.RecordBatch`."""
+        """Append the rows of a `pyarrow.RecordBatch`.
+
+        Raises:
+            EncodeError: A column that is not nullable has nulls. Nothing is appended.
+            OSError: The file cannot be written.
+        """
+        self._check(batch)
         self._waiting.append(batch)
         self._rows += batch.num_rows
-        if self._rows >= GROUP_ROWS:
+        self._size += batch.nbytes
+        if self._rows >= GROUP_ROWS or self._size >= GROUP_BYTES:
             self._write_group()
+
+    def _check(self, batch: Any) -> None:
+        for place in self._required:
+            if batch.column(place).null_count:
+                name = self._schema[place].name
+                raise EncodeError(f"column {name!r} has nulls, but is not nullable; fill the nulls")
 
     def _write_group(self) -> None:
         import pyarrow
 
         table = pyarrow.Table.from_batches(self._waiting, self._schema).unify_dictionaries()
-        self._waiting, self._rows = [], 0
+        self._waiting, self._rows, self._size = [], 0, 0
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def finish(self) -> None:
+        """Write the last row group and the footer. Raise OSError if the file cannot be written."""
+        try:
+            if self._rows:
+                self._write_group()
+        except BaseException:
+            self.cancel()
+            raise
+        self._writer.close()
+
+    def cancel(self) -> None:
+        """End without the last row group and the footer. The file stays incomplete."""
+        self._bytes.cut()
+        self._writer.close()
 
     def __enter__(self) -> ParquetSink:
         return self
@@ -104,16 +138,10 @@ class ParquetSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            if kind is None and self._rows:
-                self._write_group()
-        except BaseException:
-            kind = BaseException
-            raise
-        finally:
-            if kind is not None:
-                self._bytes.cut()
-            self._writer.close()
+        if kind is None:
+            self.finish()
+        else:
+            self.cancel()
 
 
 class ArrowSink:
@@ -132,7 +160,7 @@ class ArrowSink:
         OSError: The file cannot be written.
     """
 
-    def __init__(self, file: OutputFile, schema: Any, stream: bool = False) -> None:
+    def __init__(self, file: Writable, schema: Any, stream: bool = False) -> None:
         import pyarrow.ipc
 
         self._bytes = _ByteFile(file)

@@ -9,11 +9,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
-__all__ = ["OutputFile", "sync_folder"]
+__all__ = ["OutputFile", "Writable", "open_compressed", "sync_folder"]
 
 COMPRESSION_LEVEL = {".gz": 6, ".zst": 3}
+
+
+class Writable(Protocol):
+    """Takes bytes: an `OutputFile`, or another binary file."""
+
+    def write(self, data: bytes | memoryview) -> object:
+        """Append bytes."""
+        ...
 
 
 class OutputFile:
@@ -51,7 +59,7 @@ class OutputFile:
             self._target = os.path.realpath(self.path)
             try:
                 self._raw = self._open()
-                self._file = _compressed(self._raw, os.path.splitext(self.path)[1])
+                self._file = open_compressed(self._raw, os.path.splitext(self.path)[1])
             except BaseException:
                 self._abandon()
                 raise
@@ -157,7 +165,11 @@ class OutputFile:
 
 
 def sync_folder(folder: str) -> None:
-    """Sync the names in a folder to disk, so that they survive a crash of the machine."""
+    """Sync the names in a folder to disk, so that they survive a crash of the machine.
+
+    Raises:
+        OSError: The folder does not exist, or cannot be synced.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -165,8 +177,13 @@ def sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
-def _compressed(raw: IO[bytes], suffix: str) -> Any:
-    """Return a file that writes compressed bytes to `raw`, or `raw` itself."""
+def open_compressed(raw: Any, suffix: str) -> Any:
+    """Return a file that writes compressed bytes to `raw`, or `raw` itself.
+
+    Args:
+        raw: Binary file. It stays open when the returned file is closed.
+        suffix: End of the file's name. ".gz" and ".zst" are compressed.
+    """
     if suffix == ".gz":  # no name and no time: the same content gives the same file
         import gzip
 

@@ -1,0 +1,1 @@
+"""Write flows to Parquet and .pb files: names, formats, places, rotation and retention."""
