@@ -1,5 +1,5 @@
-/* Computes when the datagrams of a replay are due. It reads no clock: the caller passes the time, in
-   nanoseconds of a clock that never goes back.
+/* Computes when the datagrams of a replay are due. It reads no clock: the caller passes the time,
+   in nanoseconds of a clock that never goes back.
 
    A sender that falls behind catches up, but only by FB_PACE_SLACK: a pause of a second does not
    become a burst of a second. The schedule is delayed by the rest. */

@@ -3,7 +3,7 @@
 
      NetFlow v5, v7   flow_sequence: flows
      NetFlow v9       sequence number: datagrams
-     IPFIX            sequence number: data records, those of options included (RFC 7011 section 3.1)
+     IPFIX            sequence number: data records, also those of options (RFC 7011 section 3.1)
      sFlow            numbers of datagrams, and of samples of each kind and source
      uptimes          of all headers; they never go back by more than FB_SEQUENCE_TOLERANCE
 

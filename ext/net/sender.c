@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "net/error_reports.h"
 #include "net/export_header.h"
 
 #define SECOND      UINT64_C(1000000000)
@@ -41,15 +42,11 @@ static fb_unsent find_reason(int error) {
     }
 }
 
-#ifdef MSG_NOSIGNAL
-#define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
-#else
-#define SEND_FLAGS MSG_DONTWAIT
-#endif
-
 /* Send up to FB_SENDER_BATCH datagrams. Return the number that the system accepted, or -1 with
    errno if it did not accept the first one. */
 #ifdef __linux__
+enum { HAS_ERROR_QUEUE = true };
+
 static int send_some(int socket, const fb_datagram *datagrams, unsigned count) {
     struct mmsghdr messages[FB_SENDER_BATCH];
     struct iovec parts[FB_SENDER_BATCH];
@@ -58,15 +55,16 @@ static int send_some(int socket, const fb_datagram *datagrams, unsigned count) {
             (struct iovec){(void *)(uintptr_t)datagrams[i].payload.data, datagrams[i].payload.size};
         messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &parts[i], .msg_iovlen = 1}};
     }
-    return sendmmsg(socket, messages, count, SEND_FLAGS);
+    return sendmmsg(socket, messages, count, MSG_DONTWAIT);
 }
 #else
+enum { HAS_ERROR_QUEUE = false };
+
+/* One by one, so that no error is lost. */
 static int send_some(int socket, const fb_datagram *datagrams, unsigned count) {
-    for (unsigned i = 0; i < count; i++) {
-        const fb_bytes *payload = &datagrams[i].payload;
-        if (send(socket, payload->data, payload->size, SEND_FLAGS) < 0) return i ? (int)i : -1;
-    }
-    return (int)count;
+    (void)count;
+    return send(socket, datagrams->payload.data, datagrams->payload.size, MSG_DONTWAIT) < 0 ? -1
+                                                                                            : 1;
 }
 #endif
 
@@ -90,13 +88,13 @@ static uint64_t lesser(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-static int socket_of(const fb_sender *sender, size_t i) {
+static int socket_of(const fb_udp_sender *sender, size_t i) {
     return sender->sockets[sender->recording->sources[i] % sender->socket_count];
 }
 
 /* Return the number of datagrams, of `most`, that one call can send: those of one socket, without
    passing the end of the recording. */
-static unsigned count_together(const fb_sender *sender, size_t first, size_t most) {
+static unsigned count_together(const fb_udp_sender *sender, size_t first, size_t most) {
     size_t left = sender->recording->count - first;
     size_t count = 1;
     if (most > left) most = left;
@@ -105,7 +103,7 @@ static unsigned count_together(const fb_sender *sender, size_t first, size_t mos
 }
 
 /* Rewrite the next `count` datagrams, except those that an earlier call has rewritten. */
-static void prepare(fb_sender *sender, size_t count) {
+static void prepare(fb_udp_sender *sender, size_t count) {
     const fb_recording *recording = sender->recording;
     if (!sender->renumber && !sender->now) return;
     uint64_t time = sender->now ? read_clock(CLOCK_REALTIME) : 0;
@@ -120,14 +118,14 @@ static void prepare(fb_sender *sender, size_t count) {
     sender->prepared = index;
 }
 
-static void count_sent(fb_sender *sender, const fb_datagram *datagrams, unsigned count) {
+static void count_sent(fb_udp_sender *sender, const fb_datagram *datagrams, unsigned count) {
     for (unsigned i = 0; i < count; i++) sender->bytes += datagrams[i].payload.size;
     sender->sent += count;
     sender->handled += count;
     sender->blocked_since = 0;
 }
 
-static void count_unsent(fb_sender *sender, fb_unsent reason) {
+static void count_unsent(fb_udp_sender *sender, fb_unsent reason) {
     sender->unsent[reason]++;
     sender->handled++;
     sender->blocked_since = 0;
@@ -135,7 +133,7 @@ static void count_unsent(fb_sender *sender, fb_unsent reason) {
 
 /* Wait for a full send buffer, until `end` at most. Give up the datagram if it is full for too
    long. Return false after a signal. */
-static bool wait_for_room(fb_sender *sender, int socket, uint64_t end) {
+static bool wait_for_room(fb_udp_sender *sender, int socket, uint64_t end) {
     uint64_t now = read_clock(CLOCK_MONOTONIC);
     if (!sender->blocked_since) sender->blocked_since = now;
     uint64_t patience = sender->blocked_since + FB_SENDER_PATIENCE;
@@ -144,9 +142,25 @@ static bool wait_for_room(fb_sender *sender, int socket, uint64_t end) {
     return true;
 }
 
+/* Read the reports of a socket. *any: there was one. 0, or an error that ends the replay. */
+static int read_reports(fb_udp_sender *sender, int socket, bool *any) {
+    fb_error_reports reports = fb_error_reports_read(socket);
+    sender->refused += reports.refused;
+    *any = reports.any;
+    return reports.error;
+}
+
 /* Handle the error of the next datagram. Return 0 to continue, EINTR after a signal, or an error
    that ends the replay. */
-static int handle_error(fb_sender *sender, int socket, int error, uint64_t end) {
+static int handle_error(fb_udp_sender *sender, int socket, int error, uint64_t end) {
+    bool reported;
+    int failure = read_reports(sender, socket, &reported);
+    if (failure) return failure;
+    if (reported) return 0; /* an earlier datagram caused the error */
+    if (error == ECONNREFUSED) {
+        sender->refused += !HAS_ERROR_QUEUE;
+        return 0;
+    }
     if (error == EAGAIN) return wait_for_room(sender, socket, end) ? 0 : EINTR;
     fb_unsent reason = find_reason(error);
     if (reason == FB_UNSENT_REASONS) return error;
@@ -156,7 +170,7 @@ static int handle_error(fb_sender *sender, int socket, int error, uint64_t end) 
 
 /* Pass up to `due` datagrams to the system, at least one. Return values are those of
    handle_error. */
-static int send_due(fb_sender *sender, size_t due, uint64_t end) {
+static int send_due(fb_udp_sender *sender, size_t due, uint64_t end) {
     size_t first = (size_t)(sender->handled % sender->recording->count);
     const fb_datagram *datagrams = &sender->recording->datagrams[first];
     int socket = socket_of(sender, first);
@@ -165,12 +179,14 @@ static int send_due(fb_sender *sender, size_t due, uint64_t end) {
     int sent = send_some(socket, datagrams, count);
     if (sent < 0) return handle_error(sender, socket, errno, end);
     count_sent(sender, datagrams, (unsigned)sent);
-    return 0;
+    bool any; /* a call that ends early may have met a report, and the queue is short */
+    return (unsigned)sent < count ? read_reports(sender, socket, &any) : 0;
 }
 
-int fb_sender_run(fb_sender *sender, uint64_t duration) {
-    uint64_t now = read_clock(CLOCK_MONOTONIC), end = now + duration;
-    for (; !fb_sender_is_done(sender) && now < end; now = read_clock(CLOCK_MONOTONIC)) {
+/* Send until the limit, the time `end`, or a signal. 0, or the error that ended it. */
+static int send_until(fb_udp_sender *sender, uint64_t end) {
+    uint64_t now = read_clock(CLOCK_MONOTONIC);
+    for (; !fb_udp_sender_is_done(sender) && now < end; now = read_clock(CLOCK_MONOTONIC)) {
         uint64_t index = sender->handled;
         size_t most = (size_t)lesser(FB_SENDER_BATCH, sender->limit - index);
         size_t due = fb_pace_count_due(&sender->pace, sender->recording, index, most, now);
@@ -183,4 +199,18 @@ int fb_sender_run(fb_sender *sender, uint64_t duration) {
         }
     }
     return 0;
+}
+
+/* Read the reports that no call has met. 0, or an error that ends the replay. */
+static int read_all_reports(fb_udp_sender *sender) {
+    bool any;
+    int error = 0;
+    for (size_t i = 0; i < sender->socket_count && !error; i++)
+        error = read_reports(sender, sender->sockets[i], &any);
+    return error;
+}
+
+int fb_udp_sender_run(fb_udp_sender *sender, uint64_t duration) {
+    int error = send_until(sender, read_clock(CLOCK_MONOTONIC) + duration);
+    return error ? error : read_all_reports(sender);
 }

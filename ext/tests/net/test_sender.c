@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-#include "net/export_header.h"
+#include "net/error_reports.h"
 #include "net/sender.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -21,7 +21,7 @@ typedef struct {
     struct sockaddr_in address;
     fb_memory memory;
     fb_recording recording;
-    fb_sender sender;
+    fb_udp_sender sender;
 } loopback;
 
 static int open_socket(void) {
@@ -45,12 +45,13 @@ static void loopback_open(loopback *l, unsigned sockets) {
     for (unsigned i = 0; i < sockets; i++) {
         l->sockets[i] = open_socket();
         CHECK_EQUAL(connect(l->sockets[i], (struct sockaddr *)&l->address, size), 0);
+        fb_error_reports_enable(l->sockets[i]);
     }
     fb_recording_init(&l->recording, &l->memory, 1);
-    l->sender = (fb_sender){.recording = &l->recording,
-                            .sockets = l->sockets,
-                            .socket_count = sockets,
-                            .pace = {.kind = FB_PACE_TOP_SPEED}};
+    l->sender = (fb_udp_sender){.recording = &l->recording,
+                                .sockets = l->sockets,
+                                .socket_count = sockets,
+                                .pace = {.kind = FB_PACE_TOP_SPEED}};
 }
 
 static void loopback_close(loopback *l) {
@@ -76,7 +77,7 @@ static size_t receive(loopback *l, uint8_t *payload, uint16_t *port) {
 
 static int run(loopback *l, uint64_t limit) {
     l->sender.limit = limit;
-    return fb_sender_run(&l->sender, 10 * SECOND);
+    return fb_udp_sender_run(&l->sender, 10 * SECOND);
 }
 
 static void datagrams_arrive_unchanged_and_in_order(void) {
@@ -89,7 +90,7 @@ static void datagrams_arrive_unchanged_and_in_order(void) {
     }
     CHECK_EQUAL(run(&l, 100), 0);
     CHECK_EQUAL(run(&l, 200), 0);
-    CHECK(fb_sender_is_done(&l.sender));
+    CHECK(fb_udp_sender_is_done(&l.sender));
     for (unsigned i = 0; i < 200; i++) {
         uint8_t expected[200];
         memset(expected, (int)i, i);
@@ -167,17 +168,38 @@ static void the_time_of_sending_is_written(void) {
     loopback_close(&l);
 }
 
-/* An error is reported for the datagram after one that met the closed port. */
-static void a_closed_port_refuses_datagrams(void) {
+static void close_receiver(loopback *l) {
+    close(l->receiver);
+    l->receiver = -1;
+}
+
+static void datagrams_to_a_closed_port_are_sent_and_refused(void) {
     loopback l;
+    loopback_open(&l, 2);
+    for (uint16_t i = 0; i < 5; i++) record(&l, "x", 1, i / 4);
+    close_receiver(&l);
+    for (uint64_t limit = 1; limit < 1000; limit += 7) CHECK_EQUAL(run(&l, limit), 0);
+    CHECK_EQUAL(l.sender.sent, 995);
+    CHECK_EQUAL(l.sender.refused, 995);
+    CHECK_EQUAL(run(&l, 5000), 0); /* more than fit into the queue of errors */
+    CHECK_EQUAL(l.sender.refused, 5000);
+    CHECK_EQUAL(l.sender.handled, 5000);
+    loopback_close(&l);
+}
+
+static void datagrams_before_the_receiver_starts_are_refused(void) {
+    loopback l;
+    uint8_t payload[65536];
     loopback_open(&l, 1);
-    close(l.receiver);
-    l.receiver = -1;
     record(&l, "x", 1, 1);
-    for (uint64_t i = 1; i <= 10; i++) CHECK_EQUAL(run(&l, i), 0);
-    CHECK(l.sender.unsent[FB_UNSENT_REFUSED] > 0);
-    CHECK_EQUAL(l.sender.sent + l.sender.unsent[FB_UNSENT_REFUSED], 10);
-    CHECK_EQUAL(l.sender.bytes, l.sender.sent);
+    close_receiver(&l);
+    CHECK_EQUAL(run(&l, 100), 0);
+    l.receiver = open_socket();
+    CHECK_EQUAL(bind(l.receiver, (struct sockaddr *)&l.address, sizeof l.address), 0);
+    CHECK_EQUAL(run(&l, 130), 0);
+    CHECK_EQUAL(l.sender.refused, 100);
+    CHECK_EQUAL(l.sender.sent, 130);
+    for (unsigned i = 0; i < 30; i++) CHECK_EQUAL(receive(&l, payload, NULL), 1);
     loopback_close(&l);
 }
 
@@ -221,13 +243,13 @@ static void a_full_send_buffer_is_waited_for_and_then_counted(void) {
     record(&l, payload, sizeof payload, 1);
     l.sender.limit = UINT64_MAX;
     while (!l.sender.unsent[FB_UNSENT_BLOCKED])
-        CHECK_EQUAL(fb_sender_run(&l.sender, SECOND / 50), 0);
+        CHECK_EQUAL(fb_udp_sender_run(&l.sender, SECOND / 50), 0);
     CHECK_EQUAL(l.sender.handled, l.sender.sent + 1);
     uint64_t sent = l.sender.sent;
     uint8_t received[1000];
     CHECK(sent > 0);
     for (uint64_t i = 0; i < sent; i++) CHECK_EQUAL(read(pair[1], received, 1000), 1000);
-    CHECK_EQUAL(fb_sender_run(&l.sender, SECOND / 100), 0);
+    CHECK_EQUAL(fb_udp_sender_run(&l.sender, SECOND / 100), 0);
     CHECK(l.sender.sent > sent);
     close(pair[1]);
     loopback_close(&l);
@@ -250,9 +272,9 @@ static void a_signal_ends_the_call(void) {
     struct itimerval alarm = {.it_value = {.tv_usec = 50000}};
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &alarm, NULL);
-    CHECK_EQUAL(fb_sender_run(&l.sender, 1000000 * SECOND), 0);
+    CHECK_EQUAL(fb_udp_sender_run(&l.sender, 1000000 * SECOND), 0);
     CHECK_EQUAL(l.sender.sent, 1);
-    CHECK(!fb_sender_is_done(&l.sender));
+    CHECK(!fb_udp_sender_is_done(&l.sender));
     loopback_close(&l);
 }
 
@@ -261,23 +283,25 @@ static void a_call_ends_in_time(void) {
     loopback_open(&l, 1);
     record(&l, "x", 1, 1);
     l.sender.limit = UINT64_MAX;
-    for (unsigned i = 0; i < 3; i++) CHECK_EQUAL(fb_sender_run(&l.sender, SECOND / 1000), 0);
+    for (unsigned i = 0; i < 3; i++) CHECK_EQUAL(fb_udp_sender_run(&l.sender, SECOND / 1000), 0);
     l.sender.pace = (fb_pace){.kind = FB_PACE_RATE, .rate = 1};
-    CHECK_EQUAL(fb_sender_run(&l.sender, SECOND / 1000), 0);
-    CHECK_EQUAL(fb_sender_run(&l.sender, 0), 0);
+    CHECK_EQUAL(fb_udp_sender_run(&l.sender, SECOND / 1000), 0);
+    CHECK_EQUAL(fb_udp_sender_run(&l.sender, 0), 0);
     CHECK(l.sender.sent > 0);
     loopback_close(&l);
 }
 
 static void reasons_have_names(void) {
-    CHECK(strcmp(fb_unsent_name(FB_UNSENT_REFUSED), "refused") == 0);
+    CHECK(strcmp(fb_unsent_name(FB_UNSENT_BLOCKED), "blocked") == 0);
     CHECK(strcmp(fb_unsent_name(FB_UNSENT_TOO_LONG), "too_long") == 0);
 }
 
 RUN_TESTS(TEST(datagrams_arrive_unchanged_and_in_order), TEST(each_source_has_its_socket),
           TEST(more_sources_than_sockets_share_them),
           TEST(repetitions_follow_each_other_and_are_renumbered),
-          TEST(the_time_of_sending_is_written), TEST(a_closed_port_refuses_datagrams),
+          TEST(the_time_of_sending_is_written),
+          TEST(datagrams_to_a_closed_port_are_sent_and_refused),
+          TEST(datagrams_before_the_receiver_starts_are_refused),
           TEST(datagrams_that_are_too_long_are_counted), TEST(other_errors_end_the_call),
           TEST(a_full_send_buffer_is_waited_for_and_then_counted), TEST(a_signal_ends_the_call),
           TEST(a_call_ends_in_time), TEST(reasons_have_names))

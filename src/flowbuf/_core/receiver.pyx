@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t
 
 from flowbuf._core.base cimport check
 from flowbuf._core.core cimport *
+from flowbuf._core.net cimport *
 
 import os
 

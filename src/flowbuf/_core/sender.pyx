@@ -1,0 +1,199 @@
+"""Recordings of datagrams, and sending them to UDP sockets."""
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
+from libc.string cimport memset
+
+from flowbuf._core.base cimport check
+from flowbuf._core.core cimport *
+from flowbuf._core.datagrams cimport Datagrams
+from flowbuf._core.net cimport *
+
+import os
+
+UNSENT = tuple(fb_unsent_name(<fb_unsent> i).decode() for i in range(FB_UNSENT_REASONS))
+"""Reasons not to send a datagram; ext/net/sender.h defines them."""
+
+
+cdef uint64_t draw_seed() except? 0:
+    return int.from_bytes(os.urandom(8), "little")
+
+
+cdef class Recording:
+    """Datagrams in memory, in the order in which they are sent. Use it in one thread at a time."""
+
+    cdef fb_memory memory
+    cdef fb_recording recording
+    cdef fb_renumber *numbers
+    cdef bint complete  # it takes no more datagrams
+    cdef bint sent
+
+    def __cinit__(self):
+        self.memory = fb_memory_system(0)
+        fb_recording_init(&self.recording, &self.memory, draw_seed())
+
+    def __dealloc__(self):
+        fb_renumber_free(self.numbers)
+        fb_recording_free(&self.recording)
+
+    cdef int check_open(self) except -1:
+        if self.complete:
+            raise RuntimeError("this recording was already renumbered or sent; fill another one")
+        return 0
+
+    def __len__(self):
+        return self.recording.count
+
+    @property
+    def sources(self):
+        """Number of sources: pairs of address and port."""
+        return self.recording.source_table.count
+
+    @property
+    def duration(self):
+        """Nanoseconds from the first datagram to the last one."""
+        return self.recording.latest
+
+    def begin_capture(self):
+        """Begin the next capture. Its first datagram follows the latest one immediately."""
+        fb_recording_begin_capture(&self.recording)
+
+    def add(self, Datagrams batch not None, size_t limit):
+        """Append copies of the first `limit` datagrams of a batch."""
+        cdef size_t i
+        cdef fb_status status = FB_OK
+        self.check_open()
+        batch.hold()
+        try:
+            for i in range(min(limit, batch.count)):
+                check(fb_recording_add(&self.recording, &batch.items[i]))
+        finally:
+            batch.let_go()
+
+    def renumber(self, bint now):
+        """Write sequence numbers and uptimes without gaps, now and in all repetitions.
+
+        ext/net/renumber.h describes them. `now`: the sender writes the time of sending.
+        """
+        cdef size_t i
+        cdef fb_datagram *datagrams = self.recording.datagrams
+        cdef uint64_t milliseconds = self.recording.latest // 1000000
+        self.check_open()
+        self.complete = True
+        check(fb_renumber_new(&self.numbers, &self.memory, draw_seed(), now))
+        for i in range(self.recording.count):
+            fb_renumber_learn(self.numbers, &datagrams[i])
+            if i % 4096 == 0:
+                PyErr_CheckSignals()
+        for i in range(self.recording.count):
+            check(fb_renumber_add(self.numbers, &datagrams[i], self.recording.sources[i]))
+            if i % 4096 == 0:
+                PyErr_CheckSignals()
+        # Half of the range of uptimes and more would look like a step back.
+        fb_renumber_finish(self.numbers, milliseconds if milliseconds < 2**31 else 0)
+
+
+cdef class Sender:
+    """Sends a recording to connected sockets, which must stay open."""
+
+    cdef Recording recording
+    cdef object sockets
+    cdef int *descriptors
+    cdef fb_udp_sender sender
+    cdef bint busy
+
+    def __cinit__(self, Recording recording not None, sockets, *, rate=None, speed=None, bint now=False,
+                  limit=None):
+        """`rate`: datagrams per second. `speed`: seconds of the recording per second. Neither: top speed.
+
+        `limit` counts the datagrams of all repetitions. None: no limit. A recording can be sent once.
+        """
+        if not len(recording) or not sockets:
+            raise ValueError("a sender needs datagrams and sockets")
+        if recording.sent:
+            raise RuntimeError("this recording was already sent; fill another one")
+        self.descriptors = <int *> PyMem_Malloc(len(sockets) * sizeof(int))
+        if not self.descriptors:
+            raise MemoryError
+        for i, socket in enumerate(sockets):
+            self.descriptors[i] = socket.fileno()
+            fb_error_reports_enable(self.descriptors[i])
+        memset(&self.sender, 0, sizeof(self.sender))
+        self.recording, self.sockets = recording, sockets
+        self.sender.recording = &recording.recording
+        self.sender.sockets = self.descriptors
+        self.sender.socket_count = len(sockets)
+        self.sender.renumber = recording.numbers
+        self.sender.now = now
+        self.sender.limit = UINT64_MAX if limit is None else limit
+        self.choose_pace(rate, speed)
+        recording.complete = recording.sent = True
+
+    def __dealloc__(self):
+        PyMem_Free(self.descriptors)
+
+    cdef int choose_pace(self, object rate, object speed) except -1:
+        if rate is not None and not 1 <= rate <= 10**9:
+            raise ValueError(f"rate is {rate}; it may be 1 to 1,000,000,000 datagrams per second")
+        if speed is not None and not 0 < speed < float("inf"):
+            raise ValueError(f"speed is {speed}; it must be a number above 0")
+        if rate is not None:
+            self.sender.pace.kind = FB_PACE_RATE
+            self.sender.pace.rate = rate
+        elif speed is not None:
+            self.sender.pace.kind = FB_PACE_TIMES
+            self.sender.pace.speed = speed
+        else:
+            self.sender.pace.kind = FB_PACE_TOP_SPEED
+        return 0
+
+    def run(self, double seconds):
+        """Send for at most `seconds`, or until a signal arrives.
+
+        Raises OSError for an error of the system that is not one of UNSENT.
+        """
+        cdef uint64_t duration = <uint64_t> (min(max(seconds, 0.0), 1e9) * 1e9)
+        cdef int error
+        if self.busy:
+            raise RuntimeError("this sender is in use by another thread")
+        self.busy = True
+        with nogil:
+            error = fb_udp_sender_run(&self.sender, duration)
+        self.busy = False
+        if error:
+            raise OSError(error, os.strerror(error))
+
+    @property
+    def done(self):
+        """True if all datagrams up to the limit were handled."""
+        return fb_udp_sender_is_done(&self.sender)
+
+    @property
+    def handled(self):
+        """Number of datagrams that were sent, or counted as not sent."""
+        return self.sender.handled
+
+    @property
+    def sent(self):
+        """Number of datagrams that the system accepted."""
+        return self.sender.sent
+
+    @property
+    def bytes(self):
+        """Sum of their payloads in bytes."""
+        return self.sender.bytes
+
+    @property
+    def refused(self):
+        """Number of datagrams that the receiver's host reported as sent to a closed port."""
+        return self.sender.refused
+
+    @property
+    def unsent(self):
+        """Datagrams that the system did not accept: reason -> count. Zeros are left out."""
+        return {name: self.sender.unsent[i] for i, name in enumerate(UNSENT) if self.sender.unsent[i]}
+
+    @property
+    def delay(self):
+        """Nanoseconds by which the schedule was delayed, because sending took too long."""
+        return self.sender.pace.delay
