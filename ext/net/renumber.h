@@ -33,8 +33,8 @@ void fb_renumber_free(fb_renumber *renumber);
 void fb_renumber_learn(fb_renumber *renumber, const fb_datagram *datagram);
 
 /* Write the numbers of a datagram for the first repetition. Call it once for each datagram, in
-   order. `source`: number of its source. OK. NO_MEMORY: the renumbering cannot be used. REQUIRES:
-   the payload is writable. */
+   order. `source`: number of its source; sources that share a socket have the same number. OK.
+   NO_MEMORY: the renumbering cannot be used. REQUIRES: the payload is writable. */
 fb_status fb_renumber_add(fb_renumber *renumber, const fb_datagram *datagram, uint32_t source);
 
 /* End the recording. `duration`: milliseconds of a repetition. Uptimes advance by this time, or

@@ -40,11 +40,11 @@ def test_a_recording_is_complete_once_it_is_sent_or_renumbered(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     recording = recording_of(b"a")
-    recording.renumber(now=False)
+    recording.renumber(now=False, sockets=1)
     Sender(recording, [pair[0]])
     for use in (
         lambda: recording.add(pack_datagrams([b"b"], "192.0.2.1"), 1),
-        lambda: recording.renumber(now=False),
+        lambda: recording.renumber(now=False, sockets=1),
         lambda: Sender(recording, [pair[0]]),
     ):
         with pytest.raises(RuntimeError, match=r"already (renumbered or )?sent; fill another one"):

@@ -316,6 +316,20 @@ def test_sequences_of_sources_are_separate(tmp_path: Path, listener: Receiver) -
     check_uninterrupted(decode(received))
 
 
+def test_sources_that_share_a_port_share_a_sequence(tmp_path: Path, listener: Receiver) -> None:
+    resource = pytest.importorskip("resource")
+    datagrams = [netflow9(sequence=100 * port) for port in range(20)]
+    path = write(tmp_path / "a.pcap", pcap(*datagrams, ports=range(20)))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64 + 4, limits[1]))
+    try:
+        received = replay(listener, path, "--loop", "--renumber", "-n", 60)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert len({source for _, source in received}) == 4
+    check_uninterrupted(decode(received))
+
+
 def test_records_without_a_template_count_as_far_as_known(tmp_path: Path, listener: Receiver) -> None:
     datagrams = [ipfix(data_set(256, u32(1) * 5), sequence=number) for number in (0, 5, 10)]
     path = write(tmp_path / "a.pcap", pcap(*datagrams))

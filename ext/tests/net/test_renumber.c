@@ -236,6 +236,30 @@ static void ipfix_records_without_template_are_counted_by_the_next_number(void) 
     replay_close(&r);
 }
 
+static void the_longest_messages_are_counted(void) {
+    replay r;
+    byte_buffer d;
+    replay_open(&r);
+    for (unsigned i = 0; i < 2; i++) {
+        ipfix_begin(&d, (ipfix_header){.seconds = 1000});
+        size_t set = set_begin(&d, 2);
+        put_template(&d, 256, FIELDS({4, 1}));
+        put_template(&d, 257, FIELDS({313, VARIABLE}));
+        set_end(&d, set);
+        set = set_begin(&d, i ? 257 : 256);
+        if (i) put8(&d, 255), put16(&d, 65000);
+        put_repeated(&d, 6, 65000);
+        set_end(&d, set);
+        ipfix_end(&d);
+        record(&r, &d);
+    }
+    renumber(&r, 0);
+    CHECK_EQUAL(word(&r, 1, 8), 65000);
+    advance(&r);
+    CHECK_EQUAL(word(&r, 0, 8), 65001);
+    replay_close(&r);
+}
+
 static void sources_have_their_own_sequences(void) {
     replay r;
     byte_buffer d;
@@ -519,7 +543,7 @@ RUN_TESTS(TEST(netflow5_counts_flows_of_each_engine), TEST(netflow7_counts_flows
           TEST(ipfix_counts_records_and_those_of_options),
           TEST(ipfix_records_before_their_template_count),
           TEST(ipfix_records_without_template_are_counted_by_the_next_number),
-          TEST(sources_have_their_own_sequences),
+          TEST(the_longest_messages_are_counted), TEST(sources_have_their_own_sequences),
           TEST(sflow_counts_datagrams_of_an_agent_and_samples_of_a_source),
           TEST(a_repeated_late_or_restarted_datagram_is_in_order),
           TEST(uptimes_never_go_back_and_times_of_flows_stay),

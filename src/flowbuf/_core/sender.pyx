@@ -70,27 +70,37 @@ cdef class Recording:
         finally:
             batch.let_go()
 
-    def renumber(self, bint now):
+    def renumber(self, bint now, size_t sockets):
         """Write sequence numbers and uptimes without gaps, now and in all repetitions.
 
-        ext/net/renumber.h describes them. `now`: the sender writes the time of sending.
+        ext/net/renumber.h describes them. `now`: the sender writes the time of sending. `sockets`: number of
+        sockets of the sender; sources that share one also share a sequence.
         """
-        cdef size_t i
-        cdef fb_datagram *datagrams = self.recording.datagrams
-        cdef uint64_t milliseconds = self.recording.latest // 1000000
+        cdef fb_renumber *numbers = NULL
         self.check_open()
         self.complete = True
-        check(fb_renumber_new(&self.numbers, &self.memory, draw_seed(), now))
+        check(fb_renumber_new(&numbers, &self.memory, draw_seed(), now))
+        try:
+            self.write_numbers(numbers, sockets)
+            self.numbers, numbers = numbers, NULL
+        finally:
+            fb_renumber_free(numbers)
+
+    cdef int write_numbers(self, fb_renumber *numbers, size_t sockets) except -1:
+        cdef size_t i
+        cdef const fb_datagram *datagrams = self.recording.datagrams
+        cdef uint64_t milliseconds = self.recording.latest // 1000000
         for i in range(self.recording.count):
-            fb_renumber_learn(self.numbers, &datagrams[i])
+            fb_renumber_learn(numbers, &datagrams[i])
             if i % 4096 == 0:
                 PyErr_CheckSignals()
         for i in range(self.recording.count):
-            check(fb_renumber_add(self.numbers, &datagrams[i], self.recording.sources[i]))
+            check(fb_renumber_add(numbers, &datagrams[i], self.recording.sources[i] % sockets))
             if i % 4096 == 0:
                 PyErr_CheckSignals()
         # Half of the range of uptimes and more would look like a step back.
-        fb_renumber_finish(self.numbers, milliseconds if milliseconds < 2**31 else 0)
+        fb_renumber_finish(numbers, milliseconds if milliseconds < 2**31 else 0)
+        return 0
 
 
 cdef class Sender:
@@ -152,7 +162,7 @@ cdef class Sender:
 
         Raises OSError for an error of the system that is not one of UNSENT.
         """
-        cdef uint64_t duration = <uint64_t> (min(max(seconds, 0.0), 1e9) * 1e9)
+        cdef uint64_t duration = <uint64_t> (min(seconds, 1e9) * 1e9) if seconds > 0 else 0
         cdef int error
         if self.busy:
             raise RuntimeError("this sender is in use by another thread")

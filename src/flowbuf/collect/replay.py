@@ -94,7 +94,7 @@ class Replay:
         self, recording: Recording, sockets: Sequence[socket.socket], options: ReplayOptions
     ) -> None:
         if options.renumber:
-            recording.renumber(options.now)
+            recording.renumber(options.now, len(sockets))
         self.total = options.count(len(recording))
         self._sender = Sender(
             recording,
