@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.test_cli_terminal import on_a_terminal
 from tests.support.command import GOOD, flowbuf, pcap, write
-from tests.support.receiving import receiver
+from tests.support.live import receiver
 
 TO = ("--to", "127.0.0.1:2055")
 

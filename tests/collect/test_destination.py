@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from flowbuf.collect.destination import RESERVED, Destination, connected_sockets
-from tests.support.receiving import receiver
+from tests.support.live import receiver
 
 
 @pytest.mark.parametrize(

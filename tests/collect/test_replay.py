@@ -19,7 +19,7 @@ from flowbuf._core import MessageReader
 from flowbuf.schema import Schema
 from tests.support.command import CUT_SHORT, GOOD, flowbuf, generated, pcap, write
 from tests.support.datagrams import data_set, ipfix, netflow5, netflow9, record5, u32
-from tests.support.receiving import Received, Receiver, closed_port, receiver
+from tests.support.live import Received, Receiver, closed_port, receiver
 
 DATA = Path(__file__).parents[1] / "data"
 CAPTURES = sorted(path.name for path in DATA.glob("*-*.pcap"))
