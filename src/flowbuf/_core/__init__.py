@@ -1,11 +1,10 @@
 """The binding of the C core: lifetimes, buffers and exceptions. Users import `flowbuf`.
 
 Each Cython module has one subject and links the static library of the core. A `.pxd` file declares what other
-modules use. `core.pxd` declares the C functions. `__init__.pyi` has the types of all names.
+modules use. `core.pxd` and `net.pxd` declare the C functions. `__init__.pyi` has the types of all names.
 """
 
 from flowbuf._core.arrow_encode import encode_arrow_array, encode_arrow_stream
-from flowbuf._core.arrow_export import export_stream
 from flowbuf._core.base import COMPILER, STATUSES, format_ip
 from flowbuf._core.codec import FIELD_KINDS, OUTPUT_KINDS, VALUE_ROLES, ObjectCodec, ObjectOutput, ObjectTypes
 from flowbuf._core.columns import ColumnBuilder, MessageTables
@@ -36,9 +35,9 @@ from flowbuf._core.plan import (
     Plan,
     kind_fits,
 )
-from flowbuf._core.receiver import Receiver, read_drops, spread_sockets
+from flowbuf._core.sockets import UNSENT, Receiver, Recording, Sender, read_drops, spread_sockets
 from flowbuf._core.state import OTHERS
-from flowbuf._core.tables import Table, TableBuilder, TableType
+from flowbuf._core.tables import Table, TableBuilder, TableType, export_stream
 from flowbuf._core.wire import Row, fixed32, fixed64, read_varint, tag, unzigzag, varint, zigzag
 
 __all__ = [
@@ -61,6 +60,7 @@ __all__ = [
     "STATUSES",
     "TUNNELS",
     "TYPES",
+    "UNSENT",
     "VALUE_ROLES",
     "Capture",
     "ColumnBuilder",
@@ -73,7 +73,9 @@ __all__ = [
     "ObjectTypes",
     "Plan",
     "Receiver",
+    "Recording",
     "Row",
+    "Sender",
     "Table",
     "TableBuilder",
     "TableType",

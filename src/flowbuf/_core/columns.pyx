@@ -8,8 +8,9 @@ from flowbuf._core.base cimport check
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams
 from flowbuf._core.decoder cimport Decoder
+from flowbuf._core.net cimport *
 from flowbuf._core.plan cimport override_deferred
-from flowbuf._core.receiver cimport Receiver
+from flowbuf._core.sockets cimport Receiver
 from flowbuf._core.tables cimport FIRST_ROWS, TableBuilder, TableType
 
 import os

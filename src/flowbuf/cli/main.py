@@ -32,6 +32,7 @@ COMMANDS = {
     "consume": "Read flows from Kafka.",
     "inspect": "Summarize a capture: exporters, templates, sampling, losses.",
     "generate": "Write a capture of synthetic, valid flow traffic.",
+    "replay": "Send the datagrams of captures to a collector.",
     "schema": "Show, check and compare schemas.",
     "bench": "Measure the decoding speed on this machine.",
 }

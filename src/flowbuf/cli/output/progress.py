@@ -75,8 +75,8 @@ def show_lag(quiet: bool = False) -> Iterator[Show]:
 
 
 @contextmanager
-def show_steps(total: int) -> Iterator[Callable[[str, int], None]]:
-    """Show how many of `total` steps are done.
+def show_steps(total: int | None) -> Iterator[Callable[[str, int], None]]:
+    """Show how many of `total` steps are done. `total` is None if it is unknown.
 
     Yield a function that receives the current name and the number of steps done.
     """

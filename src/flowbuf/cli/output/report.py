@@ -128,6 +128,11 @@ class Report:
         """
         print(f"flowbuf: {escape_line(text)}", file=sys.stderr)
 
+    def add_counters(self, name: str, counters: Counters) -> None:
+        """Report the counters of a capture whose datagrams are not decoded."""
+        for line in self._lines(name, counters):
+            self.add_note(line)
+
     def add_input(self, name: str, decoder: Decoder, capture: Counters) -> None:
         """Report the counts of a decoder since the last input, and the counters of the capture."""
         lines = self._lines(name, capture)

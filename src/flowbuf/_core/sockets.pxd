@@ -1,4 +1,5 @@
-from flowbuf._core.core cimport fb_collect, fb_memory, fb_receiver
+from flowbuf._core.core cimport fb_memory
+from flowbuf._core.net cimport fb_collect
 
 cdef class Receiver:
     cdef fb_memory memory

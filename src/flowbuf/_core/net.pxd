@@ -1,0 +1,98 @@
+# What the binding uses of ext/net. The contracts stand in the headers.
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
+
+from flowbuf._core.core cimport fb_columns, fb_datagram, fb_decoder, fb_memory, fb_position, fb_status
+
+cdef extern from "net/socket.h" nogil:
+    int fb_socket_spread(int socket, uint32_t count)
+    int fb_socket_get_drops(int socket, uint32_t *drops)
+
+cdef extern from "net/receiver.h" nogil:
+    ctypedef struct fb_listener:
+        int socket
+        uint16_t port
+        uint64_t datagrams
+        uint64_t bytes
+        uint64_t truncated
+        uint64_t errors
+    ctypedef struct fb_receiver_options:
+        size_t slots
+        size_t slot_size
+        uint32_t pause
+    ctypedef struct fb_receiver:
+        fb_listener *listeners
+        size_t listener_count
+        size_t count
+        uint64_t calls
+        int error
+    fb_status fb_receiver_new(fb_receiver **receiver, const fb_listener *listeners, size_t count,
+                              fb_receiver_options options, fb_memory *memory)
+    void fb_receiver_free(fb_receiver *receiver)
+    void fb_receiver_wake(fb_receiver *receiver)
+
+cdef extern from "net/collect.h" nogil:
+    ctypedef enum fb_collect_result:
+        FB_COLLECT_DUE
+        FB_COLLECT_FULL
+        FB_COLLECT_WOKEN
+        FB_COLLECT_FAILED
+    ctypedef struct fb_collect:
+        fb_receiver *receiver
+        fb_position position
+    fb_collect_result fb_collect_columns(fb_collect *collect, fb_decoder *decoder, fb_columns *columns,
+                                         uint64_t deadline)
+
+cdef extern from "net/recording.h" nogil:
+    ctypedef struct fb_key_table:
+        uint32_t count
+    ctypedef struct fb_recording:
+        fb_datagram *datagrams
+        uint32_t *sources
+        size_t count
+        fb_key_table source_table
+        uint64_t latest
+    void fb_recording_init(fb_recording *recording, fb_memory *memory, uint64_t seed)
+    void fb_recording_free(fb_recording *recording)
+    void fb_recording_begin_capture(fb_recording *recording)
+    fb_status fb_recording_add(fb_recording *recording, const fb_datagram *datagram)
+
+cdef extern from "net/renumber.h" nogil:
+    ctypedef struct fb_renumber:
+        pass
+    fb_status fb_renumber_new(fb_renumber **out, fb_memory *memory, uint64_t seed, bint now)
+    void fb_renumber_free(fb_renumber *renumber)
+    void fb_renumber_learn(fb_renumber *renumber, const fb_datagram *datagram)
+    fb_status fb_renumber_add(fb_renumber *renumber, const fb_datagram *datagram, uint32_t source)
+    void fb_renumber_finish(fb_renumber *renumber, uint32_t duration)
+
+cdef extern from "net/error_reports.h" nogil:
+    void fb_error_reports_enable(int socket)
+
+cdef extern from "net/sender.h" nogil:
+    ctypedef enum fb_unsent:
+        FB_UNSENT_REASONS
+    ctypedef enum fb_pace_kind:
+        FB_PACE_TOP_SPEED
+        FB_PACE_RATE
+        FB_PACE_TIMES
+    ctypedef struct fb_pace:
+        fb_pace_kind kind
+        uint64_t rate
+        double speed
+        uint64_t delay
+    ctypedef struct fb_udp_sender:
+        const fb_recording *recording
+        const int *sockets
+        size_t socket_count
+        fb_pace pace
+        const fb_renumber *renumber
+        bint now
+        uint64_t limit
+        uint64_t handled
+        uint64_t sent
+        uint64_t bytes
+        uint64_t refused
+        uint64_t *unsent
+    const char *fb_unsent_name(fb_unsent reason)
+    int fb_udp_sender_run(fb_udp_sender *sender, uint64_t duration)
+    bint fb_udp_sender_is_done(const fb_udp_sender *sender)
