@@ -48,7 +48,7 @@ struct fb_object_type {
     fb_object_field *fields; /* by slot */
     PyObject *slots;         /* dict from names to slots */
     fb_object_class seen;
-    PyObject *blank;   /* dict from names to None */
+    PyObject *blank; /* dict from names to None */
     /* by slot: number of a message field that is not repeated, from 1; 0: any other field */
     uint16_t *pending;
     size_t pending_count; /* such fields; they are read after the end of the message (read.c) */
