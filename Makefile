@@ -68,8 +68,9 @@ $(TOOLS): $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 # Tests that feed hostile bytes to C. Leak detection is off: Python keeps too much memory until it exits.
-SANITIZED := tests/arrow tests/binding tests/codec tests/collect tests/decode tests/io tests/cli/test_cli_messages_columns.py \
-	$(patsubst %,tests/exporter/test_%.py,eviction losses restore state)
+SANITIZED := tests/arrow tests/binding tests/codec tests/decode tests/io tests/cli/test_cli_messages_columns.py \
+	$(patsubst %,tests/exporter/test_%.py,eviction losses restore state) \
+	$(patsubst %,tests/collect/test_%.py,collector listen replay service)
 ASAN = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized
 sanitize: build/sanitized
