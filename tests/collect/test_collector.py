@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,33 @@ def test_sockets_are_closed() -> None:
     gc.collect()
     with flowbuf.Collector([port]) as again:  # the port is free
         assert again.addresses == [port]
+
+
+def test_a_flood_of_garbage_does_not_harm_an_exporter_on_another_port() -> None:
+    """The sockets take turns, and each has its own receive buffer."""
+    with flowbuf.Collector([LOCAL, LOCAL], interval=0.05) as collector, ThreadPoolExecutor() as pool:
+        flooded, quiet = collector.addresses
+        stop = threading.Event()
+        flood = pool.submit(flood_until, stop, flooded)
+        send([LEARNED], quiet, "127.0.5.1")
+        for _ in range(200):
+            send([DATA_SET] * 5, quiet, "127.0.5.1")
+            time.sleep(0.001)
+        stop.set()
+        sent = flood.result()
+        wait_until(lambda: collector.counters.workers[0].listeners[1]["datagrams"] == 1001, "the exporter")
+    counters = collector.counters
+    assert counters.kernel_drops is not None
+    assert counters.received + counters.kernel_drops == sent + 1001
+    assert counters.workers[0].kernel_drops[1] == 0
+    assert counters.flows == 1000
+    garbage = counters.statuses["other_packet"] + counters.statuses["truncated_header"]
+    assert garbage == counters.received - 1001 > 0
+
+
+def flood_until(stop: threading.Event, address: str) -> int:
+    garbage = [bytes([i]) * i for i in range(200)]
+    sent = 0
+    while not stop.is_set():
+        sent += send(garbage, address)
+    return sent

@@ -240,7 +240,7 @@ class Service:
             return
         try:
             save_state(self._intake, self._config.state)
-        except (StateError, OSError, TimeoutError) as error:
+        except (StateError, OSError, FutureTimeout) as error:
             logger.error("the state was not saved: %s", error)
 
     def _finish(self) -> None:

@@ -25,6 +25,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Any
 
@@ -189,8 +190,10 @@ class TakeoverServer:
             paused = True
             channel.send({"message": "state", "state": self._pause()})
             channel.expect("done", DONE_SECONDS)
-        except (OSError, ValueError, KeyError, TimeoutError) as error:
-            logger.warning("takeover: failed, and this collector continues: %s", error)
+        except (OSError, ValueError, KeyError, FutureTimeout) as error:
+            logger.warning(
+                "takeover: failed, and this collector continues: %s", str(error) or "a worker is blocked"
+            )
             if paused:
                 self._resume()
             return
