@@ -38,13 +38,16 @@ static void add_report(fb_error_reports *reports, const struct cmsghdr *control)
 
 fb_error_reports fb_error_reports_read(int socket) {
     fb_error_reports reports = {.any = false};
+    uint8_t payload; /* of the datagram that is reported; the rest is dropped */
+    struct iovec part = {&payload, sizeof payload};
     /* aligned like a header */
     union {
         struct cmsghdr header;
         char bytes[512];
     } control;
-    struct msghdr message = {.msg_control = &control, .msg_controllen = sizeof control};
-    while (recvmsg(socket, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0) {
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control};
+    message.msg_controllen = sizeof control;
+    while (recvmsg(socket, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0 && message.msg_controllen) {
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
             if (is_report(c)) add_report(&reports, c);
         message.msg_controllen = sizeof control;

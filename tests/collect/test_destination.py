@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import resource
-
 import pytest
 
-from flowbuf.collect.destination import RESERVED, Destination, connected_sockets
-from tests.support.live import receiver
+from flowbuf.collect.destination import Destination, connected_sockets
+from tests.support.live import receiver, room_for_sockets
 
 
 @pytest.mark.parametrize(
@@ -59,13 +57,10 @@ def test_each_socket_has_a_port_of_its_own() -> None:
 
 
 def test_sockets_leave_descriptors_for_the_process() -> None:
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (RESERVED + 30, limits[1]))
-    try:
-        with connected_sockets(Destination("127.0.0.1", 9), 1000) as sockets:
-            assert len(sockets) == 30
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    with room_for_sockets(30), connected_sockets(Destination("127.0.0.1", 9), 1000) as sockets:
+        assert 20 < len(sockets) <= 30
+    with room_for_sockets(-20), connected_sockets(Destination("127.0.0.1", 9), 1000) as sockets:
+        assert len(sockets) == 1
 
 
 def test_an_unreachable_destination_is_named() -> None:

@@ -19,7 +19,7 @@ from flowbuf._core import MessageReader
 from flowbuf.schema import Schema
 from tests.support.command import CUT_SHORT, GOOD, flowbuf, generated, pcap, write
 from tests.support.datagrams import data_set, ipfix, netflow5, netflow9, record5, u32
-from tests.support.live import Received, Receiver, closed_port, receiver
+from tests.support.live import Received, Receiver, closed_port, receiver, room_for_sockets
 
 DATA = Path(__file__).parents[1] / "data"
 CAPTURES = sorted(path.name for path in DATA.glob("*-*.pcap"))
@@ -317,16 +317,11 @@ def test_sequences_of_sources_are_separate(tmp_path: Path, listener: Receiver) -
 
 
 def test_sources_that_share_a_port_share_a_sequence(tmp_path: Path, listener: Receiver) -> None:
-    resource = pytest.importorskip("resource")
     datagrams = [netflow9(sequence=100 * port) for port in range(20)]
     path = write(tmp_path / "a.pcap", pcap(*datagrams, ports=range(20)))
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64 + 4, limits[1]))
-    try:
+    with room_for_sockets(8):
         received = replay(listener, path, "--loop", "--renumber", "-n", 60)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert len({source for _, source in received}) == 4
+    assert 1 < len({source for _, source in received}) <= 8
     check_uninterrupted(decode(received))
 
 

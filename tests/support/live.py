@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-__all__ = ["Received", "Receiver", "closed_port", "receiver", "send", "wait_until"]
+from flowbuf.collect.destination import RESERVED
+
+__all__ = ["Received", "Receiver", "closed_port", "receiver", "room_for_sockets", "send", "wait_until"]
 
 BUFFER = 212992
 """Bytes of the receive buffer, which every Linux allows. It holds about 180 long datagrams."""
@@ -78,3 +82,14 @@ def closed_port() -> int:
     """Return a port on which nothing listens."""
     with receiver() as free:
         return free.port
+
+
+@contextmanager
+def room_for_sockets(count: int) -> Iterator[None]:
+    """Limit the open files of this process, so that `connected_sockets` opens at most `count` sockets."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + RESERVED + count, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -159,7 +159,6 @@ cdef class Recording:
     def add(self, Datagrams batch not None, size_t limit):
         """Append copies of the first `limit` datagrams of a batch."""
         cdef size_t i
-        cdef fb_status status = FB_OK
         self.check_open()
         batch.hold()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -11,10 +12,10 @@ from typing import Any
 
 __all__ = ["Destination", "connected_sockets"]
 
-RESERVED = 64
-"""Descriptors that a process keeps for files and other sockets."""
-UNKNOWN_LIMIT = 256
-"""Descriptors of a process on a system that does not tell their limit."""
+RESERVED = 32
+"""Descriptors that stay free for other files of the process."""
+UNLIMITED = 1 << 16
+"""Most sockets of a process without a limit on open files: there are no more ports."""
 
 _PATTERN = re.compile(r"(?:\[(?P<literal>[^\[\]]+)\]|(?P<host>[^:\[\]\s]+)):(?P<port>\d{1,5})", re.ASCII)
 
@@ -92,11 +93,12 @@ def connected_sockets(destination: Destination, count: int) -> Iterator[list[soc
 
 
 def _most_sockets() -> int:
+    """Return the number of sockets that the process can open, at least 1."""
     try:
         import resource
     except ImportError:  # not a Unix system
-        return UNKNOWN_LIMIT - RESERVED
+        return 1
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
-        return 1 << 16
-    return max(limit - RESERVED, 1)
+        return UNLIMITED
+    return max(limit - len(os.listdir("/dev/fd")) - RESERVED, 1)
