@@ -21,10 +21,7 @@ typedef struct {
         struct sockaddr_in ipv4;
         struct sockaddr_in6 ipv6;
     } source;
-    union { /* aligned for its header */
-        struct cmsghdr header;
-        uint8_t bytes[CMSG_SPACE(sizeof(struct timespec))];
-    } control;
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(struct timespec))];
     struct iovec payload;
 } slot;
 
@@ -116,7 +113,7 @@ static void connect_slots(struct fb_receiver_buffers *buffers) {
         header->msg_iov = &item->payload;
         header->msg_iovlen = 1;
         header->msg_name = &item->source;
-        header->msg_control = &item->control;
+        header->msg_control = item->control;
     }
 }
 
