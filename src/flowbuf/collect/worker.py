@@ -28,6 +28,9 @@ DRAIN_SECONDS = 5.0
 CALL_SECONDS = 1.0
 """Longest time to wait for the counters of a worker, which may wait for a full queue."""
 
+LAST_ATTEMPTS = 3
+"""Number of times that a stopping worker tries to deliver what it has received."""
+
 HOLD_SECONDS = 0.002
 PAUSE_NS = 1_000_000
 """Time that datagrams accumulate at medium rates. It saves system calls and wake-ups."""
@@ -121,8 +124,13 @@ class Worker:
 
     def pause(self) -> Future[list[dict[str, Any]]]:
         """Stop receiving, deliver all flows, and return the state of the exporters. `resume` continues."""
+
+        def finish(decoder: Decoder) -> list[dict[str, Any]]:
+            self._finish_datagrams()
+            return decoder.read_exporters()
+
         self._holding = True
-        return self.call(self._finish_datagrams)
+        return self.call(finish)
 
     def resume(self) -> None:
         """Continue after `pause`."""
@@ -137,18 +145,17 @@ class Worker:
         """
 
         def replace_between_batches(decoder: Decoder) -> None:
-            self._finish_datagrams(decoder)
+            self._finish_datagrams()
             self._switch(new_decoder())
             self._new_decoder, self._deliver = new_decoder, deliver
 
         return self.call(replace_between_batches)
 
-    def _finish_datagrams(self, decoder: Decoder) -> list[dict[str, Any]]:
+    def _finish_datagrams(self) -> None:
         """Decode and deliver everything that was received."""
         while self._receiver.waiting:
             self._receive(0)  # the deadline has passed: nothing more is received
         self._deliver_rest()
-        return decoder.read_exporters()
 
     def join(self) -> None:
         """Wait until the thread has ended."""
@@ -193,15 +200,20 @@ class Worker:
             self._builder = ColumnBuilder(decoder, type, BATCH_ROWS)
 
     def _run(self) -> None:
-        while not self._stopping:
+        attempts = LAST_ATTEMPTS  # to end without an exception
+        while attempts:
             try:
                 self._work()
+                break
             except Exception as error:
                 self._restart(error)
+                attempts -= self._stopping
         self._answer_calls()
 
     def _work(self) -> None:
+        """Receive until the end. Then deliver everything that was received."""
         due = time.monotonic_ns() + self._interval_ns
+        self._answer_calls()  # of callers who woke the receiver before a restart
         while not self._stopping:
             self._receive(due)
             self._answer_calls()
@@ -214,8 +226,7 @@ class Worker:
                 due = time.monotonic_ns() + self._interval_ns
         if self._draining:
             self._drain()
-        else:
-            self._finish_datagrams(self._decoder)
+        self._finish_datagrams()
 
     def _receive(self, deadline: int) -> None:
         """Receive until the deadline or a wake-up. Deliver full tables."""
@@ -234,7 +245,6 @@ class Worker:
             before, deadline = self._receiver.calls, time.monotonic_ns() + QUIET_NS
             self._receive(deadline)
             quiet = self._receiver.calls == before and time.monotonic_ns() >= deadline
-        self._deliver_rest()
 
     def _deliver_rest(self) -> None:
         table = self._builder.finish()
