@@ -387,3 +387,13 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = run("--listen", "127.0.0.1:0", "-o", f"{tmp_path}/file/", status=1)
     assert f"{tmp_path}/file" in done.stderr
+
+
+def test_the_example_is_valid(tmp_path: Path) -> None:
+    """The printed form of the example is the same configuration."""
+    example = Path(__file__).parents[2] / "examples/collector/collector.toml"
+    printed = run(example, "--print-config").stdout
+    (tmp_path / "printed.toml").write_text(printed)
+    assert run(tmp_path / "printed.toml", "--print-config").stdout == printed
+    assert 'to = "kafka://broker.example.net:9092/flows"\n' in printed
+    assert "keep = 1209600\n" in printed

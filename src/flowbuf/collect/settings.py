@@ -190,4 +190,4 @@ _FORMS = {
 def _to_toml(value: Any) -> str:
     if isinstance(value, (bool, str, int, tuple)):
         return json.dumps(value, ensure_ascii=False)  # the same text as in TOML
-    return f"{value:g}" if isinstance(value, float) else '""'
+    return str(int(value)) if value.is_integer() else repr(value)
