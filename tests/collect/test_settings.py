@@ -1,0 +1,85 @@
+"""Values of settings: times, sizes, and the file that has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowbuf.collect.config import CollectConfig, OutputConfig, format_config, read_config
+from flowbuf.collect.settings import parse_bytes, parse_seconds, settings_of
+from flowbuf.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("5m", 300),
+        ("1.5h", 5400),
+        ("30d", 2_592_000),
+        ("20ms", 0.02),
+        (7, 7),
+        (0.5, 0.5),
+    ],
+)
+def test_times(text: Any, seconds: float) -> None:
+    assert parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4096", 4096),
+        ("64MiB", 64 << 20),
+        ("1.5 GB", 1_500_000_000),
+        ("2kB", 2000),
+        ("1TiB", 1 << 40),
+        (5, 5),
+    ],
+)
+def test_sizes(text: Any, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "5x", "-1", "m", "1e3", "5 m m", "9" * 20, "0x10"])
+def test_quantities_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        parse_seconds(text)
+    with pytest.raises(ValueError, match=r".*"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize("value", [True, None, [1], {"a": 1}])
+def test_values_of_other_kinds(value: Any) -> None:
+    for setting in settings_of(CollectConfig):
+        if setting.kind not in ("flag", "list"):
+            with pytest.raises(ConfigError, match=setting.name):
+                setting.convert(value)
+
+
+def test_a_printed_file_has_the_same_values(tmp_path: Any) -> None:
+    outputs = (
+        OutputConfig(
+            to='a "quoted" name/', where="proto = 'ünï'\n-- \\", columns=("a", "b"), rotate=0.1 + 0.2
+        ),
+        OutputConfig(to="null:", keep=86400.0, keep_bytes=1 << 60),
+    )
+    config = CollectConfig(listen=("[::1]:1", "127.0.0.1:2"), scale=True, workers=7, outputs=outputs)
+    path = tmp_path / "collector.toml"
+    path.write_text("\n".join(format_config(config)), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"output 1: rotate is 0\.3.*; the least value is 1"):
+        read_config(str(path))
+    path.write_text(path.read_text(encoding="utf-8").replace("rotate = 0.30000000000000004", "rotate = 1.5"))
+    read = read_config(str(path))
+    assert read.outputs[0].rotate == 1.5
+    assert (read.listen, read.scale, read.workers, read.outputs[1]) == (config.listen, True, 7, outputs[1])
+    assert (read.outputs[0].to, read.outputs[0].where) == (outputs[0].to, outputs[0].where)
+
+
+def test_each_setting_is_an_option_with_a_description() -> None:
+    for kind in (CollectConfig, OutputConfig):
+        for setting in settings_of(kind):
+            assert setting.help.endswith("."), setting.name
+            assert setting.convert(setting.default) == setting.default
