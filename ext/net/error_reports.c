@@ -1,5 +1,7 @@
 /* Each report is one message of the error queue, with a structure as ancillary data. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* for the types of linux/errqueue.h, which -std=c11 hides */
+#endif
 
 #include "net/error_reports.h"
 

@@ -54,7 +54,11 @@ static uint64_t read_clock(clockid_t clock) {
 }
 
 uint64_t fb_clock_now(void) {
+#ifdef __APPLE__
+    return read_clock(CLOCK_UPTIME_RAW); /* Python's clock: it stops while the machine sleeps */
+#else
     return read_clock(CLOCK_MONOTONIC);
+#endif
 }
 
 static bool set_nonblocking(int descriptor) {
@@ -66,6 +70,10 @@ static bool prepare_socket(int socket) {
     int on = 1, kind = 0;
     socklen_t size = sizeof(kind);
     if (getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) || kind != SOCK_DGRAM) return false;
+    struct sockaddr_storage local;
+    size = sizeof(local);
+    if (getsockname(socket, (struct sockaddr *)&local, &size)) return false;
+    if (local.ss_family != AF_INET && local.ss_family != AF_INET6) return false;
 #ifdef SO_TIMESTAMPNS
     /* Without times of the kernel, the time after the call is used. */
     (void)setsockopt(socket, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));

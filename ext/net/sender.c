@@ -1,6 +1,8 @@
 /* One loop: count the datagrams that are due, rewrite them, and pass those of one socket to the
    system. Their order never changes. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* for sendmmsg, which -std=c11 hides */
+#endif
 
 #include "net/sender.h"
 
@@ -201,16 +203,20 @@ static int send_until(fb_udp_sender *sender, uint64_t end) {
     return 0;
 }
 
-/* Read the reports that no call has met. 0, or an error that ends the replay. */
+/* Read the reports of all sockets that no call has met. Return 0, or the first error that ends the
+   replay. */
 static int read_all_reports(fb_udp_sender *sender) {
     bool any;
-    int error = 0;
-    for (size_t i = 0; i < sender->socket_count && !error; i++)
-        error = read_reports(sender, sender->sockets[i], &any);
-    return error;
+    int first = 0;
+    for (size_t i = 0; i < sender->socket_count; i++) {
+        int error = read_reports(sender, sender->sockets[i], &any);
+        if (!first) first = error;
+    }
+    return first;
 }
 
 int fb_udp_sender_run(fb_udp_sender *sender, uint64_t duration) {
     int error = send_until(sender, read_clock(CLOCK_MONOTONIC) + duration);
-    return error ? error : read_all_reports(sender);
+    int reported = read_all_reports(sender); /* also after an error: the counts must be complete */
+    return error ? error : reported;
 }

@@ -77,11 +77,19 @@ class FlowSelection:
             QueryError: the condition fails for a value.
             EnrichmentError: an enrichment fails.
         """
+        if not isinstance(batch, FlowBatch):
+            batch = self._complete(batch)
         flows = self._pipeline(_to_arrow(batch)) if self._pipeline else batch
         shown = self._shown(flows)
         if self._filter:
             shown = shown.take(self._filter.rows(self._with_text(flows, self._filter.columns)))
         return shown
+
+    def _complete(self, batch: Any) -> Any:
+        """Return a batch of an earlier configuration with absent values in the columns that it lacks."""
+        from flowbuf.enrich.flows import with_absent
+
+        return with_absent(batch, self.decoded, [column.name for column in self.decoded.enabled])
 
     def _shown(self, flows: Any) -> Any:
         """Return the chosen columns, with exactly the types of `type`."""

@@ -29,7 +29,7 @@ TO = ("--to", "127.0.0.1:2055")
         ((*TO, "--speed", "inf"), "--speed is inf; give a number above 0"),
         ((*TO, "--duration", "-1"), "--duration is -1; give a number above 0"),
         ((*TO, "--rate", "0"), "0 is not in the range 1 to 1000000000"),
-        ((*TO, "-n", "0"), "0 is not in the range 1 and up"),
+        ((*TO, "-n", "0"), "0 is not in the range 1 to 4294967296"),
         ((), "Missing option '--to'"),
     ],
 )

@@ -16,7 +16,7 @@ from flowbuf.collect.config import CollectConfig, OutputConfig
 from flowbuf.collect.intake import IntakeCounters
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.runner import OutputCounters, OutputRunner
-from flowbuf.collect.service import Service, ServiceCounters, format_totals
+from flowbuf.collect.service import Service, ServiceCounters, describe, format_totals
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.selection import FlowSelection
 from tests.collect.test_collector import DATA_SET, LEARNED, LOCAL, flows5
@@ -296,3 +296,58 @@ def test_spooled_flows_survive_a_stop(tmp_path: Path, monkeypatch: pytest.Monkey
     with running({"one": ListOutput()}, settings) as service:
         pass
     assert service.read_counters().outputs["one"].queue.recovered == 0
+
+
+def test_spooled_flows_of_an_earlier_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that they lack are absent."""
+    monkeypatch.setattr(OutputRunner.__init__, "__defaults__", (0.2, None, None))
+
+    def fail() -> None:
+        raise OSError("the disk is full")
+
+    spool = {"on_overflow": "spool", "spool": str(tmp_path), "queue_flows": 1}
+    with running({"one": ListOutput(fail)}, {"one": {**spool, "columns": ("bytes",)}}) as service:
+        for _ in range(3):
+            before = service.read_counters().intake.delivered
+            send([flows5(30)], address_of(service))
+            wait_until(lambda before=before: service.read_counters().intake.delivered > before, "a batch")
+    kept = service.read_counters().outputs["one"].spooled
+    assert kept >= 60
+    output = ListOutput()
+    columns = {"columns": ("bytes", "src_addr", "src_mac"), "where": "bytes = 100 AND dst_mac IS NULL"}
+    with running({"one": output}, {"one": {**spool, **columns}}) as service:
+        wait_until(lambda: service.read_counters().outputs["one"].stored == kept, "the spooled flows")
+    check_sums(service.read_counters())
+    rows = [row for batch in output.batches for row in batch.to_pylist()]
+    assert {row["bytes"] for row in rows} == {100}
+    assert {row["src_mac"] for row in rows} <= {None, 0}
+
+
+def test_a_failed_reload_releases_its_new_outputs(tmp_path: Path) -> None:
+    spooled = OutputConfig(to="new", on_overflow="spool", spool=str(tmp_path))
+    outputs: dict[str, Output] = {"old": ListOutput(), "new": ListOutput()}
+    with running({"old": outputs["old"]}) as service:
+        service._new_output = lambda output, selection, spool: outputs[output.to]
+        schema, old = flowbuf.Schema.load("flow"), OutputConfig(to="old")
+        for bad in (OutputConfig(to="new"), OutputConfig(to="new", name="n", columns=("no_such_column",))):
+            config = CollectConfig(listen=(LOCAL,), interval=0.02, outputs=(old, spooled, bad))
+            with pytest.raises(flowbuf.FlowbufError):
+                service.reload(config, schema)
+        service.reload(CollectConfig(listen=(LOCAL,), outputs=(old, spooled)), schema)
+        send([flows5(2)], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["new"].stored == 2, "the flows")
+    check = service.read_counters()
+    assert (check.outputs["old"].stored, check.outputs["new"].stored) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("destination", "described"),
+    [
+        ("flows/", "flows/"),
+        ("http://user:p@ss@host:8123?database=x&password=y", "http://host:8123"),
+        ("s3://KEY:SECRET@bucket/prefix?scheme=http", "s3://bucket/prefix"),
+        ("kafka://a:1,b:2/topic", "kafka://a:1,b:2/topic"),
+    ],
+)
+def test_destinations_are_named_without_secrets(destination: str, described: str) -> None:
+    assert describe(destination) == described

@@ -215,6 +215,7 @@ cdef class Sender:
 
         `limit` counts the datagrams of all repetitions. None: no limit. A recording can be sent once.
         """
+        sockets = tuple(sockets)  # the caller may change its list
         if not len(recording) or not sockets:
             raise ValueError("a sender needs datagrams and sockets")
         if recording.sent:

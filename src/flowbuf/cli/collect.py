@@ -171,7 +171,8 @@ def _report_end(service: Service) -> None:
     """Log the totals. Exit with status 1 if flows were lost."""
     totals = service.read_counters()
     logger.info("%s", format_totals(totals))
-    if any(each.queue.dropped + each.lost.total() for each in totals.outputs.values()):
+    lost = totals.intake.lost_flows + totals.intake.lost_datagrams
+    if lost or any(each.queue.dropped + each.lost.total() for each in totals.outputs.values()):
         click.get_current_context().exit(1)
 
 

@@ -11,6 +11,7 @@ from flowbuf.cli.output.writers import FlowWriter, open_file_writer
 from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.outputs.output import Output
+from flowbuf.collect.service import describe
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.io.output_file import OutputFile
 from flowbuf.kafka.client import read_settings
@@ -49,7 +50,7 @@ def new_output(config: OutputConfig, selection: FlowSelection, spool: str, scale
         return _new_clickhouse_output(config, selection)
     if config.to.startswith(("pb:", "s3://")) or config.to.endswith("/"):
         return _new_file_output(config, selection, spool, scaled)
-    raise ConfigError(f"{config.to!r} is not a destination; {FORMS}")
+    raise ConfigError(f"{describe(config.to)!r} is not a destination; {FORMS}")
 
 
 def _new_file_output(config: OutputConfig, selection: FlowSelection, spool: str, scaled: bool) -> Output:
@@ -71,7 +72,7 @@ def _new_file_output(config: OutputConfig, selection: FlowSelection, spool: str,
         )
         return FileOutput(config.to.removeprefix("pb:"), form, options, on_problem=logger.warning)
     except ValueError as error:
-        raise ConfigError(f"{config.to}: {error}") from error
+        raise ConfigError(f"{describe(config.to)}: {error}") from error
 
 
 def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:

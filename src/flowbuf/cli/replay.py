@@ -66,7 +66,9 @@ def _positive(context: click.Context, parameter: click.Parameter, value: float |
 @click.option(
     "--duration", type=float, callback=_positive, metavar="SECONDS", help="Stop after this many seconds."
 )
-@click.option("-n", "--limit", type=WholeNumber(min=1), metavar="DATAGRAMS", help="Stop after N datagrams.")
+@click.option(
+    "-n", "--limit", type=WholeNumber(1, 2**32), metavar="DATAGRAMS", help="Stop after N datagrams."
+)
 @click.option("--port", type=WholeNumber(1, 65535), metavar="N", help="Send only datagrams to this UDP port.")
 def replay(
     captures: tuple[str, ...],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -67,6 +68,10 @@ class Destination:
         return family, address
 
 
+NO_MORE = (errno.EAGAIN, errno.EADDRNOTAVAIL, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE)
+"""Errors of a system that has no more ports or descriptors. The sockets that are open are shared."""
+
+
 @contextlib.contextmanager
 def connected_sockets(destination: Destination, count: int) -> Iterator[list[socket.socket]]:
     """Open UDP sockets to a destination, each with a source port of its own. They are closed at the end.
@@ -81,14 +86,16 @@ def connected_sockets(destination: Destination, count: int) -> Iterator[list[soc
     """
     family, address = destination.resolve()
     with contextlib.ExitStack() as stack:
-        sockets = []
+        sockets: list[socket.socket] = []
         try:
             for _ in range(min(count, _most_sockets())):
-                sockets.append(stack.enter_context(socket.socket(family, socket.SOCK_DGRAM)))
-                sockets[-1].connect(address)
+                made = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+                made.connect(address)
+                sockets.append(made)
         except OSError as error:
-            error.filename = str(destination)
-            raise
+            if not sockets or error.errno not in NO_MORE:
+                error.filename = str(destination)
+                raise
         yield sockets
 
 
@@ -101,4 +108,8 @@ def _most_sockets() -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return UNLIMITED
-    return max(limit - len(os.listdir("/dev/fd")) - RESERVED, 1)
+    try:
+        opened = len(os.listdir("/dev/fd"))
+    except OSError:  # /proc is not mounted
+        opened = RESERVED
+    return max(limit - opened - RESERVED, 1)

@@ -74,7 +74,8 @@ class HttpServer:
                 return
             with contextlib.suppress(ListenError):
                 self._server = self._bind()
-        self._server.serve_forever(WAIT_SECONDS)
+        if not self._closed.is_set():
+            self._server.serve_forever(WAIT_SECONDS)
 
     def __enter__(self) -> HttpServer:
         self._thread.start()
@@ -84,10 +85,12 @@ class HttpServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._closed.set()
+        while self._thread.is_alive():
+            if self._server:
+                self._server.shutdown()
+            self._thread.join(WAIT_SECONDS)
         if self._server:
-            self._server.shutdown()
             self._server.server_close()
-        self._thread.join()
 
     def _answers(self) -> dict[str, Callable[[], Answer]]:
         return {

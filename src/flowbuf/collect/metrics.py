@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.errors import optional_import
@@ -81,7 +83,8 @@ class _Source:
         counters = self._service.read_counters()
         yield from _intake_samples(counters, [str(each.address) for each in self._service.listeners])
         yield from _output_samples(counters)
-        yield from _exporter_samples(self._service.intake.list_exporters())
+        with contextlib.suppress(FutureTimeout):  # a worker waits for a full queue
+            yield from _exporter_samples(self._service.intake.list_exporters())
 
 
 def _intake_samples(counters: ServiceCounters, listeners: list[str]) -> Iterator[Sample]:

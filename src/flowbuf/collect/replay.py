@@ -69,7 +69,7 @@ def record_capture(reader: CaptureReader, recording: Recording, limit: int | Non
     before = len(recording)
     recording.begin_capture()
     for batch in reader.batches():
-        recording.add(batch, len(batch) if limit is None else limit - len(recording))
+        recording.add(batch, len(batch) if limit is None else min(len(batch), limit - len(recording)))
         if len(recording) == limit:
             break
     return len(recording) - before
@@ -93,6 +93,8 @@ class Replay:
     def __init__(
         self, recording: Recording, sockets: Sequence[socket.socket], options: ReplayOptions
     ) -> None:
+        if not len(recording) or not sockets:
+            raise ValueError("a replay needs datagrams and sockets")
         if options.renumber:
             recording.renumber(options.now, len(sockets))
         self.total = options.count(len(recording))

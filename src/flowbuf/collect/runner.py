@@ -110,6 +110,7 @@ class OutputRunner:
         self._lost: Counter[str] = Counter()
         self._failures = 0
         self._given_up = 0  # flows that were pending when the patience ended
+        self._kept = 0  # pending flows that stay in the spool
         self._returned = 0  # flows of the spool that were not written when the patience ended
         self._failing = ""  # text of the last error, until the output works again
         self._written = 0  # flows that the output has taken
@@ -125,10 +126,23 @@ class OutputRunner:
 
     def stop(self) -> None:
         """Write the flows that wait, store everything, and end the thread."""
+        self.request_stop()
+        self.join()
+
+    def request_stop(self) -> None:
+        """Ask the thread to write the flows that wait, to store everything, and to end."""
         self._end = time.monotonic() + self._patience
         self.queue.close()
         self._stopping.set()
+
+    def join(self) -> None:
+        """Wait until the thread has ended."""
         self._thread.join()
+
+    def abandon(self) -> None:
+        """Release the destination and the spool, if the thread was not started."""
+        for release in (self._output.close, *([] if self._spool is None else [self._spool.close])):
+            self._attempt(release)
 
     @property
     def schema(self) -> Schema:
@@ -157,6 +171,7 @@ class OutputRunner:
             if self._spool is not None and time.monotonic() >= self._end:
                 break  # the rest stays in the spool
             if time.monotonic() >= next_tick:
+                self._attempt(self._sync)
                 self._attempt(self._tick)
                 next_tick = time.monotonic() + TICK_SECONDS
             self._acknowledge()
@@ -166,25 +181,26 @@ class OutputRunner:
         self._close_spool()
         self._publish()
 
-    def _tick(self) -> None:
+    def _sync(self) -> None:
         if self._spool is not None:
             self._spool.sync()
+
+    def _tick(self) -> None:
         self._output.tick()
-        if not self._stopping.is_set():
+        if self._output.pending and not self._stopping.is_set():
             self._report_success()
 
     def _close_spool(self) -> None:
         """Keep flows that were not written for the next start, and release the spool."""
         if self._spool is not None:
             self.queue.save()
-            self._spool.sync()
-            self._spool.close()
+            self._attempt(self._spool.close)  # which syncs it first
 
     def _publish(self) -> None:
         self._published = OutputCounters(
             filtered=self._filtered,
             stored=self._output.stored,
-            pending=self._output.pending - self._given_up,
+            pending=self._output.pending - self._given_up - self._kept,
             lost=self._lost + Counter(self._output.lost) + Counter(shutdown=self._given_up),
             failures=self._failures,
             returned=self._returned,
@@ -222,7 +238,9 @@ class OutputRunner:
             bool: False if the patience ended.
         """
         try:
-            while not self._attempt(lambda: self._output.write(selected, number), TEMPORARY):
+            while time.monotonic() >= self._end or not self._attempt(
+                lambda: self._output.write(selected, number), TEMPORARY
+            ):
                 if time.monotonic() >= self._end:
                     return False
                 self._publish()
@@ -265,7 +283,11 @@ class OutputRunner:
     def _close(self) -> None:
         while not self._attempt(self._output.close):
             if time.monotonic() >= self._end:
-                self._given_up = self._output.pending
+                if self._spool is None:
+                    self._given_up = self._output.pending
+                else:  # not acknowledged: the next start writes them
+                    self._returned += self._output.pending
+                    self._kept = self._output.pending
                 return
             self._publish()
             self._pause()

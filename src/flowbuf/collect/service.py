@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,16 +28,15 @@ from flowbuf.collect.spool import Spool
 from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
 from flowbuf.collect.takeover import Handover, TakeoverServer
 from flowbuf.decoder import Decoder
-from flowbuf.errors import ConfigError, FlowbufError, StateError
+from flowbuf.errors import ConfigError, SpoolError, StateError
 from flowbuf.io.state_file import load_state, save_state
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
 
-__all__ = ["Service", "ServiceCounters", "format_totals"]
+__all__ = ["Service", "ServiceCounters", "describe", "format_totals"]
 
 logger = logging.getLogger("flowbuf.collect")
 
-_SECRETS = re.compile(r"//[^/@]*@")  # user and password of a URL
 SILENCE_SECONDS = 10.0
 SAVE_SECONDS = 60.0
 STEP_SECONDS = 0.2
@@ -114,18 +113,22 @@ class Service:
         kept = {(runner.config, runner.schema.hash): runner for runner in self._runners}
         runners: list[OutputRunner] = []
         decoded = schema
-        for output in config.outputs:
-            selection = _select(output, schema)
-            decoded = decoded.enable(*(column.name for column in selection.decoded.enabled))
-            runner = kept.get((output, selection.schema.hash)) or self._new_runner(output, selection)
-            if runner.name in {other.name for other in runners}:
-                raise ConfigError(f"output {runner.name!r} exists twice; give each output another name")
-            runners.append(runner)
+        try:
+            for output in config.outputs:
+                selection = _select(output, schema)
+                decoded = decoded.enable(*(column.name for column in selection.decoded.enabled))
+                name = output.name or describe(output.to)
+                if name in {other.name for other in runners}:
+                    raise ConfigError(f"output {name!r} exists twice; give each output another name")
+                runner = kept.get((output, selection.schema.hash))
+                runners.append(runner or self._new_runner(name, output, selection))
+        except BaseException:
+            _abandon(runner for runner in runners if runner not in self._runners)
+            raise
         self._runners = runners
         return decoded
 
-    def _new_runner(self, output: OutputConfig, selection: FlowSelection) -> OutputRunner:
-        name = output.name or _SECRETS.sub("//", output.to)
+    def _new_runner(self, name: str, output: OutputConfig, selection: FlowSelection) -> OutputRunner:
         spool = _open_spool(output, name) if output.on_overflow == "spool" else None
         try:
             destination = self._new_output(output, selection, "" if spool is None else spool.identity)
@@ -145,10 +148,11 @@ class Service:
             FlowbufError: the configuration is invalid.
         """
         before = self._runners
+        options, decoded = config.decode_options(), self._prepare(config, schema)
         try:
-            options, decoded = config.decode_options(), self._prepare(config, schema)
             Decoder(decoded, options)  # reports what cannot be decoded
-        except FlowbufError:
+        except BaseException:
+            _abandon(runner for runner in self._runners if runner not in before)
             self._runners = before
             raise
         self._config = config
@@ -167,7 +171,8 @@ class Service:
 
     def _retire(self, runner: OutputRunner) -> None:
         """Write the flows of an output that is not in the configuration any more."""
-        runner.stop()
+        runner.request_stop()
+        runner.join()
         logger.info("output %s ended: %s", runner.name, format_output(runner.read_counters()))
 
     @property
@@ -256,7 +261,9 @@ class Service:
         self._intake.stop(drain=not self._handed_over)
         release.cancel()
         for runner in self._runners:
-            runner.stop()
+            runner.request_stop()
+        for runner in self._runners:
+            runner.join()
         for thread in self._retiring:
             thread.join()
 
@@ -295,8 +302,9 @@ class Service:
         _tell_manager(*reloading())
         try:
             self.reload(*self._read_config())
-        except (FlowbufError, OSError) as error:
-            logger.error("the configuration is invalid, and the old one stays: %s", error)
+        except Exception as error:  # also of a missing library, or of a user's function
+            problem = error.format_message() if hasattr(error, "format_message") else error
+            logger.error("the configuration is invalid, and the old one stays: %s", problem)
         else:
             logger.info("the configuration was read again")
         _tell_manager("READY=1")
@@ -304,9 +312,13 @@ class Service:
     def _explain_silence(self) -> None:
         counters = self._intake.read_counters()
         if not counters.flows:
-            addresses = [str(listener.address) for listener in self.listeners]
-            for line in explain_silence(addresses, counters, self._intake.read_exporters()):
-                logger.warning("%s", line)
+            with contextlib.suppress(FutureTimeout):  # a worker waits for a full queue: it has flows
+                self._log_silence(counters)
+
+    def _log_silence(self, counters: IntakeCounters) -> None:
+        addresses = [str(listener.address) for listener in self.listeners]
+        for line in explain_silence(addresses, counters, self._intake.read_exporters()):
+            logger.warning("%s", line)
 
     def find_dead_workers(self) -> list[str]:
         """Return a description of each worker whose thread has ended."""
@@ -333,7 +345,13 @@ def _open_spool(output: OutputConfig, name: str) -> Spool:
     if not output.spool:
         raise ConfigError(f'output {name!r}: on_overflow = "spool" needs a folder; set spool = "FOLDER"')
     folder = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.") or "output"
-    return Spool(os.path.join(output.spool, folder), output.spool_bytes)
+    try:
+        return Spool(os.path.join(output.spool, folder), output.spool_bytes)
+    except SpoolError as error:
+        if not error.in_use:
+            raise
+        fix = "restart the collector to change an output with a spool; --takeover cannot hand a spool over"
+        raise ConfigError(f"output {name!r}: its spool is in use; {fix}") from error
 
 
 def _tell_manager(*states: str) -> None:
@@ -341,6 +359,22 @@ def _tell_manager(*states: str) -> None:
         notify(*states)
     except OSError as error:
         logger.warning("the service manager was not notified: %s", error)
+
+
+def _abandon(runners: Iterable[OutputRunner]) -> None:
+    """Release what outputs hold that were not started."""
+    for runner in runners:
+        runner.abandon()
+
+
+def describe(destination: str) -> str:
+    """Return a destination without user, password and settings, which may be secrets."""
+    scheme, separator, rest = destination.partition("://")
+    if not separator:
+        return destination
+    place = rest.partition("?")[0]
+    authority, slash, path = place.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def _deliver(runners: Sequence[OutputRunner], batch: FlowBatch) -> None:
@@ -365,6 +399,8 @@ def format_totals(counters: ServiceCounters) -> str:
     intake = counters.intake
     drops = "unknown" if intake.kernel_drops is None else intake.kernel_drops
     parts = [f"received={intake.received} kernel_drops={drops} flows={intake.flows}"]
+    if intake.lost_flows or intake.lost_datagrams:
+        parts[0] += f" lost_flows={intake.lost_flows} lost_datagrams={intake.lost_datagrams}"
     parts += [f"{name}: {format_output(output)}" for name, output in counters.outputs.items()]
     return "; ".join(parts)
 

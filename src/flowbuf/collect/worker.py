@@ -99,12 +99,12 @@ class Worker:
         self._on_failure = on_failure
         self._interval_ns = int(interval * NANOSECONDS)
         self._past = WorkerCounters()  # of receivers and decoders before the last restart
-        self._published = WorkerCounters()
         self._calls: deque[tuple[Future[Any], Callable[[Decoder], Any]]] = deque()
         self._stopping = self._holding = False
         self._draining = True
         self._lock = threading.Lock()  # protects _calls and _receiver against callers of `call`
         self._start_decoder(new_decoder())
+        self._published = self._read_counters()
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-worker-{index}", daemon=True)
 
     def start(self) -> None:

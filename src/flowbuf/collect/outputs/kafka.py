@@ -50,6 +50,8 @@ class KafkaPlace:
         parts = urlsplit(uri)
         if not parts.netloc:
             raise ValueError(f"{uri!r} names no broker; write kafka://HOST:PORT/TOPIC")
+        if "@" in parts.netloc:
+            raise ValueError("kafka:// takes no user and password; set them in the file of --kafka-config")
         return cls(parts.netloc, unquote(parts.path.strip("/")) or "flows-{hash}", **options)
 
 
