@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -104,6 +105,19 @@ def test_sigterm_stores_what_was_received(tmp_path: Path) -> None:
     assert totals
     assert int(totals[1]) + int(totals[2]) == sent  # a small receive buffer drops some
     assert running.out.read_text().count("\n") == 30 * int(totals[1]) > 0
+
+
+def test_a_full_disk_does_not_repeat_lines(tmp_path: Path) -> None:
+    """A file that may not grow takes a part of a batch. The rest follows, once, when it may."""
+    with collecting(tmp_path, "-o", "-", "--columns", "bytes", "--interval", "20ms") as running:
+        pid, size = running.process.pid, 1000
+        address = running.address
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        send([flows5(30)] * 10, address)
+        wait_until(lambda: running.out.stat().st_size == size, "the limit")
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        wait_until(lambda: running.out.read_text().count("\n") == 300, "all flows")
+    assert running.out.read_text() == '{"bytes":100}\n' * 300
 
 
 def test_metrics_and_health(tmp_path: Path) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+from flowbuf.arrow.rows import RowReader
 from flowbuf.cli.output.columnar import need
-from flowbuf.cli.output.writers import FlowWriter, open_file_writer
 from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.service import describe
 from flowbuf.errors import ConfigError, KafkaError
-from flowbuf.io.output_file import OutputFile
 from flowbuf.kafka.client import read_settings
 from flowbuf.selection import FlowSelection
+from flowbuf.targets.flow_text import FlowText
 
 __all__ = ["new_output"]
 
@@ -103,24 +105,48 @@ def _new_clickhouse_output(config: OutputConfig, selection: FlowSelection) -> Ou
 
 
 class StdoutOutput:
-    """JSON lines on standard output."""
+    """JSON lines on standard output. Implements `Output`.
+
+    Bytes that the system does not take, for example on a full disk, are written later, and only once.
+    """
 
     def __init__(self, selection: FlowSelection) -> None:
         self.stored = 0
         self.pending = 0
         self.lost: Mapping[str, int] = {}
-        self._file = OutputFile("-")
-        self._opened = open_file_writer("jsonl", self._file, selection.schema, False, False, selection)
-        self._file.__enter__()
-        self._writer: FlowWriter = self._opened.__enter__()
+        self._rows = RowReader(selection.schema)
+        self._text = FlowText(selection.schema)
+        self._rest = memoryview(b"")  # bytes that the system did not take yet
+        file: Any = sys.stdout.buffer
+        self._raw = getattr(file, "raw", file)
 
     def write(self, batch: Any, number: int | None = None) -> None:
-        """Write and flush the flows of a record batch."""
-        self._writer.write(batch)
-        self.stored += batch.num_rows
+        """Write the flows of a record batch. Those that the system does not take at once are pending."""
+        self._flush()
+        lines = [self._text.json_line(flow) + "\n" for flow in self._rows.read(batch)]
+        self._rest = memoryview("".join(lines).encode())
+        self.pending = batch.num_rows
+        try:
+            self._flush()
+        except BrokenPipeError:
+            self.pending = 0
+            raise
+        except OSError as error:
+            logger.warning("standard output: %s; trying again", error.strerror)
+
+    def _flush(self) -> None:
+        while len(self._rest):
+            written = self._raw.write(self._rest)
+            if not written:
+                raise BlockingIOError(errno.EAGAIN, "the reader of standard output is too slow")
+            self._rest = self._rest[written:]
+        self.stored += self.pending
+        self.pending = 0
 
     def tick(self) -> None:
-        """Do nothing."""
+        """Write the rest of the last batch."""
+        self._flush()
 
     def close(self) -> None:
-        """Do nothing: each write is flushed."""
+        """Write the rest of the last batch."""
+        self._flush()

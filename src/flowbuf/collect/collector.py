@@ -22,8 +22,8 @@ __all__ = ["Collector", "report_failure"]
 
 logger = logging.getLogger("flowbuf.collect")
 
-POLL_SECONDS = 0.25
-"""Longest time that an asynchronous iterator blocks a thread after its task was cancelled."""
+POLL_SECONDS = 0.02
+"""Time between two looks of an asynchronous iterator at an empty queue."""
 
 
 def report_failure(error: Exception) -> None:
@@ -145,8 +145,10 @@ class Collector:
         self._started()
         while True:
             closed = self._queue.closed  # nothing is put after this
-            item = await asyncio.to_thread(self._queue.get, POLL_SECONDS)
+            item = self._queue.get(0)
             if item is not None:
                 yield cast(FlowBatch, item.batch)
             elif closed:
                 return
+            else:
+                await asyncio.sleep(POLL_SECONDS)
