@@ -220,6 +220,9 @@ class Service:
         self._intake.adopt(self._handover.request_state())
         self._intake.start()
         self._handover.finish()
+        for listener in self._handover.listeners:
+            if listener not in self.listeners:  # its address is not in this configuration
+                listener.close()
 
     def _takeover_server(self) -> contextlib.AbstractContextManager[Any]:
         if sys.platform != "linux":  # the names of the sockets exist only there
