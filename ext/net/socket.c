@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #ifdef __linux__
@@ -37,7 +38,10 @@ int fb_socket_spread(int socket, uint32_t count) {
         BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, count),
         BPF_STMT(BPF_RET | BPF_A, 0),
     };
-    struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+    struct sock_fprog program;
+    memset(&program, 0, sizeof(program)); /* with its padding, which the kernel copies too */
+    program.len = sizeof(code) / sizeof(*code);
+    program.filter = code;
     if (!count) return EINVAL;
     int failed =
         setsockopt(socket, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
