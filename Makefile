@@ -55,10 +55,10 @@ PYTEST = $(PY) -m pytest --numprocesses auto --dist loadscope
 test: setup
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),fast) $(PYTEST) -m "not slow and not expensive" $(TESTS)
 
-# Expensive tests use all processors by themselves, or measure, so they run one by one.
+# Many expensive tests compile on all processors, or wait for a broker, so only two modules run at once.
 test-all: setup
 	$(PYTEST) -m "not expensive"
-	$(PY) -m pytest -m expensive
+	$(PY) -m pytest --numprocesses 2 --dist loadscope -m expensive
 	$(MAKE) sanitize sanitize-threads PYTHON=$(PYTHON)
 
 # What tests use of other projects. Spark needs Java, and ClickHouse's engine has no wheels for some systems.
