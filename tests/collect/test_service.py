@@ -270,7 +270,7 @@ def test_flows_of_a_full_queue_are_spooled_and_stored_later(tmp_path: Path) -> N
 
 
 def test_spooled_flows_survive_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an output could not write until the end is written by the next process."""
+    """The next process writes the flows that an output could not write until the end."""
     monkeypatch.setattr(OutputRunner.__init__, "__defaults__", (0.2, None, None))
 
     def fail() -> None:

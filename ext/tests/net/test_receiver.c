@@ -1,5 +1,6 @@
 /* Receiving, over the loopback interface. */
 #include "tests/support/check.h"
+#include "tests/support/sockets.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,15 +21,6 @@ typedef struct {
     fb_memory memory;
     fb_receiver *receiver;
 } loopback;
-
-static int open_socket(void) {
-    int descriptor = socket(AF_INET, SOCK_DGRAM, 0);
-    if (descriptor < 0) {
-        perror("socket");
-        exit(EXIT_FAILURE);
-    }
-    return descriptor;
-}
 
 static uint16_t connect_pair(int receiver, int sender) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

@@ -1,5 +1,6 @@
 /* Sending, over the loopback interface. */
 #include "tests/support/check.h"
+#include "tests/support/sockets.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,15 +24,6 @@ typedef struct {
     fb_recording recording;
     fb_udp_sender sender;
 } loopback;
-
-static int open_socket(void) {
-    int descriptor = socket(AF_INET, SOCK_DGRAM, 0);
-    if (descriptor < 0) {
-        perror("socket");
-        exit(EXIT_FAILURE);
-    }
-    return descriptor;
-}
 
 static void loopback_open(loopback *l, unsigned sockets) {
     socklen_t size = sizeof l->address;

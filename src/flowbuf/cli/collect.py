@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from flowbuf.cli.collect_outputs import new_output
-from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.options import UsageProblem, split_names
 from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.streams import print_text
 from flowbuf.cli.output.terminal import escape_line
@@ -132,12 +132,8 @@ def _read_options(kind: type, options: dict[str, Any]) -> dict[str, Any]:
         if each.name == "to":
             values["to"] = value
         else:
-            values[each.name] = each.convert(_split(value) if each.kind == "list" else value)
+            values[each.name] = each.convert(split_names(value) if each.kind == "list" else value)
     return values
-
-
-def _split(values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
 def _run(config: CollectConfig, takeover: bool, read_again: Callable[[], CollectConfig]) -> None:

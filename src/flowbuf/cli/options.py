@@ -26,7 +26,7 @@ __all__ = [
         "decode_options",
         "exporter_options",
     ),
-    *("inputs_argument", "load_schema", "schema_errors", "schema_options", "verbose_option"),
+    *("inputs_argument", "load_schema", "schema_errors", "schema_options", "split_names", "verbose_option"),
 ]
 
 
@@ -83,8 +83,13 @@ def load_schema(
         return Schema.load(reference).switch(only=only or None, enable=enable, disable=disable)
 
 
-def _split(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+def split_names(values: Sequence[str]) -> list[str]:
+    """Return the names in the values of a repeatable option, each a list such as "a,b"."""
     return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def _split(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    return split_names(values)
 
 
 _SCHEMA_OPTIONS = [
@@ -210,7 +215,7 @@ class CaptureOptions(DecodeOptions):
 
 def _tunnels(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        return choose_tunnels(_split(context, parameter, values))
+        return choose_tunnels(split_names(values))
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 

@@ -110,7 +110,6 @@ class OutputRunner:
         self._lost: Counter[str] = Counter()
         self._failures = 0
         self._given_up = 0  # flows that were pending when the patience ended
-        self._kept = 0  # pending flows that stay in the spool
         self._returned = 0  # flows of the spool that were not written when the patience ended
         self._failing = ""  # text of the last error, until the output works again
         self._written = 0  # flows that the output has taken
@@ -197,13 +196,15 @@ class OutputRunner:
             self._attempt(self._spool.close)  # which syncs it first
 
     def _publish(self) -> None:
+        # Flows of the spool were not acknowledged, so the next start writes them.
+        lost, kept = (self._given_up, 0) if self._spool is None else (0, self._given_up)
         self._published = OutputCounters(
             filtered=self._filtered,
             stored=self._output.stored,
-            pending=self._output.pending - self._given_up - self._kept,
-            lost=self._lost + Counter(self._output.lost) + Counter(shutdown=self._given_up),
+            pending=self._output.pending - self._given_up,
+            lost=self._lost + Counter(self._output.lost) + Counter(shutdown=lost),
             failures=self._failures,
-            returned=self._returned,
+            returned=self._returned + kept,
         )
 
     def _acknowledge(self) -> None:
@@ -283,11 +284,7 @@ class OutputRunner:
     def _close(self) -> None:
         while not self._attempt(self._output.close):
             if time.monotonic() >= self._end:
-                if self._spool is None:
-                    self._given_up = self._output.pending
-                else:  # not acknowledged: the next start writes them
-                    self._returned += self._output.pending
-                    self._kept = self._output.pending
+                self._given_up = self._output.pending
                 return
             self._publish()
             self._pause()

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 DRAIN_SECONDS = 5.0
 """Longest time that a stopping worker reads the datagrams that its sockets still hold."""
 
-CALL_SECONDS = 1.0
+COUNTERS_SECONDS = 1.0
 """Longest time to wait for the counters of a worker, which may wait for a full queue."""
 
 LAST_ATTEMPTS = 3
@@ -184,7 +184,7 @@ class Worker:
         """Return the totals of the worker. A worker that waits for a full queue gives those before it."""
         reading = self.call(lambda decoder: self._read_counters())
         try:
-            return reading.result(CALL_SECONDS)
+            return reading.result(COUNTERS_SECONDS)
         except FutureTimeout:
             reading.cancel()
             return self._published
