@@ -67,8 +67,9 @@ class FlowSelection:
         if self._filter:
             import pyarrow
 
-            empty = pyarrow.RecordBatch.from_pylist([], schema=arrow_schema(self.decoded, "text"))
-            self._filter.rows(empty)
+            kind = arrow_schema(self.decoded, "text")
+            columns = [pyarrow.nulls(0, field.type) for field in kind]  # pyarrow.array would import pandas
+            self._filter.rows(pyarrow.RecordBatch.from_arrays(columns, schema=kind))
 
     def apply(self, batch: FlowBatch | pyarrow.RecordBatch) -> Any:
         """Return the selected flows of a batch of the schema `decoded` as a `pyarrow.RecordBatch`.

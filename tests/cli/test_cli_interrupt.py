@@ -24,7 +24,11 @@ from tests.support.command import CUT_SHORT, GOOD, WITHOUT_TEMPLATE, pcap, write
 
 FLOWBUF = (sys.executable, "-m", "flowbuf")
 PATIENCE = 20
-OUTPUTS = ("x.pb", "x.pb.gz", "x.parquet", "x.arrow", "x.jsonl", "x.csv", "x.csv.zst")
+EVERYDAY = ("x.pb", "x.parquet", "x.csv")
+OUTPUTS = [
+    *EVERYDAY,
+    *(pytest.param(each, marks=pytest.mark.slow) for each in ("x.pb.gz", "x.arrow", "x.jsonl", "x.csv.zst")),
+]
 PARTIAL = pcap(GOOD, GOOD, GOOD)[:-5]  # Ctrl-C comes in the middle of a packet
 
 
@@ -275,7 +279,10 @@ def test_an_interrupt_between_two_inputs_ends_reading(tmp_path: Path, output: st
 
 
 @pytest.mark.parametrize("output", ["x.pb", "x.csv", "x.parquet"])
-@pytest.mark.parametrize("inputs", [["pipe"], ["pipe", "-"], ["-", "pipe"]])
+@pytest.mark.parametrize(
+    "inputs",
+    [["pipe", "-"], *(pytest.param(each, marks=pytest.mark.slow) for each in (["pipe"], ["-", "pipe"]))],
+)
 def test_a_file_is_complete_or_absent(tmp_path: Path, output: str, inputs: list[str]) -> None:
     """An interrupt before or after standard input is handled like one in any other input."""
     os.mkfifo(tmp_path / "pipe")

@@ -352,6 +352,23 @@ def test_libraries_print_no_warnings_at_exit(sql: str, lines: int) -> None:
     assert len(result.stderr.splitlines()) == lines
 
 
+IMPORTED = """
+import sys
+from flowbuf.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    assert "duckdb" in sys.modules and "pandas" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize("arguments", [("query", TOTALS), ("read", "--where", "bytes > 0")])
+def test_sql_does_not_import_pandas(arguments: tuple[str, ...]) -> None:
+    """Importing it would take longer than the query."""
+    command = [sys.executable, "-c", IMPORTED, *arguments, NETFLOW9]
+    assert subprocess.run(command, capture_output=True, text=True).stderr == ""
+
+
 INTERRUPTED_ANYWHERE = """
 import queue, signal, sys, threading
 from click.testing import CliRunner

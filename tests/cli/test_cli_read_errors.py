@@ -67,7 +67,10 @@ def test_other_inputs_are_read(tmp_path: Path, output: str) -> None:
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("content", [b"", pcap(GOOD)[:2], pcap(GOOD)[:20]])
+@pytest.mark.parametrize(
+    "content",
+    [pcap(GOOD)[:20], *(pytest.param(pcap(GOOD)[:size], marks=pytest.mark.slow) for size in (0, 2))],
+)
 def test_an_error_before_the_first_packet_leaves_no_output(
     tmp_path: Path, output: str, content: bytes
 ) -> None:

@@ -106,17 +106,19 @@ SHOWN = [
     ("schema", "proto", "evil.toml"),
     ("inspect", f"{EVIL}.pcap"),
     ("read", f"{EVIL}.cut.pcap"),
+    ("consume", "--kafka", "localhost:1", "--topic", EVIL + "{", "--group", "g"),
+    ("schema", "diff", "evil.toml", f"{EVIL}.toml"),
+    (EVIL,),
+]
+SHOWN_TOO = [
     ("read", f"{EVIL}.bad.pcap"),
     ("encode", f"{EVIL}.cut.pcap", "-o", "x.pb"),
     ("encode", f"{EVIL}.none", "-o", "x.pb"),
     ("read", "a.pcap", "-o", f"{EVIL}.pdf"),
     ("produce", f"{EVIL}.none", "--kafka", "localhost:1", "--topic", "t"),
-    ("consume", "--kafka", "localhost:1", "--topic", EVIL + "{", "--group", "g"),
     ("schema", "check", f"{EVIL}.toml"),
-    ("schema", "diff", "evil.toml", f"{EVIL}.toml"),
     ("read", "a.pcap", f"--{EVIL}"),
     ("bench", f"{EVIL}.none"),
-    (EVIL,),
 ]
 JSON = [
     (*READ, "-f", "jsonl", "a.pcap"),
@@ -129,7 +131,9 @@ JSON = [
 ]
 
 
-@pytest.mark.parametrize("arguments", SHOWN, ids=str)
+@pytest.mark.parametrize(
+    "arguments", [*SHOWN, *(pytest.param(each, marks=pytest.mark.slow) for each in SHOWN_TOO)], ids=str
+)
 def test_control_characters_are_replaced_on_a_terminal(folder: Path, arguments: tuple[str, ...]) -> None:
     _, text = on_a_terminal(folder, *arguments)
     assert controls(text) == set()

@@ -41,6 +41,7 @@ def corpus_captures() -> dict[str, dict[int, str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("capture", "ports"), corpus_captures().items())
 def test_captures_of_the_corpus_agree_with_tshark(corpus: Path, capture: str, ports: dict[int, str]) -> None:
     need("tshark")

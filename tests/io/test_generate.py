@@ -186,6 +186,7 @@ def test_tshark_finds_no_malformed_packet_and_no_wrong_checksum(written: tuple[s
     assert tshark(written[1], "-Y", "_ws.malformed") == []
 
 
+@pytest.mark.slow
 @needs_tshark
 def test_tshark_warns_only_of_reset_connections(written: tuple[str, Path]) -> None:
     warning = 0x600000

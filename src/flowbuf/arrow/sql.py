@@ -16,6 +16,7 @@ import ipaddress
 import json
 import re
 import tempfile
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -190,13 +191,17 @@ class RowFilter:
         """
         import pyarrow
 
-        numbers = pyarrow.array(range(batch.num_rows), pyarrow.int64())
+        # Without `pyarrow.array`, `pyarrow.table` and an empty `combine_chunks`, pandas is not imported.
+        data = pyarrow.py_buffer(array("q", range(batch.num_rows)))
+        numbers = pyarrow.Array.from_buffers(pyarrow.int64(), batch.num_rows, [None, data])
         arrays = [batch[name] for name in self.columns]
-        table = plain(pyarrow.table([numbers, *arrays], ["row_number_of_flow", *self.columns]))
+        names = ["row_number_of_flow", *self.columns]
+        table = plain(pyarrow.Table.from_arrays([numbers, *arrays], names))
         with query_errors(self._known), _errors_across_flows():
             self._connection.register("batch_of_flows", table)
             found = self._connection.sql(self._sql).to_arrow_table()["row_number_of_flow"]
-        return found.combine_chunks().sort()  # OR does not keep the order in some versions of duckdb
+        rows = pyarrow.concat_arrays(found.chunks) if found.num_chunks else numbers.slice(0, 0)
+        return rows.sort()  # OR does not keep the order in some versions of duckdb
 
 
 @contextlib.contextmanager

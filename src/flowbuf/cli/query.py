@@ -188,7 +188,10 @@ def _narrow(
 
 def _plain_type(columns: ColumnSource) -> Any:
     """Return the `pyarrow.Schema` of flows in SQL."""
-    return plain(columns.type.empty_table()).schema
+    import pyarrow
+
+    empty = pyarrow.Table.from_batches([], columns.type)  # empty_table() would import pandas
+    return plain(empty).schema
 
 
 class _Answer:
