@@ -24,6 +24,7 @@ from flowbuf import Schema
 from flowbuf.targets.clickhouse_tables import TableOptions, to_ddl
 from tests.cli.test_cli_collect import Running, collecting, get
 from tests.data import make
+from tests.exporter.openvswitch import export, running_switch
 from tests.exporter.test_pmacct import LAST, last_packets
 from tests.support.broker import Broker
 from tests.support.clickhouse_http import ClickHouse
@@ -40,7 +41,6 @@ from tests.support.exporters import (
     vary,
 )
 from tests.support.live import wait_until
-from tests.support.openvswitch import export, running_switch
 
 pytestmark = pytest.mark.expensive
 

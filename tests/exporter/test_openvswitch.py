@@ -16,6 +16,7 @@ from scapy.packet import Packet
 
 import flowbuf
 from tests.data import make
+from tests.exporter.openvswitch import IN, OUT, Switch, export, running_switch
 from tests.support.exporters import (
     SOURCE,
     Collectors,
@@ -32,7 +33,6 @@ from tests.support.exporters import (
     vary,
     without_sequence_notes,
 )
-from tests.support.openvswitch import IN, OUT, Switch, export, running_switch
 from tests.support.tshark import check_against_tshark
 
 pytestmark = pytest.mark.slow
