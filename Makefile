@@ -3,6 +3,7 @@
 #
 #   make setup                 create the environment, build, and install everything that tests need
 #   make demo                  decode a capture and show the result
+#   make demo-live             replay captures into a collector with its live view for ten seconds
 #   make demo-pipeline         the same through a Kafka broker into ClickHouse's engine (needs Java and Maven)
 #   make test                  run the fast tests, on all processors
 #   make test PYTHON=python3.10         run them with another Python
@@ -31,7 +32,7 @@ TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
 SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
 
-.PHONY: demo demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop s3-server clean setup core-tests
+.PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop s3-server clean setup core-tests
 
 setup: $(BUILT) $(TOOLS) core-tests
 
@@ -43,6 +44,10 @@ core-tests: $(BUILT)
 demo: $(BUILT)
 	@$(PY) -m pip install -q --group demo
 	@$(PY) examples/demo.py
+
+demo-live: $(BUILT)
+	@$(PY) -m pip install -q 'flowbuf[arrow]'  # flowbuf itself is installed already
+	@$(PY) examples/demo_live.py
 
 demo-pipeline: $(BUILT)
 	@for tool in java mvn; do command -v $$tool >/dev/null || \

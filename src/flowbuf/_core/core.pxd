@@ -356,6 +356,7 @@ cdef extern from "core/exporter/exporter.h" nogil:
         uint8_t *address
         uint64_t agent
         bint stateless
+        fb_domain *latest
         fb_map domains
         fb_pending_list pending
         fb_counters counters

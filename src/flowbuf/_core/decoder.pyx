@@ -325,9 +325,11 @@ cdef class Decoder:
             self.busy = False
 
     def list_exporters(self):
-        """Return (address, sFlow sub-agent, datagrams, bytes, flows) of each exporter.
+        """Return (address, sFlow sub-agent, datagrams, bytes, flows, version, lost) of each exporter.
 
-        This is faster than `read_exporters`, which reads templates too.
+        `version` is that of the latest datagram with flows: 0 for sFlow, 1, 5, 7, 9 or 10; None before it.
+        `lost` is the number of lost units by the unit of sequence numbers. This is faster than
+        `read_exporters`, which reads templates too.
         """
         self.claim()
         try:

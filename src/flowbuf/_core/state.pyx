@@ -50,15 +50,19 @@ cdef dict sum_counters(const fb_exporters *exporters, const fb_counters *other):
 
 
 cdef list list_exporters(const fb_exporters *exporters):
-    """Return (address, sub-agent, datagrams, bytes, flows) of each exporter."""
+    """Return (address, sub-agent, datagrams, bytes, flows, version, lost) of each exporter."""
     cdef list found = []
     cdef fb_exporter *exporter
+    cdef fb_lost lost
     cdef size_t i
     for i in range(exporters.capacity):
         exporter = fb_exporters_at(exporters, i)
         if exporter:
+            memset(&lost, 0, sizeof(lost))
+            fb_exporter_sum_lost(exporter, &lost)
             found.append((format_address(exporter.address), <uint32_t> exporter.agent,
-                          exporter.counters.datagrams, exporter.counters.bytes, exporter.counters.flows))
+                          exporter.counters.datagrams, exporter.counters.bytes, exporter.counters.flows,
+                          exporter.latest.version if exporter.latest else None, _read_lost(&lost)))
     return found
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import logging
 import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -20,15 +19,20 @@ from flowbuf.cli.options import UsageProblem, split_names
 from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.streams import print_text
 from flowbuf.cli.output.terminal import escape_line
-from flowbuf.collect.config import CollectConfig, OutputConfig, format_config, read_config
+from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, format_config, read_config
 from flowbuf.collect.http import HttpServer
 from flowbuf.collect.listen import Address
+from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.service import Service, format_totals
 from flowbuf.collect.settings import Setting, settings_of
 from flowbuf.collect.systemd import activated_listeners
 from flowbuf.collect.takeover import take_over
 from flowbuf.errors import ConfigError, FlowbufError
 from flowbuf.schema import Schema
+from flowbuf.selection import FlowSelection
+
+if TYPE_CHECKING:
+    from flowbuf.cli.live.view import LiveView
 
 __all__ = ["collect"]
 
@@ -68,8 +72,9 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     is_flag=True,
     help="Continue the work of the collector that runs on these addresses, without losing a datagram.",
 )
+@click.option("--live", is_flag=True, help="Show counters and top talkers on the terminal; see above.")
 @click.option("--print-config", is_flag=True, help="Print the configuration file of these options, and exit.")
-def collect(file: str | None, takeover: bool, print_config: bool, **options: Any) -> None:
+def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **options: Any) -> None:
     """Receive flows of live exporters over UDP, and write them.
 
     Options can also stand in FILE.toml, with the same names. The options of an output apply to each -o. In
@@ -77,6 +82,9 @@ def collect(file: str | None, takeover: bool, print_config: bool, **options: Any
 
     To upgrade a running collector, start the new one with the same addresses and --takeover. It gets the
     sockets and the templates. The old one writes its flows, and ends with status 0.
+
+    --live shows exporters, rates, losses, queues and the top talkers of the first output. Without -o, flows
+    are only shown. The key q ends the collector.
 
     Ctrl-C or SIGTERM ends the collector after all received flows are written. The last line on stderr has the
     totals. The exit status is 1 if flows were lost.
@@ -86,26 +94,27 @@ def collect(file: str | None, takeover: bool, print_config: bool, **options: Any
       flowbuf collect -o flows/
       flowbuf collect --listen 0.0.0.0:2055 --listen '[::]:6343' -o flows/ --rotate 1m
       flowbuf collect --listen 127.0.0.1:2055 -o - --where 'dst_port = 53'
+      flowbuf collect --live --live-top src_addr,dst_port
       flowbuf collect --listen 0.0.0.0:2055 -o flows/ --print-config >collector.toml
       flowbuf collect collector.toml
       flowbuf collect collector.toml --takeover
     """
     try:
-        config = _read(file, options)
+        config = _read(file, options, live)
         if print_config:
             print_text("\n".join(format_config(config)))
         else:
-            _run(config, takeover, lambda: _read(file, options))
+            _run(config, takeover, live, lambda: _read(file, options, live))
     except FlowbufError as error:
         raise UsageProblem(str(error)) from error
 
 
-def _read(file: str | None, options: dict[str, Any]) -> CollectConfig:
+def _read(file: str | None, options: dict[str, Any], live: bool) -> CollectConfig:
     """Return the configuration of the file and of the command line."""
-    return _merge(read_config(file) if file else CollectConfig(), options)
+    return _merge(read_config(file) if file else CollectConfig(), options, live)
 
 
-def _merge(config: CollectConfig, options: dict[str, Any]) -> CollectConfig:
+def _merge(config: CollectConfig, options: dict[str, Any], live: bool) -> CollectConfig:
     """Return the configuration with the options of the command line.
 
     Raises:
@@ -113,7 +122,7 @@ def _merge(config: CollectConfig, options: dict[str, Any]) -> CollectConfig:
     """
     given = _read_options(CollectConfig, options)
     shared = _read_options(OutputConfig, options)
-    destinations = shared.pop("to", ())
+    destinations = shared.pop("to", ("null:",) if live and not config.outputs else ())
     if shared and not destinations:
         option = "--" + next(iter(shared)).replace("_", "-")
         raise ConfigError(f"{option} needs an output; add -o, or set the key in the file")
@@ -136,25 +145,43 @@ def _read_options(kind: type, options: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _run(config: CollectConfig, takeover: bool, read_again: Callable[[], CollectConfig]) -> None:
+def _run(config: CollectConfig, takeover: bool, live: bool, read_again: Callable[[], CollectConfig]) -> None:
     if not config.outputs:
         raise ConfigError("no output; add -o flows/ for Parquet files, or -o - for JSON lines")
     need("pyarrow", "arrow", "flowbuf collect")
     _start_log(config.log)
+    if not live:
+        _collect(config, takeover, read_again, None)
+        return
+    from flowbuf.cli.live.log import LiveLog
+    from flowbuf.cli.live.view import LiveView
+
+    with LiveLog(logger) as log:
+        _collect(config, takeover, read_again, LiveView(log))
+
+
+def _collect(
+    config: CollectConfig, takeover: bool, read_again: Callable[[], CollectConfig], view: LiveView | None
+) -> None:
     metrics = Address.parse(config.metrics) if config.metrics else None
     activated = activated_listeners()
     if activated:
         config = replace(config, listen=tuple(str(each.address) for each in activated), workers=1)
     handover = take_over([Address.parse(text) for text in config.listen]) if takeover else None
 
-    def reload() -> tuple[CollectConfig, Schema]:
-        again = read_again()
-        return again, _load_schema(again)
+    def load(settings: CollectConfig) -> tuple[CollectConfig, Schema]:
+        schema = _load_schema(settings)
+        return (view.extend(settings, schema) if view else settings), schema
 
-    outputs = functools.partial(new_output, scaled=config.scale)
-    service = Service(config, _load_schema(config), outputs, handover, activated, reload)
+    def make_output(output: OutputConfig, selection: FlowSelection, spool: str) -> Output:
+        if view and output.to == LIVE:
+            return view.new_output(output, selection)
+        return new_output(output, selection, spool, scaled=config.scale)
+
+    service = Service(*load(config), make_output, handover, activated, lambda: load(read_again()))
     _check_buffers(service, config)
-    with _handled_signals(service), _serving(service, metrics, takeover):
+    shown = view.shown(service) if view else contextlib.nullcontext()
+    with _handled_signals(service), _serving(service, metrics, takeover), shown:
         service.run()
     _report_end(service)
 

@@ -13,13 +13,16 @@ from flowbuf.errors import ConfigError
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.schema.toml_json import DocumentError, parse_toml
 
-__all__ = ["CollectConfig", "OutputConfig", "format_config", "read_config"]
+__all__ = ["LIVE", "CollectConfig", "OutputConfig", "format_config", "read_config"]
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Values of `compression`."""
 
 OVERFLOW = ("drop", "spool", "block")
 """Values of `on_overflow`."""
+
+LIVE = "live:"
+"""Destination of the flows for the live view. It is in no total, and its losses are not reported."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,12 @@ class CollectConfig:
         "seconds", 0.0, "Forget templates that were not refreshed for this long. 0 keeps them.", "TIME"
     )
     exporter_limit: int = setting("whole", 0, "Most exporters to remember. 0 means 1,048,576.", "N")
+    live_top: tuple[str, ...] = setting(
+        "list", ("src_addr",), "With --live, show the top talkers by these columns. Default: src_addr.", "A,B"
+    )
+    live_window: float = setting(
+        "seconds", 10.0, "With --live, show the top talkers of this time.", "TIME", least=1
+    )
     outputs: tuple[OutputConfig, ...] = field(default=())
 
     def decode_options(self) -> DecodeOptions:

@@ -200,10 +200,14 @@ class Intake:
         """Return the state of all exporters: see `Decoder.read_exporters`."""
         return self._gather(lambda decoder: decoder.read_exporters())
 
-    def _gather(self, read: Callable[[Decoder], list[Item]]) -> list[Item]:
+    def _gather(self, read: Callable[[Decoder], list[Item]], timeout: float = CALL_SECONDS) -> list[Item]:
         """Return the items of the decoders of all workers."""
         futures = [worker.call(read) for worker in self._workers]
-        return [item for future in futures for item in future.result(CALL_SECONDS)]
+        try:
+            return [item for future in futures for item in future.result(timeout)]
+        finally:
+            for future in futures:  # of workers that wait for a full queue
+                future.cancel()
 
     def restore_exporters(self, exporters: list[dict[str, Any]]) -> None:
         """Restore exporters before the start: see `Decoder.restore_exporters`. Each goes to its worker.
@@ -218,9 +222,18 @@ class Intake:
         for worker, share in zip(self._workers, shares, strict=True):
             worker.call(functools.partial(_restore, share)).result()
 
-    def list_exporters(self) -> list[tuple[str, int, int, int, int]]:
-        """Return (address, sFlow sub-agent, datagrams, bytes, flows) of all exporters."""
-        return self._gather(lambda decoder: decoder.list_exporters())
+    def list_exporters(
+        self, timeout: float = CALL_SECONDS
+    ) -> list[tuple[str, int, int, int, int, int | None, dict[str, int]]]:
+        """Return the totals of all exporters: see `Decoder.list_exporters`.
+
+        Args:
+            timeout: Longest time to wait for each worker, in seconds. Default: 10.
+
+        Raises:
+            TimeoutError: a worker waits for a full queue. Its class is that of concurrent.futures.
+        """
+        return self._gather(lambda decoder: decoder.list_exporters(), timeout)
 
     def find_dead_workers(self) -> list[int]:
         """Return the numbers of workers whose threads have ended."""

@@ -121,10 +121,10 @@ def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:
             yield "output_dropped_flows", {**labels, "reason": reason}, flows
 
 
-def _exporter_samples(exporters: Iterable[tuple[str, int, int, int, int]]) -> Iterator[Sample]:
+def _exporter_samples(exporters: Iterable[tuple[Any, ...]]) -> Iterator[Sample]:
     """Yield the totals of the exporters with most datagrams, and those of all others."""
     totals: dict[str, tuple[int, int]] = {}
-    for address, _, datagrams, _, flows in exporters:
+    for address, _, datagrams, _, flows, *_ in exporters:
         before = totals.get(address, (0, 0))
         totals[address] = before[0] + datagrams, before[1] + flows
     ordered = sorted(totals.items(), key=lambda item: -item[1][0])

@@ -124,6 +124,11 @@ class FlowQueue:
         self._entry: Entry | None = None
 
     @property
+    def limit(self) -> int:
+        """Most flows in memory."""
+        return self._limit
+
+    @property
     def closed(self) -> bool:
         """True after `close`."""
         return self._closed

@@ -17,7 +17,7 @@ from typing import Any
 
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.collector import report_failure
-from flowbuf.collect.config import CollectConfig, OutputConfig
+from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import Address, Listener
 from flowbuf.collect.outputs.output import Output
@@ -185,6 +185,11 @@ class Service:
         """Listeners and workers."""
         return self._intake
 
+    @property
+    def stopping(self) -> bool:
+        """True after `stop`."""
+        return self._stopping
+
     def stop(self) -> None:
         """Ask `run` to return. A signal handler may call it, so it takes no lock."""
         self._stopping = True
@@ -329,12 +334,26 @@ class Service:
 
     def find_failures(self) -> list[str]:
         """Return a description of each output that cannot write."""
-        return [f"output {runner.name}: {runner.failing}" for runner in self._runners if runner.failing]
+        return [f"output {runner.name}: {runner.failing}" for runner in self.outputs if runner.failing]
+
+    @property
+    def outputs(self) -> list[OutputRunner]:
+        """Outputs of the configuration, without the live view."""
+        return [runner for runner in self._runners if not _is_live(runner)]
 
     def read_counters(self) -> ServiceCounters:
         """Return the totals. Those of outputs are read first, so that none exceeds the flows decoded."""
-        outputs = {runner.name: runner.read_counters() for runner in self._runners}
+        outputs = {runner.name: runner.read_counters() for runner in self.outputs}
         return ServiceCounters(self._intake.read_counters(), outputs)
+
+    def read_live(self) -> OutputCounters:
+        """Return the totals of the live view. Its losses are no losses of the collector."""
+        live = (runner.read_counters() for runner in self._runners if _is_live(runner))
+        return next(live, OutputCounters())
+
+
+def _is_live(runner: OutputRunner) -> bool:
+    return runner.config is not None and runner.config.to == LIVE
 
 
 def _open_spool(output: OutputConfig, name: str) -> Spool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import IO, Literal
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -21,13 +21,18 @@ _UNBOUNDED = 10**6  # cells: the natural width of a table
 
 
 class StdoutConsole(Console):
-    """Print text without control characters.
+    """Print text without control characters, and with all colons: `:100:` in an IPv6 address is no emoji.
 
     A closed pipe ends the command with the same status as without rich.
+
+    Args:
+        width: Width in cells. Default: that of the terminal.
+        file: Text stream. Default: standard output.
     """
 
-    def __init__(self, width: int | None = None) -> None:
-        super().__init__(file=terminal_of(sys.stdout), width=width, highlight=False, markup=False)
+    def __init__(self, width: int | None = None, file: IO[str] | None = None) -> None:
+        file = file or terminal_of(sys.stdout)
+        super().__init__(file=file, width=width, highlight=False, markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """Clean the text between the styles."""

@@ -23,7 +23,7 @@ from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Column, Schema
 from flowbuf.targets.flow_text import NUMBERS, format_address, text_renderer
 
-__all__ = ["CounterTable", "FlowTable", "Heading", "RowTable"]
+__all__ = ["CounterTable", "FlowTable", "Heading", "RowTable", "column_heading"]
 
 Flow = Mapping[str, Any]
 Cells = Mapping["Heading", list[str]]
@@ -326,10 +326,10 @@ def make_headings(schema: Schema) -> list[Heading]:
             enabled.pop(f"{side}_port", None)
             headings.append(Heading(name, _endpoint(f"{side}_addr", f"{side}_port")))
     first = [enabled.pop(name) for name in ("proto", "tcp_flags", "packets", "bytes") if name in enabled]
-    headings += [_heading(column) for column in first]
+    headings += [column_heading(column) for column in first]
     if [enabled.pop(name) for name in TUNNEL if name in enabled]:
         headings.append(Heading("tunnel", _tunnel))
-    return headings + [_heading(column) for column in enabled.values()]
+    return headings + [column_heading(column) for column in enabled.values()]
 
 
 def _time_headings(column: Column) -> list[Heading]:
@@ -365,7 +365,8 @@ def _tunnel(flow: Flow) -> str:
     return " ".join(parts)
 
 
-def _heading(column: Column) -> Heading:
+def column_heading(column: Column) -> Heading:
+    """Return the heading of one column."""
     name = column.name
     number = column.type in NUMBERS and not column.repeated
     render: Callable[[Any], str] = (number and _SPECIAL.get(name)) or text_renderer(column)
