@@ -15,6 +15,7 @@
 #   make fuzz-binding          fuzz the binding under the sanitizers; FUZZ_SECONDS=600 for each family
 #   make bench                 measure the core alone, then run all benchmark suites
 #   make bench-peers           build the harnesses of other collectors (needs Go and Cargo)
+#   make bench-collectors      build the collectors that benchmarks/collector.py compares (needs Go)
 #   make docs                  build the documentation site into build/site
 #   make fields                write docs/reference/fields.md from the schema and docs/reference/collectors.csv
 #   make kafka                 start a real Kafka broker on this machine; make kafka-stop ends it
@@ -32,7 +33,7 @@ TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
 SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
 
-.PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers check docs fields kafka kafka-stop s3-server clean setup core-tests
+.PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers bench-collectors check docs fields kafka kafka-stop s3-server clean setup core-tests
 
 setup: $(BUILT) $(TOOLS) core-tests
 
@@ -119,6 +120,11 @@ bench-peers:
 		echo "netflow_parser" && cd $(PEERS)/rust && cargo build --quiet --locked --release --target-dir ../build/cargo && \
 		cp ../build/cargo/release/netflow_parser ../build/; \
 	else echo "no netflow_parser: cargo is missing (https://rustup.rs, 1.88 or newer)"; fi
+
+# GoFlow2 as its project builds it, in the version of the harness.
+bench-collectors:
+	GOBIN=$(abspath $(PEERS))/build/collectors go install \
+		github.com/netsampler/goflow2/v2/cmd/goflow2@$$(sed -n 's,^.*netsampler/goflow2/v2 ,,p' $(PEERS)/go/go.mod)
 
 # Style, types, spelling, the tests of structure and prose, and instructions per flow
 # (benchmarks/instructions.py).

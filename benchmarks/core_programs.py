@@ -57,13 +57,14 @@ def building() -> Iterator[None]:
 
 
 @cache
-def build() -> Path:
+def build(target: str = "bench-programs") -> Path:
     """Build the programs and return their folder. Each compiler has its own folder. Raises Failed.
 
     It contains `bench/run_count` and `bench/run_story` with the optimisation of `make bench`,
-    `bench/count_malloc.so`, and `flow.plan`, the plan of the default schema.
+    `bench/count_malloc.so`, and `flow.plan`, the plan of the default schema. The target `bench-net` builds
+    `bench/bare_receiver` and `bench/bare_sender` instead, which need Linux.
     """
     folder = Path("build") / re.sub(r"\W+", "-", find_compiler())
     with building():
-        run("make", "-C", EXT, f"BUILD={folder}", f"PYTHON={sys.executable}", "bench-programs")
+        run("make", "-C", EXT, f"BUILD={folder}", f"PYTHON={sys.executable}", target)
     return EXT / folder

@@ -23,6 +23,8 @@ from typing import Any
 
 import click
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks.collecting.report import make_tables
 from flowbuf import STATUSES, Schema
 from flowbuf.cli.main import COMMANDS, main
 from flowbuf.schema import Column, loader
@@ -290,6 +292,21 @@ def counters() -> str:
     return "\n\n".join(parts)
 
 
+# Measurements -----------------------------------------------------------------------------------------------
+
+COLLECTOR_RESULTS = ROOT / "benchmarks/collector.json"
+COLLECTOR_CHART = COLLECTOR_RESULTS.with_suffix(".svg")
+COMMAND = "python benchmarks/collector.py --results benchmarks/collector.json"
+
+
+def collector_results() -> str:
+    """Return the chart and the tables of benchmarks/collector.json."""
+    if not COLLECTOR_RESULTS.exists():
+        return f"No results are recorded in this version. `{COMMAND}` records them.\n"
+    chart = [f"![Chart of the results]({COLLECTOR_CHART.name})", ""] if COLLECTOR_CHART.exists() else []
+    return "\n".join([*chart, *make_tables(json.loads(COLLECTOR_RESULTS.read_text()), level=3)]) + "\n"
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "commands": commands,
     "python-names": python_names,
@@ -298,6 +315,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "schema-keys": schema_keys,
     "columns": columns,
     "counters": counters,
+    "collector-results": collector_results,
 }
 
 MARK = re.compile(r"^<!-- generated: ([\w-]+) -->(?:\n\*Generated from .*\*)?$", re.MULTILINE)
@@ -370,7 +388,7 @@ def relink(markdown: str, name: str) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages outside of docs/, and the notebooks with their charts."""
+    """Add the pages outside of docs/, the notebooks with their charts, and the chart of the collector."""
     from mkdocs.structure.files import File
 
     for name, place in OUTSIDE.items():
@@ -380,6 +398,9 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, place, content=markdown))
         for chart, image in charts.items():
             files.append(File.generated(config, f"notebooks/{chart}", content=image))
+    if COLLECTOR_CHART.exists():
+        place = f"explanation/{COLLECTOR_CHART.name}"
+        files.append(File.generated(config, place, abs_src_path=str(COLLECTOR_CHART)))
     return files
 
 

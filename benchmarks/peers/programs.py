@@ -208,8 +208,13 @@ class Pmacct(Program):
             return cpu_time_until_end(process, folder)
 
     def count_flows(self, folder: Path) -> int:
-        with (folder / "flows.csv").open(newline="") as file:
-            return sum(int(row["FLOWS"]) for row in csv.DictReader(file))
+        return count_aggregated(folder / "flows.csv")
+
+
+def count_aggregated(path: Path) -> int:
+    """Return the number of flows in a CSV file of pmacct."""
+    with path.open(newline="") as file:
+        return sum(int(row["FLOWS"]) for row in csv.DictReader(file))
 
 
 def write_pcap(datagrams: Iterable[Datagram], path: Path) -> None:
@@ -276,14 +281,19 @@ class Nfdump(Program):
             return cpu_time_until_end(process, folder, stop=True)
 
     def count_flows(self, folder: Path) -> int:
-        nfdump = find("nfdump")
-        if not nfdump:
-            raise OSError("nfdump is not installed")
-        done = subprocess.run([nfdump, "-R", folder / "flows", "-I"], capture_output=True, text=True)
-        found = re.search(r"^Flows: (\d+)", done.stdout, re.MULTILINE)
-        if not found:
-            raise OSError(f"nfdump fails: {done.stdout}{done.stderr}")
-        return int(found.group(1))
+        return count_captured(folder / "flows")
+
+
+def count_captured(folder: Path) -> int:
+    """Return the number of flows in a folder of nfcapd or sfcapd. Raises OSError."""
+    nfdump = find("nfdump")
+    if not nfdump:
+        raise OSError("nfdump is not installed")
+    done = subprocess.run([nfdump, "-R", folder, "-I"], capture_output=True, text=True)
+    found = re.search(r"^Flows: (\d+)", done.stdout, re.MULTILINE)
+    if not found:
+        raise OSError(f"nfdump fails: {done.stdout}{done.stderr}")
+    return int(found.group(1))
 
 
 ROOM = 65536
