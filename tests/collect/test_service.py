@@ -62,6 +62,7 @@ def running(
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
+        wait_until(lambda: not service.find_dead_workers(), "the workers, which start after the outputs")
         yield service
     finally:
         service.stop()
