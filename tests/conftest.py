@@ -71,12 +71,13 @@ def hidden(reporter: pytest.TerminalReporter) -> list[str]:
 
     Some reasons are allowed. The captures of FLOWBUF_CORPUS cannot be installed. The server of
     FLOWBUF_VERSITYGW and some peers of the benchmarks need a newer Go or Cargo than the system packages. A
-    container may forbid mounts.
+    container may forbid mounts and networks. Raw sockets need a privilege.
     """
     if not os.environ.get("FLOWBUF_FORBID_SKIPS"):
         return []
     excuses = [name for name in ("FLOWBUF_CORPUS", "FLOWBUF_VERSITYGW") if not os.environ.get(name)]
-    excuses += ["unshare cannot mount a file system here"]
+    excuses += ["unshare cannot mount a file system here", "unshare cannot make a network here"]
+    excuses += ["raw sockets need CAP_NET_RAW"]
     excuses += [f"which needs {tool}" for tool in ("go", "cargo") if not shutil.which(tool)]
     reasons = [str(report.longrepr) for report in reporter.stats.get("skipped", [])]
     return [reason for reason in reasons if not any(excuse in reason for excuse in excuses)]

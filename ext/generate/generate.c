@@ -1,9 +1,9 @@
 /* The generator: checks its options, takes the exporters in turn, and wraps each datagram into a
    packet record. */
+#include "core/capture/link.h"
+#include "core/capture/pcap_write.h"
 #include "generate/generate_internal.h"
 
-#define PCAP_HEADER_SIZE           24u
-#define PCAP_RECORD_HEADER_SIZE    16u
 #define EARLIEST_START             (946684800u * UINT64_C(1000000000)) /* 2000-01-01 */
 #define NETFLOW5_MAX_SAMPLING_RATE 0x3fffu
 
@@ -99,27 +99,6 @@ void fb_generator_exporter_address(const fb_generator_exporter *exporter, uint8_
     else fb_put32(address, (number < 255 ? 0xc0000200u : 0xc6120000u) + number);
 }
 
-/* pcap allows either byte order for its own integers. Little-endian is used on all machines, so
-   that files are identical. */
-static uint8_t *put_little32(uint8_t *out, uint32_t value) {
-    for (int i = 0; i < 4; i++) out[i] = (uint8_t)(value >> 8 * i);
-    return out + 4;
-}
-
-static uint8_t *put_file_header(uint8_t *out) {
-    enum {
-        MICROSECONDS = 0xa1b2c3d4,
-        VERSION_2_4 = 4 << 16 | 2,
-        SNAP_LENGTH = 262144,
-        ETHERNET = 1
-    };
-    out = put_little32(out, (uint32_t)MICROSECONDS);
-    out = put_little32(out, VERSION_2_4);
-    out = put_little32(put_little32(out, 0), 0); /* time zone, accuracy of times */
-    out = put_little32(out, SNAP_LENGTH);
-    return put_little32(out, ETHERNET);
-}
-
 static uint8_t *put_datagram(fb_generator *generator, fb_generator_exporter *exporter, uint8_t *out,
                              const uint8_t *limit) {
     switch (exporter->protocol) {
@@ -155,20 +134,14 @@ static uint8_t *put_frame(fb_generator *generator, fb_generator_exporter *export
     fb_generator_exporter_address(exporter, address);
     fb_ip_header header = {.source = address,
                            .destination = collectors[ipv6],
-                           .protocol = FB_PROTO_UDP,
                            .ttl = 64,
-                           .ipv6 = ipv6};
-    header.size = (uint16_t)(end - frame - (ptrdiff_t)FB_ETHERNET_HEADER_SIZE);
-    header.identification = (uint16_t)exporter->datagrams;
+                           .ipv6 = ipv6,
+                           .identification = (uint16_t)exporter->datagrams};
     uint8_t *ip = fb_put_ethernet(frame, collector_mac, router_mac + exporter->index, 0, ipv6);
-    fb_put_ip(ip, &header);
-
     uint16_t source_port = (uint16_t)(49152 + exporter->index % 16384);
-    uint8_t *length = fb_put16(fb_put16(udp, source_port), collector_port(exporter->protocol));
-    uint8_t *checksum = fb_put16(length, (uint32_t)(end - udp));
-    fb_put16(checksum, 0);
-    uint16_t sum = fb_transport_checksum(&header, udp, (size_t)(end - udp));
-    fb_put16(checksum, sum ? sum : 0xffff); /* 0 means "no checksum" */
+    const uint8_t *payload = udp + FB_UDP_HEADER_SIZE;
+    fb_put_udp(ip, &header, source_port, collector_port(exporter->protocol),
+               (fb_bytes){payload, (size_t)(end - payload)});
     return end;
 }
 
@@ -181,25 +154,23 @@ static uint8_t *put_packet_record(fb_generator *generator, uint8_t *out) {
 
     fb_generator_exporter *exporter =
         &generator->exporters[generator->datagrams++ % options->exporters];
-    uint8_t *frame = out + PCAP_RECORD_HEADER_SIZE;
+    uint8_t *frame = out + FB_PCAP_RECORD_HEADER_SIZE;
     uint8_t *end = put_frame(generator, exporter, frame);
     exporter->datagrams++;
 
-    out = put_little32(out, fb_generator_seconds(generator));
-    out = put_little32(out, (uint32_t)(generator->clock % 1000000000 / 1000));
-    out = put_little32(out, (uint32_t)(end - frame)); /* captured length */
-    put_little32(out, (uint32_t)(end - frame));       /* original length */
+    fb_put_pcap_record_header(out, FB_PCAP_MICROSECONDS, generator->clock, (size_t)(end - frame));
     return end;
 }
 
 fb_status fb_generator_next(fb_generator *generator, uint8_t *buffer, size_t capacity,
                             size_t *size) {
     const size_t largest_record =
-        PCAP_RECORD_HEADER_SIZE + FB_ETHERNET_HEADER_SIZE + generator->options.mtu;
+        FB_PCAP_RECORD_HEADER_SIZE + FB_ETHERNET_HEADER_SIZE + generator->options.mtu;
     *size = 0;
     if (!generator->header_written) {
-        if (capacity < PCAP_HEADER_SIZE) return FB_NO_SPACE;
-        *size = (size_t)(put_file_header(buffer) - buffer);
+        if (capacity < FB_PCAP_HEADER_SIZE) return FB_NO_SPACE;
+        uint8_t *end = fb_put_pcap_header(buffer, FB_PCAP_MICROSECONDS, FB_LINK_ETHERNET);
+        *size = (size_t)(end - buffer);
         generator->header_written = true;
     }
     while (fb_generator_flows_left(generator)) {

@@ -3,10 +3,12 @@
 #define FB_NET_COLLECT_H
 
 #include "core/decode/decode.h"
+#include "net/forward.h"
 #include "net/receiver.h"
+#include "net/undecoded.h"
 
 typedef enum {
-    FB_COLLECT_DUE,    /* the deadline has passed */
+    FB_COLLECT_DUE,    /* the deadline has passed, or undecoded datagrams should be written */
     FB_COLLECT_FULL,   /* the batch of `columns` is full, or without memory; set another one */
     FB_COLLECT_WOKEN,  /* fb_receiver_wake was called */
     FB_COLLECT_FAILED, /* the sockets cannot be read; receiver->error is the errno */
@@ -17,6 +19,8 @@ typedef enum {
 typedef struct {
     fb_receiver *receiver;
     fb_position position;
+    fb_forward *forward;     /* sends copies of all datagrams; NULL: nowhere */
+    fb_undecoded *undecoded; /* keeps datagrams that were not decoded; NULL: it is not wanted */
 } fb_collect;
 
 /* Receive datagrams and decode them into the batch of `columns` until `deadline`, in nanoseconds of

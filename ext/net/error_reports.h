@@ -9,6 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* False: the system fails a call instead, once for each report. */
+#ifdef __linux__
+enum { FB_HAS_ERROR_REPORTS = true };
+#else
+enum { FB_HAS_ERROR_REPORTS = false };
+#endif
+
 typedef struct {
     bool any;         /* there was a report */
     uint64_t refused; /* closed ports: each is one datagram */

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_SLOTS = 1024, NANOSECOND = 1000000000, MILLISECOND = 1000000, PAGE = 4096 };
+enum { NANOSECOND = 1000000000, MILLISECOND = 1000000, PAGE = 4096 };
 
 typedef struct {
     union {
@@ -167,9 +167,9 @@ static fb_status fill(fb_receiver *receiver, const fb_listener *listeners,
 fb_status fb_receiver_new(fb_receiver **receiver, const fb_listener *listeners, size_t count,
                           fb_receiver_options options, fb_memory *memory) {
     *receiver = NULL;
-    if (!count || count > MAX_SLOTS || !options.slots || options.slots > MAX_SLOTS ||
-        !options.slot_size || options.slot_size > FB_UDP_MAX_PAYLOAD + 1 ||
-        options.pause >= NANOSECOND)
+    if (!count || count > FB_RECEIVER_MAX_SLOTS || !options.slots ||
+        options.slots > FB_RECEIVER_MAX_SLOTS || !options.slot_size ||
+        options.slot_size > FB_UDP_MAX_PAYLOAD + 1 || options.pause >= NANOSECOND)
         return FB_BAD_ARGUMENT;
     fb_receiver *made = fb_memory_allocate(memory, sizeof(fb_receiver));
     if (!made) return FB_NO_MEMORY;
@@ -251,6 +251,13 @@ static void read_datagrams(fb_receiver *receiver, fb_listener *listener) {
         if (received->msg_hdr.msg_flags & MSG_TRUNC) listener->truncated++;
     }
     listener->datagrams += receiver->count;
+}
+
+bool fb_receiver_is_truncated(const fb_receiver *receiver, const fb_datagram *datagram) {
+    const struct fb_receiver_buffers *buffers = receiver->buffers;
+    if (datagram->payload.size < buffers->slot_size) return false;
+    size_t slot = (size_t)(datagram->payload.data - buffers->payloads) / buffers->stride;
+    return buffers->messages[slot].msg_hdr.msg_flags & MSG_TRUNC;
 }
 
 /* Reset the fields that the kernel has overwritten. */

@@ -15,6 +15,9 @@
 /* Largest payload of a UDP datagram over IPv6 without jumbograms; IPv4 allows 65,507 bytes. */
 enum { FB_UDP_MAX_PAYLOAD = 65527 };
 
+/* Most datagrams per call of recvmmsg. */
+enum { FB_RECEIVER_MAX_SLOTS = 1024 };
+
 /* One socket of a worker, and its totals. The owner of the socket closes it. */
 typedef struct {
     int socket;
@@ -26,7 +29,7 @@ typedef struct {
 } fb_listener;
 
 typedef struct {
-    size_t slots;     /* most datagrams per call of recvmmsg, 1 to 1,024 */
+    size_t slots;     /* datagrams per call of recvmmsg, 1 to FB_RECEIVER_MAX_SLOTS */
     size_t slot_size; /* most bytes of a payload, 1 to FB_UDP_MAX_PAYLOAD + 1 */
     /* Nanoseconds to sleep after a call that filled less than half of the slots, below one second.
        At medium rates, one call then returns what would take dozens of calls and wake-ups. The
@@ -62,6 +65,10 @@ void fb_receiver_free(fb_receiver *receiver);
 /* Wait for datagrams until `deadline`, in nanoseconds of fb_clock_now. The sockets take turns, so
    that a flood at one of them delays the others by one call at most. */
 fb_receive_result fb_receiver_receive(fb_receiver *receiver, uint64_t deadline);
+
+/* Return true if the end of a datagram is lost, because it was longer than a slot. REQUIRES: the
+   payload is one of the last call. */
+bool fb_receiver_is_truncated(const fb_receiver *receiver, const fb_datagram *datagram);
 
 /* End the current or next call of fb_receiver_receive. Any thread may call it, as long as the
    receiver exists. */

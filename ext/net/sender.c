@@ -1,7 +1,7 @@
 /* One loop: count the datagrams that are due, rewrite them, and pass those of one socket to the
    system. Their order never changes. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* for sendmmsg, which -std=c11 hides */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* clocks and poll, which -std=c11 hides */
 #endif
 
 #include "net/sender.h"
@@ -13,6 +13,7 @@
 
 #include "net/error_reports.h"
 #include "net/export_header.h"
+#include "net/socket.h"
 
 #define SECOND      UINT64_C(1000000000)
 #define MILLISECOND UINT64_C(1000000)
@@ -43,32 +44,6 @@ static fb_unsent find_reason(int error) {
         default: return FB_UNSENT_REASONS;
     }
 }
-
-/* Send up to FB_SENDER_BATCH datagrams. Return the number that the system accepted, or -1 with
-   errno if it did not accept the first one. */
-#ifdef __linux__
-enum { HAS_ERROR_QUEUE = true };
-
-static int send_some(int socket, const fb_datagram *datagrams, unsigned count) {
-    struct mmsghdr messages[FB_SENDER_BATCH];
-    struct iovec parts[FB_SENDER_BATCH];
-    for (unsigned i = 0; i < count; i++) {
-        parts[i] =
-            (struct iovec){(void *)(uintptr_t)datagrams[i].payload.data, datagrams[i].payload.size};
-        messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &parts[i], .msg_iovlen = 1}};
-    }
-    return sendmmsg(socket, messages, count, MSG_DONTWAIT);
-}
-#else
-enum { HAS_ERROR_QUEUE = false };
-
-/* One by one, so that no error is lost. */
-static int send_some(int socket, const fb_datagram *datagrams, unsigned count) {
-    (void)count;
-    return send(socket, datagrams->payload.data, datagrams->payload.size, MSG_DONTWAIT) < 0 ? -1
-                                                                                            : 1;
-}
-#endif
 
 /* Sleep until `time`. Return false if a signal came first. */
 static bool sleep_until(uint64_t time) {
@@ -160,7 +135,7 @@ static int handle_error(fb_udp_sender *sender, int socket, int error, uint64_t e
     if (failure) return failure;
     if (reported) return 0; /* an earlier datagram caused the error */
     if (error == ECONNREFUSED) {
-        sender->refused += !HAS_ERROR_QUEUE;
+        sender->refused += !FB_HAS_ERROR_REPORTS;
         return 0;
     }
     if (error == EAGAIN) return wait_for_room(sender, socket, end) ? 0 : EINTR;
@@ -178,7 +153,7 @@ static int send_due(fb_udp_sender *sender, size_t due, uint64_t end) {
     int socket = socket_of(sender, first);
     unsigned count = count_together(sender, first, due);
     prepare(sender, count);
-    int sent = send_some(socket, datagrams, count);
+    int sent = fb_socket_send(socket, datagrams, count);
     if (sent < 0) return handle_error(sender, socket, errno, end);
     count_sent(sender, datagrams, (unsigned)sent);
     bool any; /* a call that ends early may have met a report, and the queue is short */
@@ -190,7 +165,7 @@ static int send_until(fb_udp_sender *sender, uint64_t end) {
     uint64_t now = read_clock(CLOCK_MONOTONIC);
     for (; !fb_udp_sender_is_done(sender) && now < end; now = read_clock(CLOCK_MONOTONIC)) {
         uint64_t index = sender->handled;
-        size_t most = (size_t)lesser(FB_SENDER_BATCH, sender->limit - index);
+        size_t most = (size_t)lesser(FB_SOCKET_BATCH, sender->limit - index);
         size_t due = fb_pace_count_due(&sender->pace, sender->recording, index, most, now);
         if (due) {
             int error = send_due(sender, due, end);

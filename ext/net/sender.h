@@ -16,9 +16,6 @@
 #include "net/pace.h"
 #include "net/renumber.h"
 
-/* Most datagrams per system call. */
-#define FB_SENDER_BATCH 64
-
 /* X(constant, name, error): reasons not to send a datagram. */
 #define FB_UNSENT_LIST(X) \
     X(NO_BUFFERS, "no_buffers", ENOBUFS) \

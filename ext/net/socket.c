@@ -57,6 +57,17 @@ int fb_socket_get_drops(int socket, uint32_t *drops) {
     return 0;
 }
 
+int fb_socket_send(int socket, const fb_datagram *datagrams, unsigned count) {
+    struct mmsghdr messages[FB_SOCKET_BATCH];
+    struct iovec parts[FB_SOCKET_BATCH];
+    for (unsigned i = 0; i < count; i++) {
+        parts[i] =
+            (struct iovec){(void *)(uintptr_t)datagrams[i].payload.data, datagrams[i].payload.size};
+        messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &parts[i], .msg_iovlen = 1}};
+    }
+    return sendmmsg(socket, messages, count, MSG_DONTWAIT);
+}
+
 #else
 
 int fb_socket_spread(int socket, uint32_t count) {
@@ -67,6 +78,12 @@ int fb_socket_spread(int socket, uint32_t count) {
 int fb_socket_get_drops(int socket, uint32_t *drops) {
     (void)socket, (void)drops;
     return ENOSYS;
+}
+
+int fb_socket_send(int socket, const fb_datagram *datagrams, unsigned count) {
+    (void)count;
+    fb_bytes payload = datagrams->payload;
+    return send(socket, payload.data, payload.size, MSG_DONTWAIT) < 0 ? -1 : 1;
 }
 
 #endif

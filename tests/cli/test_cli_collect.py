@@ -154,6 +154,7 @@ def test_silence_is_explained(tmp_path: Path) -> None:
     with collecting(tmp_path, "-o", "null:") as running:
         send([payloads_of("generated-ipfix.pcap")[-1]], running.address)
         line = running.find(r"warning: (127\.0\.0\.1: .*)")
+        running.find("warning: (--save-undecoded FILE.pcap saves datagrams that cannot be decoded)")
     assert line.startswith("127.0.0.1: 1 datagrams, no flows: early_data ")
 
 

@@ -55,7 +55,7 @@ def running(
 ) -> Iterator[Service]:
     """Run a service with these outputs inside the block, and stop it at the end."""
     configs = tuple(OutputConfig(to=name, **(settings or {}).get(name, {})) for name in outputs)
-    chosen = CollectConfig(listen=(LOCAL,), interval=0.02, outputs=configs, **config)
+    chosen = CollectConfig(**{"listen": (LOCAL,), "interval": 0.02, **config}, outputs=configs)
     service = Service(
         chosen, flowbuf.Schema.load("flow"), lambda output, selection, spool: outputs[output.to]
     )

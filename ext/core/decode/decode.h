@@ -57,6 +57,8 @@ typedef struct {
     fb_counters other;      /* counters of payloads of no flow protocol; they have no exporter */
     /* per column: values that it could not hold (bad_field_size, bad_list, out_of_range) */
     uint64_t *left_out;
+    /* set by the caller: receives a mark per datagram (context.h); NULL: not wanted */
+    uint8_t *undecoded;
     fb_fault fault;    /* the first fault since the caller cleared it */
     bool expect_flows; /* set by the caller: payloads of no flow protocol also become faults */
 } fb_decoder;

@@ -73,6 +73,7 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
         .exporters = &decoder->exporters,
         .fault = &decoder->fault,
         .left_out = decoder->left_out,
+        .undecoded = decoder->undecoded,
         .default_sampling_rate = decoder->options.default_sampling_rate,
         .decapsulate = decoder->options.decapsulate,
     };

@@ -13,7 +13,10 @@ void fb_fault_set_first(fb_fault *fault, fb_status status, size_t datagram, size
 void fb_context_count(fb_context *context, fb_status status, const uint8_t *at) {
     context->counters->status[status]++;
     fb_status_class class = fb_status_get_class(status);
-    if (class != FB_CLASS_FAULT && class != FB_CLASS_LOSS) return;
+    bool lost = class == FB_CLASS_FAULT || class == FB_CLASS_LOSS;
+    if (context->undecoded && (lost || status == FB_OTHER_PACKET || status == FB_EARLY_DATA))
+        context->undecoded[context->index] = 1;
+    if (!lost) return;
     if (context->place) at = context->place;
     size_t offset = at ? (size_t)(at - context->datagram->payload.data) : 0;
     const uint8_t *exporter =

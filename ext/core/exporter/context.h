@@ -23,6 +23,9 @@ typedef struct {
     fb_exporter *exporter;
     fb_counters *counters;
     uint64_t *left_out; /* per column: values that the column could not hold; NULL: not counted */
+    /* per datagram of the batch: set to 1 if it was not decoded completely, see fb_context_count;
+       NULL: not wanted */
+    uint8_t *undecoded;
     /* 16 bytes: the agent's address in sFlow, the UDP source otherwise */
     const uint8_t *exporter_address;
     fb_domain *domain; /* NULL while the domain is unknown */
@@ -46,8 +49,9 @@ typedef struct {
 void fb_fault_set_first(fb_fault *fault, fb_status status, size_t datagram, size_t offset,
                         const uint8_t exporter[16]);
 
-/* Count a status, and store it if it is the first fault or loss. `at` points into the datagram, or
-   is NULL for its start. */
+/* Count a status, and store it if it is the first fault or loss. A fault or loss marks the datagram
+   as undecoded. So do a payload of no flow protocol, and a data set that waits for its template.
+   `at` points into the datagram, or is NULL for its start. */
 void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
 
 /* Count a value that `column` cannot hold. */

@@ -8,6 +8,14 @@ from flowbuf._core.arrow_encode import encode_arrow_array, encode_arrow_stream
 from flowbuf._core.base import COMPILER, STATUSES, format_ip
 from flowbuf._core.codec import FIELD_KINDS, OUTPUT_KINDS, VALUE_ROLES, ObjectCodec, ObjectOutput, ObjectTypes
 from flowbuf._core.columns import ColumnBuilder, MessageTables
+from flowbuf._core.copies import (
+    UNDECODED_HEADER,
+    UNFORWARDED,
+    UNSAVED,
+    Forwarder,
+    UndecodedBuffer,
+    copy_datagrams,
+)
 from flowbuf._core.datagrams import MAX_WINDOW, Capture, Datagrams, pack_datagrams
 from flowbuf._core.decoder import TUNNELS, Decoder
 from flowbuf._core.framing import (
@@ -60,12 +68,16 @@ __all__ = [
     "STATUSES",
     "TUNNELS",
     "TYPES",
+    "UNDECODED_HEADER",
+    "UNFORWARDED",
+    "UNSAVED",
     "UNSENT",
     "VALUE_ROLES",
     "Capture",
     "ColumnBuilder",
     "Datagrams",
     "Decoder",
+    "Forwarder",
     "MessageReader",
     "MessageTables",
     "ObjectCodec",
@@ -79,6 +91,8 @@ __all__ = [
     "Table",
     "TableBuilder",
     "TableType",
+    "UndecodedBuffer",
+    "copy_datagrams",
     "count_messages",
     "cut_messages",
     "encode_arrow_array",

@@ -1,13 +1,17 @@
 # What the binding uses of ext/net. The contracts stand in the headers.
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
-from flowbuf._core.core cimport fb_columns, fb_datagram, fb_decoder, fb_memory, fb_position, fb_status
+from flowbuf._core.core cimport (
+    fb_buffer, fb_columns, fb_datagram, fb_decoder, fb_memory, fb_position, fb_status,
+)
 
 cdef extern from "net/socket.h" nogil:
     int fb_socket_spread(int socket, uint32_t count)
     int fb_socket_get_drops(int socket, uint32_t *drops)
 
 cdef extern from "net/receiver.h" nogil:
+    enum:
+        FB_RECEIVER_MAX_SLOTS
     ctypedef struct fb_listener:
         int socket
         uint16_t port
@@ -30,6 +34,41 @@ cdef extern from "net/receiver.h" nogil:
     void fb_receiver_free(fb_receiver *receiver)
     void fb_receiver_wake(fb_receiver *receiver)
 
+cdef extern from "net/forward.h" nogil:
+    ctypedef enum fb_unforwarded:
+        FB_UNFORWARDED_REASONS
+    const char *fb_unforwarded_name(fb_unforwarded reason)
+    ctypedef struct fb_forward_target:
+        int socket
+        bint original
+        uint8_t *address
+        uint16_t port
+        uint64_t sent
+        uint64_t refused
+        uint64_t *unsent
+    ctypedef struct fb_forward:
+        pass
+    fb_status fb_forward_new(fb_forward **forward, const fb_forward_target *targets, size_t count,
+                             fb_memory *memory)
+    void fb_forward_free(fb_forward *forward)
+    const fb_forward_target *fb_forward_read_targets(fb_forward *forward)
+
+cdef extern from "net/undecoded.h" nogil:
+    ctypedef enum fb_unsaved:
+        FB_UNSAVED_REASONS
+    const char *fb_unsaved_name(fb_unsaved reason)
+    ctypedef struct fb_undecoded:
+        uint8_t *marks
+        fb_buffer records
+        size_t count
+        bint full
+        uint64_t undecoded
+        uint64_t *unsaved
+    void fb_undecoded_clear(fb_undecoded *undecoded)
+    enum:
+        FB_UNDECODED_HEADER_SIZE
+    void fb_undecoded_put_header(uint8_t *out)
+
 cdef extern from "net/collect.h" nogil:
     ctypedef enum fb_collect_result:
         FB_COLLECT_DUE
@@ -39,6 +78,8 @@ cdef extern from "net/collect.h" nogil:
     ctypedef struct fb_collect:
         fb_receiver *receiver
         fb_position position
+        fb_forward *forward
+        fb_undecoded *undecoded
     fb_collect_result fb_collect_columns(fb_collect *collect, fb_decoder *decoder, fb_columns *columns,
                                          uint64_t deadline)
 

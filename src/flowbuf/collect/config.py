@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flowbuf.collect.forward import SOURCES
 from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN
 from flowbuf.collect.settings import read_settings, setting, write_settings
 from flowbuf.errors import ConfigError
@@ -105,6 +106,19 @@ class CollectConfig:
         "seconds", 0.0, "Forget templates that were not refreshed for this long. 0 keeps them.", "TIME"
     )
     exporter_limit: int = setting("whole", 0, "Most exporters to remember. 0 means 1,048,576.", "N")
+    forward: tuple[str, ...] = setting(
+        "list", (), "Send a copy of each received datagram to this address.", "HOST:PORT"
+    )
+    forward_source: str = setting(
+        "text",
+        "own",
+        "Send copies from an address of this machine, or from the original source (needs CAP_NET_RAW).",
+        choices=SOURCES,
+    )
+    save_undecoded: str = setting(
+        "text", "", "Save datagrams that cannot be decoded in this pcap file.", "FILE.pcap"
+    )
+    save_undecoded_bytes: int = setting("bytes", 64 << 20, "Largest size of that file.", "SIZE", least=1)
     live_top: tuple[str, ...] = setting(
         "list", ("src_addr",), "With --live, show the top talkers by these columns. Default: src_addr.", "A,B"
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from flowbuf.arrow.batch import FlowBatch
+from flowbuf.collect.copies import Copier, CopyCounters
 from flowbuf.collect.listen import BUFFER_BYTES, Address, Listener, find_worker, open_listeners
 from flowbuf.collect.worker import Worker, WorkerCounters
 from flowbuf.decoder import Decoder
@@ -60,6 +61,7 @@ class IntakeCounters:
         lost_flows: Flows lost in failures of a worker.
         lost_datagrams: Datagrams lost in failures of a worker.
         failures: Failures after which a worker was started again.
+        copies: Datagrams that were forwarded, or saved because they were not decoded.
         statuses: Counters of the decoders: number of occurrences per status name (`flowbuf.STATUSES`).
         workers: The same per worker.
     """
@@ -74,6 +76,7 @@ class IntakeCounters:
     lost_flows: int = 0
     lost_datagrams: int = 0
     failures: int = 0
+    copies: CopyCounters = field(default_factory=CopyCounters)
     statuses: Counter[str] = field(default_factory=Counter)
     workers: list[WorkerCounters] = field(default_factory=list)
 
@@ -130,8 +133,19 @@ class Intake:
         for worker in self._workers:
             worker.start()
 
-    def replace(self, schema: Schema, options: DecodeOptions, deliver: Callable[[FlowBatch], None]) -> None:
-        """Continue with another schema, other options and another receiver of batches.
+    def copy(self, copiers: Sequence[Copier]) -> None:
+        """Copy datagrams, before the start. Each worker gets one copier, and closes it."""
+        for worker, copier in zip(self._workers, copiers, strict=True):
+            worker.copy(copier).result()
+
+    def replace(
+        self,
+        schema: Schema,
+        options: DecodeOptions,
+        deliver: Callable[[FlowBatch], None],
+        copiers: Sequence[Copier],
+    ) -> None:
+        """Continue with another schema, other options, another receiver of batches, and other copiers.
 
         Each worker changes between two of its batches. No datagram is lost.
 
@@ -141,6 +155,7 @@ class Intake:
         """
         new_decoder = functools.partial(Decoder, schema, options)
         changes = [worker.replace(new_decoder, deliver) for worker in self._workers]
+        changes += [worker.copy(copier) for worker, copier in zip(self._workers, copiers, strict=True)]
         for change in changes:
             change.result(CALL_SECONDS)
 
@@ -183,6 +198,12 @@ class Intake:
         for worker in self._workers:
             worker.join()
         self._final = self._read()
+        self.close()
+
+    def close(self) -> None:
+        """Close all sockets. REQUIRES: the workers were not started, or have ended."""
+        for worker in self._workers:
+            worker.close_copies()
         for listener in self.listeners:
             listener.close()
 
@@ -235,6 +256,11 @@ class Intake:
         """
         return self._gather(lambda decoder: decoder.list_exporters(), timeout)
 
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        return len(self._workers)
+
     def find_dead_workers(self) -> list[int]:
         """Return the numbers of workers whose threads have ended."""
         return [worker.index for worker in self._workers if not worker.alive]
@@ -257,3 +283,4 @@ def _add(total: IntakeCounters, worker: WorkerCounters) -> None:
     for name in ("flows", "delivered", "lost_flows", "lost_datagrams", "failures"):
         setattr(total, name, getattr(total, name) + getattr(worker, name))
     total.statuses.update(worker.statuses)
+    total.copies.add(worker.copies)

@@ -18,7 +18,16 @@ from types import TracebackType
 from flowbuf._core import read_drops, spread_sockets
 from flowbuf.errors import ListenError
 
-__all__ = ["BUFFER_BYTES", "DEFAULT_LISTEN", "PORTS", "Address", "Listener", "find_worker", "open_listeners"]
+__all__ = [
+    "BUFFER_BYTES",
+    "DEFAULT_LISTEN",
+    "PORTS",
+    "Address",
+    "Listener",
+    "find_worker",
+    "open_listeners",
+    "set_buffer",
+]
 
 PORTS = (2055, 4739, 6343)
 """Ports of NetFlow, IPFIX (RFC 7011 section 10.3.4) and sFlow."""
@@ -30,7 +39,9 @@ BUFFER_BYTES = 32 << 20
 """Default size of the receive buffer of a socket."""
 
 _GOLDEN_RATIO = 0x9E3779B1  # of ext/net/socket.c
-_SO_RCVBUFFORCE = 33
+_FORCED = {socket.SO_RCVBUF: 33, socket.SO_SNDBUF: 32}
+"""Options of Linux that exceed the limit of the system: SO_RCVBUFFORCE and SO_SNDBUFFORCE."""
+
 _OVERHEAD = 2  # Linux grants twice the requested size, for its own bookkeeping
 
 
@@ -251,7 +262,7 @@ def _bind(
         if interface:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
         if buffer_bytes:
-            _set_buffer(made, buffer_bytes)
+            set_buffer(made, socket.SO_RCVBUF, buffer_bytes)
         made.bind((address.host, address.port))
     except BaseException:
         made.close()
@@ -259,11 +270,18 @@ def _bind(
     return made
 
 
-def _set_buffer(made: socket.socket, size: int) -> None:
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
-    if sys.platform == "linux" and made.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) < size * _OVERHEAD:
-        with suppress(PermissionError):  # beyond net.core.rmem_max, CAP_NET_ADMIN is needed
-            made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
+def set_buffer(made: socket.socket, option: int, size: int) -> None:
+    """Request a buffer of this size, in bytes. The kernel may grant less.
+
+    Args:
+        made: Socket.
+        option: SO_RCVBUF or SO_SNDBUF.
+        size: Size in bytes.
+    """
+    made.setsockopt(socket.SOL_SOCKET, option, size)
+    if sys.platform == "linux" and made.getsockopt(socket.SOL_SOCKET, option) < size * _OVERHEAD:
+        with suppress(PermissionError):  # beyond the limit of the system, CAP_NET_ADMIN is needed
+            made.setsockopt(socket.SOL_SOCKET, _FORCED[option], size)
 
 
 _ADVICE = {

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any
 
+from flowbuf.collect.copies import CopyCounters, count_unsent
 from flowbuf.errors import optional_import
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ METRICS = {
     "worker_lost_flows": "Flows lost in failures of a worker.",
     "worker_lost_datagrams": "Datagrams lost in failures of a worker.",
     "decoder_events": "Events of the decoder, by reason; see the reference of counters.",
+    "forwarded_datagrams": "Datagrams sent to a target of forwarding.",
+    "forward_refused_datagrams": "Forwarded datagrams to a closed port, as far as it was reported.",
+    "forward_unsent_datagrams": "Datagrams that a target of forwarding was not sent, by reason.",
+    "undecoded_datagrams": "Datagrams that were not decoded completely, if they are to be saved.",
+    "undecoded_saved_datagrams": "Undecoded datagrams that were saved.",
+    "undecoded_unsaved_datagrams": "Undecoded datagrams that were not saved, by reason.",
     "exporter_datagrams": "Datagrams of an exporter.",
     "exporter_flows": "Flows of an exporter.",
     "output_offered_flows": "Flows offered to an output.",
@@ -82,6 +89,7 @@ class _Source:
     def _samples(self) -> Iterator[Sample]:
         counters = self._service.read_counters()
         yield from _intake_samples(counters, [str(each.address) for each in self._service.listeners])
+        yield from _copy_samples(counters.intake.copies)
         yield from _output_samples(counters)
         with contextlib.suppress(FutureTimeout):  # a worker waits for a full queue
             yield from _exporter_samples(self._service.intake.list_exporters())
@@ -104,6 +112,20 @@ def _intake_samples(counters: ServiceCounters, listeners: list[str]) -> Iterator
         yield "worker_lost_datagrams", labels, worker.lost_datagrams
     for reason, count in counters.intake.statuses.items():
         yield "decoder_events", {"reason": reason}, count
+
+
+def _copy_samples(copies: CopyCounters) -> Iterator[Sample]:
+    for target, counts in copies.targets.items():
+        labels = {"target": target}
+        yield "forwarded_datagrams", labels, counts["forwarded"]
+        yield "forward_refused_datagrams", labels, counts["refused"]
+        for reason, count in count_unsent(counts).items():
+            yield "forward_unsent_datagrams", {**labels, "reason": reason}, count
+    if copies.undecoded:
+        yield "undecoded_datagrams", {}, copies.undecoded["undecoded"]
+        yield "undecoded_saved_datagrams", {}, copies.undecoded["saved"]
+        for reason, count in copies.unsaved.items():
+            yield "undecoded_unsaved_datagrams", {"reason": reason}, count
 
 
 def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:

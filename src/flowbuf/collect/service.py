@@ -18,6 +18,7 @@ from typing import Any
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.collector import report_failure
 from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig
+from flowbuf.collect.copies import Copier, format_copies, open_copiers
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import Address, Listener
 from flowbuf.collect.outputs.output import Output
@@ -70,7 +71,7 @@ class Service:
         read_config: Returns the configuration and its schema for a reload. Default: those of the start.
 
     Raises:
-        ConfigError: two outputs have the same name.
+        ConfigError: two outputs have the same name, or datagrams cannot be copied as configured.
         ListenError: an address cannot be listened on.
         QueryError: a condition is invalid.
         SchemaError: an output names a column that does not exist.
@@ -102,7 +103,16 @@ class Service:
             report_failure,
             handover.listeners if handover else inherited,
         )
+        try:
+            self._intake.copy(self._open_copiers(config))
+        except BaseException:
+            self._intake.close()
+            _abandon(self._runners)
+            raise
         self._stopping = self._reloading = False
+
+    def _open_copiers(self, config: CollectConfig) -> list[Copier]:
+        return open_copiers(config, self._intake.workers, [listener.address for listener in self.listeners])
 
     def _prepare(self, config: CollectConfig, schema: Schema) -> Schema:
         """Create the outputs of a configuration. Keep those that do not change.
@@ -151,6 +161,7 @@ class Service:
         options, decoded = config.decode_options(), self._prepare(config, schema)
         try:
             Decoder(decoded, options)  # reports what cannot be decoded
+            copiers = self._open_copiers(config)
         except BaseException:
             _abandon(runner for runner in self._runners if runner not in before)
             self._runners = before
@@ -160,7 +171,7 @@ class Service:
             if runner not in before:
                 runner.start()
         try:
-            self._intake.replace(decoded, options, functools.partial(_deliver, self._runners))
+            self._intake.replace(decoded, options, functools.partial(_deliver, self._runners), copiers)
         except FutureTimeout:
             logger.warning("a worker waits for a full queue; it uses the new configuration afterwards")
         for runner in before:
@@ -325,7 +336,8 @@ class Service:
 
     def _log_silence(self, counters: IntakeCounters) -> None:
         addresses = [str(listener.address) for listener in self.listeners]
-        for line in explain_silence(addresses, counters, self._intake.read_exporters()):
+        exporters = self._intake.read_exporters()
+        for line in explain_silence(addresses, counters, exporters, self._config.save_undecoded):
             logger.warning("%s", line)
 
     def find_dead_workers(self) -> list[str]:
@@ -423,6 +435,7 @@ def format_totals(counters: ServiceCounters) -> str:
     parts = [f"received={intake.received} kernel_drops={drops} flows={intake.flows}"]
     if intake.lost_flows or intake.lost_datagrams:
         parts[0] += f" lost_flows={intake.lost_flows} lost_datagrams={intake.lost_datagrams}"
+    parts += format_copies(intake.copies)
     parts += [f"{name}: {format_output(output)}" for name, output in counters.outputs.items()]
     return "; ".join(parts)
 

@@ -17,7 +17,10 @@ _EXPLAINED = {"early_data": "data sets wait for their template; exporters send i
 
 
 def explain_silence(
-    addresses: Sequence[str], counters: IntakeCounters, exporters: Sequence[dict[str, Any]]
+    addresses: Sequence[str],
+    counters: IntakeCounters,
+    exporters: Sequence[dict[str, Any]],
+    saved_in: str = "",
 ) -> Iterator[str]:
     """Yield lines that say which sources send, what they send, and why it gives no flows.
 
@@ -25,6 +28,7 @@ def explain_silence(
         addresses: Addresses on which the collector listens.
         counters: Totals of the collector.
         exporters: State of the exporters: see `Decoder.read_exporters`.
+        saved_in: Path of the file of undecoded datagrams. Default: they are not saved.
     """
     if not counters.received:
         yield (
@@ -46,6 +50,16 @@ def explain_silence(
     known = sum(each["datagrams"] for each in exporters)
     if other := counters.received - known:
         yield f"{other:,} datagrams of unknown senders or protocols: {_explain(counters.statuses)}"
+    if silent or other:
+        yield _suggest(saved_in)
+
+
+def _suggest(saved_in: str) -> str:
+    if saved_in:
+        return f"datagrams that cannot be decoded are saved in {saved_in}; see: flowbuf inspect {saved_in}"
+    return (
+        "--save-undecoded FILE.pcap saves datagrams that cannot be decoded, for flowbuf inspect and Wireshark"
+    )
 
 
 def _explain(counters: dict[str, int]) -> str:

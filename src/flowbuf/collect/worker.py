@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from flowbuf._core import ColumnBuilder, Receiver, Table
 from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch, new_table_type
+from flowbuf.collect.copies import Copier, CopyCounters
 from flowbuf.collect.listen import Listener
 from flowbuf.decoder import Decoder
 from flowbuf.io.state_file import to_plain
@@ -56,6 +57,7 @@ class WorkerCounters:
         lost_datagrams: Datagrams lost in failures of the worker.
         failures: Failures after which the worker was restarted.
         statuses: Counters of the decoder, per status name.
+        copies: Datagrams that were forwarded, or saved because they were not decoded.
     """
 
     listeners: list[Counter[str]] = field(default_factory=list)
@@ -66,6 +68,7 @@ class WorkerCounters:
     lost_datagrams: int = 0
     failures: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
+    copies: CopyCounters = field(default_factory=CopyCounters)
 
 
 class Worker:
@@ -99,6 +102,8 @@ class Worker:
         self._on_failure = on_failure
         self._interval_ns = int(interval * NANOSECONDS)
         self._past = WorkerCounters()  # of receivers and decoders before the last restart
+        self._copier = Copier()
+        self._past_copies = CopyCounters()  # of earlier copiers
         self._calls: deque[tuple[Future[Any], Callable[[Decoder], Any]]] = deque()
         self._stopping = self._holding = False
         self._draining = True
@@ -151,6 +156,24 @@ class Worker:
 
         return self.call(replace_between_batches)
 
+    def copy(self, copier: Copier) -> Future[None]:
+        """Continue with another copier, between two batches. The worker closes it at its end."""
+
+        def replace_between_batches(decoder: Decoder) -> None:
+            self._finish_datagrams()
+            self._past_copies = self._read_copies()
+            self._copier.close()
+            self._copier = copier
+            copier.attach(self._receiver)
+
+        return self.call(replace_between_batches)
+
+    def close_copies(self) -> None:
+        """Stop copying. REQUIRES: the thread has ended, or was not started."""
+        self._past_copies = self._read_copies()
+        self._copier.close()
+        self._copier = Copier()
+
     def _finish_datagrams(self) -> None:
         """Decode and deliver everything that was received."""
         while self._receiver.waiting:
@@ -194,6 +217,7 @@ class Worker:
         sockets = [(each.sockets[self.index].fileno(), each.address.port) for each in self._listeners]
         patient = all(listener.buffer_bytes >= PAUSE_BUFFER for listener in self._listeners)
         receiver = Receiver(sockets, pause=PAUSE_NS if patient else 0)
+        self._copier.attach(receiver)
         with self._lock:
             self._decoder = decoder
             self._receiver = receiver
@@ -236,6 +260,7 @@ class Worker:
         finally:
             for table in tables:
                 self._deliver_table(table)
+        self._copier.flush()
 
     def _drain(self) -> None:
         """Receive until the sockets stay empty for a moment, or for DRAIN_SECONDS."""
@@ -288,6 +313,12 @@ class Worker:
         self._past = self._read_counters()
         self._start_decoder(decoder)
 
+    def _read_copies(self) -> CopyCounters:
+        counters = CopyCounters()
+        counters.add(self._past_copies)
+        counters.add(self._copier.read_counters())
+        return counters
+
     def _read_counters(self) -> WorkerCounters:
         past, now = self._past, self._receiver.read_counters()
         return WorkerCounters(
@@ -302,4 +333,5 @@ class Worker:
             lost_datagrams=past.lost_datagrams,
             failures=past.failures,
             statuses=past.statuses + Counter(self._decoder.counters),
+            copies=self._read_copies(),
         )

@@ -1,0 +1,68 @@
+/* Normal datagrams cost one look at their marks per batch. */
+#include "net/undecoded.h"
+
+#include "core/capture/link.h"
+#include "core/capture/pcap_write.h"
+#include "core/packet/packet_write.h"
+
+enum { DUE = 1 << 20 }; /* bytes of records */
+
+_Static_assert(FB_UNDECODED_HEADER_SIZE == FB_PCAP_HEADER_SIZE, "the header is that of pcap");
+
+const char *fb_unsaved_name(fb_unsaved reason) {
+    static const char *const names[] = {
+#define FB_X(constant, name) name,
+        FB_UNSAVED_LIST(FB_X)
+#undef FB_X
+    };
+    return names[reason];
+}
+
+/* Append a record. Return false if IP cannot express the datagram. REQUIRES: room. */
+static bool put_record(fb_buffer *records, const fb_datagram *datagram) {
+    fb_datagram addressed = *datagram;
+    memset(addressed.destination, 0, sizeof(addressed.destination));
+    if (fb_is_mapped(datagram->source))
+        fb_store_address(addressed.destination, (const uint8_t[4]){0}, 4);
+    uint8_t *packet = records->p + FB_PCAP_RECORD_HEADER_SIZE;
+    uint8_t *end = fb_put_datagram(packet, &addressed);
+    if (!end) return false;
+    fb_put_pcap_record_header(records->p, FB_PCAP_NANOSECONDS, datagram->time,
+                              (size_t)(end - packet));
+    records->p = end;
+    return true;
+}
+
+static void keep(fb_undecoded *undecoded, const fb_receiver *receiver,
+                 const fb_datagram *datagram) {
+    fb_buffer *records = &undecoded->records;
+    size_t room = FB_PCAP_RECORD_HEADER_SIZE + FB_DATAGRAM_HEADERS + datagram->payload.size;
+    undecoded->undecoded++;
+    if (undecoded->full) undecoded->unsaved[FB_UNSAVED_FILE_FULL]++;
+    else if (fb_receiver_is_truncated(receiver, datagram))
+        undecoded->unsaved[FB_UNSAVED_TRUNCATED]++;
+    else if (fb_buffer_reserve(records, room) != FB_OK) undecoded->unsaved[FB_UNSAVED_NO_MEMORY]++;
+    else if (put_record(records, datagram)) undecoded->count++;
+    else undecoded->unsaved[FB_UNSAVED_TRUNCATED]++;
+}
+
+void fb_undecoded_keep(fb_undecoded *undecoded, const fb_receiver *receiver) {
+    if (!memchr(undecoded->marks, 1, receiver->count)) return;
+    for (size_t i = 0; i < receiver->count; i++) {
+        if (undecoded->marks[i]) keep(undecoded, receiver, &receiver->datagrams[i]);
+        undecoded->marks[i] = 0;
+    }
+}
+
+bool fb_undecoded_is_due(const fb_undecoded *undecoded) {
+    return fb_buffer_size(&undecoded->records) >= DUE;
+}
+
+void fb_undecoded_clear(fb_undecoded *undecoded) {
+    undecoded->records.p = undecoded->records.begin;
+    undecoded->count = 0;
+}
+
+void fb_undecoded_put_header(uint8_t *out) {
+    fb_put_pcap_header(out, FB_PCAP_NANOSECONDS, FB_LINK_RAW);
+}
