@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from flowbuf.arrow.rows import RowReader
+from flowbuf.arrow.row_text import JsonRows
 from flowbuf.cli.output.columnar import need
 from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.outputs.null import NullOutput
@@ -17,7 +17,6 @@ from flowbuf.collect.service import describe
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.kafka.client import read_settings
 from flowbuf.selection import FlowSelection
-from flowbuf.targets.flow_text import FlowText
 
 __all__ = ["new_output"]
 
@@ -85,9 +84,13 @@ def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:
         settings = read_settings(config.kafka_config) if config.kafka_config else {}
         place = KafkaPlace.parse(
             config.to,
+            format=config.format,
+            key=config.key,
             compression=config.compression,
             partitions=config.partitions or None,
             settings=settings,
+            expiring=config.on_overflow == "drop",
+            ordered=config.on_overflow == "spool",
         )
     except (KafkaError, ValueError, OSError) as error:
         raise ConfigError(str(error)) from error
@@ -114,8 +117,7 @@ class StdoutOutput:
         self.stored = 0
         self.pending = 0
         self.lost: Mapping[str, int] = {}
-        self._rows = RowReader(selection.schema)
-        self._text = FlowText(selection.schema)
+        self._rows = JsonRows(selection.schema)
         self._rest = memoryview(b"")  # bytes that the system did not take yet
         file: Any = sys.stdout.buffer
         self._raw = getattr(file, "raw", file)
@@ -123,8 +125,7 @@ class StdoutOutput:
     def write(self, batch: Any, number: int | None = None) -> None:
         """Write the flows of a record batch. Those that the system does not take at once are pending."""
         self._flush()
-        lines = [self._text.json_line(flow) + "\n" for flow in self._rows.read(batch)]
-        self._rest = memoryview("".join(lines).encode())
+        self._rest = memoryview("".join(line + "\n" for line in self._rows.read(batch)).encode())
         self.pending = batch.num_rows
         try:
             self._flush()

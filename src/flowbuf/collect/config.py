@@ -65,6 +65,15 @@ class OutputConfig:
     kafka_config: str = setting(
         "text", "", "Read librdkafka settings from this file, one NAME=VALUE per line.", "FILE"
     )
+    format: str = setting(
+        "text",
+        "protobuf",
+        "Write Kafka records of many Protobuf messages, or of one JSON object.",
+        choices=("protobuf", "json"),
+    )
+    key: tuple[str, ...] = setting(
+        "list", (), "Set the key of Kafka records to the values of these columns.", "A,B"
+    )
     compression: str = setting("text", "none", "Compress Kafka records.", choices=COMPRESSIONS)
     partitions: int = setting(
         "whole", 0, "Create a missing topic with N partitions. 0 expects the topic.", "N"

@@ -53,16 +53,14 @@ class Pack:
 class Packs:
     """Collect length-delimited messages by key, until a pack has the size of a Kafka record.
 
-    Args:
-        size: Maximum size of a pack in bytes. A larger message has a pack of its own.
-
     Attributes:
+        size: Maximum size of a pack in bytes. A larger message has a pack of its own.
         bytes: Size of the messages that wait.
     """
 
     def __init__(self, size: int) -> None:
         self.bytes = 0
-        self._size = size
+        self.size = size
         self._waiting: dict[bytes | None, Pack] = {}
 
     def __len__(self) -> int:
@@ -85,12 +83,12 @@ class Packs:
         pack = self._waiting.get(key)
         if pack is None:
             pack = self._waiting[key] = Pack(key)
-        if pack.size + len(messages) <= self._size:
+        if pack.size + len(messages) <= self.size:
             pieces = [(bytes(messages), count_messages(messages))]
         else:
-            pieces = cut_messages(messages, self._size, max(self._size - pack.size, 0))
+            pieces = cut_messages(messages, self.size, max(self.size - pack.size, 0))
         for value, count in pieces:
-            if pack.size and (pack.size + len(value) > self._size or not value):
+            if pack.size and (pack.size + len(value) > self.size or not value):
                 yield self._take(pack)
                 pack = self._waiting[key] = Pack(key)
             if value:
