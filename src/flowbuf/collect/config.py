@@ -102,6 +102,9 @@ class CollectConfig:
     state: str = setting("text", "", "Keep templates and sampling rates in this file.", "FILE")
     report: float = setting("seconds", 60.0, "Report totals this often. 0 disables it.", "TIME")
     log: str = setting("text", "text", "Form of the messages on stderr.", choices=("text", "json"))
+    log_limit: int = setting(
+        "whole", 10, "Most warnings of one kind per minute; others are counted. 0 disables the limit.", "N"
+    )
     time: str = setting("text", TIMES[0], "Fill time_received with this time.", choices=TIMES)
     default_sampling: int = setting(
         "whole", 0, "Fill sampling_rate with N in flows of unknown rate. 0 leaves it absent.", "N"
