@@ -15,9 +15,9 @@ from flowbuf.cli.live.screen import Screen, make_screen
 from flowbuf.cli.output.console import StdoutConsole
 from flowbuf.collect.intake import IntakeCounters
 from flowbuf.collect.live import ExporterRates, LiveCounters, OutputRates
+from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.top_talkers import TopWindow
 from flowbuf.collect.queue import QueueCounters
-from flowbuf.collect.runner import OutputCounters
 from flowbuf.schema import Schema
 
 PICTURE = Path(__file__).parent.parent / "docs/assets/live.svg"

@@ -11,7 +11,7 @@ import pytest
 from flowbuf import _core
 from flowbuf.cli.kafka_options import KafkaOptions
 from flowbuf.errors import KafkaError
-from flowbuf.kafka import sink as kafka_sink
+from flowbuf.kafka import packs
 from flowbuf.kafka.schema_registry import SchemaRegistry
 from flowbuf.kafka.sink import KafkaSink
 from tests.support.broker import Broker, MakeTopic
@@ -120,7 +120,7 @@ def test_packs_are_sent_after_the_linger_time(broker: Broker, topic: str, captur
 def test_many_exporters_take_bounded_memory(
     broker: Broker, make_topic: MakeTopic, capture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_sink, "_WAITING_LIMIT", 100_000)
+    monkeypatch.setattr(packs, "WAITING_BYTES", 100_000)
     topic = make_topic(partitions=2)
     (piece, count), *_ = _core.cut_messages(decode(capture), 300, 300)
     most = 0
@@ -128,7 +128,7 @@ def test_many_exporters_take_bounded_memory(
         for number in range(10_000):
             marked = bytes([2, 0x08, number % 100]) + piece
             sink.write(marked, f"exporter-{number % 100}-{number // 100}")
-            most = max(most, sink._waiting_bytes)
+            most = max(most, sink._packs.bytes)
     assert most <= 100_000
     records = broker.read(topic)
     assert len({record.key() for record in records}) == 10_000

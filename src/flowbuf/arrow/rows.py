@@ -36,13 +36,13 @@ class RowReader:
         """
         rows: list[Row] = [{} for _ in range(batch.num_rows)]
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            for row, value in zip(rows, self._column(array, self._schema[name]), strict=True):
+            for row, value in zip(rows, self.read_column(array, self._schema[name]), strict=True):
                 if value is not None:
                     row[name] = value
         return rows
 
-    def _column(self, array: Any, column: Column) -> list[Any]:
-        """Return the values of a column, with None for absent ones."""
+    def read_column(self, array: Any, column: Column) -> list[Any]:
+        """Return the values of a column of a batch, with None for absent ones."""
         if column.repeated:
             items = iter(_values(array.flatten(), column))
             lengths = array.value_lengths().to_pylist()
@@ -51,9 +51,13 @@ class RowReader:
         if column.explicit:
             return values
         if column.type in ("float", "double"):
-            # -0.0 is a value
-            return [value if value or math.copysign(1, value) < 0 else None for value in values]
+            return [None if value is None or _is_zero(value) else value for value in values]
         return [value or None for value in values]
+
+
+def _is_zero(value: float) -> bool:
+    """Return True for 0.0. -0.0 is a value."""
+    return not value and math.copysign(1, value) > 0
 
 
 def _values(array: Any, column: Column) -> list[Any]:

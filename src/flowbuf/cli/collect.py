@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from flowbuf.cli.collect_log import start_log, write_counts
 from flowbuf.cli.collect_outputs import new_output
 from flowbuf.cli.options import UsageProblem, split_names
 from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.streams import print_text
-from flowbuf.cli.output.terminal import escape_line
 from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, format_config, read_config
 from flowbuf.collect.http import HttpServer
 from flowbuf.collect.listen import Address
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from flowbuf.cli.live.view import LiveView
 
 __all__ = ["collect"]
+
+logger = logging.getLogger("flowbuf.collect")
 
 MORE_BUFFER = (
     "the kernel granted receive buffers of {granted:,} bytes instead of {wanted:,}; datagrams of a burst may "
@@ -149,7 +149,7 @@ def _run(config: CollectConfig, takeover: bool, live: bool, read_again: Callable
     if not config.outputs:
         raise ConfigError("no output; add -o flows/ for Parquet files, or -o - for JSON lines")
     need("pyarrow", "arrow", "flowbuf collect")
-    _start_log(config.log)
+    start_log(config.log, config.log_limit)
     if not live:
         _collect(config, takeover, read_again, None)
         return
@@ -183,6 +183,7 @@ def _collect(
     shown = view.shown(service) if view else contextlib.nullcontext()
     with _handled_signals(service), _serving(service, metrics, takeover), shown:
         service.run()
+    write_counts()  # the totals are the last line
     _report_end(service)
 
 
@@ -201,10 +202,11 @@ def _report_end(service: Service) -> None:
 
 def _check_buffers(service: Service, config: CollectConfig) -> None:
     """Warn if a receive buffer is smaller than requested."""
-    granted = min(listener.buffer_bytes for listener in service.listeners)
-    if granted < config.receive_buffer:
-        wanted = config.receive_buffer
-        logger.warning(MORE_BUFFER.format(granted=granted, wanted=wanted, rmem_max=wanted))
+    listener = min(service.listeners, key=lambda each: each.buffer_bytes)
+    granted, wanted = listener.buffer_bytes, config.receive_buffer
+    if granted < wanted:
+        text = MORE_BUFFER.format(granted=granted, wanted=wanted, rmem_max=wanted)
+        logger.warning("%s", text, extra={"listener": str(listener.address)})
 
 
 @contextlib.contextmanager
@@ -246,28 +248,3 @@ def _handled_signals(service: Service) -> Iterator[None]:
         yield
     finally:
         restore()
-
-
-# Messages ---------------------------------------------------------------------------------------------------
-
-logger = logging.getLogger("flowbuf.collect")
-
-
-class _TextForm(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        return f"{moment} {record.levelname.lower()}: {escape_line(record.getMessage())}"
-
-
-class _JsonForm(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        return json.dumps({"time": moment, "level": record.levelname.lower(), "message": record.getMessage()})
-
-
-def _start_log(form: str) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(_JsonForm() if form == "json" else _TextForm())
-    logger.handlers = [handler]
-    logger.setLevel(logging.INFO)
-    logger.propagate = False

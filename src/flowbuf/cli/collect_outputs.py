@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
+import os
+import select
+import stat
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from flowbuf.arrow.rows import RowReader
+from flowbuf.arrow.row_text import JsonRows
 from flowbuf.cli.output.columnar import need
 from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.outputs.null import NullOutput
-from flowbuf.collect.outputs.output import Output
-from flowbuf.collect.service import describe
+from flowbuf.collect.outputs.output import WAIT_SECONDS, Output
+from flowbuf.collect.service import describe, output_name
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.kafka.client import read_settings
 from flowbuf.selection import FlowSelection
-from flowbuf.targets.flow_text import FlowText
 
 __all__ = ["new_output"]
 
@@ -45,7 +49,7 @@ def new_output(config: OutputConfig, selection: FlowSelection, spool: str, scale
     if config.to == "null:":
         return NullOutput()
     if config.to == "-":
-        return StdoutOutput(selection)
+        return StdoutOutput(selection, _notes(config))
     if config.to.startswith("kafka://"):
         return _new_kafka_output(config, selection)
     if config.to.startswith(("http://", "https://")):
@@ -72,7 +76,7 @@ def _new_file_output(config: OutputConfig, selection: FlowSelection, spool: str,
             keep_bytes=config.keep_bytes or None,
             spool=spool,
         )
-        return FileOutput(config.to.removeprefix("pb:"), form, options, on_problem=logger.warning)
+        return FileOutput(config.to.removeprefix("pb:"), form, options, on_problem=_notes(config))
     except ValueError as error:
         raise ConfigError(f"{describe(config.to)}: {error}") from error
 
@@ -85,13 +89,17 @@ def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:
         settings = read_settings(config.kafka_config) if config.kafka_config else {}
         place = KafkaPlace.parse(
             config.to,
+            format=config.format,
+            key=config.key,
             compression=config.compression,
             partitions=config.partitions or None,
             settings=settings,
+            expiring=config.on_overflow == "drop",
+            ordered=config.on_overflow == "spool",
         )
     except (KafkaError, ValueError, OSError) as error:
         raise ConfigError(str(error)) from error
-    return KafkaOutput(place, selection.schema, logger.warning)
+    return KafkaOutput(place, selection.schema, _notes(config))
 
 
 def _new_clickhouse_output(config: OutputConfig, selection: FlowSelection) -> Output:
@@ -99,9 +107,14 @@ def _new_clickhouse_output(config: OutputConfig, selection: FlowSelection) -> Ou
     from flowbuf.collect.outputs.clickhouse import ClickHouseOutput
 
     try:
-        return ClickHouseOutput(config.to, selection.schema, config.table, logger.warning)
+        return ClickHouseOutput(config.to, selection.schema, config.table, _notes(config))
     except ValueError as error:
         raise ConfigError(str(error)) from error
+
+
+def _notes(config: OutputConfig) -> Callable[[str], None]:
+    """Return a function that logs problems of an output."""
+    return logging.LoggerAdapter(logger, {"output": output_name(config)}).warning
 
 
 class StdoutOutput:
@@ -110,33 +123,39 @@ class StdoutOutput:
     Bytes that the system does not take, for example on a full disk, are written later, and only once.
     """
 
-    def __init__(self, selection: FlowSelection) -> None:
+    def __init__(
+        self, selection: FlowSelection, on_problem: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._on_problem = on_problem
         self.stored = 0
         self.pending = 0
         self.lost: Mapping[str, int] = {}
-        self._rows = RowReader(selection.schema)
-        self._text = FlowText(selection.schema)
+        self._rows = JsonRows(selection.schema)
         self._rest = memoryview(b"")  # bytes that the system did not take yet
         file: Any = sys.stdout.buffer
         self._raw = getattr(file, "raw", file)
+        self._room = _Room(self._raw)
 
     def write(self, batch: Any, number: int | None = None) -> None:
         """Write the flows of a record batch. Those that the system does not take at once are pending."""
         self._flush()
-        lines = [self._text.json_line(flow) + "\n" for flow in self._rows.read(batch)]
-        self._rest = memoryview("".join(lines).encode())
+        self._rest = memoryview("".join(line + "\n" for line in self._rows.read(batch)).encode())
         self.pending = batch.num_rows
         try:
             self._flush()
         except BrokenPipeError:
             self.pending = 0
             raise
+        except BlockingIOError:
+            pass  # the next call reports it if the reader is still too slow
         except OSError as error:
-            logger.warning("standard output: %s; trying again", error.strerror)
+            self._on_problem(f"standard output: {error.strerror}; trying again")
 
     def _flush(self) -> None:
+        end = time.monotonic() + WAIT_SECONDS
         while len(self._rest):
-            written = self._raw.write(self._rest)
+            room = self._room.wait(end - time.monotonic())
+            written = self._raw.write(self._rest[:room]) if room else 0
             if not written:
                 raise BlockingIOError(errno.EAGAIN, "the reader of standard output is too slow")
             self._rest = self._rest[written:]
@@ -150,3 +169,25 @@ class StdoutOutput:
     def close(self) -> None:
         """Write the rest of the last batch."""
         self._flush()
+
+
+class _Room:
+    """Number of bytes that a file takes without blocking.
+
+    Args:
+        file: Raw file. It may be one of a test, without a descriptor.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._poll: Any = None
+        with contextlib.suppress(OSError, AttributeError):
+            descriptor = file.fileno()
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                self._poll = select.poll()
+                self._poll.register(descriptor, select.POLLOUT)
+
+    def wait(self, seconds: float) -> int:
+        """Wait for room. Return 0 if there is none after this time."""
+        if self._poll is None:
+            return sys.maxsize
+        return select.PIPE_BUF if seconds > 0 and self._poll.poll(seconds * 1000) else 0

@@ -66,6 +66,15 @@ class OutputConfig:
     kafka_config: str = setting(
         "text", "", "Read librdkafka settings from this file, one NAME=VALUE per line.", "FILE"
     )
+    format: str = setting(
+        "text",
+        "protobuf",
+        "Write Kafka records of many Protobuf messages, or of one JSON object.",
+        choices=("protobuf", "json"),
+    )
+    key: tuple[str, ...] = setting(
+        "list", (), "Set the key of Kafka records to the values of these columns.", "A,B"
+    )
     compression: str = setting("text", "none", "Compress Kafka records.", choices=COMPRESSIONS)
     partitions: int = setting(
         "whole", 0, "Create a missing topic with N partitions. 0 expects the topic.", "N"
@@ -94,6 +103,9 @@ class CollectConfig:
     state: str = setting("text", "", "Keep templates and sampling rates in this file.", "FILE")
     report: float = setting("seconds", 60.0, "Report totals this often. 0 disables it.", "TIME")
     log: str = setting("text", "text", "Form of the messages on stderr.", choices=("text", "json"))
+    log_limit: int = setting(
+        "whole", 10, "Most warnings of one kind per minute; others are counted. 0 disables the limit.", "N"
+    )
     time: str = setting("text", TIMES[0], "Fill time_received with this time.", choices=TIMES)
     default_sampling: int = setting(
         "whole", 0, "Fill sampling_rate with N in flows of unknown rate. 0 leaves it absent.", "N"

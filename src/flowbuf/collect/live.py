@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowbuf._core import STATUSES
 from flowbuf.collect.intake import IntakeCounters
-from flowbuf.collect.runner import OutputCounters
+from flowbuf.collect.output_counters import OutputCounters
 
 if TYPE_CHECKING:
     from flowbuf.collect.service import Service

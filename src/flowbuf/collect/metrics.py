@@ -61,10 +61,11 @@ def format_metrics(service: Service) -> bytes:
         ImportError: prometheus-client is not installed (`flowbuf[collect]`).
     """
     with optional_import("metrics need prometheus-client", "flowbuf[collect]"):
-        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()
     registry.register(_Source(service))
+    ProcessCollector(registry=registry)  # CPU time, memory and open files of the process
     text: bytes = generate_latest(registry)
     return text
 

@@ -3,7 +3,7 @@
 If a queue is full, its policy decides: drop the batch, wait, or append it to a spool on disk. Every batch is
 counted, so at any moment
 
-    offered + recovered = dropped + queued + taken + spooled
+    offered + recovered + inherited = dropped + queued + taken + spooled
 
 holds in flows. The batches of a worker stay in order. With policy "spool", all batches are appended to the
 spool while it has entries.
@@ -32,7 +32,7 @@ _RETRY_SECONDS = 1.0
 
 @dataclass
 class QueueCounters:
-    """Flows of a queue at one moment: offered + recovered = dropped + queued + taken + spooled.
+    """Flows of a queue at one moment: offered + recovered + inherited = dropped + queued + taken + spooled.
 
     Attributes:
         offered: Flows passed to `put`. Those of a call that waits are not included.
@@ -40,7 +40,8 @@ class QueueCounters:
         queued: Flows that wait in memory.
         taken: Flows that `get` returned.
         spooled: Flows that wait in the spool, with those of batches that are being appended.
-        recovered: Flows that the spool had at the start.
+        recovered: Flows that the spool had when it was opened.
+        inherited: Flows in addition to these that an earlier queue of this process has left in the spool.
         reasons: Lost flows by reason. "queue_full": the queue was full. "closed": it was closed.
             "spool_full": the spool reached its limit. "spool_error": the spool could not be written.
             "spool_damaged": entries of the spool were damaged, or are not batches of flows.
@@ -52,6 +53,7 @@ class QueueCounters:
     taken: int = 0
     spooled: int = 0
     recovered: int = 0
+    inherited: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
 
 
@@ -80,6 +82,7 @@ class FlowQueue:
         max_bytes: Maximum size of the batches in memory, in bytes. Default: 1 GiB.
         spool: Spool for this queue alone, which the caller opens, syncs and closes. Policy "spool" requires
             it. With another policy, its entries are delivered first.
+        waits: The spool comes later, with `attach`. Until then, only `max_bytes` limits the queue.
 
     Attributes:
         error: Last error of writing or reading the spool, or None.
@@ -100,13 +103,14 @@ class FlowQueue:
         *,
         max_bytes: int = MAX_BYTES,
         spool: Spool | None = None,
+        waits: bool = False,
     ) -> None:
         if on_overflow not in OVERFLOW:
             raise ValueError(f"on_overflow is {on_overflow!r}; it may be {', '.join(OVERFLOW)}")
-        if on_overflow == "spool" and spool is None:
+        if on_overflow == "spool" and spool is None and not waits:
             raise ValueError("on_overflow='spool' needs a spool; open one")
         self.error: Exception | None = None
-        self._spool = spool
+        self._spool: Spool | None = None
         self._limit, self._max_bytes = limit, max_bytes
         self._block, self._appends = on_overflow == "block", on_overflow == "spool"
         self._changed = threading.Condition()  # guards everything below
@@ -116,12 +120,28 @@ class FlowQueue:
         self._bytes = 0
         self._counters = QueueCounters()
         self._spooled = self._lost = Count()
-        if spool is not None:
-            self._spooled, self._lost = spool.counters.waiting, spool.counters.lost
-            self._counters.recovered = self._spooled.flows
+        self._older = 0  # entries of the spool to deliver before the batches in memory
         # Numbers of entries of the spool, and the entry that is being read. Only the output uses them.
         self._read = self._done = self._skipped = -1
         self._entry: Entry | None = None
+        if spool is not None:
+            self.attach(spool)
+
+    def attach(self, spool: Spool, inherited: int = 0) -> None:
+        """Use a spool from now on. Its entries are delivered before the batches that wait in memory.
+
+        Args:
+            spool: Spool for this queue alone.
+            inherited: Flows in it that an earlier queue of this process has counted as spooled.
+        """
+        counters = spool.counters
+        with self._changed:
+            self._spool = spool
+            self._spooled, self._lost = counters.waiting, counters.lost
+            self._older = self._spooled.entries
+            self._counters.inherited = min(inherited, self._spooled.flows)
+            self._counters.recovered = self._spooled.flows - self._counters.inherited
+            self._notify()
 
     @property
     def limit(self) -> int:
@@ -164,7 +184,7 @@ class FlowQueue:
             if self._has_room(flows, size):
                 self._queue(batch, size)
                 return
-            if not self._appends:
+            if not self._appends or self._spool is None:
                 self._drop("queue_full", flows)
                 return
             self._spooled += Count(1, flows)
@@ -173,7 +193,9 @@ class FlowQueue:
     def _has_room(self, flows: int, size: int) -> bool:
         if self._appends and self._spooled.entries:
             return False  # the batch is later than those in the spool
-        fits = self._counters.queued + flows <= self._limit and self._bytes + size <= self._max_bytes
+        limited = self._spool is not None or not self._appends
+        fits = not limited or self._counters.queued + flows <= self._limit
+        fits = fits and self._bytes + size <= self._max_bytes
         return fits or not self._batches
 
     def _queue(self, batch: Batch, size: int) -> None:
@@ -195,12 +217,9 @@ class FlowQueue:
 
     def _append(self, batch: Batch) -> None:
         """Append a batch that is counted as spooled to the spool. Drop it if that is not possible."""
-        assert self._spool is not None
         flows, reason = len(batch), "spool_error"
         try:
-            reason = "" if self._spool.append(to_bytes(batch), flows) else "spool_full"
-        except OSError as error:
-            self.error = error
+            reason = self.give_back(batch)
         finally:
             with self._changed:
                 if reason:
@@ -226,7 +245,7 @@ class FlowQueue:
         while True:
             with self._changed:
                 changes = self._changes
-                if self._batches and (self._appends or not self._spooled.entries):
+                if self._batches and not self._older:
                     batch = self._unqueue()
                     self._counters.taken += len(batch)
                     return QueuedBatch(batch, taken=self._read)
@@ -263,8 +282,7 @@ class FlowQueue:
             self._count_damage(lost)
             if entry is None:
                 return None
-            self._spooled -= Count(1, entry.flows)
-            self._notify()
+            self._remove_spooled(Count(1, entry.flows))
             if batch is not None:
                 self._counters.taken += entry.flows
                 self._read = entry.number
@@ -277,18 +295,30 @@ class FlowQueue:
     def _count_damage(self, lost: Count) -> None:
         """Count the entries that the spool has lost since the last call."""
         if lost != self._lost:
-            self._spooled -= lost - self._lost
+            self._remove_spooled(lost - self._lost)
             self._drop("spool_damaged", lost.flows - self._lost.flows)
             self._lost = lost
-            self._notify()
+
+    def _remove_spooled(self, count: Count) -> None:
+        self._spooled -= count
+        self._older = max(self._older - count.entries, 0)
+        self._notify()
 
     def done(self, item: QueuedBatch) -> None:
         """Acknowledge a batch and all batches that were taken before it: the output has stored them.
 
         Batches of the spool that are not acknowledged are delivered again after a restart.
         """
-        if item.taken > self._done:
-            self._done = item.taken
+        self.done_to(item.taken)
+
+    def done_to(self, number: int) -> None:
+        """Acknowledge the batches up to an entry of the spool: see `done`.
+
+        Args:
+            number: Number of the entry, as in `QueuedBatch.taken`.
+        """
+        if number > self._done:
+            self._done = number
             self._acknowledge()
 
     def _acknowledge(self) -> None:
@@ -310,6 +340,19 @@ class FlowQueue:
         with self._changed:
             self._closed = True
             self._notify()
+
+    def give_back(self, batch: Batch) -> str:
+        """Append a batch that was taken to the spool, for the next start. Its flows stay counted as taken.
+
+        Returns:
+            str: Reason why that is not possible: "spool_full" or "spool_error". Otherwise an empty text.
+        """
+        assert self._spool is not None
+        try:
+            return "" if self._spool.append(to_bytes(batch), len(batch)) else "spool_full"
+        except OSError as error:
+            self.error = error
+            return "spool_error"
 
     def save(self) -> None:
         """Append the batches in memory to the spool, after its entries, for the next start.

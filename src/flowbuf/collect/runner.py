@@ -5,67 +5,55 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flowbuf.collect.config import OutputConfig
+from flowbuf.collect.output_counters import OutputCounters
+from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.outputs.output import Output
-from flowbuf.collect.queue import FlowQueue, QueueCounters, QueuedBatch
+from flowbuf.collect.queue import FlowQueue, QueuedBatch
 from flowbuf.collect.spool import Spool
-from flowbuf.errors import ClickHouseError, KafkaError
+from flowbuf.collect.unsettled import UnsettledBatches
+from flowbuf.errors import ClickHouseError, FlowbufError, KafkaError, SpoolError
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
 
-__all__ = ["OutputCounters", "OutputRunner"]
+__all__ = ["PATIENCE", "OutputRunner", "Predecessors"]
 
 logger = logging.getLogger("flowbuf.collect")
 
 PATIENCE = 30.0
 """Longest time in seconds that a stopping output tries to write the flows that wait."""
 
+HAND_ON_SECONDS = 5.0
+"""The same time of an output whose successor continues with its spool."""
+
+GRACE = 15.0
+"""Time in seconds after the patience in which a call of the output must return."""
+
 RETRY_SECONDS = 1.0
 TICK_SECONDS = 1.0
+OPEN_SECONDS = 0.2
 TEMPORARY = (OSError, KafkaError, ClickHouseError)
 """Errors after which a batch is written again. After any other, its flows are lost."""
 
 
-@dataclass
-class OutputCounters:
-    """Flows of an output at one moment.
-
-    `queue.offered` + `queue.recovered` is the sum of all places where they can be: filtered, stored, pending,
-    queued, spooled, lost and `queue.dropped`.
+@dataclass(frozen=True)
+class Predecessors:
+    """The outputs that use the spool of an output before it.
 
     Attributes:
-        queue: Flows of its queue.
-        filtered: Flows that its condition or an enrichment removed.
-        stored: Flows that are durable at the destination.
-        pending: Flows that were written and are not stored yet.
-        lost: Flows that could not be written, by reason.
-        failures: Failed attempts to write.
-        returned: Flows that were taken from the spool, and stay there because they were not written.
+        folder: Folder of the spool.
+        open: Returns the spool and the output. Raises SpoolError while another process uses the spool.
+        runners: Outputs of this process that must end before.
     """
 
-    queue: QueueCounters = field(default_factory=QueueCounters)
-    filtered: int = 0
-    stored: int = 0
-    pending: int = 0
-    lost: Counter[str] = field(default_factory=Counter)
-    failures: int = 0
-    returned: int = 0
-
-    @property
-    def spooled(self) -> int:
-        """Flows that wait in the spool, or stay there for the next start."""
-        return self.queue.spooled + self.returned
-
-    @property
-    def queued(self) -> int:
-        """Flows that wait in the queue, or are being written."""
-        done = self.filtered + self.stored + self.pending + self.lost.total() + self.returned
-        return self.queue.queued + self.queue.taken - done
+    folder: str
+    open: Callable[[], tuple[Spool, Output]]
+    runners: Sequence[OutputRunner] = ()
 
 
 class OutputRunner:
@@ -74,14 +62,19 @@ class OutputRunner:
     A batch that cannot be written because of the destination is tried again until it succeeds. Meanwhile, the
     queue fills. After `stop`, the thread tries for `patience` seconds more.
 
+    An output with a spool may have to wait until another process, or the output of an earlier configuration,
+    has closed the spool. Its flows wait in memory until then.
+
     Attributes:
+        name: Name of the output in messages.
+        log: Log for messages about the output.
         broken: True if the reader of a pipe has ended, so that the output will never work again.
 
     Args:
         name: Name of the output in messages.
         queue: Queue of the flows.
         selection: Enrichments, condition and columns of the output.
-        output: Destination of the flows.
+        output: Destination of the flows, or the predecessors that it waits for.
         patience: Longest time to try after `stop`, in seconds. Default: 30.
         config: Settings of the output, to recognize it in another configuration.
         spool: Spool of the queue. The thread syncs it, and closes it at the end.
@@ -92,30 +85,33 @@ class OutputRunner:
         name: str,
         queue: FlowQueue,
         selection: FlowSelection,
-        output: Output,
+        output: Output | Predecessors,
         patience: float = PATIENCE,
         config: OutputConfig | None = None,
         spool: Spool | None = None,
     ) -> None:
         self.name = name
+        self.log = logging.LoggerAdapter(logger, {"output": name})
         self.config = config
         self.queue = queue
         self._spool = spool
+        self._before = output if isinstance(output, Predecessors) else None
+        self._output: Output = NullOutput() if isinstance(output, Predecessors) else output
         self._selection = selection
-        self._output = output
         self._patience = patience
         self._end = float("inf")  # time at which a stopping thread gives up
         self._stopping = threading.Event()
+        self._hands_on = False  # a successor writes the flows that wait
         self._filtered = 0
         self._lost: Counter[str] = Counter()
         self._failures = 0
         self._given_up = 0  # flows that were pending when the patience ended
         self._returned = 0  # flows of the spool that were not written when the patience ended
         self._failing = ""  # text of the last error, until the output works again
-        self._written = 0  # flows that the output has taken
-        # batches that the output has taken or that were lost, each with the flows taken until then
-        self._handled: deque[tuple[int, QueuedBatch]] = deque()
+        self._unsettled = UnsettledBatches(keep=config is not None and config.on_overflow == "spool")
+        self._unwritten: QueuedBatch | None = None  # the batch in hand when the patience ended
         self._published = OutputCounters()
+        self._stuck = False
         self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
 
@@ -128,20 +124,47 @@ class OutputRunner:
         self.request_stop()
         self.join()
 
-    def request_stop(self) -> None:
-        """Ask the thread to write the flows that wait, to store everything, and to end."""
-        self._end = time.monotonic() + self._patience
+    def request_stop(self, hands_on: bool = False) -> None:
+        """Ask the thread to write the flows that wait, to store everything, and to end.
+
+        Args:
+            hands_on: Leave the flows that wait to a successor, in the spool.
+        """
+        self._hands_on = hands_on and self._before is None
+        patience = min(self._patience, HAND_ON_SECONDS) if self._hands_on else self._patience
+        self._end = time.monotonic() + patience
         self.queue.close()
         self._stopping.set()
 
     def join(self) -> None:
-        """Wait until the thread has ended."""
-        self._thread.join()
+        """Wait until the thread has ended. If the destination does not answer, its flows are lost."""
+        if self._thread.ident is None:
+            return
+        self._thread.join(min(max(self._end - time.monotonic(), 0) + GRACE, threading.TIMEOUT_MAX))
+        if self._thread.is_alive():
+            self._stuck = True
+            self.log.error("output %s does not answer; the flows that wait are lost", self.name)
 
     def abandon(self) -> None:
         """Release the destination and the spool, if the thread was not started."""
         for release in (self._output.close, *([] if self._spool is None else [self._spool.close])):
             self._attempt(release)
+
+    @property
+    def waits(self) -> bool:
+        """True if the output waits for its spool."""
+        return self._before is not None and not self._ended
+
+    @property
+    def spool_folder(self) -> str:
+        """Folder of the spool that the output uses or waits for. Empty if there is none."""
+        if self._before is not None:
+            return self._before.folder
+        return "" if self._spool is None else self._spool.folder
+
+    @property
+    def _ended(self) -> bool:
+        return self._thread.ident is not None and not self._thread.is_alive()
 
     @property
     def schema(self) -> Schema:
@@ -156,29 +179,77 @@ class OutputRunner:
     def read_counters(self) -> OutputCounters:
         """Return the counters. A batch counts as queued until it was written or lost."""
         published = self._published  # before the queue, so that `queued` is not negative
-        return replace(published, queue=self.queue.read_counters())
+        counters = replace(published, queue=self.queue.read_counters())
+        if not self._stuck:
+            return counters
+        lost = Counter(shutdown=counters.queued + counters.pending)
+        return replace(counters, pending=0, lost=counters.lost + lost)
 
     def _run(self) -> None:
+        if self._before is not None and not self._open(self._before):
+            self._lose_queue()
+            return
+        self._write_queue()
+        self._close()
+        self._acknowledge()
+        self._close_spool()
+        self._publish()
+
+    def _open(self, before: Predecessors) -> bool:
+        """Wait for the spool, and open it and the output. Return False if the patience ends first."""
+        self.log.info("output %s: waiting until its spool is free", self.name)
+        self._failing = "waiting until its spool is free"
+        while not self._try_to_open(before):
+            if time.monotonic() >= self._end:
+                return False
+            self._stopping.wait(OPEN_SECONDS)
+            if self._stopping.is_set():
+                time.sleep(min(OPEN_SECONDS, self._patience / 10))
+        self.log.info("output %s: continuing with its spool", self.name)
+        return True
+
+    def _try_to_open(self, before: Predecessors) -> bool:
+        if any(not runner._ended for runner in before.runners):
+            return False
+        try:
+            self._spool, self._output = before.open()
+        except SpoolError as error:
+            if not error.in_use:
+                self._report(error)
+            return False
+        except (OSError, FlowbufError) as error:
+            self._report(error)
+            return False
+        self.queue.attach(self._spool, sum(runner.read_counters().spooled for runner in before.runners))
+        self._failing = ""
+        self._before = None
+        return True
+
+    def _lose_queue(self) -> None:
+        while item := self.queue.get(0):
+            self._lost["shutdown"] += len(item.batch)
+        self._publish()
+
+    def _write_queue(self) -> None:
+        """Write the flows of the queue until it is closed and empty, or the patience ends."""
         next_tick = time.monotonic() + TICK_SECONDS
-        while True:
+        while not self._leaves_rest():
             closed = self.queue.closed
             item = self.queue.get(TICK_SECONDS)
             if item is not None:
                 self._handle(item)
             elif closed:
                 break
-            if self._spool is not None and time.monotonic() >= self._end:
-                break  # the rest stays in the spool
-            if time.monotonic() >= next_tick:
+            if next_tick <= time.monotonic() < self._end and not self._hands_on:
                 self._attempt(self._sync)
                 self._attempt(self._tick)
                 next_tick = time.monotonic() + TICK_SECONDS
             self._acknowledge()
             self._publish()
-        self._close()
-        self._acknowledge()
-        self._close_spool()
-        self._publish()
+
+    def _leaves_rest(self) -> bool:
+        """Return True if the flows that wait stay in the spool."""
+        return self._spool is not None and (self._hands_on or time.monotonic() >= self._end)
 
     def _sync(self) -> None:
         if self._spool is not None:
@@ -191,30 +262,43 @@ class OutputRunner:
 
     def _close_spool(self) -> None:
         """Keep flows that were not written for the next start, and release the spool."""
-        if self._spool is not None:
-            self.queue.save()
-            self._attempt(self._spool.close)  # which syncs it first
+        if self._spool is None:
+            self._lost["shutdown"] += self._given_up
+            return
+        lost = min(self._given_up, self._unsettled.forgotten)
+        for batch, flows in self._unsettled.kept:
+            if self.queue.give_back(batch):
+                lost = min(self._given_up, lost + flows)
+        self._lost["shutdown"] += lost
+        self._returned += self._given_up - lost
+        if self._unwritten is not None:
+            self._give_back(self._unwritten)
+        self.queue.save()
+        self._attempt(self._spool.close)  # which syncs it first
+
+    def _give_back(self, item: QueuedBatch) -> None:
+        """Leave a batch that was not written in the spool."""
+        reason = self.queue.give_back(item.batch) if item.number is None else ""
+        if reason:
+            self._lost[reason] += len(item.batch)
+        else:
+            self._returned += len(item.batch)
 
     def _publish(self) -> None:
-        # Flows of the spool were not acknowledged, so the next start writes them.
-        lost, kept = (self._given_up, 0) if self._spool is None else (0, self._given_up)
         self._published = OutputCounters(
             filtered=self._filtered,
             stored=self._output.stored,
             pending=self._output.pending - self._given_up,
-            lost=self._lost + Counter(self._output.lost) + Counter(shutdown=lost),
+            lost=self._lost + Counter(self._output.lost),
             failures=self._failures,
-            returned=self._returned + kept,
+            returned=self._returned,
         )
 
     def _acknowledge(self) -> None:
         """Acknowledge the batches of the queue that the output has stored or lost."""
-        done: QueuedBatch | None = None
-        finished = self._written - self._output.pending
-        while self._handled and self._handled[0][0] <= finished:
-            done = self._handled.popleft()[1]
-        if done is not None:
-            self.queue.done(done)
+        last = self._unsettled.settle(self._output.pending)
+        if last >= 0:
+            self.queue.done_to(last)
 
     def _handle(self, item: QueuedBatch) -> None:
         try:
@@ -222,37 +306,41 @@ class OutputRunner:
         except Exception as error:  # of SQL, of an enrichment, or of a user's function
             self._report(error)
             self._lost["selection_error"] += len(item.batch)
-            self._handled.append((self._written, item))
+            self._unsettled.add(item, 0)
             return
-        self._filtered += len(item.batch) - selected.num_rows
-        if not selected.num_rows or self._write(selected, item.number):
-            self._handled.append((self._written, item))
-        elif item.number is None:
-            self._lost["output_error"] += selected.num_rows
+        flows = selected.num_rows
+        taken = self._write(selected, item.number) if flows else 0
+        if taken is not None:
+            self._filtered += len(item.batch) - flows
+            self._unsettled.add(item, taken)
+        elif self._spool is None:
+            self._filtered += len(item.batch) - flows
+            self._lost["output_error"] += flows
         else:
-            self._returned += selected.num_rows  # the entry was not acknowledged
+            self._unwritten = item
 
-    def _write(self, selected: Any, number: int | None) -> bool:
+    def _write(self, selected: Any, number: int | None) -> int | None:
         """Write a record batch, again and again until it succeeds or the patience ends.
 
         Returns:
-            bool: False if the patience ended.
+            int: Number of flows that the output has taken. None if the patience ended.
         """
+        flows: int = selected.num_rows
         try:
             while time.monotonic() >= self._end or not self._attempt(
                 lambda: self._output.write(selected, number), TEMPORARY
             ):
                 if time.monotonic() >= self._end:
-                    return False
+                    return None
                 self._publish()
                 self._pause()
-            self._written += selected.num_rows
-            self._report_success()
         except Exception as error:  # another attempt would fail too
             self._report(error)
             self.broken = isinstance(error, BrokenPipeError)
-            self._lost["output_closed" if self.broken else "bad_batch"] += selected.num_rows
-        return True
+            self._lost["output_closed" if self.broken else "bad_batch"] += flows
+            return 0
+        self._report_success()
+        return flows
 
     def _pause(self) -> None:
         if self._stopping.wait(RETRY_SECONDS):
@@ -262,9 +350,11 @@ class OutputRunner:
         """Do some work with the output. Return False after one of these errors, which is logged once."""
         try:
             work()
-        except BrokenPipeError:
-            raise
         except errors as error:
+            if isinstance(error, BrokenPipeError):
+                if errors is TEMPORARY:
+                    raise
+                self.broken = True
             self._report(error)
             return False
         return True
@@ -273,17 +363,17 @@ class OutputRunner:
         """Log an error, but not the same error twice in a row."""
         self._failures += 1
         if self._failing != str(error):
-            logger.error("output %s: %s", self.name, error)
+            self.log.error("output %s: %s", self.name, error)
         self._failing = str(error)
 
     def _report_success(self) -> None:
         if self._failing:
-            logger.warning("output %s works again", self.name)
+            self.log.warning("output %s works again", self.name)
             self._failing = ""
 
     def _close(self) -> None:
         while not self._attempt(self._output.close):
-            if time.monotonic() >= self._end:
+            if self.broken or time.monotonic() >= self._end:
                 self._given_up = self._output.pending
                 return
             self._publish()

@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +21,10 @@ from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig
 from flowbuf.collect.copies import Copier, format_copies, open_copiers
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import Address, Listener
+from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
-from flowbuf.collect.runner import PATIENCE, OutputCounters, OutputRunner
+from flowbuf.collect.runner import PATIENCE, OutputRunner, Predecessors
 from flowbuf.collect.silence import explain_silence
 from flowbuf.collect.spool import Spool
 from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
@@ -34,7 +35,7 @@ from flowbuf.io.state_file import load_state, save_state
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
 
-__all__ = ["Service", "ServiceCounters", "describe", "format_totals"]
+__all__ = ["Service", "ServiceCounters", "describe", "format_totals", "output_name"]
 
 logger = logging.getLogger("flowbuf.collect")
 
@@ -52,7 +53,8 @@ class ServiceCounters:
 
     Attributes:
         intake: Totals of receiving and decoding.
-        outputs: Totals of each output, by name.
+        outputs: Totals of each output since the start, by name. Outputs of earlier configurations are
+            included.
     """
 
     intake: IntakeCounters
@@ -91,9 +93,12 @@ class Service:
         self._read_config = read_config or (lambda: (config, schema))
         self._handover = handover
         self._handed_over = False
+        self._handed_on: Collection[str] = ()  # folders of spools with which the successor continues
+        self._lock = threading.Lock()  # guards the outputs below
+        self._retiring: dict[OutputRunner, threading.Thread] = {}  # outputs of an earlier configuration
+        self._retired: dict[str, OutputCounters] = {}  # their totals when they have ended
         self._runners: list[OutputRunner] = []
-        self._retiring: list[threading.Thread] = []  # they end outputs of an earlier configuration
-        decoded = self._prepare(config, schema)
+        self._runners, decoded = self._prepare(config, schema)
         self._intake = Intake(
             [Address.parse(text) for text in config.listen],
             decoded,
@@ -114,12 +119,14 @@ class Service:
     def _open_copiers(self, config: CollectConfig) -> list[Copier]:
         return open_copiers(config, self._intake.workers, [listener.address for listener in self.listeners])
 
-    def _prepare(self, config: CollectConfig, schema: Schema) -> Schema:
+    def _prepare(self, config: CollectConfig, schema: Schema) -> tuple[list[OutputRunner], Schema]:
         """Create the outputs of a configuration. Keep those that do not change.
 
         Returns:
-            Schema: schema with the columns that any output needs.
+            list[OutputRunner]: The outputs.
+            Schema: Schema with the columns that any output needs.
         """
+        _check_spools(config.outputs)
         kept = {(runner.config, runner.schema.hash): runner for runner in self._runners}
         runners: list[OutputRunner] = []
         decoded = schema
@@ -127,7 +134,7 @@ class Service:
             for output in config.outputs:
                 selection = _select(output, schema)
                 decoded = decoded.enable(*(column.name for column in selection.decoded.enabled))
-                name = output.name or describe(output.to)
+                name = output_name(output)
                 if name in {other.name for other in runners}:
                     raise ConfigError(f"output {name!r} exists twice; give each output another name")
                 runner = kept.get((output, selection.schema.hash))
@@ -135,18 +142,28 @@ class Service:
         except BaseException:
             _abandon(runner for runner in runners if runner not in self._runners)
             raise
-        self._runners = runners
-        return decoded
+        return runners, decoded
 
     def _new_runner(self, name: str, output: OutputConfig, selection: FlowSelection) -> OutputRunner:
-        spool = _open_spool(output, name) if output.on_overflow == "spool" else None
+        if output.on_overflow != "spool":
+            queue = FlowQueue(output.queue_flows, output.on_overflow)
+            return OutputRunner(
+                name, queue, selection, self._new_output(output, selection, ""), config=output
+            )
+        before = Predecessors(
+            folder := _spool_folder(output, name),
+            functools.partial(_open_spooled, folder, output, selection, self._new_output),
+            [runner for runner in (*self._runners, *self._retiring) if runner.spool_folder == folder],
+        )
         try:
-            destination = self._new_output(output, selection, "" if spool is None else spool.identity)
-        except BaseException:
-            if spool is not None:
-                spool.close()
-            raise
-        queue = FlowQueue(output.queue_flows, output.on_overflow, spool=spool)
+            spool, destination = before.open()
+        except SpoolError as error:
+            if not (error.in_use and (before.runners or self._handover)):
+                raise
+            self._new_output(output, selection, "").close()  # reports an invalid configuration now
+            queue = FlowQueue(output.queue_flows, "spool", waits=True)
+            return OutputRunner(name, queue, selection, before, config=output)
+        queue = FlowQueue(output.queue_flows, "spool", spool=spool)
         return OutputRunner(name, queue, selection, destination, config=output, spool=spool)
 
     def reload(self, config: CollectConfig, schema: Schema) -> None:
@@ -158,33 +175,42 @@ class Service:
             FlowbufError: the configuration is invalid.
         """
         before = self._runners
-        options, decoded = config.decode_options(), self._prepare(config, schema)
+        options = config.decode_options()
+        runners, decoded = self._prepare(config, schema)
         try:
             Decoder(decoded, options)  # reports what cannot be decoded
             copiers = self._open_copiers(config)
         except BaseException:
-            _abandon(runner for runner in self._runners if runner not in before)
-            self._runners = before
+            _abandon(runner for runner in runners if runner not in before)
             raise
         self._config = config
-        for runner in self._runners:
+        for runner in runners:
             if runner not in before:
                 runner.start()
+        leaving = [runner for runner in before if runner not in runners]
+        with self._lock:
+            self._runners = runners
+            for runner in leaving:
+                self._retiring[runner] = threading.Thread(target=self._retire, args=(runner,), daemon=True)
         try:
             self._intake.replace(decoded, options, functools.partial(_deliver, self._runners), copiers)
         except FutureTimeout:
             logger.warning("a worker waits for a full queue; it uses the new configuration afterwards")
-        for runner in before:
-            if runner not in self._runners:
-                thread = threading.Thread(target=self._retire, args=(runner,), daemon=True)
-                thread.start()
-                self._retiring.append(thread)
+        for runner in leaving:
+            self._retiring[runner].start()
 
     def _retire(self, runner: OutputRunner) -> None:
         """Write the flows of an output that is not in the configuration any more."""
-        runner.request_stop()
+        folder = runner.spool_folder
+        runner.request_stop(hands_on=any(each.spool_folder == folder != "" for each in self._runners))
         runner.join()
-        logger.info("output %s ended: %s", runner.name, format_output(runner.read_counters()))
+        counters = runner.read_counters()
+        with self._lock:
+            del self._retiring[runner]
+            if _is_live(runner):
+                return
+            self._retired[runner.name] = self._retired.get(runner.name, OutputCounters()) + counters
+        runner.log.info("output %s ended: %s", runner.name, format_output(counters))
 
     @property
     def listeners(self) -> Sequence[Listener]:
@@ -233,7 +259,8 @@ class Service:
             self._load_state()
             self._intake.start()
             return
-        self._intake.adopt(self._handover.request_state())
+        waiting = [runner.spool_folder for runner in self._runners if runner.waits]
+        self._intake.adopt(self._handover.request_state(waiting))
         self._intake.start()
         self._handover.finish()
         for listener in self._handover.listeners:
@@ -243,9 +270,20 @@ class Service:
     def _takeover_server(self) -> contextlib.AbstractContextManager[Any]:
         if sys.platform != "linux":  # the names of the sockets exist only there
             return contextlib.nullcontext()
-        return TakeoverServer(self.listeners, self._intake.pause, self._intake.resume, self._hand_over)
+        return TakeoverServer(self.listeners, self._pause, self._intake.resume, self._hand_over)
 
-    def _hand_over(self) -> None:
+    def _pause(self) -> dict[str, Any]:
+        """Stop receiving, and return the state for a successor.
+
+        Raises:
+            SpoolError: an output still waits for the spool of this collector's own predecessor.
+        """
+        if any(runner.waits for runner in self._runners):
+            raise SpoolError("an output still waits for its spool; try again later")
+        return self._intake.pause()
+
+    def _hand_over(self, spools: Collection[str]) -> None:
+        self._handed_on = spools
         self._handed_over = True
         self.stop()
 
@@ -280,10 +318,10 @@ class Service:
         self._intake.stop(drain=not self._handed_over)
         release.cancel()
         for runner in self._runners:
-            runner.request_stop()
+            runner.request_stop(hands_on=runner.spool_folder in self._handed_on)
         for runner in self._runners:
             runner.join()
-        for thread in self._retiring:
+        for thread in list(self._retiring.values()):
             thread.join()
 
     def _unblock(self) -> None:
@@ -355,8 +393,15 @@ class Service:
 
     def read_counters(self) -> ServiceCounters:
         """Return the totals. Those of outputs are read first, so that none exceeds the flows decoded."""
-        outputs = {runner.name: runner.read_counters() for runner in self.outputs}
-        return ServiceCounters(self._intake.read_counters(), outputs)
+        with self._lock:  # a successor is read before its predecessor, which leaves flows to it
+            running = [each for each in (*self._runners, *self._retiring) if not _is_live(each)]
+            read = [(runner.name, runner.read_counters()) for runner in running]
+            read += self._retired.items()
+        outputs: dict[str, OutputCounters] = {}
+        for name, counters in read:
+            outputs[name] = outputs.get(name, OutputCounters()) + counters
+        totals = {name: counters.without_inherited() for name, counters in outputs.items()}
+        return ServiceCounters(self._intake.read_counters(), totals)
 
     def read_live(self) -> OutputCounters:
         """Return the totals of the live view. Its losses are no losses of the collector."""
@@ -368,24 +413,50 @@ def _is_live(runner: OutputRunner) -> bool:
     return runner.config is not None and runner.config.to == LIVE
 
 
-def _open_spool(output: OutputConfig, name: str) -> Spool:
-    """Open the spool of an output, in a folder of its own.
+def _spool_folder(output: OutputConfig, name: str) -> str:
+    """Return the folder of the spool of an output.
 
     Raises:
         ConfigError: there is no folder for spools.
-        SpoolError: another process uses the spool.
-        OSError: the folder cannot be created.
     """
     if not output.spool:
         raise ConfigError(f'output {name!r}: on_overflow = "spool" needs a folder; set spool = "FOLDER"')
     folder = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.") or "output"
+    return os.path.abspath(os.path.join(output.spool, folder))
+
+
+def _open_spooled(
+    folder: str, output: OutputConfig, selection: FlowSelection, new_output: NewOutput
+) -> tuple[Spool, Output]:
+    """Open a spool and the output of its flows.
+
+    Raises:
+        SpoolError: another process uses the spool.
+        OSError: the folder cannot be created, or the destination cannot be written.
+        FlowbufError: the configuration is invalid.
+    """
+    spool = Spool(folder, output.spool_bytes)
     try:
-        return Spool(os.path.join(output.spool, folder), output.spool_bytes)
-    except SpoolError as error:
-        if not error.in_use:
-            raise
-        fix = "restart the collector to change an output with a spool; --takeover cannot hand a spool over"
-        raise ConfigError(f"output {name!r}: its spool is in use; {fix}") from error
+        return spool, new_output(output, selection, spool.identity)
+    except BaseException:
+        spool.close()
+        raise
+
+
+def _check_spools(outputs: Iterable[OutputConfig]) -> None:
+    """Raise ConfigError if two outputs have the same spool."""
+    names: dict[str, str] = {}
+    for output in outputs:
+        if output.on_overflow == "spool":
+            name = output_name(output)
+            other = names.setdefault(_spool_folder(output, name), name)
+            if other != name:
+                raise ConfigError(f"outputs {other!r} and {name!r} have the same spool; rename one")
+
+
+def output_name(output: OutputConfig) -> str:
+    """Return the name of an output in messages and metrics."""
+    return output.name or describe(output.to)
 
 
 def _tell_manager(*states: str) -> None:
@@ -422,7 +493,8 @@ def _select(output: OutputConfig, schema: Schema) -> FlowSelection:
     chosen = schema.only(*output.columns) if output.columns else schema
     pipeline = None
     if output.enrich:
-        pipeline = load_enrichments(output.enrich, chosen, on_problem=logger.warning)
+        log = logging.LoggerAdapter(logger, {"output": output_name(output)})
+        pipeline = load_enrichments(output.enrich, chosen, on_problem=log.warning)
         if not output.columns:
             chosen = chosen.enable(*pipeline.provides)
     return FlowSelection(chosen, output.where or None, output.ip, pipeline)

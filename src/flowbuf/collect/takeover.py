@@ -5,10 +5,11 @@
     request                                  ──▶
                                              ◀──  addresses, with the descriptors of their sockets
     open outputs, check the configuration         (receives)
-    "ready"                                  ──▶
+    "ready", with the spools it waits for    ──▶
                                              ◀──  state of exporters, drop counters (paused)
     start workers
     "done"                                   ──▶  writes the flows that wait, and ends
+    open the spools when they are free
 
 The kernel keeps datagrams in the sockets while both are paused. If the successor fails before "done", the
 running collector continues. The messages are JSON, each after its length in four bytes.
@@ -115,7 +116,8 @@ class TakeoverServer:
         listeners: Listeners to hand over.
         pause: Stops receiving, and returns the state for the successor.
         resume: Continues after a failed handover.
-        finish: Ends the collector after a handover.
+        finish: Ends the collector after a handover. It receives the folders of the spools with which the
+            successor continues.
     """
 
     def __init__(
@@ -123,7 +125,7 @@ class TakeoverServer:
         listeners: Sequence[Listener],
         pause: Callable[[], Any],
         resume: Callable[[], None],
-        finish: Callable[[], None],
+        finish: Callable[[list[str]], None],
     ) -> None:
         self._listeners = listeners
         self._pause = pause
@@ -185,7 +187,7 @@ class TakeoverServer:
         try:
             channel = _Channel(connection)
             self._offer(channel)
-            channel.expect("ready", READY_SECONDS)
+            spools = [str(folder) for folder in channel.expect("ready", READY_SECONDS).get("spools", [])]
             paused = True
             channel.send({"message": "state", "state": self._pause()})
             channel.expect("done", DONE_SECONDS)
@@ -197,7 +199,7 @@ class TakeoverServer:
                 self._resume()
             return
         logger.info("takeover: the successor receives now")
-        self._finish()
+        self._finish(spools)
 
     def _offer(self, channel: _Channel) -> None:
         """Answer the request of a successor with the sockets."""
@@ -229,14 +231,17 @@ class Handover:
         self._channel = channel
         self.listeners = listeners
 
-    def request_state(self) -> Any:
+    def request_state(self, spools: Sequence[str] = ()) -> Any:
         """Pause the running collector, and return its state.
+
+        Args:
+            spools: Folders of the spools with which this process continues.
 
         Raises:
             ListenError: the running collector does not answer.
         """
         try:
-            self._channel.send({"message": "ready"})
+            self._channel.send({"message": "ready", "spools": list(spools)})
             return self._channel.expect("state", DONE_SECONDS)["state"]
         except (OSError, ValueError, KeyError) as error:
             raise ListenError(f"the running collector does not hand over: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import Counter
@@ -15,43 +14,19 @@ from typing import Any
 
 from flowbuf._core import count_messages, cut_messages, hash_conversations, split_messages
 from flowbuf.errors import KafkaError
-from flowbuf.kafka.client import TIMEOUT, Note, Notes, Topics, import_kafka, new_client
-from flowbuf.kafka.schema_registry import (
-    FRAMING_HEADER,
-    SCHEMA_HEADER,
-    SCHEMAS_TOPIC,
-    SchemaRegistry,
-    describe_schema,
-)
+from flowbuf.kafka.client import TIMEOUT, Note
+from flowbuf.kafka.packs import PACK_SIZE, Packs
+from flowbuf.kafka.schema_registry import FRAMING_HEADER, SCHEMA_HEADER, SCHEMAS_TOPIC, SchemaRegistry
+from flowbuf.kafka.topic_producer import COMPRESSIONS, TopicProducer, explain_refusal
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
 
 __all__ = ["COMPRESSIONS", "KEYS", "PACK_SIZE", "KafkaSink", "ProduceReport", "check_pack"]
 
 KEYS = ("none", "exporter", "flow")
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-PACK_SIZE = 65536
-"""Default size of a Kafka record in bytes."""
-
-_NO_TOPIC = "create it, or set its number of partitions with --partitions N"
-_HEADROOM = 256  # bytes of a batch of one record without its value: key, headers, lengths
-_MESSAGE_LIMIT = 1_000_000  # librdkafka's default limit for a record, in bytes
 _WAIT = 0.05  # seconds per wait for space in the queue
-_WAITING_LIMIT = 1 << 26  # maximum bytes in incomplete packs, of all exporters
 _FLUSH = 1.0  # seconds between two checks for a signal
 _LAST_CHANCE = 5.0  # seconds to confirm records that were sent before an error
-_SETTLING = 1.0  # seconds to wait for the final statistics
-
-# Default settings. They prevent loss and duplicates, and bound the memory.
-_DEFAULTS: dict[str, Any] = {
-    "enable.idempotence": True,
-    "acks": "all",
-    "linger.ms": 20,
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 131_072,
-    "statistics.interval.ms": 200,
-    "delivery.report.only.error": True,
-}
 
 
 @dataclass
@@ -212,69 +187,26 @@ class KafkaSink:
         self._key = key
         self._conversation = _find_conversation(self.schema) if key == "flow" else {}
         self._linger = linger
-        self._waiting: dict[bytes | None, _Pack] = {}
-        self._waiting_bytes = 0
         self._waiting_since = 0.0
         self._closed = False
         self._deadline = math.inf  # end of the wait for space in the queue
-        self._expired = False  # a record has exceeded its maximum waiting time
-        self._reachable = True  # a broker is connected, according to the last statistics
-        self._looks = 0  # number of statistics received
-        self._lost = ""  # reason why the topic accepts no more records
-        self._notes = Notes(on_problem, settings or {})
         hash, form = self.schema.hash.encode(), self.framing.encode()
         self._headers = None if self._pack == "flow" else [(SCHEMA_HEADER, hash), (FRAMING_HEADER, form)]
-        topics = Topics(servers, settings or {}, self._notes)
-        found = topics.find(self.topic, timeout, partitions, fix=_NO_TOPIC)
-        if partitions not in (None, found):
-            on_problem(
-                f"topic {self.topic!r} exists already, with {found} partitions instead of {partitions}"
-            )
-        if schema_topic:
-            self._find_schema_topic(topics, schema_topic, timeout)
+        self._producer: Any = TopicProducer(
+            servers,
+            self.topic,
+            compression=compression,
+            partitions=partitions,
+            settings=settings,
+            timeout=timeout,
+            schema=self.schema,
+            schema_topic=schema_topic,
+            on_delivery=self._note_delivery,
+            on_problem=on_problem,
+        )
+        self._limit = self._producer.limit
+        self._packs = Packs(self._limit if isinstance(self._pack, str) else min(self._pack, self._limit))
         self._prefix = registry.register(f"{self.topic}-value", self.schema) if registry else b""
-        self._open(servers, dict(settings or {}), compression, topics.message_limit(self.topic, timeout))
-        if schema_topic:
-            self._describe(schema_topic, timeout)
-
-    def _find_schema_topic(self, topics: Topics, topic: str, timeout: float) -> None:
-        try:
-            topics.find(topic, timeout, 1, {"cleanup.policy": "compact"})
-        except KafkaError as error:
-            fix = "to store no schema descriptions, set schema_topic=None (--schema-topic none)"
-            raise KafkaError(f"{error}; {fix}") from None
-
-    def _open(self, servers: str, settings: dict[str, Any], compression: str, limit: int) -> None:
-        """Create a producer whose batches fit the limit of the topic."""
-        kafka = import_kafka()
-        own = {
-            "compression.type": compression,
-            "batch.size": limit,
-            "stats_cb": self._count_retries,
-            "on_delivery": self._count_failed,
-        }
-        self._producer = new_client("Producer", servers, settings, {**_DEFAULTS, **own}, self._notes)
-        self._refusals = (BufferError, kafka.KafkaException)
-        self._timed_out = kafka.KafkaError._MSG_TIMED_OUT
-        self._too_large = kafka.KafkaError.MSG_SIZE_TOO_LARGE
-        self._limit = max(min(limit, int(settings.get("message.max.bytes", _MESSAGE_LIMIT))) - _HEADROOM, 1)
-
-    def _describe(self, topic: str, timeout: float) -> None:
-        """Send the schema description to its topic."""
-        problems: list[str] = []
-
-        def note(error: Any, _: Any) -> None:
-            if error is not None:
-                problems.append(error.str())
-
-        try:
-            self._producer.produce(topic, describe_schema(self.schema), self.schema.hash, on_delivery=note)
-        except self._refusals as error:
-            problems.append(_explain(error))
-        left = self._producer.flush(timeout)
-        if problems or left:
-            reason = problems[0] if problems else f"not confirmed in {timeout:g} s: {self._notes.latest}"
-            raise KafkaError(f"schema topic {topic!r}: {reason}")
 
     # Writing ------------------------------------------------------------------------------------------------
 
@@ -318,54 +250,27 @@ class KafkaSink:
             KafkaError: Nothing can be sent any more.
         """
         self._check_open()
-        if self._waiting and time.monotonic() - self._waiting_since >= self._linger:
+        if len(self._packs) and time.monotonic() - self._waiting_since >= self._linger:
             self._send_waiting()
         self._producer.poll(0)  # statistics arrive even if nothing is sent
-        if obstacle := self._find_obstacle():
+        self._update_report()
+        if obstacle := self._producer.obstacle:
             raise KafkaError(obstacle)
 
     def _check_open(self) -> None:
         if self._closed:
             raise KafkaError(f"topic {self.topic!r}: the sink is closed; open another one")
 
-    def _find_obstacle(self) -> str:
-        """Return the reason why nothing can be sent any more, or an empty text."""
-        if self._notes.fatal:
-            return f"the broker accepts no more Kafka records: {self._notes.fatal}"
-        if self._expired and not self._reachable:
-            return f"no broker was available for as long as Kafka records may wait: {self._notes.latest}"
-        return self._lost
-
     def _add(self, messages: bytes | memoryview, key: bytes | None) -> None:
         """Fill packs, and send full ones."""
-        size = min(int(self._pack), self._limit)
-        if not self._waiting:
+        if not len(self._packs):
             self._waiting_since = time.monotonic()
-        pack = self._waiting.get(key)
-        if pack is None:
-            pack = self._waiting[key] = _Pack()
-        if pack.size + len(messages) <= size:
-            pieces = [(bytes(messages), count_messages(messages))]
-        else:
-            pieces = cut_messages(messages, size, max(size - pack.size, 0))
-        for value, count in pieces:
-            if pack.size + len(value) > size or not value:
-                self._send_pack(pack, key)
-            pack.add(value, count)
-            self._waiting_bytes += len(value)
-        if self._waiting_bytes > _WAITING_LIMIT:
-            self._send_waiting()
-
-    def _send_pack(self, pack: _Pack, key: bytes | None) -> None:
-        if pack.size:
-            self._waiting_bytes -= pack.size
-            value, count = pack.take()
-            self._send(value, key, count)
+        for pack in self._packs.add(messages, key):
+            self._send(pack.value, pack.key, pack.count)
 
     def _send_waiting(self) -> None:
-        for key, pack in self._waiting.items():
-            self._send_pack(pack, key)
-        self._waiting.clear()
+        for pack in self._packs.take():
+            self._send(pack.value, pack.key, pack.count)
 
     def _send_each(self, messages: bytes | memoryview, key: bytes | None) -> None:
         """Send each message in its own Kafka record."""
@@ -373,7 +278,7 @@ class KafkaSink:
         keys: Iterable[bytes | None] = repeat(key)
         if self._conversation:
             keys = hash_conversations(messages, **self._conversation)
-        produce, topic, refusals = self._producer.produce, self.topic, self._refusals
+        produce, topic, refusals = self._producer.produce, self.topic, self._producer.refusals
         rest = iter(values)
         try:
             for value, own in zip(rest, keys, strict=False):  # repeat() has no end
@@ -393,7 +298,7 @@ class KafkaSink:
         """Send a Kafka record with `count` messages."""
         try:
             self._producer.produce(self.topic, value, key, headers=self._headers)
-        except self._refusals as error:
+        except self._producer.refusals as error:
             self._send_again(error, value, key, count)
         finally:
             self.report.records += 1
@@ -405,23 +310,22 @@ class KafkaSink:
         try:
             while isinstance(error, BufferError) and time.monotonic() < self._deadline:
                 self._producer.poll(_WAIT)
-                if self._find_obstacle():
+                if self._producer.obstacle:
                     break
                 try:
                     self._producer.produce(self.topic, value, key, headers=self._headers)
                     return
-                except self._refusals as again:
+                except self._producer.refusals as again:
                     error = again
         except BaseException:  # a signal: it is unknown if the record was sent
             self.report.fail("interrupted", count)
             raise
-        self.report.fail(_explain(error), count)
-        if not isinstance(error, BufferError) and error.args[0].code() != self._too_large:
-            self._lost = f"topic {self.topic!r}: {_explain(error)}"
+        self.report.fail(explain_refusal(error), count)
+        self._producer.note_refusal(error)
 
     # Delivery -----------------------------------------------------------------------------------------------
 
-    def _count_failed(self, error: Any, message: Any) -> None:
+    def _note_delivery(self, error: Any, message: Any) -> None:
         """Count a Kafka record that was not delivered.
 
         The client reports only failures, unless settings change that.
@@ -429,26 +333,16 @@ class KafkaSink:
         if error is None:  # settings can request reports of deliveries too
             self.report.confirmed_flows += self._count_flows(message)
             return
-        if error.code() == self._timed_out:
-            self._expired = True
+        self._producer.note_failure(error)
         self.report.fail(error.str(), self._count_flows(message))
 
     def _count_flows(self, message: Any) -> int:
         """Return the number of flows in a Kafka record."""
         return 1 if self._pack == "flow" else count_messages(message.value())
 
-    def _count_retries(self, statistics: str) -> None:
-        """Read the retries from statistics.
-
-        `txretries` does not count retries of requests with records, because these are rebuilt.
-        """
-        found = json.loads(statistics)
-        partitions = found.get("topics", {}).get(self.topic, {}).get("partitions", {})
-        sent = sum(partition.get("txmsgs", 0) for partition in partitions.values())
-        self.report.retries = max(self.report.retries, sent - self.report.records)
-        self._notes.see(found.get("brokers", {}))
-        self._reachable = any(broker.get("state") == "UP" for broker in found.get("brokers", {}).values())
-        self._looks += 1
+    def _update_report(self) -> None:
+        again = self._producer.transmitted - self.report.records
+        self.report.retries = max(self.report.retries, again)
 
     @property
     def unconfirmed(self) -> int:
@@ -464,9 +358,8 @@ class KafkaSink:
         self._send_waiting()
         while self._producer.flush(_FLUSH):
             pass
-        looks, deadline = self._looks, time.monotonic() + _SETTLING
-        while self._notes.latest and self._looks == looks and time.monotonic() < deadline:
-            self._producer.poll(_WAIT)  # until statistics have the final retries
+        self._producer.settle()
+        self._update_report()
 
     def close(self) -> None:
         """Flush, and close the connection. A second call does nothing.
@@ -498,9 +391,7 @@ class KafkaSink:
             self._send_waiting()
             self._producer.flush(_LAST_CHANCE)
         finally:  # also after a second signal
-            self._producer.purge()
-            left = self._producer.flush(_SETTLING)
-            if left:
+            if left := self._producer.purge():
                 self.report.failed += left
                 self.report.reasons["not confirmed"] += left
             self._closed = True
@@ -516,33 +407,6 @@ class KafkaSink:
             self.close()
         else:
             self.abandon()
-
-
-class _Pack:
-    """Messages that wait until they fill a Kafka record."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._count = 0
-        self._pieces: list[bytes] = []
-
-    def add(self, messages: bytes, count: int) -> None:
-        self._pieces.append(messages)
-        self.size += len(messages)
-        self._count += count
-
-    def take(self) -> tuple[bytes, int]:
-        """Remove all messages. Return them and their number."""
-        value, count = b"".join(self._pieces), self._count
-        self.size, self._count, self._pieces = 0, 0, []
-        return value, count
-
-
-def _explain(error: Exception) -> str:
-    """Return the reason why a producer rejected a Kafka record."""
-    if isinstance(error, BufferError):
-        return "the queue of the client is full"
-    return str(error.args[0].str()).removeprefix("Unable to produce message: ")
 
 
 def _choose_framing(pack: int | str, framing: str | None, schema: Schema, registered: bool) -> str:

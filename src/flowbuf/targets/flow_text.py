@@ -34,6 +34,7 @@ __all__ = [
         "format_address",
         "format_mac",
         "format_time",
+        "json_renderer",
         "text_renderer",
     ),
     "to_json_string",
@@ -78,7 +79,7 @@ class FlowText:
         self.columns = schema.enabled
         self._texts = tuple((column.name, text_renderer(column)) for column in schema.enabled)
         self._members = tuple(
-            (column.name, f'"{column.name}":', _json_renderer(column)) for column in schema.enabled
+            (column.name, f'"{column.name}":', json_renderer(column)) for column in schema.enabled
         )
 
     def json_line(self, flow: Mapping[str, Any]) -> str:
@@ -107,7 +108,8 @@ def text_renderer(column: Column) -> Render:
     return (lambda values: " ".join(map(render, values))) if column.repeated else render
 
 
-def _json_renderer(column: Column) -> Render:
+def json_renderer(column: Column) -> Render:
+    """Return the function that formats values of a column as JSON."""
     render = _scalar_json_renderer(column)
     return (lambda values: "[" + ",".join(map(render, values)) + "]") if column.repeated else render
 

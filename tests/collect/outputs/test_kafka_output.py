@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 import flowbuf
-from flowbuf._core import count_messages
+from flowbuf._core import count_messages, format_ip, split_messages
+from flowbuf.arrow.row_text import JsonRows
 from flowbuf.collect.outputs.kafka import KafkaOutput, KafkaPlace
-from flowbuf.errors import KafkaError
+from flowbuf.errors import KafkaError, SchemaError
 from tests.collect.test_collector import flows5
 from tests.collect.test_service import address_of, check_sums, running
-from tests.support.broker import Broker
+from tests.support.broker import Broker, MakeTopic
+from tests.support.datagrams import netflow5, record5
 from tests.support.live import send, wait_until
 
 SCHEMA = flowbuf.Schema.load("flow")
@@ -37,6 +44,154 @@ def test_places(uri: str, servers: str, topic: str) -> None:
 def test_a_place_needs_a_broker() -> None:
     with pytest.raises(ValueError, match="names no broker; write kafka://HOST:PORT/TOPIC"):
         KafkaPlace.parse("kafka:///flows")
+
+
+def test_json_needs_a_topic() -> None:
+    with pytest.raises(ValueError, match="names no topic, which JSON needs; write kafka://HOST:PORT/TOPIC"):
+        KafkaPlace.parse("kafka://a:9092", format="json")
+
+
+@pytest.mark.parametrize("form", ["json", "protobuf"])
+def test_a_key_needs_a_column_of_the_output(form: str) -> None:
+    place = KafkaPlace("a:9092", format=form, key=("src_mac",))
+    with pytest.raises(SchemaError, match="key 'src_mac' is not among the columns"):
+        KafkaOutput(place, SCHEMA)
+
+
+def three_hosts(flows: int) -> Any:
+    """Return a batch of flows from three addresses in turn. Each has another number of bytes."""
+    records = [record5(src=f"10.0.0.{i % 3}", octets=100 + i, dst_port=53) for i in range(flows)]
+    return flowbuf.Decoder(SCHEMA).columns(netflow5(*records), "192.0.2.1").to_arrow()
+
+
+def store(output: KafkaOutput, batch: Any) -> None:
+    output.write(batch)
+    output.close()
+    assert (output.stored, output.pending, output.lost) == (batch.num_rows, 0, {})
+
+
+@pytest.mark.slow
+def test_json_records_are_the_lines_of_read(broker: Broker, make_topic: MakeTopic) -> None:
+    topic, batch = make_topic(partitions=2), three_hosts(30)
+    place = KafkaPlace(broker.servers, topic, format="json", key=("src_addr", "dst_port"))
+    store(KafkaOutput(place, SCHEMA), batch)
+    records = broker.read(topic)
+    assert sorted(record.value().decode() for record in records) == sorted(JsonRows(SCHEMA).read(batch))
+    for record in records:
+        assert record.headers() is None
+        flow = json.loads(record.value())
+        assert record.key().decode() == f"{flow['src_addr']},{flow['dst_port']}"
+    partitions = {(record.key(), record.partition()) for record in records}
+    assert len(partitions) == 3  # each key has one
+
+
+@pytest.mark.slow
+def test_packed_records_have_one_key(broker: Broker, topic: str) -> None:
+    batch = three_hosts(30)
+    store(KafkaOutput(KafkaPlace(broker.servers, topic, key=("src_addr",)), SCHEMA), batch)
+    Flow = SCHEMA.message_class()
+    sizes: dict[bytes, list[int]] = {}
+    for record in broker.read(topic):
+        flows = [Flow.FromString(each) for each in split_messages(record.value(), b"")]
+        assert {format_ip(flow.src_addr) for flow in flows} == {record.key().decode()}
+        sizes.setdefault(record.key(), []).extend(flow.bytes for flow in flows)
+    assert sizes == {f"10.0.0.{i}".encode(): list(range(100 + i, 130, 3)) for i in range(3)}
+    assert len(broker.read(topic)) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["json", "protobuf"])
+def test_many_small_queues_lose_nothing(broker: Broker, topic: str, form: str) -> None:
+    """The queue of the client is smaller than a batch. The rest waits in the output."""
+    settings = {"queue.buffering.max.messages": 10, "linger.ms": 0}
+    output = KafkaOutput(
+        KafkaPlace(broker.servers, topic, format=form, key=("bytes",), settings=settings), SCHEMA
+    )
+    for _ in range(10):
+        output.write(three_hosts(30))
+    wait_until(lambda: not output.tick() and output.stored == 300, "the confirmations")
+    output.close()
+    assert len(broker.read(topic)) == 300 if form == "json" else flows_in(broker, topic) == 300
+
+
+class LocalProducer:
+    """Stands in for a producer whose brokers confirm in any order, which a real one cannot be made to do."""
+
+    topic, limit, obstacle, latest_problem = "flows", 1000, "", ""
+    refusals = (KafkaError,)
+
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+
+    def produce(self, topic: str, value: bytes, key: bytes | None, on_delivery: Any, headers: Any) -> None:
+        self.notes.append(on_delivery)
+
+    def poll(self, seconds: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("ordered", "stored"), [(True, [0, 0, 0, 90]), (False, [30, 60, 75, 90])], ids=["spool", "no spool"]
+)
+def test_flows_of_a_spool_are_stored_in_their_order(ordered: bool, stored: list[int]) -> None:
+    """A batch is acknowledged only if all batches before it are stored, so that none is lost."""
+    output = KafkaOutput(KafkaPlace("a:9092", "flows", format="json", ordered=ordered), SCHEMA)
+    producer = LocalProducer()
+    output._producer = producer  # type: ignore[assignment]
+    for _ in range(3):
+        output.write(three_hosts(30))
+    places = []
+    for confirmed in (range(30, 60), range(60, 90), range(15), range(15, 30)):
+        for index in confirmed:
+            producer.notes[index](None, None)
+        output.tick()
+        places.append(output.stored)
+        assert output.pending == 90 - output.stored
+    assert places == stored
+
+
+@pytest.mark.expensive
+def test_flows_of_a_spool_that_expire_are_sent_again(own_broker: Broker, tmp_path: Path) -> None:
+    """A broker is away for longer than `message.timeout.ms`. Each flow is stored once."""
+    own_broker.make_topic("flows", 1)
+    place = KafkaPlace(
+        own_broker.servers, "flows", settings={"message.timeout.ms": 1000}, expiring=False, ordered=True
+    )
+    settings = {"on_overflow": "spool", "spool": str(tmp_path / "spool"), "queue_flows": 100}
+    with running({"kafka": KafkaOutput(place, SCHEMA)}, {"kafka": settings}) as service:
+        sent = send([flows5(30)] * 10, address_of(service))
+        wait_until(lambda: service.read_counters().outputs["kafka"].stored == 300, "the first flows")
+        own_broker.kill()
+        sent += send([flows5(30)] * 10, address_of(service))
+        wait_until(lambda: bool(service.find_failures()), "the failure")
+        for _ in range(10):
+            sent += send([flows5(30)] * 10, address_of(service))
+        wait_until(lambda: service.read_counters().intake.received == sent, "all datagrams")
+        check_sums(service.read_counters())
+        own_broker.start()
+        wait_until(lambda: service.read_counters().outputs["kafka"].stored == 30 * sent, "all flows")
+        check_sums(service.read_counters())
+    assert flows_in(own_broker, "flows") == 30 * sent
+
+
+@pytest.mark.slow
+def test_a_topic_that_is_deleted_and_created_again(broker: Broker, make_topic: MakeTopic) -> None:
+    """Flows wait until the topic exists again. None is lost."""
+    topic = make_topic()
+    output = KafkaOutput(KafkaPlace(broker.servers, topic, expiring=False), SCHEMA)
+    output.write(three_hosts(30))
+    wait_until(lambda: not output.tick() and output.stored == 30, "the confirmation")
+    broker.recreate_topic(topic)
+    output.write(three_hosts(30))
+
+    def is_stored() -> bool:
+        with suppress(KafkaError):
+            output.tick()
+        return output.stored == 60
+
+    wait_until(is_stored, "the second confirmation")
+    output.close()
+    assert flows_in(broker, topic) == 30
 
 
 @pytest.mark.slow

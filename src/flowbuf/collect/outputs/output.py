@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Output"]
+__all__ = ["WAIT_SECONDS", "Output"]
+
+WAIT_SECONDS = 2.0
+"""Longest time in seconds that a call of an output should wait for its destination."""
 
 
 class Output(Protocol):
     """A destination of flows. One thread uses it.
 
-    Every flow of a successful `write` is in one of the counts: flows written = stored + pending + lost.
+    Every flow of a successful `write` is in one of the counts: flows written = stored + pending + lost. With
+    a spool, flows cease to be pending in the order of `write`, because the spool deletes its entries in this
+    order.
     """
 
     @property

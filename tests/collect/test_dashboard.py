@@ -1,0 +1,92 @@
+"""The dashboard in examples/ uses metrics and labels that the collector has."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from flowbuf.collect.metrics import METRICS, format_metrics
+from tests.collect.test_collector import flows5
+from tests.collect.test_service import ListOutput, address_of, running
+from tests.support.live import send, wait_until
+
+DASHBOARD = json.loads((Path(__file__).parents[2] / "examples/collector/grafana.json").read_text())
+QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+OF_PROMETHEUS = {"job", "instance"}
+"""Labels that Prometheus adds when it scrapes."""
+
+NOT_SHOWN = {"received_bytes", "receive_errors", "output_offered_flows", "output_recovered_flows"}
+NOT_SHOWN |= {"output_filtered_flows"}
+
+_METRIC = re.compile(r"\b((?:flowbuf|process)_\w+)\{([^}]*)\}")
+_BY = re.compile(r"by \(([^)]*)\)")
+
+
+def names_in(query: str) -> tuple[set[str], set[str]]:
+    """Return the metrics and the labels of a query."""
+    found = _METRIC.findall(query)
+    labels = {label for _, selector in found for label in re.findall(r"(\w+)=", selector)}
+    labels |= {label.strip() for group in _BY.findall(query) for label in group.split(",")}
+    return {name for name, _ in found}, labels - OF_PROMETHEUS
+
+
+@pytest.fixture(scope="module")
+def metrics() -> dict[str, set[str]]:
+    """Return the labels of each metric of a collector that has received flows and garbage."""
+    with running({"one": ListOutput()}) as service:
+        send([flows5(30), b"other"], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["one"].stored == 30, "the flows")
+        text = format_metrics(service).decode()
+    return {
+        sample.name: set(sample.labels)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_queries_use_metrics_and_labels_that_exist(query: str, metrics: dict[str, set[str]]) -> None:
+    names, labels = names_in(query)
+    assert names
+    for name in names:
+        assert labels <= metrics[name], name
+
+
+@pytest.mark.parametrize("panel", DASHBOARD["panels"], ids=lambda panel: panel["title"])
+def test_legends_use_labels_of_their_query(panel: dict[str, Any]) -> None:
+    for target in panel.get("targets", ()):
+        shown = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+        assert shown == {label for group in _BY.findall(target["expr"]) for label in group.split(", ")}
+
+
+def test_variables_use_metrics_that_exist(metrics: dict[str, set[str]]) -> None:
+    queries = [each["query"]["query"] for each in DASHBOARD["templating"]["list"][1:]]
+    assert len(queries) == 2
+    for query in queries:
+        assert re.findall(r"label_values\((\w+)", query)[0] in metrics
+
+
+def test_the_dashboard_shows_every_metric() -> None:
+    shown = {
+        re.sub(r"^flowbuf_|_total$", "", name)
+        for query in QUERIES
+        for name in names_in(query)[0]
+        if name.startswith("flowbuf_")
+    }
+    assert shown == METRICS.keys() - NOT_SHOWN
+
+
+def test_panels_do_not_overlap() -> None:
+    places = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & places, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        places |= cells
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
