@@ -19,12 +19,13 @@ from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.collector import report_failure
 from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
-from flowbuf.collect.listen import Address, Listener
+from flowbuf.collect.listen import Address, Listener, StreamListener
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
 from flowbuf.collect.runner import PATIENCE, OutputCounters, OutputRunner
 from flowbuf.collect.silence import explain_silence
 from flowbuf.collect.spool import Spool
+from flowbuf.collect.stream_worker import check_encryption
 from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
 from flowbuf.collect.takeover import Handover, TakeoverServer
 from flowbuf.decoder import Decoder
@@ -82,7 +83,7 @@ class Service:
         schema: Schema,
         new_output: NewOutput,
         handover: Handover | None = None,
-        inherited: Sequence[Listener] = (),
+        inherited: Sequence[Listener | StreamListener] = (),
         read_config: Callable[[], tuple[CollectConfig, Schema]] | None = None,
     ) -> None:
         self._config = config
@@ -92,12 +93,19 @@ class Service:
         self._handed_over = False
         self._runners: list[OutputRunner] = []
         self._retiring: list[threading.Thread] = []  # they end outputs of an earlier configuration
+        sessions = config.session_options()
         decoded = self._prepare(config, schema)
         self._intake = Intake(
             [Address.parse(text) for text in config.listen],
             decoded,
             config.decode_options(),
-            IntakeOptions(config.workers, config.receive_buffer, config.interface or None, config.interval),
+            IntakeOptions(
+                config.workers,
+                config.receive_buffer,
+                config.interface or None,
+                config.interval,
+                sessions,
+            ),
             functools.partial(_deliver, self._runners),
             report_failure,
             handover.listeners if handover else inherited,
@@ -142,15 +150,18 @@ class Service:
     def reload(self, config: CollectConfig, schema: Schema) -> None:
         """Continue with another configuration. Outputs that do not change keep their files and queues.
 
-        Addresses, workers and other options of receiving need a restart. After an error, nothing changes.
+        New sessions get the certificate that its file has now. Addresses, workers and other options of
+        receiving need a restart. After an error, nothing changes.
 
         Raises:
             FlowbufError: the configuration is invalid.
         """
         before = self._runners
-        options, decoded = config.decode_options(), self._prepare(config, schema)
+        options, sessions = config.decode_options(), config.session_options()
+        decoded = self._prepare(config, schema)
         try:
             Decoder(decoded, options)  # reports what cannot be decoded
+            check_encryption(self._intake.stream_listeners, sessions)
         except BaseException:
             _abandon(runner for runner in self._runners if runner not in before)
             self._runners = before
@@ -160,7 +171,7 @@ class Service:
             if runner not in before:
                 runner.start()
         try:
-            self._intake.replace(decoded, options, functools.partial(_deliver, self._runners))
+            self._intake.replace(decoded, options, sessions, functools.partial(_deliver, self._runners))
         except FutureTimeout:
             logger.warning("a worker waits for a full queue; it uses the new configuration afterwards")
         for runner in before:
@@ -176,7 +187,7 @@ class Service:
         logger.info("output %s ended: %s", runner.name, format_output(runner.read_counters()))
 
     @property
-    def listeners(self) -> Sequence[Listener]:
+    def listeners(self) -> Sequence[Listener | StreamListener]:
         """Listeners, with the ports that the system chose."""
         return self._intake.listeners
 
@@ -330,7 +341,7 @@ class Service:
 
     def find_dead_workers(self) -> list[str]:
         """Return a description of each worker whose thread has ended."""
-        return [f"worker {number} does not run" for number in self._intake.find_dead_workers()]
+        return [f"worker {name} does not run" for name in self._intake.find_dead_workers()]
 
     def find_failures(self) -> list[str]:
         """Return a description of each output that cannot write."""
@@ -417,10 +428,11 @@ def _select(output: OutputConfig, schema: Schema) -> FlowSelection:
 
 
 def format_totals(counters: ServiceCounters) -> str:
-    """Return a line with the totals: datagrams, flows, and flows of each output."""
+    """Return a line with the totals: datagrams, messages over TCP, flows, and flows of each output."""
     intake = counters.intake
     drops = "unknown" if intake.kernel_drops is None else intake.kernel_drops
-    parts = [f"received={intake.received} kernel_drops={drops} flows={intake.flows}"]
+    messages = f" messages={intake.messages}" if intake.streams else ""
+    parts = [f"received={intake.received} kernel_drops={drops}{messages} flows={intake.flows}"]
     if intake.lost_flows or intake.lost_datagrams:
         parts[0] += f" lost_flows={intake.lost_flows} lost_datagrams={intake.lost_datagrams}"
     parts += [f"{name}: {format_output(output)}" for name, output in counters.outputs.items()]
