@@ -175,7 +175,6 @@ class Sessions:
         forget: Callable[[str, int], None],
     ) -> None:
         self.options = options
-        self.calls = 0  # reads that returned data
         self.closed = False
         self._listeners = listeners
         self._counters = [SessionCounters() for _ in listeners]
@@ -235,6 +234,10 @@ class Sessions:
         for session in list(self._sessions):
             with contextlib.suppress(OSError):  # the connection has failed: reading will tell
                 socket.socket.shutdown(session.connection, socket.SHUT_WR)  # keeps the TLS layer for reading
+
+    def is_quiet(self, seconds: float) -> bool:
+        """Wait for data or a wake-up. Return True if there is none, and no session has data."""
+        return not (self._queue or self._decrypted or self._selector.select(seconds))
 
     def close(self) -> None:
         """Close all sessions."""
@@ -393,7 +396,6 @@ class Sessions:
             return
         size, end = self._read(session)
         if size > len(session.rest):
-            self.calls += 1
             session.heard = self._now()
         fault = self._decode_messages(session, self._view[:size], tables)
         if end == "ended" and session.rest:

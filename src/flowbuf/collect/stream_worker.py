@@ -10,7 +10,7 @@ from flowbuf._core import Table
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.listen import StreamListener
 from flowbuf.collect.sessions import SessionCounters, SessionOptions, Sessions
-from flowbuf.collect.worker import Source, Worker, WorkerCounters
+from flowbuf.collect.worker import QUIET_SECONDS, Source, Worker, WorkerCounters
 from flowbuf.decoder import Decoder
 from flowbuf.errors import ListenError
 from flowbuf.options import DecodeOptions
@@ -114,6 +114,9 @@ class StreamWorker(Worker):
         self._sessions.shut_down()
         super()._drain()
         self._sessions.close()
+
+    def _is_quiet(self) -> bool:
+        return self._sessions.is_quiet(QUIET_SECONDS)
 
     def _read_counters(self) -> StreamCounters:
         past = self._past

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 import time
 from collections import Counter, deque
@@ -38,7 +39,7 @@ PAUSE_NS = 1_000_000
 PAUSE_BUFFER = 4 << 20
 """Receive buffer that holds the datagrams of PAUSE_NS at a million per second, in bytes."""
 
-QUIET_NS = 20_000_000
+QUIET_SECONDS = 0.02
 RESTART_SECONDS = 0.1
 NANOSECONDS = 1_000_000_000
 
@@ -70,10 +71,6 @@ class WorkerCounters:
 
 class Source(Protocol):
     """Sockets that a worker reads."""
-
-    @property
-    def calls(self) -> int:
-        """Number of reads that returned data."""
 
     @property
     def waiting(self) -> int:
@@ -264,12 +261,16 @@ class Worker:
 
     def _drain(self) -> None:
         """Receive until the sockets stay empty for a moment, or for DRAIN_SECONDS."""
-        end = time.monotonic_ns() + int(DRAIN_SECONDS * NANOSECONDS)
-        quiet = False
-        while not quiet and time.monotonic_ns() < end:
-            before, deadline = self._source.calls, time.monotonic_ns() + QUIET_NS
-            self._receive(deadline)
-            quiet = self._source.calls == before and time.monotonic_ns() >= deadline
+        end = time.monotonic() + DRAIN_SECONDS
+        while time.monotonic() < end and not self._is_quiet():
+            self._receive(time.monotonic_ns() + int(QUIET_SECONDS * NANOSECONDS))
+
+    def _is_quiet(self) -> bool:
+        """Wait for data for QUIET_SECONDS. Return True if there is none."""
+        poll = select.poll()
+        for listener in self._listeners:
+            poll.register(listener.sockets[self._index], select.POLLIN)
+        return not poll.poll(QUIET_SECONDS * 1000)
 
     def _deliver_rest(self) -> None:
         table = self._builder.finish()
