@@ -53,8 +53,9 @@ PYTHON = {
         *("flowbuf.load_state", "flowbuf.save_state", "flowbuf.STATUSES", "flowbuf.__version__"),
     ),
     "collector": (
-        *("flowbuf.Collector", "flowbuf.collect.intake.IntakeCounters"),
+        *("flowbuf.Collector", "flowbuf.SessionOptions", "flowbuf.collect.intake.IntakeCounters"),
         *("flowbuf.collect.queue.QueueCounters", "flowbuf.collect.worker.WorkerCounters"),
+        *("flowbuf.collect.stream_worker.StreamCounters", "flowbuf.collect.sessions.SessionCounters"),
     ),
     "columns": (
         *("flowbuf.read_capture", "flowbuf.read_messages", "flowbuf.FlowStream", "flowbuf.FlowBatch"),

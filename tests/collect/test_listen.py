@@ -20,6 +20,8 @@ from tests.support.live import send
         ("[::]:6343", "::", 6343),
         ("udp://192.0.2.1:0", "192.0.2.1", 0),
         ("udp://[2001:db8::1]:65535", "2001:db8::1", 65535),
+        ("tcp://192.0.2.1:4739", "192.0.2.1", 4739),
+        ("tls://[::]:4740", "::", 4740),
     ],
 )
 def test_addresses(text: str, host: str, port: int) -> None:
@@ -39,7 +41,7 @@ def test_addresses(text: str, host: str, port: int) -> None:
         ("[192.0.2.1:1", "is not an address"),
         ("192.0.2.1:65536", "port 65536 is above 65535"),
         ("192.0.2.1:-1", "is not an address"),
-        ("tcp://192.0.2.1:4739", "is not an address"),
+        ("sctp://192.0.2.1:4739", "is not an address"),
     ],
 )
 def test_invalid_addresses(text: str, problem: str) -> None:

@@ -14,9 +14,11 @@ from scapy.layers.inet import IP
 from scapy.packet import Packet
 from scapy.utils import rdpcap, wrpcap
 
-from flowbuf import _core
+from flowbuf import Collector, _core
+from tests.collect.streams import sessions_of
 from tests.data import make
 from tests.support.exporters import (
+    PATIENCE,
     Collectors,
     counted_by_exporter,
     counted_by_flowbuf,
@@ -36,6 +38,7 @@ from tests.support.exporters import (
     vary,
 )
 from tests.support.goldens import Decoded
+from tests.support.live import wait_until
 from tests.support.tshark import check_against_tshark
 
 DATA = Path(__file__).parents[1] / "data"
@@ -112,6 +115,21 @@ def test_netflow1_totals_match_the_packets(traffic: list[Packet], tmp_path: Path
     datagrams = export(tmp_path, traffic, "1")
     assert {(len(datagram) - 16) / int.from_bytes(datagram[2:4], "big") for datagram in datagrams} == {48}
     check_totals("netflow1", decode(datagrams), traffic)
+
+
+def test_ipfix_over_tcp(traffic: list[Packet], tmp_path: Path) -> None:
+    """softflowd connects to a collector. No message is missing, also by its sequence numbers."""
+    need("softflowd")
+    wrpcap(str(tmp_path / "traffic.pcap"), traffic)
+    with Collector(["tcp://127.0.0.1:0"]) as collector:
+        target = collector.addresses[0].removeprefix("tcp://")
+        command = ["softflowd", "-r", "traffic.pcap", "-a", "-d", "-n", target, "-v", "10", "-P", "tcp"]
+        with running(command, tmp_path / "log") as process:
+            assert process.wait(PATIENCE) == 0, (tmp_path / "log").read_text()
+        wait_until(lambda: sessions_of(collector.counters).closed == {"ended": 1}, "the end of the session")
+    flows = [row for batch in collector for row in batch.text().to_arrow().to_pylist()]
+    assert collector.counters.statuses == {}
+    assert totals_of_flows(flows) == totals_of_packets(traffic, length=lambda packet: len(network(packet)))
 
 
 @each_with_templates

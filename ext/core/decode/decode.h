@@ -61,6 +61,9 @@ typedef struct {
     uint8_t *undecoded;
     fb_fault fault;    /* the first fault since the caller cleared it */
     bool expect_flows; /* set by the caller: payloads of no flow protocol also become faults */
+    /* set by the caller: FB_AGENT_SESSION | number of the Transport Session of the next datagrams,
+       which are messages of TCP; 0: UDP */
+    uint64_t agent;
 } fb_decoder;
 
 /* The place at which decoding resumes. All zeros at the beginning of a batch. */

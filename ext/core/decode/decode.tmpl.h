@@ -13,7 +13,7 @@
 FB_NOINLINE static void count_other(fb_context *c, fb_decoder *decoder, uint32_t version,
                                     const fb_position *position) {
     if (version == FB_UNSUPPORTED) {
-        begin_datagram(c, decoder, c->datagram->source, 0, position);
+        begin_datagram(c, decoder, c->datagram->source, decoder->agent, position);
         fb_context_count(c, FB_UNSUPPORTED_VERSION, NULL);
         return;
     }
@@ -34,7 +34,7 @@ static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter 
         count_other(c, decoder, version, position);
         return FB_OK;
     }
-    begin_datagram(c, decoder, c->datagram->source, 0, position);
+    begin_datagram(c, decoder, c->datagram->source, decoder->agent, position);
     if (FB_UNLIKELY(c->plan->rows == FB_ROWS_COUNTERS)) {
         fb_context_count(c, FB_FLOWS_LEFT_OUT, NULL);
         return FB_OK;

@@ -248,6 +248,8 @@ fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address
     if (!exporter && exporters->count < exporters->limit)
         exporter = add_exporter(exporters, hash, address, agent);
     if (!exporter) return &exporters->overflow;
+    if (agent & FB_AGENT_SESSION && !exporter->sender)
+        fb_eviction_set_sender(exporters, exporter, address);
     exporter->restored = true;
     return exporter;
 }
@@ -322,17 +324,32 @@ static fb_domain *find_domain(const fb_exporter *exporter, uint16_t version, int
     return entry ? entry->pointer : NULL;
 }
 
-/* Evict a domain in favor of another one of the exporter. Its lost units stay in the sums. */
-static void evict_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
+/* Drop a domain. Its lost units stay in the sums. */
+static void drop_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain) {
     int32_t port = domain->common ? domain->port : NO_PORT;
     if (exporters->forget_pending) exporters->forget_pending(exporters->pending, exporter, domain);
     add_lost_of_domain(&exporters->lost, domain);
-    exporter->counters.status[FB_DOMAIN_EVICTED]++;
     if (exporter->latest == domain) exporter->latest = NULL;
     fb_map_remove(&exporter->domains, domain_key(domain->version, port, domain->id));
     fb_eviction_leave_domain(exporter, domain);
     free_domain(exporters, exporter, domain);
     fb_eviction_classify(exporters, exporter);
+}
+
+/* The last entry of the map moves to the place of a removed one, so this starts at the end. */
+static void drop_domains(fb_exporters *exporters, fb_exporter *exporter, bool of_ports) {
+    for (uint32_t i = exporter->domains.count; i-- > 0;) {
+        fb_domain *domain = exporter->domains.entries[i].pointer;
+        if ((domain->common != NULL) == of_ports) drop_domain(exporters, exporter, domain);
+    }
+}
+
+void fb_exporters_end_session(fb_exporters *exporters, const uint8_t address[16],
+                              uint32_t session) {
+    fb_exporter *exporter = fb_exporters_find(exporters, address, FB_AGENT_SESSION | session);
+    if (exporter->stateless) return;
+    drop_domains(exporters, exporter, true); /* domains of ports depend on the common ones */
+    drop_domains(exporters, exporter, false);
 }
 
 /* `common` is set for a port's domain; else NULL. */
@@ -371,8 +388,10 @@ fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter,
                                  uint32_t id, fb_domain **domain) {
     if ((*domain = fb_exporter_find_domain(exporter, version, id))) return FB_OK;
     if (exporter->stateless) return FB_EXPORTER_LIMIT;
-    if (exporter->domains.count >= FB_MAX_DOMAINS)
-        evict_domain(exporters, exporter, fb_eviction_choose_domain(exporter));
+    if (exporter->domains.count >= FB_MAX_DOMAINS) {
+        exporter->counters.status[FB_DOMAIN_EVICTED]++;
+        drop_domain(exporters, exporter, fb_eviction_choose_domain(exporter));
+    }
     do *domain = add_domain(exporters, exporter, version, NO_PORT, id, NULL);
     while (!*domain && fb_exporters_make_room(exporters, exporter));
     return *domain ? FB_OK : FB_TEMPLATE_LIMIT;

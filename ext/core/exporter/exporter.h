@@ -16,6 +16,10 @@
    evicts another domain of the exporter. If no state can be kept at all, the templates of a
    datagram are kept in a temporary domain until the next datagram begins.
 
+   Over TCP, each Transport Session has its own templates (RFC 7011 section 8). A session is
+   therefore an exporter of its own. The sessions of one address share one budget, and the end of a
+   session drops its domains.
+
    Several processes may export from one address as one domain, each with its own templates. If a
    port defines an id again as it did before another port defined it differently, the domain is
    *split*. From then on, each UDP source port has its own domain, which also uses the state of the
@@ -54,7 +58,9 @@ typedef struct {
    first half is 0. The domains of NetFlow v5 are engines: type << 8 | id. */
 #define FB_DOMAIN_SFLOW 0
 
-#define FB_AGENT_SFLOW (UINT64_C(1) << 32) /* set in fb_exporter.agent */
+/* Bits of fb_exporter.agent */
+#define FB_AGENT_SFLOW   (UINT64_C(1) << 32)
+#define FB_AGENT_SESSION (UINT64_C(1) << 33)
 
 #define FB_MAX_REPLACED 4
 
@@ -155,8 +161,8 @@ typedef enum {
     FB_EVICTION_CLASSES
 } fb_eviction_class;
 
-/* A UDP source that sends for sFlow agents with other addresses. It is freed with its last
-   agent. */
+/* A UDP source that sends for sFlow agents with other addresses, or a peer with Transport Sessions,
+   which then are its agents. It is freed with its last agent. */
 typedef struct fb_sender fb_sender;
 struct fb_sender {
     fb_sender *next; /* in its bucket */
@@ -172,7 +178,9 @@ typedef struct {
 
 struct fb_exporter {
     uint8_t address[16];
-    uint64_t agent;    /* 0: NetFlow and IPFIX; sFlow: FB_AGENT_SFLOW | sub-agent */
+    /* 0: NetFlow and IPFIX over UDP; sFlow: FB_AGENT_SFLOW | sub-agent; IPFIX over TCP:
+       FB_AGENT_SESSION | number of the session, not 0 */
+    uint64_t agent;
     bool stateless;    /* represents all exporters without state, and those that were evicted */
     fb_domain *latest; /* the last common domain looked up; NULL: none */
     uint64_t used;     /* fb_exporters.clock at the last datagram */
@@ -258,6 +266,10 @@ fb_exporter *fb_exporters_find(fb_exporters *exporters, const uint8_t address[16
    the table or the memory is full. */
 fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address[16],
                                   uint64_t agent);
+/* Forget templates, sampling rates and sequence numbers of a Transport Session, which has ended.
+   Data sets that wait for its templates are dropped and counted. Its counters stay, and its number
+   can be used again. */
+void fb_exporters_end_session(fb_exporters *exporters, const uint8_t address[16], uint32_t session);
 
 /* Evict another exporter if `exporter` could not get memory from the shared budget. Return false if
    that would not help. `exporter` may be NULL. */

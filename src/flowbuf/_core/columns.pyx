@@ -1,12 +1,12 @@
 """Datagrams or messages in, tables out."""
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from flowbuf._core.base cimport check
+from flowbuf._core.base cimport check, view_bytes
 from flowbuf._core.core cimport *
-from flowbuf._core.datagrams cimport Datagrams
+from flowbuf._core.datagrams cimport Datagrams, fill_source, to_nanoseconds
 from flowbuf._core.decoder cimport Decoder
 from flowbuf._core.net cimport *
 from flowbuf._core.plan cimport override_deferred
@@ -16,6 +16,12 @@ from flowbuf._core.tables cimport FIRST_ROWS, TableBuilder, TableType
 import os
 
 from flowbuf.errors import DecodeError
+
+cdef enum:
+    SESSION_MESSAGES = 64  # messages of a session that are decoded at once
+
+STREAM_FAULTS = {FB_UNSUPPORTED_VERSION: "not_ipfix", FB_BAD_HEADER: "bad_length"}
+"""Reasons why the stream of a session cannot continue."""
 
 
 @cython.no_gc_clear  # __dealloc__ needs the decoder to free the objects made by its plan
@@ -54,6 +60,73 @@ cdef class ColumnBuilder(TableBuilder):
         finally:
             datagrams.let_go()
         return tables
+
+    def decode_session(self, const uint8_t[::1] stream not None, tuple source not None, uint32_t session,
+                       list tables not None):
+        """Decode the complete messages at the start of a stream of IPFIX over TCP.
+
+        Templates, sampling rates and sequence numbers belong to the session. `Decoder.end_session` forgets
+        them. Full tables are appended to `tables`. Other rows wait for the next call, or for `finish`. The
+        decoder counts malformed messages, also if it is strict.
+
+        Args:
+            stream: Bytes that the peer sent. No other thread may change them during the call.
+            source: Address and port of the peer.
+            session: Number of the session among those of the address, from 1.
+            tables: List for full tables.
+
+        Returns:
+            tuple: Bytes and number of the messages decoded, and the reason why the stream cannot continue:
+            "not_ipfix" (the version is not 10), "bad_length" (the length is below 16), or None.
+
+        Raises:
+            MemoryError: there is no memory for one row.
+            ValueError: source is not an IP address, or session is 0.
+        """
+        cdef fb_datagram datagrams[SESSION_MESSAGES]
+        cdef fb_bytes rest = view_bytes(stream)
+        cdef size_t count = SESSION_MESSAGES, messages = 0
+        cdef fb_status status = FB_OK
+        if not session:
+            raise ValueError("session is 0; numbers of sessions start at 1")
+        memset(&datagrams[0], 0, sizeof(fb_datagram))
+        fill_source(&datagrams[0], source)
+        datagrams[0].time = to_nanoseconds(None)
+        for i in range(1, SESSION_MESSAGES):
+            datagrams[i] = datagrams[0]
+        self.claim()
+        try:
+            while status == FB_OK:
+                status = self.cut(&rest, datagrams, &count)
+                self.decode_messages(datagrams, count, FB_AGENT_SESSION | session, tables)
+                messages += count
+        finally:
+            self.busy = False
+        return stream.shape[0] - rest.size, messages, STREAM_FAULTS.get(status)
+
+    cdef fb_status cut(self, fb_bytes *rest, fb_datagram *datagrams, size_t *count) noexcept:
+        """Take up to SESSION_MESSAGES messages from a stream."""
+        cdef fb_status status = FB_OK
+        count[0] = 0
+        while status == FB_OK and count[0] < SESSION_MESSAGES:
+            status = fb_ipfix_stream_next(rest, &datagrams[count[0]].payload)
+            count[0] += status == FB_OK
+        return status
+
+    cdef int decode_messages(self, const fb_datagram *datagrams, size_t count, uint64_t agent,
+                             list tables) except -1:
+        """Decode messages of a session. REQUIRES: the builder is claimed."""
+        if not count:
+            return 0
+        self.decoder.claim()
+        try:
+            self.decoder.decoder.expect_flows = False
+            self.decoder.decoder.agent = agent
+            self.run(datagrams, count, tables)
+        finally:
+            self.decoder.decoder.agent = 0
+            self.decoder.busy = False
+        return 0
 
     def receive(self, Receiver receiver not None, uint64_t deadline, list tables not None):
         """Receive datagrams and decode them, until a table is full, `deadline` passes, or the receiver wakes.

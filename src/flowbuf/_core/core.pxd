@@ -8,6 +8,8 @@ cdef extern from "core/base/base.h" nogil:
         FB_END
         FB_NO_SPACE
         FB_MORE_INPUT
+        FB_UNSUPPORTED_VERSION
+        FB_BAD_HEADER
         FB_NO_MEMORY
         FB_BAD_ARGUMENT
         FB_BAD_SOURCE
@@ -305,6 +307,7 @@ cdef extern from "core/exporter/sequence.h" nogil:
 
 cdef extern from "core/exporter/exporter.h" nogil:
     uint64_t FB_SYSTEM_INIT_MAX
+    uint64_t FB_AGENT_SESSION
     enum:
         FB_DOMAIN_SFLOW
     ctypedef struct fb_map_entry:
@@ -367,6 +370,7 @@ cdef extern from "core/exporter/exporter.h" nogil:
         fb_exporter overflow
     void fb_exporter_sum_lost(const fb_exporter *exporter, fb_lost *lost)
     fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t *address, uint64_t agent)
+    void fb_exporters_end_session(fb_exporters *exporters, const uint8_t *address, uint32_t session)
     fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i)
     fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version,
                                      uint32_t id,
@@ -390,6 +394,9 @@ cdef extern from "core/packet/packet.h" nogil:
         FB_TUNNEL_COUNT
     const char *fb_tunnel_name(fb_tunnel tunnel)
 
+cdef extern from "core/decode/ipfix_stream.h" nogil:
+    fb_status fb_ipfix_stream_next(fb_bytes *stream, fb_bytes *message)
+
 cdef extern from "core/decode/decode.h" nogil:
     ctypedef struct fb_decoder_options:
         size_t exporter_limit
@@ -408,6 +415,7 @@ cdef extern from "core/decode/decode.h" nogil:
         fb_counters other
         fb_fault fault
         bint expect_flows
+        uint64_t agent
     ctypedef struct fb_position:
         size_t datagram
         size_t set

@@ -2,10 +2,10 @@
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 
-from flowbuf._core.base cimport check, format_address
+from flowbuf._core.base cimport check, format_address, parse_address
 from flowbuf._core.buffer cimport Buffer
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, exporter_of, fill_source, to_nanoseconds
@@ -359,6 +359,7 @@ cdef class Decoder:
 
         - `address`: address as text, or "others" for exporters that were evicted or had no room.
         - `sub_agent`: sFlow sub-agent.
+        - `session`: number of the Transport Session among those of the address, for IPFIX over TCP only.
         - `waiting`: {"sets", "bytes"} of data sets that wait for their templates. Each set counts 192 bytes
           in addition to its size.
         - `lost`: {unit: number missing}, by the sequence numbers of all domains.
@@ -407,7 +408,28 @@ cdef class Decoder:
                              for i, exporter in enumerate(as_list(exporters, "exporters"))]
         self.claim()
         try:
-            for address, sub_agent, domains in checked:
-                restore_exporter(&self.decoder.exporters, address, sub_agent, domains)
+            for address, agent, domains in checked:
+                restore_exporter(&self.decoder.exporters, address, agent, domains)
+        finally:
+            self.busy = False
+
+    def end_session(self, str address not None, uint32_t session):
+        """Forget the templates and sampling rates of a Transport Session (RFC 7011 section 8).
+
+        Its counters stay, and its number can be used again. Data sets that wait for a template are dropped
+        and counted (`template_missing`).
+
+        Args:
+            address: Address of the peer.
+            session: Number of the session: see `ColumnBuilder.decode_session`.
+
+        Raises:
+            ValueError: address is not an IP address.
+        """
+        cdef bytes content = parse_address(address)
+        self.claim()
+        try:
+            fb_exporters_end_session(&self.decoder.exporters, <const uint8_t *> PyBytes_AS_STRING(content),
+                                     session)
         finally:
             self.busy = False

@@ -64,11 +64,6 @@ cdef class Receiver:
         fb_receiver_wake(self.collect.receiver)
 
     @property
-    def calls(self):
-        """Number of system calls that returned datagrams."""
-        return self.collect.receiver.calls
-
-    @property
     def waiting(self):
         """Number of received datagrams that are not decoded completely, because a table was full."""
         return self.collect.receiver.count - self.collect.position.datagram

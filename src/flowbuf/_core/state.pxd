@@ -1,4 +1,4 @@
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint64_t
 
 from flowbuf._core.core cimport fb_counters, fb_exporters
 
@@ -8,4 +8,4 @@ cdef list list_exporters(const fb_exporters *exporters)
 cdef list read_exporters(fb_exporters *exporters)
 cdef tuple check_exporter(object exporter, str where)
 cdef object as_list(object value, str where)
-cdef int restore_exporter(fb_exporters *exporters, bytes address, uint32_t sub_agent, list domains) except -1
+cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent, list domains) except -1

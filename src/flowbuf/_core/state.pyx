@@ -49,6 +49,10 @@ cdef dict sum_counters(const fb_exporters *exporters, const fb_counters *other):
     return read_counters(&total)
 
 
+cdef uint32_t sub_agent_of(const fb_exporter *exporter) noexcept:
+    return 0 if exporter.agent & FB_AGENT_SESSION else <uint32_t> exporter.agent
+
+
 cdef list list_exporters(const fb_exporters *exporters):
     """Return (address, sub-agent, datagrams, bytes, flows, version, lost) of each exporter."""
     cdef list found = []
@@ -60,7 +64,7 @@ cdef list list_exporters(const fb_exporters *exporters):
         if exporter:
             memset(&lost, 0, sizeof(lost))
             fb_exporter_sum_lost(exporter, &lost)
-            found.append((format_address(exporter.address), <uint32_t> exporter.agent,
+            found.append((format_address(exporter.address), sub_agent_of(exporter),
                           exporter.counters.datagrams, exporter.counters.bytes, exporter.counters.flows,
                           exporter.latest.version if exporter.latest else None, _read_lost(&lost)))
     return found
@@ -76,7 +80,8 @@ cdef dict read_exporter(fb_exporter *exporter):
     fb_exporter_sum_lost(exporter, &lost)
     return {
         "address": format_address(exporter.address),
-        "sub_agent": <uint32_t> exporter.agent,
+        "sub_agent": sub_agent_of(exporter),
+        **({"session": <uint32_t> exporter.agent} if exporter.agent & FB_AGENT_SESSION else {}),
         **read_counters(&exporter.counters),
         "waiting": {"sets": exporter.pending.sets, "bytes": exporter.pending.bytes},
         "lost": _read_lost(&lost),
@@ -88,12 +93,12 @@ cdef dict read_exporter(fb_exporter *exporter):
 
 
 cdef int add_exporter(dict exporters, fb_exporter *exporter) except -1:
-    """Add an exporter under its address and sub-agent.
+    """Add an exporter under its address, sub-agent and Transport Session.
 
     The counters of a NetFlow or IPFIX exporter and an sFlow agent with the same key are added.
     """
     cdef dict more = read_exporter(exporter)
-    cdef dict known = exporters.setdefault((more["address"], more["sub_agent"]), more)
+    cdef dict known = exporters.setdefault((more["address"], more["sub_agent"], more.get("session")), more)
     if known is not more:
         _add_up(known, more)
     return 0
@@ -103,7 +108,7 @@ cdef int _add_up(dict known, dict more) except -1:
     for key, value in more.items():
         if isinstance(value, dict):
             _add_up(known.setdefault(key, {}), value)
-        elif key not in ("address", "sub_agent"):
+        elif key not in ("address", "sub_agent", "session"):
             known[key] = known[key] + value if key in known else value
     return 0
 
@@ -122,7 +127,8 @@ cdef list read_exporters(fb_exporters *exporters):
             add_exporter(found, fb_exporters_at(exporters, i))
     others = read_others(exporters)
     known = [*found.values()]
-    return [*known, others] if others["datagrams"] or others["counters"] else known
+    lost = any(others["lost"].values())  # of Transport Sessions that have ended, and of replaced exporters
+    return [*known, others] if others["datagrams"] or others["counters"] or lost else known
 
 
 cdef dict read_totals(const fb_sequence_totals *totals):
@@ -210,7 +216,7 @@ cdef object as_bool(object value, str where):
 
 
 cdef tuple check_exporter(object exporter, str where):
-    """Return (16 bytes of the address or None for the others, sub-agent, domains)."""
+    """Return (16 bytes of the address or None for the others, agent of the core, domains)."""
     exporter = as_dict(exporter, where)
     address = exporter.get("address")
     if not isinstance(address, str):
@@ -221,9 +227,11 @@ cdef tuple check_exporter(object exporter, str where):
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
     sub_agent = as_number(exporter.get("sub_agent", 0), 0xFFFFFFFF, f"{where}: sub_agent")
+    session = as_number(exporter.get("session", 0), 0xFFFFFFFF, f"{where}: session")
+    agent = FB_AGENT_SESSION | <uint64_t> session if session else sub_agent
     domains = as_list(exporter.get("domains", []), f"{where}: domains")
     checked = [check_domain(domain, f"{where}, domain {i}") for i, domain in enumerate(domains)]
-    return content, sub_agent, [domain for domain in checked if domain]
+    return content, agent, [domain for domain in checked if domain]
 
 
 cdef object check_domain(object domain, str where):
@@ -275,11 +283,11 @@ cdef tuple check_field(object field, str where):
     return enterprise, element, as_number(field[2], 0xFFFF, f"{where}: size")
 
 
-cdef int restore_exporter(fb_exporters *exporters, bytes address, uint32_t sub_agent, list domains) except -1:
+cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent, list domains) except -1:
     if address is None or not domains:
         return 0
     cdef fb_exporter *exporter = fb_exporters_restore(exporters, <const uint8_t *> PyBytes_AS_STRING(address),
-                                                      sub_agent)
+                                                      agent)
     for version, number, port, system_init, samplers, templates in domains:
         restore_domain(exporters, exporter, version, number, port, system_init, samplers, templates)
     return 0

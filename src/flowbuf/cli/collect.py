@@ -75,7 +75,7 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--live", is_flag=True, help="Show counters and top talkers on the terminal; see above.")
 @click.option("--print-config", is_flag=True, help="Print the configuration file of these options, and exit.")
 def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **options: Any) -> None:
-    """Receive flows of live exporters over UDP, and write them.
+    """Receive flows of live exporters over UDP, TCP and TLS, and write them.
 
     Options can also stand in FILE.toml, with the same names. The options of an output apply to each -o. In
     the file, each [[output]] has its own.
@@ -94,6 +94,7 @@ def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **
       flowbuf collect -o flows/
       flowbuf collect --listen 0.0.0.0:2055 --listen '[::]:6343' -o flows/ --rotate 1m
       flowbuf collect --listen 127.0.0.1:2055 -o - --where 'dst_port = 53'
+      flowbuf collect --listen tcp://0.0.0.0:4739 -o flows/
       flowbuf collect --live --live-top src_addr,dst_port
       flowbuf collect --listen 0.0.0.0:2055 -o flows/ --print-config >collector.toml
       flowbuf collect collector.toml
@@ -164,7 +165,8 @@ def _collect(
     config: CollectConfig, takeover: bool, read_again: Callable[[], CollectConfig], view: LiveView | None
 ) -> None:
     metrics = Address.parse(config.metrics) if config.metrics else None
-    activated = activated_listeners()
+    given = [Address.parse(text) for text in config.listen]
+    activated = activated_listeners([address for address in given if address.transport == "tls"])
     if activated:
         config = replace(config, listen=tuple(str(each.address) for each in activated), workers=1)
     handover = take_over([Address.parse(text) for text in config.listen]) if takeover else None
@@ -202,10 +204,10 @@ def _report_end(service: Service) -> None:
 
 def _check_buffers(service: Service, config: CollectConfig) -> None:
     """Warn if a receive buffer is smaller than requested."""
-    listener = min(service.listeners, key=lambda each: each.buffer_bytes)
-    granted, wanted = listener.buffer_bytes, config.receive_buffer
-    if granted < wanted:
-        text = MORE_BUFFER.format(granted=granted, wanted=wanted, rmem_max=wanted)
+    listener = min(service.intake.datagram_listeners, key=lambda each: each.buffer_bytes, default=None)
+    wanted = config.receive_buffer
+    if listener is not None and listener.buffer_bytes < wanted:
+        text = MORE_BUFFER.format(granted=listener.buffer_bytes, wanted=wanted, rmem_max=wanted)
         logger.warning("%s", text, extra={"listener": str(listener.address)})
 
 

@@ -12,6 +12,7 @@ from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN, Address
 from flowbuf.collect.queue import FlowQueue, QueueCounters
+from flowbuf.collect.sessions import SessionOptions
 from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Schema
 
@@ -39,7 +40,8 @@ class Collector:
     received before can still be iterated.
 
     Args:
-        listen: Addresses such as "0.0.0.0:2055" or "[::]:6343". Port 0 lets the system choose one, see
+        listen: Addresses such as "0.0.0.0:2055" or "[::]:6343", and for IPFIX over TCP or TLS
+            "tcp://0.0.0.0:4739" or "tls://0.0.0.0:4740". Port 0 lets the system choose one, see
             `addresses`. Default: ports 2055, 4739 and 6343, on IPv4 and IPv6.
         schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
         options: Options of decoding. Default: `DecodeOptions()`. Malformed datagrams are counted, also with
@@ -51,12 +53,14 @@ class Collector:
         interface: Name of the network interface to receive from. Default: all.
         interval: Longest time that flows wait for the rest of a batch, in seconds. Default: 1.
         queue_flows: Most flows that wait for the iterator. Default: 1,048,576.
-        block: Stop receiving while the queue is full, so that the kernel drops datagrams. Default: False,
-            drop flows. Both losses are counted.
+        block: Stop receiving while the queue is full, so that the kernel drops datagrams, and exporters with
+            TCP wait. Default: False, drop flows. Both losses are counted.
+        sessions: Limits and encryption of IPFIX over TCP and TLS. Default: `SessionOptions()`.
         **keywords: Fields of `DecodeOptions` to replace, for example `scale=True`.
 
     Raises:
-        ListenError: an address is invalid, in use, or not of this machine. Raised when the block is entered.
+        ListenError: an address is invalid, in use, or not of this machine, or needs a certificate. Raised
+            when the block is entered.
         SchemaError: the schema cannot be decoded into.
 
     Example:
@@ -77,12 +81,15 @@ class Collector:
         interval: float = 1.0,
         queue_flows: int = 1 << 20,
         block: bool = False,
+        sessions: SessionOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> None:
         self._addresses = [Address.parse(text) for text in listen]
         self.schema = schema if isinstance(schema, Schema) else Schema.load(schema)
         self._options = merge_options(options, keywords)
-        self._receive = IntakeOptions(workers, receive_buffer, interface, interval)
+        self._receive = IntakeOptions(
+            workers, receive_buffer, interface, interval, sessions or SessionOptions()
+        )
         self._queue = FlowQueue(queue_flows, "block" if block else "drop")
         self._intake: Intake | None = None
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from flowbuf.collect.forward import SOURCES
 from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN
+from flowbuf.collect.sessions import SessionOptions
 from flowbuf.collect.settings import read_settings, setting, write_settings
+from flowbuf.collect.tls import new_tls_context
 from flowbuf.errors import ConfigError
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.schema.toml_json import DocumentError, parse_toml
@@ -18,6 +20,8 @@ __all__ = ["LIVE", "CollectConfig", "OutputConfig", "format_config", "read_confi
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Values of `compression`."""
+
+SESSIONS = SessionOptions()
 
 OVERFLOW = ("drop", "spool", "block")
 """Values of `on_overflow`."""
@@ -86,7 +90,10 @@ class CollectConfig:
     """Settings of `flowbuf collect`."""
 
     listen: tuple[str, ...] = setting(
-        "list", DEFAULT_LISTEN, "Receive datagrams at this address and port.", "ADDR:PORT"
+        "list",
+        DEFAULT_LISTEN,
+        "Receive at this address and port. The prefix tcp:// or tls:// selects IPFIX over TCP or TLS.",
+        "ADDR:PORT",
     )
     workers: int = setting("whole", 1, "Number of threads that receive and decode.", "N", least=1)
     interface: str = setting("text", "", "Receive only from this network interface.", "NAME")
@@ -131,6 +138,33 @@ class CollectConfig:
         "text", "", "Save datagrams that cannot be decoded in this pcap file.", "FILE.pcap"
     )
     save_undecoded_bytes: int = setting("bytes", 64 << 20, "Largest size of that file.", "SIZE", least=1)
+    tls_certificate: str = setting("text", "", "Certificate for tls:// addresses, a PEM file.", "FILE")
+    tls_key: str = setting("text", "", "Private key of the certificate, if it is in another file.", "FILE")
+    tls_client_ca: str = setting(
+        "text", "", "Accept only exporters with a certificate of an authority in this PEM file.", "FILE"
+    )
+    session_limit: int = setting(
+        "whole", SESSIONS.session_limit, "Most TCP and TLS sessions at once.", "N", least=1
+    )
+    peer_session_limit: int = setting(
+        "whole", SESSIONS.peer_session_limit, "Most TCP and TLS sessions of one address.", "N", least=1
+    )
+    idle_timeout: float = setting(
+        "seconds",
+        SESSIONS.idle_timeout,
+        "End a TCP or TLS session that sends nothing for this long. 0 disables it.",
+        "TIME",
+    )
+    message_timeout: float = setting(
+        "seconds",
+        SESSIONS.message_timeout,
+        "Longest time for an incomplete message of a TCP or TLS session.",
+        "TIME",
+        least=0.001,
+    )
+    handshake_timeout: float = setting(
+        "seconds", SESSIONS.handshake_timeout, "Longest time for a TLS handshake.", "TIME", least=0.001
+    )
     live_top: tuple[str, ...] = setting(
         "list", ("src_addr",), "With --live, show the top talkers by these columns. Default: src_addr.", "A,B"
     )
@@ -156,6 +190,26 @@ class CollectConfig:
             )
         except ValueError as error:
             raise ConfigError(str(error)) from error
+
+    def session_options(self) -> SessionOptions:
+        """Return the limits of TCP and TLS sessions, and read the certificate.
+
+        Raises:
+            ConfigError: a file is missing or invalid.
+        """
+        if (self.tls_key or self.tls_client_ca) and not self.tls_certificate:
+            raise ConfigError("tls_key and tls_client_ca need a certificate; set tls_certificate")
+        context = None
+        if self.tls_certificate:
+            context = new_tls_context(self.tls_certificate, self.tls_key, self.tls_client_ca)
+        return SessionOptions(
+            session_limit=self.session_limit,
+            peer_session_limit=self.peer_session_limit,
+            idle_timeout=self.idle_timeout,
+            message_timeout=self.message_timeout,
+            handshake_timeout=self.handshake_timeout,
+            tls=context,
+        )
 
 
 def read_config(path: str) -> CollectConfig:

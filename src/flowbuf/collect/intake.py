@@ -10,10 +10,20 @@ from typing import Any, TypeVar
 
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.copies import Copier, CopyCounters
-from flowbuf.collect.listen import BUFFER_BYTES, Address, Listener, find_worker, open_listeners
+from flowbuf.collect.listen import (
+    BUFFER_BYTES,
+    Address,
+    Listener,
+    StreamListener,
+    find_worker,
+    open_listeners,
+    open_stream_listeners,
+)
+from flowbuf.collect.sessions import SessionOptions
+from flowbuf.collect.stream_worker import StreamCounters, StreamWorker, check_encryption, stream_options
 from flowbuf.collect.worker import Worker, WorkerCounters
 from flowbuf.decoder import Decoder
-from flowbuf.io.state_file import to_plain
+from flowbuf.io.state_file import to_plain, without_sessions
 from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
 
@@ -36,12 +46,14 @@ class IntakeOptions:
             `net.core.rmem_max`. Default: 32 MiB.
         interface: Name of the network interface to receive from. Default: all.
         interval: Longest time that flows wait for the rest of a batch, in seconds. Default: 1.
+        sessions: Limits and encryption of IPFIX over TCP and TLS.
     """
 
     workers: int = 1
     receive_buffer: int = BUFFER_BYTES
     interface: str | None = None
     interval: float = 1.0
+    sessions: SessionOptions = field(default_factory=SessionOptions)
 
 
 @dataclass
@@ -56,6 +68,7 @@ class IntakeCounters:
             does not count them.
         truncated: Datagrams longer than 65,528 bytes, whose end was lost.
         errors: Failed system calls.
+        messages: IPFIX messages received over TCP and TLS. `received` does not include them.
         flows: Flows decoded: the sum of `delivered`, `waiting` and `lost_flows`.
         delivered: Flows passed on.
         lost_flows: Flows lost in failures of a worker.
@@ -63,7 +76,9 @@ class IntakeCounters:
         failures: Failures after which a worker was started again.
         copies: Datagrams that were forwarded, or saved because they were not decoded.
         statuses: Counters of the decoders: number of occurrences per status name (`flowbuf.STATUSES`).
-        workers: The same per worker.
+        workers: The same per worker that receives datagrams.
+        streams: The same of the worker for TCP and TLS, and the totals of its sessions. None without such
+            addresses.
     """
 
     received: int = 0
@@ -71,6 +86,7 @@ class IntakeCounters:
     kernel_drops: int | None = 0
     truncated: int = 0
     errors: int = 0
+    messages: int = 0
     flows: int = 0
     delivered: int = 0
     lost_flows: int = 0
@@ -79,6 +95,7 @@ class IntakeCounters:
     copies: CopyCounters = field(default_factory=CopyCounters)
     statuses: Counter[str] = field(default_factory=Counter)
     workers: list[WorkerCounters] = field(default_factory=list)
+    streams: StreamCounters | None = None
 
     @property
     def waiting(self) -> int:
@@ -87,7 +104,7 @@ class IntakeCounters:
 
 
 class Intake:
-    """Receives datagrams on addresses, decodes them, and delivers batches of flows.
+    """Receives datagrams and messages on addresses, decodes them, and delivers batches of flows.
 
     Args:
         addresses: Addresses to listen on.
@@ -97,6 +114,10 @@ class Intake:
         deliver: Called with each batch, by the threads of the workers.
         on_failure: Called with an exception after which a worker starts again.
         inherited: Listeners of another process. They determine the number of workers.
+
+    Attributes:
+        datagram_listeners: Listeners for UDP.
+        stream_listeners: Listeners for TCP and TLS.
 
     Raises:
         ListenError: an address cannot be listened on.
@@ -110,27 +131,60 @@ class Intake:
         receive: IntakeOptions,
         deliver: Callable[[FlowBatch], None],
         on_failure: Callable[[Exception], None],
-        inherited: Sequence[Listener] = (),
+        inherited: Sequence[Listener | StreamListener] = (),
     ) -> None:
         new_decoder = functools.partial(Decoder, schema, options)
         self._checker = new_decoder()  # reports invalid options before a socket is opened
-        workers = len(inherited[0].sockets) if inherited else receive.workers
-        known = {listener.address for listener in inherited}
+        kept = [listener for listener in inherited if listener.address in addresses]
+        self.datagram_listeners = [each for each in kept if isinstance(each, Listener)]
+        self.stream_listeners = [each for each in kept if isinstance(each, StreamListener)]
+        counts = [len(listener.sockets) for listener in inherited if isinstance(listener, Listener)]
+        workers = counts[0] if counts else receive.workers
+        self._open(addresses, workers, receive)
+        self._workers = [
+            Worker(index, self.datagram_listeners, new_decoder, deliver, on_failure, receive.interval)
+            for index in range(workers if self.datagram_listeners else 0)
+        ]
+        self._streams: StreamWorker | None = None
+        if self.stream_listeners:
+            new_decoder = functools.partial(Decoder, schema, stream_options(options, receive.sessions))
+            self._streams = StreamWorker(
+                self.stream_listeners, new_decoder, deliver, on_failure, receive.interval, receive.sessions
+            )
+        self._all = [*self._workers, *([self._streams] if self._streams else [])]
+
+    def _open(self, addresses: Sequence[Address], workers: int, receive: IntakeOptions) -> None:
+        """Open the listeners that were not inherited."""
+        known = {listener.address for listener in self.listeners}
+        missing = [address for address in addresses if address not in known]
         opened = open_listeners(
-            [address for address in addresses if address not in known],
+            [address for address in missing if address.transport == "udp"],
             workers,
             buffer_bytes=receive.receive_buffer,
             interface=receive.interface,
         )
-        self.listeners = [*(each for each in inherited if each.address in set(addresses)), *opened]
-        self._workers = [
-            Worker(index, self.listeners, new_decoder, deliver, on_failure, receive.interval)
-            for index in range(workers)
-        ]
+        self.datagram_listeners += opened
+        streams: list[StreamListener] = []
+        try:
+            streams += open_stream_listeners(
+                [address for address in missing if address.transport != "udp"], receive.interface
+            )
+            self.stream_listeners += streams
+            check_encryption(self.stream_listeners, receive.sessions)
+        except BaseException:
+            for listener in self.listeners:
+                if listener.address not in known:
+                    listener.close()
+            raise
+
+    @property
+    def listeners(self) -> list[Listener | StreamListener]:
+        """All listeners, with the ports that the system chose."""
+        return [*self.datagram_listeners, *self.stream_listeners]
 
     def start(self) -> None:
         """Start the workers."""
-        for worker in self._workers:
+        for worker in self._all:
             worker.start()
 
     def copy(self, copiers: Sequence[Copier]) -> None:
@@ -142,20 +196,27 @@ class Intake:
         self,
         schema: Schema,
         options: DecodeOptions,
+        sessions: SessionOptions,
         deliver: Callable[[FlowBatch], None],
         copiers: Sequence[Copier],
     ) -> None:
         """Continue with another schema, other options, another receiver of batches, and other copiers.
 
-        Each worker changes between two of its batches. No datagram is lost.
+        Each worker changes between two of its batches. No datagram is lost, and sessions stay open.
 
         Raises:
+            ListenError: an address needs a certificate. Nothing was changed.
             TimeoutError: a worker waits for a full queue, and changes later. Its class is that of
                 concurrent.futures.
         """
+        check_encryption(self.stream_listeners, sessions)
         new_decoder = functools.partial(Decoder, schema, options)
         changes = [worker.replace(new_decoder, deliver) for worker in self._workers]
         changes += [worker.copy(copier) for worker, copier in zip(self._workers, copiers, strict=True)]
+        if self._streams:
+            self._streams.set_options(sessions)
+            new_decoder = functools.partial(Decoder, schema, stream_options(options, sessions))
+            changes.append(self._streams.replace(new_decoder, deliver))
         for change in changes:
             change.result(CALL_SECONDS)
 
@@ -165,16 +226,16 @@ class Intake:
         Raises:
             TimeoutError: a worker waits for a full queue. Its class is that of concurrent.futures.
         """
-        paused = [worker.pause() for worker in self._workers]
+        paused = [worker.pause() for worker in self._all]
         exporters = [exporter for future in paused for exporter in future.result(CALL_SECONDS)]
-        drops = {str(listener.address): listener.freeze_drops() for listener in self.listeners}
-        return {"exporters": to_plain(exporters), "drops": drops}
+        drops = {str(listener.address): listener.freeze_drops() for listener in self.datagram_listeners}
+        return {"exporters": to_plain(without_sessions(exporters)), "drops": drops}
 
     def resume(self) -> None:
         """Continue after `pause`."""
-        for listener in self.listeners:
+        for listener in self.datagram_listeners:
             listener.thaw_drops()
-        for worker in self._workers:
+        for worker in self._all:
             worker.resume()
 
     def adopt(self, state: dict[str, Any]) -> None:
@@ -184,7 +245,7 @@ class Intake:
             ValueError: the state is invalid.
         """
         self.restore_exporters(state["exporters"])
-        for listener in self.listeners:
+        for listener in self.datagram_listeners:
             listener.count_drops_from(state["drops"].get(str(listener.address), [0] * len(self._workers)))
 
     def stop(self, drain: bool = True) -> None:
@@ -193,9 +254,9 @@ class Intake:
         Args:
             drain: Receive the datagrams that wait in the sockets. False leaves them for another process.
         """
-        for worker in self._workers:
+        for worker in self._all:
             worker.stop(drain)
-        for worker in self._workers:
+        for worker in self._all:
             worker.join()
         self._final = self._read()
         self.close()
@@ -215,6 +276,10 @@ class Intake:
         total = IntakeCounters(workers=[worker.read_counters() for worker in self._workers])
         for worker in total.workers:
             _add(total, worker)
+        if self._streams:
+            total.streams = self._streams.read_counters()
+            total.messages = sum(sessions.messages for sessions in total.streams.sessions)
+            _add(total, total.streams)
         return total
 
     def read_exporters(self) -> list[dict[str, Any]]:
@@ -223,7 +288,7 @@ class Intake:
 
     def _gather(self, read: Callable[[Decoder], list[Item]], timeout: float = CALL_SECONDS) -> list[Item]:
         """Return the items of the decoders of all workers."""
-        futures = [worker.call(read) for worker in self._workers]
+        futures = [worker.call(read) for worker in self._all]
         try:
             return [item for future in futures for item in future.result(timeout)]
         finally:
@@ -238,7 +303,7 @@ class Intake:
         """
         self._checker.restore_exporters(exporters)
         shares: list[list[dict[str, Any]]] = [[] for _ in self._workers]
-        for exporter in exporters:
+        for exporter in exporters if shares else ():
             shares[find_worker(exporter["address"], len(shares))].append(exporter)
         for worker, share in zip(self._workers, shares, strict=True):
             worker.call(functools.partial(_restore, share)).result()
@@ -258,12 +323,12 @@ class Intake:
 
     @property
     def workers(self) -> int:
-        """Number of workers."""
+        """Number of workers that receive datagrams."""
         return len(self._workers)
 
-    def find_dead_workers(self) -> list[int]:
-        """Return the numbers of workers whose threads have ended."""
-        return [worker.index for worker in self._workers if not worker.alive]
+    def find_dead_workers(self) -> list[str]:
+        """Return the names of workers whose threads have ended."""
+        return [worker.name for worker in self._all if not worker.alive]
 
 
 def _restore(exporters: list[dict[str, Any]], decoder: Decoder) -> None:

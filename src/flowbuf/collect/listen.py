@@ -1,4 +1,4 @@
-"""UDP sockets on which exporters send their datagrams."""
+"""Sockets to which exporters send: UDP, and TCP for IPFIX."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
+from typing import TypeVar
 
 from flowbuf._core import read_drops, spread_sockets
 from flowbuf.errors import ListenError
@@ -24,8 +25,10 @@ __all__ = [
     "PORTS",
     "Address",
     "Listener",
+    "StreamListener",
     "find_worker",
     "open_listeners",
+    "open_stream_listeners",
     "set_buffer",
 ]
 
@@ -37,6 +40,9 @@ DEFAULT_LISTEN = tuple(f"[::]:{port}" for port in PORTS)
 
 BUFFER_BYTES = 32 << 20
 """Default size of the receive buffer of a socket."""
+
+BACKLOG = 128
+"""Most connections that wait to be accepted."""
 
 _GOLDEN_RATIO = 0x9E3779B1  # of ext/net/socket.c
 _FORCED = {socket.SO_RCVBUF: 33, socket.SO_SNDBUF: 32}
@@ -51,23 +57,25 @@ class Address:
 
     Args:
         host: IPv4 or IPv6 address. "::" also receives IPv4, unless another listener has that port for IPv4.
-        port: UDP port, 0 to 65,535. 0 lets the system choose one.
+        port: Port, 0 to 65,535. 0 lets the system choose one.
+        transport: "udp", "tcp" or "tls". The last two are for IPFIX; their standard ports are 4739 and 4740.
     """
 
     host: str
     port: int
+    transport: str = "udp"
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Return the address of a text such as "0.0.0.0:2055", "[::]:6343" or "udp://[2001:db8::1]:4739".
+        """Return the address of a text such as "0.0.0.0:2055", "[::]:6343" or "tcp://[2001:db8::1]:4739".
 
         Raises:
             ListenError: the text is not an address of this form.
         """
-        found = re.fullmatch(r"(?:udp://)?(?:\[([^\]]+)\]|([^:\[\]/]+)):(\d{1,5})", text)
+        found = re.fullmatch(r"(?:(udp|tcp|tls)://)?(?:\[([^\]]+)\]|([^:\[\]/]+)):(\d{1,5})", text)
         if not found:
             raise ListenError(f"{text!r} is not an address; write ADDRESS:PORT, or [ADDRESS]:PORT for IPv6")
-        host, port = found[1] or found[2], int(found[3])
+        host, port = found[2] or found[3], int(found[4])
         try:
             ipaddress.ip_address(host)
         except ValueError:
@@ -75,15 +83,21 @@ class Address:
             raise ListenError(problem) from None
         if port > 65535:
             raise ListenError(f"{text!r}: port {port} is above 65535; choose another")
-        return cls(host, port)
+        return cls(host, port, found[1] or "udp")
 
     @property
     def family(self) -> socket.AddressFamily:
         """Family of the address: AF_INET or AF_INET6."""
         return socket.AF_INET6 if ":" in self.host else socket.AF_INET
 
+    @property
+    def kind(self) -> socket.SocketKind:
+        """Kind of the sockets: SOCK_DGRAM or SOCK_STREAM."""
+        return socket.SOCK_DGRAM if self.transport == "udp" else socket.SOCK_STREAM
+
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        place = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return place if self.transport == "udp" else f"{self.transport}://{place}"
 
 
 @dataclass
@@ -147,6 +161,32 @@ class Listener:
         self.close()
 
 
+@dataclass
+class StreamListener:
+    """A socket that accepts connections, over TCP or TLS.
+
+    Attributes:
+        address: Address on which it listens, with the port that the system chose.
+        sockets: The socket.
+    """
+
+    address: Address
+    sockets: tuple[socket.socket]
+
+    @classmethod
+    def adopt(cls, address: Address, listening: socket.socket) -> StreamListener:
+        """Return a listener with a socket that listens."""
+        listening.setblocking(False)
+        return cls(address, (listening,))
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.sockets[0].close()
+
+
+AnyListener = TypeVar("AnyListener", Listener, StreamListener)
+
+
 class _Drops:
     """The drop counter of a socket, which has 32 bits, as a number without a limit."""
 
@@ -184,7 +224,7 @@ def open_listeners(
     buffer_bytes: int = BUFFER_BYTES,
     interface: str | None = None,
 ) -> list[Listener]:
-    """Bind the sockets of addresses.
+    """Bind the sockets of UDP addresses.
 
     With several workers, the sockets of an address form a group (SO_REUSEPORT). The kernel assigns each
     sender to one of them by its address, the same for all listeners.
@@ -198,12 +238,33 @@ def open_listeners(
     Raises:
         ListenError: an address cannot be used, for example because its port is taken.
     """
+    return _open_each(
+        addresses, lambda address, others: _open(address, others, workers, buffer_bytes, interface)
+    )
+
+
+def open_stream_listeners(addresses: Iterable[Address], interface: str | None = None) -> list[StreamListener]:
+    """Listen on TCP and TLS addresses.
+
+    Args:
+        addresses: Addresses to listen on. A repeated one is opened once, unless its port is 0.
+        interface: Name of the network interface to receive from. Default: all.
+
+    Raises:
+        ListenError: an address cannot be used, for example because its port is taken.
+    """
+    return _open_each(addresses, lambda address, others: _open_stream(address, others, interface))
+
+
+def _open_each(
+    addresses: Iterable[Address], open_one: Callable[[Address, Sequence[Address]], AnyListener]
+) -> list[AnyListener]:
     given = list(addresses)
     wanted = [each for i, each in enumerate(given) if each.port == 0 or each not in given[:i]]
-    listeners: list[Listener] = []
+    listeners: list[AnyListener] = []
     try:
         for address in wanted:
-            listeners.append(_open(address, wanted, workers, buffer_bytes, interface))
+            listeners.append(open_one(address, wanted))
     except BaseException:
         for listener in listeners:
             listener.close()
@@ -226,15 +287,14 @@ def find_worker(source: str, workers: int) -> int:
 def _open(
     address: Address, others: Sequence[Address], workers: int, buffer_bytes: int, interface: str | None
 ) -> Listener:
-    ports = {other.port for other in others if other.family == socket.AF_INET and other.port}
-    only_ipv6 = address.port in ports
+    only_ipv6 = _is_shared(address.port, others)
     sockets: list[socket.socket] = []
     try:
         if workers > 1:  # a group would also admit the sockets of another process
             _bind(address, only_ipv6, 0, None, shared=False).close()
         for _ in range(workers):
             sockets.append(_bind(address, only_ipv6, buffer_bytes, interface, shared=workers > 1))
-            address = Address(address.host, sockets[0].getsockname()[1])
+            address = replace(address, port=sockets[0].getsockname()[1])
         if workers > 1:
             spread_sockets(sockets[0].fileno(), workers)
     except OSError as error:
@@ -242,6 +302,19 @@ def _open(
             each.close()
         raise ListenError(f"{address}: {_explain(error, interface)}") from error
     return Listener.adopt(address, sockets)
+
+
+def _open_stream(address: Address, others: Sequence[Address], interface: str | None) -> StreamListener:
+    try:
+        made = _bind(address, _is_shared(address.port, others), 0, interface, shared=False)
+    except OSError as error:
+        raise ListenError(f"{address}: {_explain(error, interface)}") from error
+    return StreamListener.adopt(replace(address, port=made.getsockname()[1]), made)
+
+
+def _is_shared(port: int, others: Sequence[Address]) -> bool:
+    """Return True if a listener has this port for IPv4."""
+    return port in {other.port for other in others if other.family == socket.AF_INET and other.port}
 
 
 def _find_buffer(sockets: Sequence[socket.socket]) -> int:
@@ -253,8 +326,10 @@ def _find_buffer(sockets: Sequence[socket.socket]) -> int:
 def _bind(
     address: Address, only_ipv6: bool, buffer_bytes: int, interface: str | None, shared: bool
 ) -> socket.socket:
-    made = socket.socket(address.family, socket.SOCK_DGRAM)
+    made = socket.socket(address.family, address.kind)
     try:
+        if address.kind == socket.SOCK_STREAM:  # connections that have ended do not hinder a restart
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if address.family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only_ipv6)
         if shared:
@@ -264,6 +339,8 @@ def _bind(
         if buffer_bytes:
             set_buffer(made, socket.SO_RCVBUF, buffer_bytes)
         made.bind((address.host, address.port))
+        if address.kind == socket.SOCK_STREAM:
+            made.listen(BACKLOG)
     except BaseException:
         made.close()
         raise

@@ -11,7 +11,10 @@ from flowbuf.collect.copies import CopyCounters, count_unsent
 from flowbuf.errors import optional_import
 
 if TYPE_CHECKING:
+    from flowbuf.collect.intake import IntakeCounters
     from flowbuf.collect.service import Service, ServiceCounters
+    from flowbuf.collect.stream_worker import StreamCounters
+    from flowbuf.collect.worker import WorkerCounters
 
 __all__ = ["format_metrics"]
 
@@ -24,6 +27,13 @@ METRICS = {
     "kernel_dropped_datagrams": "Datagrams that the kernel dropped because a receive buffer was full.",
     "truncated_datagrams": "Datagrams that were longer than 65,528 bytes, whose end was lost.",
     "receive_errors": "Failed system calls that receive.",
+    "received_messages": "IPFIX messages received over TCP and TLS.",
+    "session_received_bytes": "Bytes received over TCP and TLS, after decryption.",
+    "session_incomplete_bytes": "Bytes of messages that were not complete when their session was closed.",
+    "sessions_opened": "TCP and TLS sessions opened.",
+    "sessions_closed": "TCP and TLS sessions closed, by reason.",
+    "sessions_refused": "TCP and TLS connections refused, by reason.",
+    "sessions_open": "TCP and TLS sessions that are open.",
     "decoded_flows": "Flows decoded.",
     "worker_failures": "Failures after which a worker was started again.",
     "worker_lost_flows": "Flows lost in failures of a worker.",
@@ -35,7 +45,7 @@ METRICS = {
     "undecoded_datagrams": "Datagrams that were not decoded completely, if they are to be saved.",
     "undecoded_saved_datagrams": "Undecoded datagrams that were saved.",
     "undecoded_unsaved_datagrams": "Undecoded datagrams that were not saved, by reason.",
-    "exporter_datagrams": "Datagrams of an exporter.",
+    "exporter_datagrams": "Datagrams of an exporter, and its messages over TCP and TLS.",
     "exporter_flows": "Flows of an exporter.",
     "output_offered_flows": "Flows offered to an output.",
     "output_recovered_flows": "Flows that the spool of an output had at the start.",
@@ -49,7 +59,7 @@ METRICS = {
 }
 """Names of metrics without prefix and suffix, and their descriptions."""
 
-GAUGES = {"output_queued_flows", "output_pending_flows", "output_spooled_flows"}
+GAUGES = {"sessions_open", "output_queued_flows", "output_pending_flows", "output_spooled_flows"}
 
 Sample = tuple[str, dict[str, str], float]
 
@@ -89,15 +99,24 @@ class _Source:
 
     def _samples(self) -> Iterator[Sample]:
         counters = self._service.read_counters()
-        yield from _intake_samples(counters, [str(each.address) for each in self._service.listeners])
+        intake = self._service.intake
+        yield from _datagram_samples(
+            counters.intake, [str(each.address) for each in intake.datagram_listeners]
+        )
+        if counters.intake.streams:
+            yield from _stream_samples(
+                counters.intake.streams, [str(each.address) for each in intake.stream_listeners]
+            )
+        for reason, count in counters.intake.statuses.items():
+            yield "decoder_events", {"reason": reason}, count
         yield from _copy_samples(counters.intake.copies)
         yield from _output_samples(counters)
         with contextlib.suppress(FutureTimeout):  # a worker waits for a full queue
             yield from _exporter_samples(self._service.intake.list_exporters())
 
 
-def _intake_samples(counters: ServiceCounters, listeners: list[str]) -> Iterator[Sample]:
-    for number, worker in enumerate(counters.intake.workers):
+def _datagram_samples(counters: IntakeCounters, listeners: list[str]) -> Iterator[Sample]:
+    for number, worker in enumerate(counters.workers):
         for address, listener, drops in zip(listeners, worker.listeners, worker.kernel_drops, strict=True):
             labels = {"listener": address, "worker": str(number)}
             yield "received_datagrams", labels, listener["datagrams"]
@@ -106,13 +125,30 @@ def _intake_samples(counters: ServiceCounters, listeners: list[str]) -> Iterator
             yield "receive_errors", labels, listener["errors"]
             if drops is not None:
                 yield "kernel_dropped_datagrams", labels, drops
-        labels = {"worker": str(number)}
-        yield "decoded_flows", labels, worker.flows
-        yield "worker_failures", labels, worker.failures
-        yield "worker_lost_flows", labels, worker.lost_flows
-        yield "worker_lost_datagrams", labels, worker.lost_datagrams
-    for reason, count in counters.intake.statuses.items():
-        yield "decoder_events", {"reason": reason}, count
+        yield from _worker_samples(str(number), worker)
+
+
+def _stream_samples(counters: StreamCounters, listeners: list[str]) -> Iterator[Sample]:
+    for address, sessions in zip(listeners, counters.sessions, strict=True):
+        labels = {"listener": address}
+        yield "received_messages", labels, sessions.messages
+        yield "session_received_bytes", labels, sessions.bytes
+        yield "session_incomplete_bytes", labels, sessions.incomplete_bytes
+        yield "sessions_opened", labels, sessions.opened
+        yield "sessions_open", labels, sessions.open
+        for reason, count in sessions.closed.items():
+            yield "sessions_closed", {**labels, "reason": reason}, count
+        for reason, count in sessions.refused.items():
+            yield "sessions_refused", {**labels, "reason": reason}, count
+    yield from _worker_samples("streams", counters)
+
+
+def _worker_samples(name: str, worker: WorkerCounters) -> Iterator[Sample]:
+    labels = {"worker": name}
+    yield "decoded_flows", labels, worker.flows
+    yield "worker_failures", labels, worker.failures
+    yield "worker_lost_flows", labels, worker.lost_flows
+    yield "worker_lost_datagrams", labels, worker.lost_datagrams
 
 
 def _copy_samples(copies: CopyCounters) -> Iterator[Sample]:

@@ -20,13 +20,14 @@ from flowbuf.collect.collector import report_failure
 from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig
 from flowbuf.collect.copies import Copier, format_copies, open_copiers
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
-from flowbuf.collect.listen import Address, Listener
+from flowbuf.collect.listen import Address, Listener, StreamListener
 from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
 from flowbuf.collect.runner import PATIENCE, OutputRunner, Predecessors
 from flowbuf.collect.silence import explain_silence
 from flowbuf.collect.spool import Spool
+from flowbuf.collect.stream_worker import check_encryption
 from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
 from flowbuf.collect.takeover import Handover, TakeoverServer
 from flowbuf.decoder import Decoder
@@ -85,7 +86,7 @@ class Service:
         schema: Schema,
         new_output: NewOutput,
         handover: Handover | None = None,
-        inherited: Sequence[Listener] = (),
+        inherited: Sequence[Listener | StreamListener] = (),
         read_config: Callable[[], tuple[CollectConfig, Schema]] | None = None,
     ) -> None:
         self._config = config
@@ -98,12 +99,19 @@ class Service:
         self._retiring: dict[OutputRunner, threading.Thread] = {}  # outputs of an earlier configuration
         self._retired: dict[str, OutputCounters] = {}  # their totals when they have ended
         self._runners: list[OutputRunner] = []
+        sessions = config.session_options()
         self._runners, decoded = self._prepare(config, schema)
         self._intake = Intake(
             [Address.parse(text) for text in config.listen],
             decoded,
             config.decode_options(),
-            IntakeOptions(config.workers, config.receive_buffer, config.interface or None, config.interval),
+            IntakeOptions(
+                config.workers,
+                config.receive_buffer,
+                config.interface or None,
+                config.interval,
+                sessions,
+            ),
             functools.partial(_deliver, self._runners),
             report_failure,
             handover.listeners if handover else inherited,
@@ -117,7 +125,8 @@ class Service:
         self._stopping = self._reloading = False
 
     def _open_copiers(self, config: CollectConfig) -> list[Copier]:
-        return open_copiers(config, self._intake.workers, [listener.address for listener in self.listeners])
+        addresses = [listener.address for listener in self._intake.datagram_listeners]
+        return open_copiers(config, self._intake.workers, addresses)
 
     def _prepare(self, config: CollectConfig, schema: Schema) -> tuple[list[OutputRunner], Schema]:
         """Create the outputs of a configuration. Keep those that do not change.
@@ -169,16 +178,18 @@ class Service:
     def reload(self, config: CollectConfig, schema: Schema) -> None:
         """Continue with another configuration. Outputs that do not change keep their files and queues.
 
-        Addresses, workers and other options of receiving need a restart. After an error, nothing changes.
+        New sessions get the certificate that its file has now. Addresses, workers and other options of
+        receiving need a restart. After an error, nothing changes.
 
         Raises:
             FlowbufError: the configuration is invalid.
         """
         before = self._runners
-        options = config.decode_options()
+        options, sessions = config.decode_options(), config.session_options()
         runners, decoded = self._prepare(config, schema)
         try:
             Decoder(decoded, options)  # reports what cannot be decoded
+            check_encryption(self._intake.stream_listeners, sessions)
             copiers = self._open_copiers(config)
         except BaseException:
             _abandon(runner for runner in runners if runner not in before)
@@ -193,7 +204,8 @@ class Service:
             for runner in leaving:
                 self._retiring[runner] = threading.Thread(target=self._retire, args=(runner,), daemon=True)
         try:
-            self._intake.replace(decoded, options, functools.partial(_deliver, self._runners), copiers)
+            deliver = functools.partial(_deliver, self._runners)
+            self._intake.replace(decoded, options, sessions, deliver, copiers)
         except FutureTimeout:
             logger.warning("a worker waits for a full queue; it uses the new configuration afterwards")
         for runner in leaving:
@@ -213,7 +225,7 @@ class Service:
         runner.log.info("output %s ended: %s", runner.name, format_output(counters))
 
     @property
-    def listeners(self) -> Sequence[Listener]:
+    def listeners(self) -> Sequence[Listener | StreamListener]:
         """Listeners, with the ports that the system chose."""
         return self._intake.listeners
 
@@ -380,7 +392,7 @@ class Service:
 
     def find_dead_workers(self) -> list[str]:
         """Return a description of each worker whose thread has ended."""
-        return [f"worker {number} does not run" for number in self._intake.find_dead_workers()]
+        return [f"worker {name} does not run" for name in self._intake.find_dead_workers()]
 
     def find_failures(self) -> list[str]:
         """Return a description of each output that cannot write."""
@@ -501,10 +513,11 @@ def _select(output: OutputConfig, schema: Schema) -> FlowSelection:
 
 
 def format_totals(counters: ServiceCounters) -> str:
-    """Return a line with the totals: datagrams, flows, and flows of each output."""
+    """Return a line with the totals: datagrams, messages over TCP, flows, and flows of each output."""
     intake = counters.intake
     drops = "unknown" if intake.kernel_drops is None else intake.kernel_drops
-    parts = [f"received={intake.received} kernel_drops={drops} flows={intake.flows}"]
+    messages = f" messages={intake.messages}" if intake.streams else ""
+    parts = [f"received={intake.received} kernel_drops={drops}{messages} flows={intake.flows}"]
     if intake.lost_flows or intake.lost_datagrams:
         parts[0] += f" lost_flows={intake.lost_flows} lost_datagrams={intake.lost_datagrams}"
     parts += format_copies(intake.copies)

@@ -1,12 +1,15 @@
-"""Explain why datagrams give no flows."""
+"""Explain why datagrams and messages give no flows."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flowbuf._core import STATUSES
 from flowbuf.collect.intake import IntakeCounters
+from flowbuf.collect.sessions import ORDINARY, REASONS
+from flowbuf.collect.stream_worker import StreamCounters
 
 __all__ = ["explain_silence"]
 
@@ -30,10 +33,12 @@ def explain_silence(
         exporters: State of the exporters: see `Decoder.read_exporters`.
         saved_in: Path of the file of undecoded datagrams. Default: they are not saved.
     """
-    if not counters.received:
+    if counters.streams:
+        yield from _explain_sessions(counters.streams)
+    if not counters.received and not counters.messages:
         yield (
-            f"no datagram has arrived on {', '.join(addresses)}; check the destination that the exporters "
-            "use, and the firewall"
+            f"no datagram or message has arrived on {', '.join(addresses)}; check the destination that the "
+            "exporters use, and the firewall"
         )
         return
     silent = sorted(
@@ -42,13 +47,13 @@ def explain_silence(
     )
     for exporter in silent[:MAX_EXPORTERS]:
         yield (
-            f"{exporter['address']}: {exporter['datagrams']:,} datagrams, no flows: "
+            f"{exporter['address']}: {exporter['datagrams']:,} {_unit(exporter)}, no flows: "
             f"{_explain(exporter['counters'])}"
         )
     if len(silent) > MAX_EXPORTERS:
         yield f"{len(silent) - MAX_EXPORTERS} more exporters send datagrams without flows"
     known = sum(each["datagrams"] for each in exporters)
-    if other := counters.received - known:
+    if other := counters.received + counters.messages - known:
         yield f"{other:,} datagrams of unknown senders or protocols: {_explain(counters.statuses)}"
     if silent or other:
         yield _suggest(saved_in)
@@ -60,6 +65,20 @@ def _suggest(saved_in: str) -> str:
     return (
         "--save-undecoded FILE.pcap saves datagrams that cannot be decoded, for flowbuf inspect and Wireshark"
     )
+
+
+def _unit(exporter: dict[str, Any]) -> str:
+    return "messages" if "session" in exporter else "datagrams"
+
+
+def _explain_sessions(streams: StreamCounters) -> Iterator[str]:
+    """Yield the problems of TCP and TLS sessions, the most frequent one first."""
+    reasons: Counter[str] = Counter()
+    for each in streams.sessions:
+        reasons += each.closed + each.refused
+    for reason, count in reasons.most_common():
+        if reason not in ORDINARY:
+            yield f"{count:,} sessions or connections ended ({reason}): {REASONS[reason]}"
 
 
 def _explain(counters: dict[str, int]) -> str:

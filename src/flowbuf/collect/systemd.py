@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
-from flowbuf.collect.listen import Address, Listener
+from flowbuf.collect.listen import Address, Listener, StreamListener
 from flowbuf.errors import ListenError
 
 __all__ = ["activated_listeners", "notify", "reloading", "watchdog_seconds"]
@@ -51,21 +51,33 @@ def watchdog_seconds(environment: Mapping[str, str] = os.environ) -> float | Non
         return None
 
 
-def activated_listeners(environment: Mapping[str, str] = os.environ) -> list[Listener]:
+def activated_listeners(
+    encrypted: Container[Address] = (), environment: Mapping[str, str] = os.environ
+) -> list[Listener | StreamListener]:
     """Return listeners for the sockets that systemd has opened. Without socket activation, there are none.
 
+    Args:
+        encrypted: Addresses for TLS. Other sockets of ListenStream= are for TCP without encryption.
+        environment: Environment variables. Default: those of the process.
+
     Raises:
-        ListenError: a socket is not a UDP socket.
+        ListenError: a socket is neither a UDP socket nor a listening TCP socket.
     """
     if environment.get("LISTEN_PID") != str(os.getpid()):
         return []
     count = int(environment.get("LISTEN_FDS", "0"))
-    return [_adopt(socket.socket(fileno=FIRST_DESCRIPTOR + i)) for i in range(count)]
+    return [_adopt(socket.socket(fileno=FIRST_DESCRIPTOR + i), encrypted) for i in range(count)]
 
 
-def _adopt(given: socket.socket) -> Listener:
-    if given.type != socket.SOCK_DGRAM or given.family not in (socket.AF_INET, socket.AF_INET6):
-        raise ListenError("a socket of systemd is not for UDP; write ListenDatagram= in the socket unit")
+def _adopt(given: socket.socket, encrypted: Container[Address]) -> Listener | StreamListener:
+    problem = "is neither for UDP nor for TCP; write ListenDatagram= or ListenStream= in the socket unit"
+    if given.family not in (socket.AF_INET, socket.AF_INET6):
+        raise ListenError(f"a socket of systemd {problem}")
     os.set_inheritable(given.fileno(), False)
     host, port = given.getsockname()[:2]
-    return Listener.adopt(Address(host, port), [given])
+    if given.type == socket.SOCK_DGRAM:
+        return Listener.adopt(Address(host, port), [given])
+    if given.type != socket.SOCK_STREAM or not given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        raise ListenError(f"a socket of systemd {problem}, without Accept=yes")
+    address = Address(host, port, "tls")
+    return StreamListener.adopt(address if address in encrypted else Address(host, port, "tcp"), given)

@@ -11,7 +11,8 @@
     "done"                                   ──▶  writes the flows that wait, and ends
     open the spools when they are free
 
-The kernel keeps datagrams in the sockets while both are paused. If the successor fails before "done", the
+The kernel keeps datagrams in the sockets while both are paused. TCP sessions end with the old collector, and
+their exporters connect to the new one. If the successor fails before "done", the
 running collector continues. The messages are JSON, each after its length in four bytes.
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import logging
 import os
@@ -29,7 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from flowbuf.collect.listen import Address, Listener
+from flowbuf.collect.listen import Address, Listener, StreamListener
 from flowbuf.errors import ListenError
 
 __all__ = ["Handover", "TakeoverServer", "take_over"]
@@ -122,7 +124,7 @@ class TakeoverServer:
 
     def __init__(
         self,
-        listeners: Sequence[Listener],
+        listeners: Sequence[Listener | StreamListener],
         pause: Callable[[], Any],
         resume: Callable[[], None],
         finish: Callable[[list[str]], None],
@@ -207,9 +209,9 @@ class TakeoverServer:
         if request["version"] != VERSION:
             raise ValueError(f"the successor has version {request['version']} of the protocol, not {VERSION}")
         descriptors = [each.fileno() for listener in self._listeners for each in listener.sockets]
-        addresses = [[each.address.host, each.address.port] for each in self._listeners]
-        workers = len(self._listeners[0].sockets)
-        channel.send({"message": "sockets", "addresses": addresses, "workers": workers}, descriptors)
+        addresses = [str(each.address) for each in self._listeners]
+        counts = [len(each.sockets) for each in self._listeners]
+        channel.send({"message": "sockets", "addresses": addresses, "counts": counts}, descriptors)
 
 
 def _read_credentials(connection: socket.socket) -> bytes:
@@ -227,7 +229,7 @@ class Handover:
         listeners: Listeners with the sockets of the running collector.
     """
 
-    def __init__(self, channel: _Channel, listeners: list[Listener]) -> None:
+    def __init__(self, channel: _Channel, listeners: list[Listener | StreamListener]) -> None:
         self._channel = channel
         self.listeners = listeners
 
@@ -276,11 +278,19 @@ def _receive_sockets(channel: _Channel) -> Handover:
         channel.send({"message": "take over", "version": VERSION})
         offer = channel.expect("sockets", READY_SECONDS)
         sockets = [socket.socket(fileno=descriptor) for descriptor in offer["descriptors"]]
+        addresses = [Address.parse(text) for text in offer["addresses"]]
+        counts = offer["counts"]
     except (OSError, ValueError, KeyError) as error:
         raise ListenError(f"the running collector does not hand over: {error}") from error
-    workers = offer["workers"]
+    rest = iter(sockets)
     listeners = [
-        Listener.adopt(Address(host, port), sockets[i * workers : (i + 1) * workers])
-        for i, (host, port) in enumerate(offer["addresses"])
+        _adopt(address, list(itertools.islice(rest, count)))
+        for address, count in zip(addresses, counts, strict=True)
     ]
     return Handover(channel, listeners)
+
+
+def _adopt(address: Address, sockets: list[socket.socket]) -> Listener | StreamListener:
+    if address.transport == "udp":
+        return Listener.adopt(address, sockets)
+    return StreamListener.adopt(address, sockets[0])

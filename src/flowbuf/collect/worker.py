@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 import time
 from collections import Counter, deque
@@ -10,7 +11,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from flowbuf._core import ColumnBuilder, Receiver, Table
 from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch, new_table_type
@@ -39,7 +40,7 @@ PAUSE_NS = 1_000_000
 PAUSE_BUFFER = 4 << 20
 """Receive buffer that holds the datagrams of PAUSE_NS at a million per second, in bytes."""
 
-QUIET_NS = 20_000_000
+QUIET_SECONDS = 0.02
 RESTART_SECONDS = 0.1
 NANOSECONDS = 1_000_000_000
 
@@ -71,6 +72,17 @@ class WorkerCounters:
     copies: CopyCounters = field(default_factory=CopyCounters)
 
 
+class Source(Protocol):
+    """Sockets that a worker reads."""
+
+    @property
+    def waiting(self) -> int:
+        """Datagrams that were received and not decoded."""
+
+    def wake(self) -> None:
+        """End the present or next wait for data."""
+
+
 class Worker:
     """A thread that receives and decodes the datagrams of its own sockets.
 
@@ -84,6 +96,7 @@ class Worker:
         deliver: Called in the thread with each batch of flows.
         on_failure: Called in the thread with an exception after which the worker starts again.
         interval: Longest time between two batches, in seconds. Full batches are delivered at once.
+        name: Name in messages and metrics. Default: the number.
     """
 
     def __init__(
@@ -94,8 +107,10 @@ class Worker:
         deliver: Callable[[FlowBatch], None],
         on_failure: Callable[[Exception], None],
         interval: float,
+        name: str = "",
     ) -> None:
-        self.index = index
+        self.name = name or str(index)
+        self._index = index
         self._listeners = listeners
         self._new_decoder = new_decoder
         self._deliver = deliver
@@ -107,10 +122,10 @@ class Worker:
         self._calls: deque[tuple[Future[Any], Callable[[Decoder], Any]]] = deque()
         self._stopping = self._holding = False
         self._draining = True
-        self._lock = threading.Lock()  # protects _calls and _receiver against callers of `call`
+        self._lock = threading.Lock()  # protects _calls and _source against callers of `call`
         self._start_decoder(new_decoder())
         self._published = self._read_counters()
-        self._thread = threading.Thread(target=self._run, name=f"flowbuf-worker-{index}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"flowbuf-worker-{self.name}", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -125,7 +140,7 @@ class Worker:
         with self._lock:
             self._draining = drain
             self._stopping = True
-            self._receiver.wake()
+            self._source.wake()
 
     def pause(self) -> Future[list[dict[str, Any]]]:
         """Stop receiving, deliver all flows, and return the state of the exporters. `resume` continues."""
@@ -176,7 +191,7 @@ class Worker:
 
     def _finish_datagrams(self) -> None:
         """Decode and deliver everything that was received."""
-        while self._receiver.waiting:
+        while self._source.waiting:
             self._receive(0)  # the deadline has passed: nothing more is received
         self._deliver_rest()
 
@@ -198,7 +213,7 @@ class Worker:
         future: Future[Result] = Future()
         with self._lock:
             self._calls.append((future, function))
-            self._receiver.wake()
+            self._source.wake()
         if not self._thread.is_alive():
             self._answer_calls()
         return future
@@ -214,14 +229,18 @@ class Worker:
 
     def _start_decoder(self, decoder: Decoder) -> None:
         type = new_table_type(decoder.schema, decoder.plan)
-        sockets = [(each.sockets[self.index].fileno(), each.address.port) for each in self._listeners]
-        patient = all(listener.buffer_bytes >= PAUSE_BUFFER for listener in self._listeners)
-        receiver = Receiver(sockets, pause=PAUSE_NS if patient else 0)
-        self._copier.attach(receiver)
+        source = self._new_source()
         with self._lock:
             self._decoder = decoder
-            self._receiver = receiver
+            self._source = source
             self._builder = ColumnBuilder(decoder, type, BATCH_ROWS)
+
+    def _new_source(self) -> Source:
+        sockets = [(each.sockets[self._index].fileno(), each.address.port) for each in self._listeners]
+        patient = all(listener.buffer_bytes >= PAUSE_BUFFER for listener in self._listeners)
+        self._receiver = Receiver(sockets, pause=PAUSE_NS if patient else 0)
+        self._copier.attach(self._receiver)
+        return self._receiver
 
     def _run(self) -> None:
         attempts = LAST_ATTEMPTS  # to end without an exception
@@ -256,20 +275,27 @@ class Worker:
         """Receive until the deadline or a wake-up. Deliver full tables."""
         tables: list[Table] = []
         try:
-            self._builder.receive(self._receiver, deadline, tables)
+            self._read(deadline, tables)
         finally:
             for table in tables:
                 self._deliver_table(table)
         self._copier.flush()
 
+    def _read(self, deadline: int, tables: list[Table]) -> None:
+        self._builder.receive(self._receiver, deadline, tables)
+
     def _drain(self) -> None:
         """Receive until the sockets stay empty for a moment, or for DRAIN_SECONDS."""
-        end = time.monotonic_ns() + int(DRAIN_SECONDS * NANOSECONDS)
-        quiet = False
-        while not quiet and time.monotonic_ns() < end:
-            before, deadline = self._receiver.calls, time.monotonic_ns() + QUIET_NS
-            self._receive(deadline)
-            quiet = self._receiver.calls == before and time.monotonic_ns() >= deadline
+        end = time.monotonic() + DRAIN_SECONDS
+        while time.monotonic() < end and not self._is_quiet():
+            self._receive(time.monotonic_ns() + int(QUIET_SECONDS * NANOSECONDS))
+
+    def _is_quiet(self) -> bool:
+        """Wait for data for QUIET_SECONDS. Return True if there is none."""
+        poll = select.poll()
+        for listener in self._listeners:
+            poll.register(listener.sockets[self._index], select.POLLIN)
+        return not poll.poll(QUIET_SECONDS * 1000)
 
     def _deliver_rest(self) -> None:
         table = self._builder.finish()
@@ -298,7 +324,7 @@ class Worker:
         """Continue after an exception, with a new decoder that has the state of the old one."""
         self._past.failures += 1
         self._on_failure(error)
-        self._past.lost_datagrams += self._receiver.waiting
+        self._past.lost_datagrams += self._source.waiting
         self._switch(self._new_decoder())
         self._past.lost_flows = self._past.flows - self._past.delivered
         time.sleep(RESTART_SECONDS)  # the sockets hold the datagrams of that time
@@ -326,7 +352,7 @@ class Worker:
                 Counter(each) + before
                 for each, before in zip_longest(now, past.listeners, fillvalue=Counter[str]())
             ],
-            kernel_drops=[listener.read_drops(self.index) for listener in self._listeners],
+            kernel_drops=[listener.read_drops(self._index) for listener in self._listeners],
             flows=past.flows + self._decoder.flows,
             delivered=past.delivered,
             lost_flows=past.lost_flows,

@@ -26,7 +26,7 @@ from flowbuf.io.input_stream import Content
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema.toml_json import DocumentError, parse_json
 
-__all__ = ["by_address", "load_state", "save_state", "to_plain"]
+__all__ = ["by_address", "load_state", "save_state", "to_plain", "without_sessions"]
 
 FORMAT = "flowbuf-state"
 VERSION = 1
@@ -171,8 +171,14 @@ def to_plain(exporters: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [_plain(exporter) for exporter in sorted(filter(_says_something, exporters), key=by_address)]
 
 
+def without_sessions(exporters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the exporters without Transport Sessions, whose templates are valid until their end only."""
+    return [exporter for exporter in exporters if "session" not in exporter]
+
+
 def _to_json(exporters: list[dict[str, Any]]) -> bytes:
-    lines = ",\n".join(json.dumps(exporter, ensure_ascii=False) for exporter in to_plain(exporters))
+    saved = to_plain(without_sessions(exporters))
+    lines = ",\n".join(json.dumps(exporter, ensure_ascii=False) for exporter in saved)
     return f'{{"format": "{FORMAT}", "version": {VERSION}, "exporters": [\n{lines}\n]}}\n'.encode()
 
 
@@ -191,17 +197,17 @@ def _is_known(domain: dict[str, Any]) -> bool:
     )
 
 
-def by_address(exporter: dict[str, Any]) -> tuple[int, bytes, int]:
+def by_address(exporter: dict[str, Any]) -> tuple[int, bytes, int, int]:
     """Return a sort key for an exporter of `Decoder.read_exporters`.
 
     Exporters beyond the limit have no address and come last.
     """
     if exporter["address"] == OTHERS:
-        return 7, b"", 0
+        return 7, b"", 0, 0
     import ipaddress
 
     address = ipaddress.ip_address(exporter["address"])
-    return address.version, address.packed, exporter["sub_agent"]
+    return address.version, address.packed, exporter["sub_agent"], exporter.get("session", 0)
 
 
 def _plain(exporter: dict[str, Any]) -> dict[str, Any]:
@@ -212,6 +218,7 @@ def _plain(exporter: dict[str, Any]) -> dict[str, Any]:
     return {
         "address": exporter["address"],
         "sub_agent": exporter["sub_agent"],
+        **({"session": exporter["session"]} if "session" in exporter else {}),
         "domains": [_plain_domain(domain) for domain in domains if _is_known(domain)],
     }
 
