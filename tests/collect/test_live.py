@@ -13,9 +13,10 @@ from flowbuf.collect.live import ExporterRates, LiveSampler, Rates
 from flowbuf.collect.metrics import format_metrics
 from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.service import format_totals
-from tests.collect.test_collector import flows5, payloads_of
+from tests.collect.streams import connect, sessions_of
+from tests.collect.test_collector import LOCAL, flows5, payloads_of
 from tests.collect.test_service import ListOutput, running
-from tests.support.datagrams import netflow5, record5
+from tests.support.datagrams import data_set, ip, ipfix, netflow5, record5, template, template_set
 from tests.support.live import send, wait_until
 
 
@@ -65,6 +66,28 @@ def test_a_sampler_reads_rates_exporters_and_losses() -> None:
     assert losses == {"missing flows": 6, "truncated_header": 1}
     assert now.losses["truncated_header"][1] == 0.5
     assert now.losses["kernel drops"][0] == now.losses["dropped by outputs"][0] == 0
+
+
+def test_tcp_counts_too() -> None:
+    """Messages add to datagrams. Sessions of one address are one line."""
+    clock, message = Clock(), ipfix(template_set(template(256, (8, 4))), data_set(256, ip("10.0.0.1")))
+    with running({"null:": NullOutput()}, listen=("tcp://127.0.0.1:0", LOCAL)) as service:
+        sampler = LiveSampler(service, clock)
+        sampler.read()
+        udp, tcp = (str(listener.address) for listener in service.listeners)
+        send([flows5(1)], udp, "127.0.0.2")
+        for _ in range(3):
+            with connect(tcp) as peer:
+                peer.sendall(message)
+        wait_until(lambda: service.read_counters().outputs["null:"].stored == 4, "all flows")
+        wait_until(lambda: sessions_of(service.read_counters().intake).open == 0, "the end")
+        clock.now += 2
+        now = sampler.read()
+    assert (now.datagrams, now.bytes, now.flows) == (4 / 2, (72 + 3 * len(message)) / 2, 4 / 2)
+    assert [(each.address, each.datagrams) for each in now.exporters] == [
+        ("127.0.0.1", 3 / 2),
+        ("127.0.0.2", 1 / 2),
+    ]
 
 
 def test_exporters_become_quiet() -> None:

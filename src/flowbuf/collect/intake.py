@@ -69,6 +69,7 @@ class IntakeCounters:
         truncated: Datagrams longer than 65,528 bytes, whose end was lost.
         errors: Failed system calls.
         messages: IPFIX messages received over TCP and TLS. `received` does not include them.
+        message_bytes: Bytes received over TCP and TLS, after decryption.
         flows: Flows decoded: the sum of `delivered`, `waiting` and `lost_flows`.
         delivered: Flows passed on.
         lost_flows: Flows lost in failures of a worker.
@@ -87,6 +88,7 @@ class IntakeCounters:
     truncated: int = 0
     errors: int = 0
     messages: int = 0
+    message_bytes: int = 0
     flows: int = 0
     delivered: int = 0
     lost_flows: int = 0
@@ -279,6 +281,7 @@ class Intake:
         if self._streams:
             total.streams = self._streams.read_counters()
             total.messages = sum(sessions.messages for sessions in total.streams.sessions)
+            total.message_bytes = sum(sessions.bytes for sessions in total.streams.sessions)
             _add(total, total.streams)
         return total
 

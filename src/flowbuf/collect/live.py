@@ -113,8 +113,8 @@ class LiveCounters:
         seconds: Time since the start of the view.
         addresses: Addresses of the listeners.
         intake: Totals of receiving and decoding.
-        datagrams: Datagrams per second.
-        bytes: Bytes per second.
+        datagrams: Datagrams and messages over TCP per second.
+        bytes: Their bytes per second.
         flows: Flows per second.
         losses: Lost datagrams, flows or units by reason: their number, which is None if it is unknown, and
             the number per second. Reasons without losses are included.
@@ -163,7 +163,11 @@ class LiveSampler:
         self._read_exporters()
         losses = _losses(counters.intake, counters.outputs, self._gaps)
         written = {f"to {name}": each.stored + each.pending for name, each in counters.outputs.items()}
-        intake = {name: getattr(counters.intake, name) for name in ("received", "bytes", "flows")}
+        intake = {
+            "received": counters.intake.received + counters.intake.messages,
+            "bytes": counters.intake.bytes + counters.intake.message_bytes,
+            "flows": counters.intake.flows,
+        }
         view = {"offered": live.queue.offered, "missed": live.queue.dropped + live.lost.total()}
         lost = {name: count or 0 for name, count in losses.items()}
         self._totals.add(now, {**intake, **written, **view, **lost})
@@ -216,6 +220,7 @@ class LiveSampler:
             known = merged.setdefault((address, agent, version == 0), [0, 0, version, Counter()])
             known[0] += datagrams
             known[1] += flows
+            known[2] = version if known[2] is None else known[2]  # a TCP session that has ended has none
             known[3].update(lost)
         values = {(*key, unit): each[unit] for key, each in merged.items() for unit in (0, 1)}
         self._by_exporter.add(now, values)

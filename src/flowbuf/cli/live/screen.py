@@ -243,10 +243,11 @@ def _totals(counters: LiveCounters, width: int, height: int) -> Lines:
 def _traffic(counters: LiveCounters, width: int, lines: int) -> Lines:
     intake = counters.intake
     fields = [_Field("Traffic", 9), _Field("total", 15), _Field("per s", 8, 1)]
+    received, size = intake.received + intake.messages, intake.bytes + intake.message_bytes
     rows: list[list[Cell]] = [
-        ["datagrams", f"{intake.received:,}", count_text(counters.datagrams)],
+        ["messages" if intake.streams else "datagrams", f"{received:,}", count_text(counters.datagrams)],
         ["flows", f"{intake.flows:,}", count_text(counters.flows)],
-        ["bytes", count_text(intake.bytes, "B"), count_text(counters.bytes, "B")],
+        ["bytes", count_text(size, "B"), count_text(counters.bytes, "B")],
     ]
     return _table(fields, rows, width, lines)
 
