@@ -55,7 +55,10 @@ PYTHON = {
     "collector": (
         *("flowbuf.Collector", "flowbuf.SessionOptions", "flowbuf.collect.intake.IntakeCounters"),
         *("flowbuf.collect.queue.QueueCounters", "flowbuf.collect.worker.WorkerCounters"),
-        *("flowbuf.collect.stream_worker.StreamCounters", "flowbuf.collect.sessions.SessionCounters"),
+        *(
+            "flowbuf.collect.streams.worker.StreamCounters",
+            "flowbuf.collect.streams.sessions.SessionCounters",
+        ),
     ),
     "columns": (
         *("flowbuf.read_capture", "flowbuf.read_messages", "flowbuf.FlowStream", "flowbuf.FlowBatch"),

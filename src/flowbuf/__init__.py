@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flowbuf.arrow.batch import FlowBatch, FlowStream
     from flowbuf.codec import UNKNOWN_FIELDS, Codec
     from flowbuf.collect.collector import Collector
-    from flowbuf.collect.sessions import SessionOptions
+    from flowbuf.collect.streams.sessions import SessionOptions
     from flowbuf.decoder import Decoder
     from flowbuf.errors import (
         CaptureError,
@@ -101,7 +101,7 @@ _MODULES = {
     "arrow.batch": ("FlowBatch", "FlowStream"),
     "codec": ("UNKNOWN_FIELDS", "Codec"),
     "collect.collector": ("Collector",),
-    "collect.sessions": ("SessionOptions",),
+    "collect.streams.sessions": ("SessionOptions",),
     "decoder": ("Decoder",),
     "options": ("DecodeOptions",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),

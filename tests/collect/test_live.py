@@ -13,7 +13,7 @@ from flowbuf.collect.live import ExporterRates, LiveSampler, Rates
 from flowbuf.collect.metrics import format_metrics
 from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.service import format_totals
-from tests.collect.streams import connect, sessions_of
+from tests.collect.streams.peers import connect, sessions_of
 from tests.collect.test_collector import LOCAL, flows5, payloads_of
 from tests.collect.test_service import ListOutput, running
 from tests.support.datagrams import data_set, ip, ipfix, netflow5, record5, template, template_set

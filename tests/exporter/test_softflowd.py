@@ -15,7 +15,7 @@ from scapy.packet import Packet
 from scapy.utils import rdpcap, wrpcap
 
 from flowbuf import Collector, _core
-from tests.collect.streams import sessions_of
+from tests.collect.streams.peers import sessions_of
 from tests.data import make
 from tests.support.exporters import (
     PATIENCE,

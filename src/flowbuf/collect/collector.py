@@ -12,7 +12,7 @@ from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN, Address
 from flowbuf.collect.queue import FlowQueue, QueueCounters
-from flowbuf.collect.sessions import SessionOptions
+from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Schema
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from flowbuf.collect.forward import SOURCES
 from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN
-from flowbuf.collect.sessions import SessionOptions
 from flowbuf.collect.settings import read_settings, setting, write_settings
-from flowbuf.collect.tls import new_tls_context
+from flowbuf.collect.streams.sessions import SessionOptions
+from flowbuf.collect.streams.tls import new_tls_context
 from flowbuf.errors import ConfigError
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.schema.toml_json import DocumentError, parse_toml

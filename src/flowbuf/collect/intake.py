@@ -19,8 +19,8 @@ from flowbuf.collect.listen import (
     open_listeners,
     open_stream_listeners,
 )
-from flowbuf.collect.sessions import SessionOptions
-from flowbuf.collect.stream_worker import StreamCounters, StreamWorker, check_encryption, stream_options
+from flowbuf.collect.streams.sessions import SessionOptions
+from flowbuf.collect.streams.worker import StreamCounters, StreamWorker, check_encryption, stream_options
 from flowbuf.collect.worker import Worker, WorkerCounters
 from flowbuf.decoder import Decoder
 from flowbuf.io.state_file import to_plain, without_sessions

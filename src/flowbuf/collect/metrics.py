@@ -13,7 +13,7 @@ from flowbuf.errors import optional_import
 if TYPE_CHECKING:
     from flowbuf.collect.intake import IntakeCounters
     from flowbuf.collect.service import Service, ServiceCounters
-    from flowbuf.collect.stream_worker import StreamCounters
+    from flowbuf.collect.streams.worker import StreamCounters
     from flowbuf.collect.worker import WorkerCounters
 
 __all__ = ["format_metrics"]

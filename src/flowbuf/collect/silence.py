@@ -8,8 +8,8 @@ from typing import Any
 
 from flowbuf._core import STATUSES
 from flowbuf.collect.intake import IntakeCounters
-from flowbuf.collect.sessions import ORDINARY, REASONS
-from flowbuf.collect.stream_worker import StreamCounters
+from flowbuf.collect.streams.sessions import ORDINARY, REASONS
+from flowbuf.collect.streams.worker import StreamCounters
 
 __all__ = ["explain_silence"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from flowbuf._core import Table
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.listen import StreamListener
-from flowbuf.collect.sessions import SessionCounters, SessionOptions, Sessions
+from flowbuf.collect.streams.sessions import SessionCounters, SessionOptions, Sessions
 from flowbuf.collect.worker import QUIET_SECONDS, Source, Worker, WorkerCounters
 from flowbuf.decoder import Decoder
 from flowbuf.errors import ListenError

@@ -13,12 +13,11 @@ import pytest
 
 import flowbuf
 from flowbuf.collect.config import CollectConfig
-from flowbuf.collect.sessions import SessionOptions
-from flowbuf.collect.tls import new_tls_context
+from flowbuf.collect.streams.sessions import SessionOptions
+from flowbuf.collect.streams.tls import new_tls_context
 from flowbuf.errors import ConfigError, ListenError
-from tests.collect.streams import Authority, connect, reset, sessions_of, wait_for_end
-from tests.collect.test_collector import LOCAL
-from tests.collect.test_sessions import (
+from tests.collect.streams.peers import Authority, connect, reset, sessions_of, wait_for_end
+from tests.collect.streams.test_sessions import (
     DATA,
     TEMPLATE,
     address_of,
@@ -26,6 +25,7 @@ from tests.collect.test_sessions import (
     wait_for_closed,
     wait_for_messages,
 )
+from tests.collect.test_collector import LOCAL
 from tests.support.live import wait_until
 
 TLS = f"tls://{LOCAL}"

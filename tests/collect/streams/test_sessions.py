@@ -19,9 +19,9 @@ import flowbuf
 from flowbuf._core import ColumnBuilder, Table
 from flowbuf.arrow.batch import BATCH_ROWS, new_table_type
 from flowbuf.collect.listen import Address, StreamListener, open_stream_listeners
-from flowbuf.collect.sessions import BUFFER_BYTES, SessionCounters, SessionOptions, Sessions
+from flowbuf.collect.streams.sessions import BUFFER_BYTES, SessionCounters, SessionOptions, Sessions
 from flowbuf.errors import ListenError
-from tests.collect.streams import check_sums, connect, reset, sessions_of, wait_for_end
+from tests.collect.streams.peers import check_sums, connect, reset, sessions_of, wait_for_end
 from tests.collect.test_collector import LOCAL, flows5, payloads_of, rows_of
 from tests.support.datagrams import (
     any_set,
@@ -499,7 +499,7 @@ def test_sessions_survive_a_failure_and_a_change_of_options() -> None:
         peer.sendall(DATA)
         wait_until(lambda: collector.counters.delivered == 1, "a flow after the failure")
         intake.replace(
-            collector.schema, flowbuf.DecodeOptions(), SessionOptions(peer_session_limit=1), deliver
+            collector.schema, flowbuf.DecodeOptions(), SessionOptions(peer_session_limit=1), deliver, []
         )
         peer.sendall(DATA)
         wait_until(lambda: collector.counters.delivered == 2, "a flow after the change")

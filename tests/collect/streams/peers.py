@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from flowbuf.collect.intake import IntakeCounters
 from flowbuf.collect.listen import Address
-from flowbuf.collect.sessions import SessionCounters
+from flowbuf.collect.streams.sessions import SessionCounters
 
 __all__ = ["Authority", "check_sums", "connect", "reset", "sessions_of", "wait_for_end"]
 

@@ -18,9 +18,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.test_cli_collect import Running, get, run
-from tests.collect.streams import Authority, connect, wait_for_end
+from tests.collect.streams.peers import Authority, connect, wait_for_end
+from tests.collect.streams.test_sessions import DATA, TCP, TEMPLATE
 from tests.collect.test_collector import LOCAL, flows5
-from tests.collect.test_sessions import DATA, TCP, TEMPLATE
 from tests.support.datagrams import netflow9
 from tests.support.live import send, wait_until
 

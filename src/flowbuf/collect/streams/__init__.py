@@ -1,0 +1,1 @@
+"""IPFIX over TCP and TLS."""
