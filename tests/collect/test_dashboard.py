@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from flowbuf.collect.metrics import METRICS, format_metrics
+from flowbuf.collect.service import Service
+from flowbuf.collect.streams.sessions import SessionCounters
 from tests.collect.test_collector import flows5
 from tests.collect.test_service import ListOutput, address_of, running
-from tests.support.live import send, wait_until
+from tests.support.live import receiver, send, wait_until
 
 DASHBOARD = json.loads((Path(__file__).parents[2] / "examples/collector/grafana.json").read_text())
 QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
@@ -21,7 +24,7 @@ OF_PROMETHEUS = {"job", "instance"}
 """Labels that Prometheus adds when it scrapes."""
 
 NOT_SHOWN = {"received_bytes", "receive_errors", "output_offered_flows", "output_recovered_flows"}
-NOT_SHOWN |= {"output_filtered_flows"}
+NOT_SHOWN |= {"output_filtered_flows", "session_received_bytes"}
 
 _METRIC = re.compile(r"\b((?:flowbuf|process)_\w+)\{([^}]*)\}")
 _BY = re.compile(r"by \(([^)]*)\)")
@@ -36,17 +39,40 @@ def names_in(query: str) -> tuple[set[str], set[str]]:
 
 
 @pytest.fixture(scope="module")
-def metrics() -> dict[str, set[str]]:
+def metrics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Return the labels of each metric of a collector that has received flows and garbage."""
-    with running({"one": ListOutput()}) as service:
+    undecoded = str(tmp_path_factory.mktemp("undecoded") / "undecoded.pcap")
+    settings = {"listen": ("127.0.0.1:0", "tcp://127.0.0.1:0"), "peer_session_limit": 1}
+    with (
+        receiver() as target,
+        running({"one": ListOutput()}, forward=(target.to,), save_undecoded=undecoded, **settings) as service,
+    ):
         send([flows5(30), b"other"], address_of(service))
         wait_until(lambda: service.read_counters().outputs["one"].stored == 30, "the flows")
+        end_sessions(service)
         text = format_metrics(service).decode()
     return {
         sample.name: set(sample.labels)
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def end_sessions(service: Service) -> None:
+    """Open a session that is refused, and one that ends because it sends another protocol."""
+    to = ("127.0.0.1", service.intake.stream_listeners[0].address.port)
+
+    def sessions() -> SessionCounters:
+        streams = service.read_counters().intake.streams
+        assert streams
+        return streams.sessions[0]
+
+    with socket.create_connection(to) as first:
+        wait_until(lambda: sessions().open == 1, "the session")
+        with socket.create_connection(to):
+            wait_until(lambda: bool(sessions().refused), "the refusal")
+        first.sendall(b"another protocol")
+        wait_until(lambda: bool(sessions().closed), "the end of the session")
 
 
 @pytest.mark.parametrize("query", QUERIES)
