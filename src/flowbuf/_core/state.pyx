@@ -23,6 +23,7 @@ cdef dict read_rows(const fb_counters *counters):
 
 cdef object sum_rows(const fb_counters *counters):
     cdef uint64_t total = 0
+    cdef int i
     for i in range(FB_ROWS_COUNT):
         total += counters.rows[i]
     return total
