@@ -345,7 +345,7 @@ cdef class Decoder:
         return self.decode_each(datagrams, override, COPY)
 
     def encode_each_rows(self, Datagrams datagrams not None, *, dict override=None):
-        """Decode like `encode_each`, for several kinds of rows. The messages of an item are a dict by kind."""
+        """Decode like `encode_each`, for several kinds of rows. An item has a dict of messages by kind."""
         return self.decode_each(datagrams, override, COPIES)
 
     cdef list decode_each(self, Datagrams datagrams, dict override, int form):

@@ -75,7 +75,9 @@ class OutputConfig:
     keep_bytes: int = setting(
         "bytes", 0, "Delete the oldest files beyond this total size. 0 keeps all.", "SIZE"
     )
-    table: str = setting("text", "", "Insert into this table of ClickHouse. Default: flows.", "NAME")
+    table: str = setting(
+        "text", "", "Insert into this table of ClickHouse. Default: the kind of rows.", "NAME"
+    )
     kafka_config: str = setting(
         "text", "", "Read librdkafka settings from this file, one NAME=VALUE per line.", "FILE"
     )
