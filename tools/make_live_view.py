@@ -18,6 +18,7 @@ from flowbuf.collect.live import ExporterRates, LiveCounters, OutputRates
 from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.top_talkers import TopWindow
 from flowbuf.collect.queue import QueueCounters
+from flowbuf.collect.worker import RowCounters
 from flowbuf.schema import Schema
 
 PICTURE = Path(__file__).parent.parent / "docs/assets/live.svg"
@@ -51,7 +52,7 @@ def _counters() -> LiveCounters:
     return LiveCounters(
         seconds=754.0,
         addresses=("0.0.0.0:2055", "[::]:4739", "[::]:6343"),
-        intake=IntakeCounters(received=1_412_077, bytes=1_871_000_000, flows=decoded),
+        intake=IntakeCounters(received=1_412_077, bytes=1_871_000_000, rows={"flows": RowCounters(decoded)}),
         datagrams=3_406.0,
         bytes=4.5e6,
         flows=95_120.0,

@@ -106,7 +106,7 @@ static fb_status interpret_records(fb_context *c, fb_emitter *row,
         position->record = (size_t)(p - set);
         if (!FB_EMIT(begin)(row, max_size, &at)) return FB_NO_SPACE;
         FB_EMIT(finish)(row, interpret_record(c, row, at, compiled, p));
-        c->counters->flows++;
+        c->counters->rows[FB_ROWS_FLOWS]++;
     }
     position->record = 0;
     return FB_OK;

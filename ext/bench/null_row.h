@@ -10,9 +10,10 @@ typedef struct {
     uint64_t values;
 } null_row_cursor;
 
-typedef struct {
+typedef struct null_row {
     uint64_t values; /* sum of the values of all rows */
     uint64_t count;  /* finished rows */
+    struct null_row *others[FB_ROWS_COUNT];
 } null_row;
 
 FB_INLINE void null_row_begin_constants(null_row *row, null_row_cursor *at) {

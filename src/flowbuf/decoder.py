@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flowbuf import _core
 from flowbuf.arrow.batch import FlowBatch, check_ip, new_table_type
-from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
+from flowbuf.options import TIMES, DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.loader import RECORDS
 from flowbuf.schema.plan import compile_plan
@@ -17,7 +17,7 @@ from flowbuf.schema.source import Source
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Decoder", "check_rows"]
+__all__ = ["Decoder", "check_rows", "load_schemas"]
 
 MAX_ROWS = 1 << 26  # rows per batch
 
@@ -48,6 +48,45 @@ def check_rows(schema: Schema) -> None:
     if schema.rows == RECORDS:
         fix = "read and write them with flowbuf.Codec"
         raise schema.error(None, f"schema {schema.name} describes objects, which decoders cannot fill", fix)
+
+
+def load_schemas(schema: Schema | str, schemas: Iterable[Schema | str] | None = None) -> tuple[Schema, ...]:
+    """Return the schemas of a decoder, in the order of their kinds of rows.
+
+    Args:
+        schema: The only schema, unless `schemas` is given.
+        schemas: Several schemas.
+
+    Raises:
+        ValueError: `schemas` is empty, or two of them have the same kind of rows.
+        SchemaError: a schema cannot be loaded, or its rows are records.
+    """
+    chosen = [schema] if schemas is None else list(schemas)
+    if not chosen:
+        raise ValueError("schemas is empty; pass at least one schema")
+    loaded = [each if isinstance(each, Schema) else Schema.load(each) for each in chosen]
+    by_rows: dict[str, Schema] = {}
+    for each in loaded:
+        check_rows(each)
+        other = by_rows.setdefault(each.rows, each)
+        if other is not each:
+            raise ValueError(
+                f"schemas {other.name} and {each.name} both describe rows of {each.rows}; pass one of them"
+            )
+    return tuple(by_rows[rows] for rows in _core.ROWS if rows in by_rows)
+
+
+def _compile(schema: Schema, options: DecodeOptions, beside: bool) -> _core.Plan:
+    """Return the plan of a schema. `beside`: its rows are decoded in addition to flows.
+
+    Options that concern only flows do not apply to such rows.
+    """
+    time = TIMES[0] if beside and options.time == "flow-start" else options.time
+    return compile_plan(
+        choose_time(schema, time),
+        default_sampling_rate=options.default_sampling_rate,
+        scale=options.scale and not beside,
+    )
 
 
 def choose_time(schema: Schema, time: str) -> Schema:
@@ -89,11 +128,19 @@ class Decoder(_core.Decoder):
             (`sflow_counters`) gives one message per sFlow counter sample or drop sample, and leaves out
             flows. Default: "flow".
         options: Options of decoding. Default: `DecodeOptions()`.
+        schemas: Schemas of several kinds of rows instead of `schema`, at most one per kind. One pass then
+            gives the rows of all kinds: see `encode_rows` and `column_rows`. `scale` and
+            `time="flow-start"` apply to flows only.
         **keywords: Fields of `DecodeOptions` to replace, for example `scale=True`.
 
+    Attributes:
+        schema: Schema; with several, the first of `schemas`.
+        schemas: All schemas: flows first, then counters.
+
     Raises:
-        SchemaError: the schema cannot be decoded into.
-        ValueError: an option is out of range, or names an unknown time or tunnel.
+        SchemaError: a schema cannot be decoded into.
+        ValueError: an option is out of range, or names an unknown time or tunnel. Two schemas have the same
+            kind of rows.
 
     Eviction: When `memory_limit` or `exporter_limit` is reached, a new exporter replaces another one
     (`exporter_evicted`). Exporters without templates are replaced first, then exporters seen once, then the
@@ -121,24 +168,35 @@ class Decoder(_core.Decoder):
     """
 
     schema: Schema
+    schemas: tuple[Schema, ...]
 
     def __new__(
         cls,
         schema: Schema | str = "flow",
         options: DecodeOptions | None = None,
+        *,
+        schemas: Iterable[Schema | str] | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> Decoder:
         chosen = merge_options(options, keywords)
-        loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
-        check_rows(loaded)
-        plan = compile_plan(
-            choose_time(loaded, chosen.time),
-            default_sampling_rate=chosen.default_sampling_rate,
-            scale=chosen.scale,
-        )
-        self = super().__new__(cls, plan, chosen)
-        self.schema = loaded
+        loaded = load_schemas(schema, schemas)
+        flows = loaded[0].rows == "flows"
+        plans = [_compile(each, chosen, flows and each is not loaded[0]) for each in loaded]
+        self = super().__new__(cls, plans[0], chosen, *plans[1:])
+        self.schema = loaded[0]
+        self.schemas = loaded
         return self
+
+    def new_builder(self, rows: int, ip: str = "binary") -> _core.ColumnBuilder:
+        """Return a builder of tables with at most `rows` rows, for all kinds of rows."""
+        types = [
+            new_table_type(schema, plan, ip) for schema, plan in zip(self.schemas, self.plans, strict=True)
+        ]
+        return _core.ColumnBuilder(self, *types[1:], types[0], rows)
+
+    def as_batch(self, table: _core.Table) -> FlowBatch:
+        """Return a table of a builder of this decoder as a batch of its schema."""
+        return FlowBatch(self.schemas[self.plans.index(table.type.plan)], table)
 
     def encode_many(
         self,
@@ -164,6 +222,39 @@ class Decoder(_core.Decoder):
             ValueError: the numbers of payloads, sources and times differ.
         """
         return self.encode_datagrams(_core.pack_datagrams(payloads, sources, received), override=override)
+
+    def encode_rows(
+        self,
+        payloads: Sequence[Any],
+        sources: Any,
+        received: Any = None,
+        *,
+        override: dict[str, Any] | None = None,
+    ) -> dict[str, bytes]:
+        """Decode many UDP payloads into length-delimited messages of each kind of rows, in one pass.
+
+        Args:
+            payloads: UDP payloads, as bytes or other buffers.
+            sources: Addresses of the senders, one per payload, or one address for all: see `encode`.
+            received: Times of reception, one per payload, or one time for all: see `encode`. Default: now.
+            override: Values of late columns, by column name: see `encode`. They apply to each schema that has
+                the column.
+
+        Returns:
+            dict[str, bytes]: kind of rows ("flows", "counters") -> messages, each after its length as a
+            varint. It has one entry per schema.
+
+        Raises:
+            DecodeError: a payload is malformed, and the decoder is strict.
+            ValueError: the numbers of payloads, sources and times differ.
+
+        Example:
+            decoder = flowbuf.Decoder(schemas=["flow", "sflow_counters"])
+            rows = decoder.encode_rows([payload], "192.0.2.1")
+            print(len(rows["flows"]), len(rows["counters"]))
+        """
+        views = self.view_rows(_core.pack_datagrams(payloads, sources, received), override=override)
+        return {kind: bytes(view) for kind, view in views.items()}
 
     def columns(
         self,
@@ -217,14 +308,44 @@ class Decoder(_core.Decoder):
             ValueError: the flows do not fit into one batch, which holds at most 67,108,864 flows and 2 GB of
                 strings.
         """
+        if len(self.schemas) > 1:
+            raise ValueError("this decoder has several schemas; use column_rows")
+        return self.column_rows(payloads, sources, received, override=override, ip=ip)[self.schema.rows]
+
+    def column_rows(
+        self,
+        payloads: Sequence[Any],
+        sources: Any,
+        received: Any = None,
+        *,
+        override: dict[str, Any] | None = None,
+        ip: str = "binary",
+    ) -> dict[str, FlowBatch]:
+        """Decode many UDP payloads into columns of each kind of rows, in one pass.
+
+        Args:
+            payloads: UDP payloads, as bytes or other buffers.
+            sources: Addresses of the senders, one per payload, or one address for all: see `encode`.
+            received: Times of reception, one per payload, or one time for all: see `encode`. Default: now.
+            override: Values of late columns, by column name: see `encode_rows`.
+            ip: Form of IP and MAC addresses: "binary" (default) or "text".
+
+        Returns:
+            dict[str, FlowBatch]: kind of rows ("flows", "counters") -> rows of all payloads. It has one entry
+            per schema.
+
+        Raises:
+            DecodeError: a payload is malformed, and the decoder is strict.
+            ValueError: the rows of a kind do not fit into one batch: see `columns_many`.
+        """
         check_ip(ip)
-        builder = _core.ColumnBuilder(self, new_table_type(self.schema, self.plan, ip), MAX_ROWS)
+        builder = self.new_builder(MAX_ROWS, ip)
         full = builder.decode(_core.pack_datagrams(payloads, sources, received), override=override)
         if full:
             raise ValueError(
                 f"{len(payloads)} payloads have more flows than a batch can hold; pass fewer payloads"
             )
-        return FlowBatch(self.schema, builder.finish())
+        return {table.type.plan.rows: self.as_batch(table) for table in builder.finish_each()}
 
     @property
     def stats(self) -> dict[str, dict[str, Any]]:
@@ -233,7 +354,8 @@ class Decoder(_core.Decoder):
         A key is the address of an exporter as text, with `#sub-agent` appended for sFlow sub-agents other
         than 0. A value is a dict:
 
-        - `datagrams`, `bytes`, `flows`, `options_records`: totals.
+        - `datagrams`, `bytes`, `flows`, `options_records`: totals. `flows` also counts rows of other kinds.
+        - `rows`: rows per kind ("flows", "counters").
         - `templates`: templates received, including refreshes.
         - `counters`: number of occurrences per status name. `flowbuf.STATUSES` describes the statuses.
         - `waiting`: `sets` and `bytes` of the data that waits for templates now.

@@ -127,7 +127,8 @@ def test_metrics_and_health(tmp_path: Path) -> None:
         to, url = running.address, running.find(r"metrics are at (\S+)/metrics")
         sent = send([*payloads_of("generated-ipfix.pcap"), b"other"], to)
         wait_until(
-            lambda: 'stored_flows_total{output="nowhere"} 300' in get(f"{url}/metrics")[1], "300 flows"
+            lambda: 'stored_flows_total{output="nowhere",rows="flows"} 300' in get(f"{url}/metrics")[1],
+            "300 flows",
         )
         status, text = get(f"{url}/metrics")
         values = {
@@ -139,8 +140,8 @@ def test_metrics_and_health(tmp_path: Path) -> None:
         received = [value for key, value in values.items() if key[0] == "flowbuf_received_datagrams_total"]
         assert (len(received), sum(received)) == (2, sent)
         assert values["flowbuf_decoder_events_total", ("reason", "other_packet")] == 1
-        assert values["flowbuf_exporter_flows_total", ("exporter", "127.0.0.1")] == 300
-        assert values["flowbuf_output_queued_flows", ("output", "nowhere")] == 0
+        assert values["flowbuf_exporter_flows_total", ("exporter", "127.0.0.1"), ("rows", "flows")] == 300
+        assert values["flowbuf_output_queued_flows", ("output", "nowhere"), ("rows", "flows")] == 0
         assert get(f"{url}/healthz") == get(f"{url}/readyz") == (200, "ok\n")
         (exporter,) = json.loads(get(f"{url}/exporters")[1])
         assert (exporter["address"], exporter["flows"]) == ("127.0.0.1", 300)

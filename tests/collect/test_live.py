@@ -150,7 +150,7 @@ def test_a_reload_keeps_the_view(tmp_path: Path) -> None:
     with running({LIVE: view, "null:": NullOutput()}) as service:
         outputs = (OutputConfig(to="null:", name="other"), OutputConfig(to=LIVE))
         before = service.read_live()
-        service.reload(CollectConfig(listen=(), outputs=outputs), flowbuf.Schema.load("flow"))
+        service.reload(CollectConfig(listen=(), outputs=outputs), [flowbuf.Schema.load("flow")])
         send([flows5(30)], str(service.listeners[0].address))
         wait_until(lambda: service.read_live().stored == 30, "the flows")
         assert [each.name for each in service.outputs] == ["other"]

@@ -18,6 +18,7 @@ from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.runner import OutputRunner
 from flowbuf.collect.service import Service, ServiceCounters, describe, format_totals
+from flowbuf.collect.worker import RowCounters
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.selection import FlowSelection
 from tests.collect.test_collector import DATA_SET, LEARNED, LOCAL, flows5
@@ -57,9 +58,7 @@ def running(
     """Run a service with these outputs inside the block, and stop it at the end."""
     configs = tuple(OutputConfig(to=name, **(settings or {}).get(name, {})) for name in outputs)
     chosen = CollectConfig(**{"listen": (LOCAL,), "interval": 0.02, **config}, outputs=configs)
-    service = Service(
-        chosen, flowbuf.Schema.load("flow"), lambda output, selection, spool: outputs[output.to]
-    )
+    service = Service(chosen, chosen.load_schemas(), lambda output, selection, spool: outputs[output.to])
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
@@ -78,7 +77,7 @@ def check_sums(counters: ServiceCounters) -> None:
     """Each flow that was delivered is in exactly one place of each output."""
     assert counters.intake.flows == counters.intake.delivered + counters.intake.waiting
     for name, output in counters.outputs.items():
-        assert output.queue.offered == counters.intake.delivered, name
+        assert output.queue.offered == counters.intake.rows[output.rows].delivered, name
         places = output.filtered + output.stored + output.pending + output.queued + output.spooled
         assert (
             output.queue.offered + output.queue.recovered
@@ -214,11 +213,13 @@ def test_state_survives_a_restart(tmp_path: Any) -> None:
 def test_names_of_outputs_are_unique() -> None:
     config = CollectConfig(listen=(LOCAL,), outputs=(OutputConfig(to="null:"), OutputConfig(to="null:")))
     with pytest.raises(ConfigError, match=r"output 'null:' exists twice; give each output another name"):
-        Service(config, flowbuf.Schema.load("flow"), lambda output, selection, spool: ListOutput())
+        Service(config, config.load_schemas(), lambda output, selection, spool: ListOutput())
 
 
 def test_totals_are_one_line() -> None:
-    counters = ServiceCounters(IntakeCounters(received=3, flows=5), {"x": OutputCounters()})
+    counters = ServiceCounters(
+        IntakeCounters(received=3, rows={"flows": RowCounters(5)}), {"x": OutputCounters()}
+    )
     assert format_totals(counters) == (
         "received=3 kernel_drops=0 flows=5; x: stored=0 pending=0 queued=0 spooled=0 filtered=0 dropped=0"
     )
@@ -333,8 +334,8 @@ def test_a_failed_reload_releases_its_new_outputs(tmp_path: Path) -> None:
         for bad in (OutputConfig(to="new"), OutputConfig(to="new", name="n", columns=("no_such_column",))):
             config = CollectConfig(listen=(LOCAL,), interval=0.02, outputs=(old, spooled, bad))
             with pytest.raises(flowbuf.FlowbufError):
-                service.reload(config, schema)
-        service.reload(CollectConfig(listen=(LOCAL,), outputs=(old, spooled)), schema)
+                service.reload(config, [schema])
+        service.reload(CollectConfig(listen=(LOCAL,), outputs=(old, spooled)), [schema])
         send([flows5(2)], address_of(service))
         wait_until(lambda: service.read_counters().outputs["new"].stored == 2, "the flows")
     check = service.read_counters()

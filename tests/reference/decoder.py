@@ -9,7 +9,7 @@ from typing import Any
 from . import early, ipfix, netflow, sflow, sflow_counters
 from .columns import build_message, scale_totals
 from .datagram import Datagram, Exporters, Policy, address_octets
-from .octets import Short
+from .octets import Octets, Short
 from .values import Flow
 
 Reader = Callable[[Datagram], Iterator[Flow]]
@@ -39,6 +39,8 @@ class Decoder:
     nanoseconds of the header are below a second, the version is unsupported. sFlow v2 and v4 must have an
     agent address of a known type.
 
+    `others` has schemas of further kinds of rows, which `decode_rows` returns.
+
     `override` replaces columns of every message; `scale` then multiplies totals by the sampling rate.
     `policy` has the fields of datagram.Policy.
     """
@@ -47,24 +49,22 @@ class Decoder:
         self,
         schema: Any,
         *,
+        others: Collection[Any] = (),
         scale: bool = False,
         override: dict[str, Any] | None = None,
         decapsulate: Collection[str] = (),
         **policy: Any,
     ) -> None:
-        self.columns = list(schema.enabled)
-        self.mirrors = {
-            column.name: schema[column.mirror]
-            for column in self.columns
-            if column.mirror in schema and schema[column.mirror].mirror == column.name
-        }
+        self.schemas = {each.rows: each for each in (schema, *others)}
+        self.mirrors = {rows: find_mirrors(each) for rows, each in self.schemas.items()}
         self.rows = schema.rows
         self.scale = scale
         self.override = override or {}
         self.decapsulate = frozenset(decapsulate)
         self.exporters = Exporters(Policy(**policy))
         self.other: Counter[str] = Counter()
-        sources = [source for column in self.columns for rank in column.sources for source in rank]
+        columns = [column for each in self.schemas.values() for column in each.enabled]
+        sources = [source for column in columns for rank in column.sources for source in rank]
         self.reads_packets = any(source.kind == "packet" for source in sources)
         self.reads_layers = any(source.text.startswith("packet:layers.") for source in sources)
 
@@ -74,12 +74,21 @@ class Decoder:
         """Return the messages of one UDP payload as {column name: value}. `received` is in nanoseconds since
         1970.
         """
+        return self.decode_rows(payload, source, received)[self.rows]
+
+    def decode_rows(
+        self, payload: bytes, source: tuple[str, int] = ("192.0.2.1", 9995), received: int = 0
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Return the messages of one UDP payload by their kind of rows: see `decode`."""
+        messages: dict[str, list[dict[str, Any]]] = {rows: [] for rows in self.schemas}
         version, read = self.tell(payload)
         if isinstance(read, str):
             self.other[read] += 1
-            return []
+            return messages
         if self.rows == "counters":
             read = COUNTER_READERS.get(version, read)
+        elif "counters" in self.schemas and read is decode_sflow:
+            read = decode_sflow_all
         datagram = Datagram(
             version,
             payload,
@@ -92,19 +101,20 @@ class Decoder:
             self.decapsulate,
         )
         notes: Counter[str] = Counter()
-        messages = []
         try:
             for flow in read(datagram):
-                message = build_message(self.columns, flow, notes, self.mirrors) | self.override
+                rows = "counters" if "sflow:sample.kind" in flow.values else "flows"
+                columns = list(self.schemas[rows].enabled)
+                message = build_message(columns, flow, notes, self.mirrors[rows]) | self.override
                 if self.scale:
-                    scale_totals(self.columns, message, notes)
-                messages.append(message)
+                    scale_totals(columns, message, notes)
+                messages[rows].append(message)
         except Fault as fault:
             notes[fault.args[0]] += 1
         exporter = datagram.exporter
         exporter.counters.update(notes)
         exporter.datagrams += 1
-        exporter.flows += len(messages)
+        exporter.flows += sum(map(len, messages.values()))
         return messages
 
     def finish(self) -> None:
@@ -175,6 +185,15 @@ class Decoder:
         return "", read_unsupported if is_old else "other_packet"
 
 
+def find_mirrors(schema: Any) -> dict[str, Any]:
+    """Return the other direction of each enabled column that has one."""
+    return {
+        column.name: schema[column.mirror]
+        for column in schema.enabled
+        if column.mirror in schema and schema[column.mirror].mirror == column.name
+    }
+
+
 class Fault(Exception):
     """A datagram that cannot be read; the argument is the status to count."""
 
@@ -201,6 +220,17 @@ def decode_sflow(
         raise Fault("truncated_header") from None
     except sflow.UnknownAddressType:
         raise Fault("bad_header") from None
+
+
+def decode_sflow_all(datagram: Datagram) -> Iterator[Flow]:
+    """Decode sFlow for schemas of both kinds of rows."""
+    yield from decode_sflow(datagram, read_any_sample)
+
+
+def read_any_sample(datagram: Datagram, flow: Flow, sample_format: int, sample: Octets) -> bool:
+    is_flow = sample_format in (sflow.FLOW_SAMPLE, sflow.EXPANDED_FLOW_SAMPLE)
+    read = sflow.read_flow_sample if is_flow else sflow_counters.read_sample
+    return read(datagram, flow, sample_format, sample)
 
 
 def decode_sflow_counters(datagram: Datagram) -> Iterator[Flow]:

@@ -21,6 +21,18 @@ FB_INLINE void begin_datagram(fb_context *c, fb_decoder *decoder, const uint8_t 
     c->counters->bytes += c->datagram->payload.size;
 }
 
+/* Count values that were left out when rows ended. The end of a row does not have the exporter's
+   counters. */
+static void count_refused(fb_context *c, fb_emitter *emitter) {
+    for (uint64_t refused = FB_EMIT(take_refused)(emitter); FB_UNLIKELY(refused); refused--)
+        fb_context_count(c, FB_OUT_OF_RANGE, NULL);
+}
+
+/* Return the emitter for rows of a kind, or NULL if they are not wanted. */
+FB_INLINE fb_emitter *emitter_of(const fb_context *c, fb_emitter *emitter, fb_rows rows) {
+    return c->plan->rows == rows ? emitter : emitter->others[rows];
+}
+
 /* Put a 16-byte address. An IPv4-mapped address becomes 4 bytes, unless the source is written
    directly to one column. */
 FB_INLINE void set_address(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,

@@ -66,6 +66,23 @@ static void init_pending_sets(fb_decoder *decoder) {
     decoder->exporters.forget_pending = fb_pending_forget;
 }
 
+static size_t left_out_size(const fb_plan *plan) {
+    return plan->column_count * sizeof(uint64_t);
+}
+
+static fb_status add_kind(fb_decoder *decoder, const fb_plan *plan) {
+    uint64_t *left_out = fb_memory_allocate(decoder->memory, left_out_size(plan));
+    if (plan->column_count && !left_out) return FB_NO_MEMORY;
+    decoder->kinds[plan->rows] = (fb_row_kind){plan, left_out};
+    return FB_OK;
+}
+
+fb_status fb_decoder_add_rows(fb_decoder *decoder, const fb_plan *plan) {
+    if (plan->rows <= decoder->plan->rows || decoder->kinds[plan->rows].plan)
+        return FB_BAD_ARGUMENT;
+    return add_kind(decoder, plan);
+}
+
 fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_options options,
                          fb_memory *memory) {
     fb_decoder *decoder = fb_memory_allocate(memory, sizeof *decoder);
@@ -77,8 +94,7 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
         options.exporter_memory ? options.exporter_memory : DEFAULT_EXPORTER_MEMORY;
     size_t quarter = memory->limit / 4;
     if (quarter && exporter_memory > quarter) exporter_memory = quarter;
-    decoder->left_out = fb_memory_allocate(memory, plan->column_count * sizeof *decoder->left_out);
-    if ((plan->column_count && !decoder->left_out) ||
+    if (add_kind(decoder, plan) != FB_OK ||
         fb_compiled_templates_new(&decoder->compiled_templates, plan, memory, options.hash_seed,
                                   decoder->processor == FB_PROCESSOR_AVX512) != FB_OK ||
         fb_exporters_new(&decoder->exporters, &decoder->compiled_templates, memory, limit,
@@ -101,8 +117,11 @@ void fb_decoder_free(fb_decoder *decoder) {
     fb_pending_free(&decoder->pending);
     fb_exporters_free(&decoder->exporters);
     fb_compiled_templates_free(&decoder->compiled_templates);
-    fb_memory_release(decoder->memory, decoder->left_out,
-                      decoder->plan->column_count * sizeof *decoder->left_out);
+    for (unsigned rows = 0; rows < FB_ROWS_COUNT; rows++) {
+        const fb_row_kind *kind = &decoder->kinds[rows];
+        if (kind->plan)
+            fb_memory_release(decoder->memory, kind->left_out, left_out_size(kind->plan));
+    }
     fb_memory_release(decoder->memory, decoder, sizeof *decoder);
 }
 

@@ -43,7 +43,7 @@ typedef struct {
 
 /* The decoder and the state of all exporters. It must be used by one thread at a time. */
 typedef struct {
-    const fb_plan *plan;
+    const fb_plan *plan; /* that of fb_decoder_new */
     fb_memory *memory;
     fb_decoder_options options;
     fb_compiled_templates compiled_templates;
@@ -55,10 +55,12 @@ typedef struct {
     fb_patterns patterns;   /* for sFlow flow samples */
     fb_processor processor; /* the kind whose instructions are used */
     fb_counters other;      /* counters of payloads of no flow protocol; they have no exporter */
-    /* per column: values that it could not hold (bad_field_size, bad_list, out_of_range) */
-    uint64_t *left_out;
     /* set by the caller: receives a mark per datagram (context.h); NULL: not wanted */
     uint8_t *undecoded;
+    /* The plans by kind of rows. Values that a column could not hold are counted as
+       bad_field_size, bad_list or out_of_range. */
+    fb_row_kind kinds[FB_ROWS_COUNT];
+    fb_rows full;      /* kind of rows whose output is full, after NO_SPACE */
     fb_fault fault;    /* the first fault since the caller cleared it */
     bool expect_flows; /* set by the caller: payloads of no flow protocol also become faults */
     /* set by the caller: FB_AGENT_SESSION | number of the Transport Session of the next datagrams,
@@ -79,18 +81,25 @@ fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_o
                          fb_memory *memory);
 void fb_decoder_free(fb_decoder *decoder);
 
+/* Also write rows of another kind, from the same pass over the datagrams. `plan` must outlive the
+   decoder. The first plan must have the first kind of all, in the order of fb_rows. The caller sets
+   the emitter for these rows in `others` of the emitter that it passes. OK, NO_MEMORY.
+   BAD_ARGUMENT: the decoder has a plan of this kind, or its first plan has a later kind. */
+fb_status fb_decoder_add_rows(fb_decoder *decoder, const fb_plan *plan);
+
 /* Decode datagrams from *position on; each flow becomes one message.
 
      OK        all datagrams are decoded
-     NO_SPACE  the row's output is full. It holds complete messages, and *position is the place to
+     NO_SPACE  an output is full: that of the row, or with several kinds of rows, that of the kind
+               decoder->full. All outputs hold complete messages, and *position is the place to
                resume.
 
    Returns no other status. Problems of a datagram are counted. */
 fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
                         fb_position *position, fb_row *row);
 
-/* Decode datagrams into a batch, one row per flow. NO_SPACE: the batch is full, or it is empty and
-   there is no memory for its rows. */
+/* Decode datagrams into a batch, one row per flow. NO_SPACE: the batch of the kind decoder->full is
+   full, or it is empty and there is no memory for its rows. */
 fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
                             fb_position *position, fb_columns *columns);
 

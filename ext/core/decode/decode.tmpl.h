@@ -35,7 +35,7 @@ static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter 
         return FB_OK;
     }
     begin_datagram(c, decoder, c->datagram->source, decoder->agent, position);
-    if (FB_UNLIKELY(c->plan->rows == FB_ROWS_COUNTERS)) {
+    if (FB_UNLIKELY(c->plan->rows != FB_ROWS_FLOWS)) {
         fb_context_count(c, FB_FLOWS_LEFT_OUT, NULL);
         return FB_OK;
     }
@@ -45,13 +45,6 @@ static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter 
         case 7: return decode_netflow7(c, emitter, decoder, position);
         default: return decode_ipfix(c, emitter, version, position);
     }
-}
-
-/* Count values that were left out when rows ended. The end of a row does not have the exporter's
-   counters. */
-static void count_refused(fb_context *c, fb_emitter *emitter) {
-    for (uint64_t refused = FB_EMIT(take_refused)(emitter); FB_UNLIKELY(refused); refused--)
-        fb_context_count(c, FB_OUT_OF_RANGE, NULL);
 }
 
 /* Prefetch the exporter state of the next datagrams. A prefetch for a single datagram gains
@@ -72,8 +65,10 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
         .plan = decoder->plan,
         .exporters = &decoder->exporters,
         .fault = &decoder->fault,
-        .left_out = decoder->left_out,
+        .left_out = decoder->kinds[decoder->plan->rows].left_out,
         .undecoded = decoder->undecoded,
+        .kinds = decoder->kinds,
+        .full = decoder->plan->rows,
         .default_sampling_rate = decoder->options.default_sampling_rate,
         .decapsulate = decoder->options.decapsulate,
     };
@@ -83,7 +78,10 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
         fb_context_begin(&c, &datagrams[position->datagram], position->datagram);
         fb_status status = decode_datagram(&c, decoder, emitter, position);
         count_refused(&c, emitter);
-        if (status != FB_OK) return FB_NO_SPACE;
+        if (status != FB_OK) {
+            decoder->full = c.full;
+            return FB_NO_SPACE;
+        }
         *position = (fb_position){position->datagram + 1, 0, 0};
     }
     return FB_OK;

@@ -32,7 +32,7 @@ static fb_status put_flow(fb_context *c, fb_emitter *emitter, const fb_compiled_
         at = run_with_system_init(c, emitter, at, compiled, record, locations);
     else at = run_record(c, emitter, at, compiled, record, locations);
     FB_EMIT(finish)(emitter, at);
-    c->counters->flows++;
+    c->counters->rows[FB_ROWS_FLOWS]++;
     return FB_OK;
 }
 
@@ -142,7 +142,7 @@ FB_INLINE bool put_fast(fb_context *c, fb_emitter *emitter, const fb_compiled_te
     if (!FB_EMIT(begin)(emitter, max_size, &at)) return false;
     at = run_fast(c, emitter, at, compiled, record, locations);
     FB_EMIT(finish)(emitter, at);
-    c->counters->flows++;
+    c->counters->rows[FB_ROWS_FLOWS]++;
     return true;
 }
 

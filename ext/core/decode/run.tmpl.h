@@ -97,7 +97,7 @@ static size_t put_run(fb_context *c, fb_columns *columns, const fb_compiled_temp
                  compiled->op_count, record + i * compiled->record_size, NULL);
     batch->rows += count;
     columns->count += count;
-    c->counters->flows += count;
+    c->counters->rows[FB_ROWS_FLOWS] += count;
     return count;
 }
 

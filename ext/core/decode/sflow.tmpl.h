@@ -137,7 +137,7 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter
         at = put_records_of(c, emitter, at, &records, 0, true);
     else at = put_records(c, emitter, at, &records, status);
     FB_EMIT(finish)(emitter, at);
-    c->counters->flows++;
+    c->counters->rows[FB_ROWS_FLOWS]++;
     if (patterns) fb_patterns_learn(patterns, sample, expanded);
     return FB_OK;
 }
@@ -150,7 +150,7 @@ FB_INLINE fb_status decode_by_pattern(fb_context *c, fb_emitter *emitter, fb_pat
     if (FB_UNLIKELY(!pattern)) return read_flow_sample(c, emitter, patterns, sample, expanded);
     if (FB_UNLIKELY(!put_pattern(c, emitter, pattern, &parts, max_row_size(c, sample.size), exact)))
         return FB_NO_SPACE;
-    c->counters->flows++;
+    c->counters->rows[FB_ROWS_FLOWS]++;
     return FB_OK;
 }
 
@@ -170,20 +170,87 @@ FB_INLINE fb_status decode_flow_sample(fb_context *c, fb_emitter *emitter, fb_pa
     return decode_by_pattern(c, emitter, patterns, sample, expanded, true);
 }
 
-FB_INLINE fb_status decode_sample(fb_context *c, fb_emitter *emitter, fb_patterns *patterns,
-                                  uint32_t format, fb_bytes sample) {
-    if (FB_UNLIKELY(c->plan->rows == FB_ROWS_COUNTERS))
-        return decode_sample_of_counters(c, emitter, format, sample);
-    if (FB_LIKELY(format == FB_SAMPLE_FLOW || format == FB_SAMPLE_FLOW_EXPANDED))
-        return decode_flow_sample(c, emitter, patterns, sample, format == FB_SAMPLE_FLOW_EXPANDED);
+/* The header of a datagram after its version. */
+typedef struct {
+    fb_bytes agent;
+    uint32_t sub_agent, sequence, uptime, samples;
+} fb_sflow_header;
+
+FB_INLINE bool read_header(fb_xdr *xdr, fb_sflow_header *header) {
+    return fb_xdr_read_address(xdr, &header->agent) && fb_xdr_read_word(xdr, &header->sub_agent) &&
+           fb_xdr_read_word(xdr, &header->sequence) && fb_xdr_read_word(xdr, &header->uptime) &&
+           fb_xdr_read_word(xdr, &header->samples);
+}
+
+FB_NOINLINE static void put_constants_sflow(fb_context *c, fb_emitter *emitter, uint32_t sub_agent,
+                                            uint32_t sequence, uint32_t uptime) {
+    fb_cursor at;
+    unsigned wanted = c->plan->constants;
+    FB_EMIT(begin_constants)(emitter, &at);
+    at = put_constants(c, emitter, at, 1, sequence, 0);
+    if (WANTS(SFLOW_SUB_AGENT_ID))
+        set_uint(c, emitter, &at, FB_SOURCE_SFLOW_SUB_AGENT_ID, sub_agent);
+    if (WANTS(SFLOW_UPTIME)) set_uint(c, emitter, &at, FB_SOURCE_SFLOW_UPTIME, uptime);
+    FB_EMIT(end_constants)(emitter, at);
+}
+
+/* Prepare an emitter of a further kind of rows for this datagram. Most datagrams have no such rows,
+   so its constants are put when the first row comes. */
+static void begin_other_rows(fb_context *c, fb_emitter *emitter) {
+    unsigned bit = 1u << c->plan->rows;
+    fb_bytes payload = c->datagram->payload;
+    fb_xdr xdr = {payload.data + 4, payload.data + payload.size};
+    fb_sflow_header header;
+    if (c->begun & bit || !read_header(&xdr, &header)) return;
+    put_constants_sflow(c, emitter, header.sub_agent, header.sequence, header.uptime);
+    c->begun |= bit;
+}
+
+/* Write a counter or drop sample as a row of a further kind, with its own plan. */
+static fb_status decode_counter_sample_apart(fb_context *c, fb_emitter *emitter, uint32_t format,
+                                             fb_bytes sample) {
+    const fb_row_kind *kind = &c->kinds[FB_ROWS_COUNTERS];
+    const fb_plan *plan = c->plan;
+    uint64_t *left_out = c->left_out;
+    c->plan = kind->plan;
+    c->left_out = kind->left_out;
+    begin_other_rows(c, emitter);
+    fb_status status = decode_counter_sample(c, emitter, format, sample);
+    if (status == FB_NO_SPACE) c->full = FB_ROWS_COUNTERS;
+    count_refused(c, emitter);
+    c->plan = plan;
+    c->left_out = left_out;
+    return status;
+}
+
+/* Count or write a sample that gives no flow. */
+FB_NOINLINE static fb_status decode_other_sample(fb_context *c, fb_emitter *emitter,
+                                                 uint32_t format, fb_bytes sample) {
+    fb_emitter *rows = emitter_of(c, emitter, FB_ROWS_COUNTERS);
+    fb_status without_rows;
     switch (format) {
         case FB_SAMPLE_COUNTERS:
-        case FB_SAMPLE_COUNTERS_EXPANDED:
-            fb_context_count(c, FB_COUNTER_SAMPLE, sample.data);
+        case FB_SAMPLE_COUNTERS_EXPANDED: without_rows = FB_COUNTER_SAMPLE; break;
+        case FB_SAMPLE_DROP: without_rows = FB_DROP_SAMPLE; break;
+        case FB_SAMPLE_FLOW:
+        case FB_SAMPLE_FLOW_EXPANDED:
+            fb_context_count(c, FB_FLOWS_LEFT_OUT, sample.data);
             return FB_OK;
-        case FB_SAMPLE_DROP: fb_context_count(c, FB_DROP_SAMPLE, sample.data); return FB_OK;
         default: fb_context_count(c, FB_UNKNOWN_SAMPLE, sample.data); return FB_OK;
     }
+    if (rows && rows != emitter) return decode_counter_sample_apart(c, rows, format, sample);
+    if (rows) return decode_counter_sample(c, rows, format, sample);
+    fb_context_count(c, without_rows, sample.data);
+    return FB_OK;
+}
+
+FB_INLINE fb_status decode_sample(fb_context *c, fb_emitter *emitter, fb_patterns *patterns,
+                                  uint32_t format, fb_bytes sample) {
+    if (FB_UNLIKELY(c->plan->rows != FB_ROWS_FLOWS))
+        return decode_other_sample(c, emitter, format, sample);
+    if (FB_LIKELY(format == FB_SAMPLE_FLOW || format == FB_SAMPLE_FLOW_EXPANDED))
+        return decode_flow_sample(c, emitter, patterns, sample, format == FB_SAMPLE_FLOW_EXPANDED);
+    return decode_other_sample(c, emitter, format, sample);
 }
 
 /* Check the sequence number of a sample among the samples of its kind and source. */
@@ -193,8 +260,9 @@ FB_INLINE void check_sample(fb_context *c, uint32_t format, fb_bytes sample) {
     if (FB_UNLIKELY(!domain) || !fb_sample_find_origin(format, sample, &origin)) return;
     uint64_t key = fb_samples_key(origin.kind, origin.type, origin.index);
     uint32_t run = (uint32_t)domain->sequences.totals.restarts;
-    fb_status status = fb_samples_check(&domain->samples, &c->exporter->memory, c->exporters->seed,
-                                        key, fb_load32(sample.data), run);
+    fb_status status =
+        fb_samples_check(&domain->samples, &c->exporter->memory, c->exporters->sample_secret, key,
+                         fb_load32(sample.data), run);
     if (FB_UNLIKELY(status == FB_SEQUENCE_GAP)) fb_context_count(c, FB_SAMPLE_GAP, sample.data);
 }
 
@@ -218,29 +286,17 @@ FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *emitter,
         fb_bytes sample;
         if (FB_LIKELY(fb_xdr_read_item(&xdr, &format, &sample)))
             status = decode_sample(c, emitter, patterns, format, sample);
-        if (FB_UNLIKELY(status == FB_NO_SPACE)) {
+        if (FB_UNLIKELY(status != FB_OK)) {
+            if (status != FB_NO_SPACE) {
+                fb_context_count(c, status, at);
+                return FB_OK;
+            }
             *position = (fb_position){position->datagram, (size_t)(at - begin), i};
             return status;
-        }
-        if (FB_UNLIKELY(status == FB_BAD_SAMPLE)) {
-            fb_context_count(c, status, at);
-            return FB_OK;
         }
         check_sample(c, format, sample);
     }
     return FB_OK;
-}
-
-FB_NOINLINE static void put_constants_sflow(fb_context *c, fb_emitter *emitter, uint32_t sub_agent,
-                                            uint32_t sequence, uint32_t uptime) {
-    fb_cursor at;
-    unsigned wanted = c->plan->constants;
-    FB_EMIT(begin_constants)(emitter, &at);
-    at = put_constants(c, emitter, at, 1, sequence, 0);
-    if (WANTS(SFLOW_SUB_AGENT_ID))
-        set_uint(c, emitter, &at, FB_SOURCE_SFLOW_SUB_AGENT_ID, sub_agent);
-    if (WANTS(SFLOW_UPTIME)) set_uint(c, emitter, &at, FB_SOURCE_SFLOW_UPTIME, uptime);
-    FB_EMIT(end_constants)(emitter, at);
 }
 
 /* Count a datagram with a bad header. Only the UDP source is known, so it is the exporter. */
@@ -254,26 +310,25 @@ FB_NOINLINE static fb_status refuse_sflow(fb_context *c, fb_decoder *decoder,
 
 static fb_status decode_sflow(fb_context *c, fb_emitter *emitter, fb_decoder *decoder,
                               fb_position *position) {
-    fb_bytes payload = c->datagram->payload, agent;
+    fb_bytes payload = c->datagram->payload;
     fb_xdr xdr = {payload.data + 4, payload.data + payload.size};
-    uint32_t sub_agent, sequence, uptime, samples;
+    fb_sflow_header header;
     if (FB_UNLIKELY(payload.size >= 8 && fb_load32(payload.data + 4) > 2))
         return refuse_sflow(c, decoder, position, FB_BAD_HEADER, payload.data + 4);
-    if (!fb_xdr_read_address(&xdr, &agent) || !fb_xdr_read_word(&xdr, &sub_agent) ||
-        !fb_xdr_read_word(&xdr, &sequence) || !fb_xdr_read_word(&xdr, &uptime) ||
-        !fb_xdr_read_word(&xdr, &samples))
+    if (!read_header(&xdr, &header))
         return refuse_sflow(c, decoder, position, FB_TRUNCATED_HEADER, NULL);
     uint8_t address[16];
-    bool known = fb_sflow_agent_address(address, agent);
-    begin_datagram(c, decoder, known ? address : c->datagram->source, FB_AGENT_SFLOW | sub_agent,
-                   position);
-    fb_context_need_domain(c, FB_DOMAIN_SFLOW, sub_agent);
+    bool known = fb_sflow_agent_address(address, header.agent);
+    begin_datagram(c, decoder, known ? address : c->datagram->source,
+                   FB_AGENT_SFLOW | header.sub_agent, position);
+    fb_context_need_domain(c, FB_DOMAIN_SFLOW, header.sub_agent);
     if (!position->set) {
-        put_constants_sflow(c, emitter, sub_agent, sequence, uptime);
-        fb_context_check_sequence(c, FB_SEQUENCE_DATAGRAMS, sequence, uptime,
+        put_constants_sflow(c, emitter, header.sub_agent, header.sequence, header.uptime);
+        fb_context_check_sequence(c, FB_SEQUENCE_DATAGRAMS, header.sequence, header.uptime,
                                   (fb_sequence_content){.units = 1});
     }
-    return decode_samples(c, emitter, patterns_in_use(c, emitter, decoder), xdr, samples, position);
+    return decode_samples(c, emitter, patterns_in_use(c, emitter, decoder), xdr, header.samples,
+                          position);
 }
 
 #endif

@@ -1,6 +1,5 @@
 /* sFlow counter samples (formats 2 and 4) and notifications of discarded packets (format 5).
-   They are the rows of a plan whose rows are counters. Each sample is one row. Flow samples give
-   no rows in such a plan.
+   They are the rows of a plan whose rows are counters. Each sample is one row.
 
      counters:            sequence, source id (8 bits type, 24 bits index), records
      counters, expanded:  sequence, source type, source index, records
@@ -276,7 +275,7 @@ static fb_status decode_counters(fb_context *c, fb_emitter *emitter, fb_bytes sa
     at = put_host(c, emitter, at, records.body[COUNTERS_host_descr]);
     at = put_adapters(c, emitter, at, records.body[COUNTERS_host_adapters]);
     FB_EMIT(finish)(emitter, at);
-    c->counters->flows++;
+    c->counters->rows[FB_ROWS_COUNTERS]++;
     return FB_OK;
 }
 
@@ -363,23 +362,14 @@ static fb_status decode_drop(fb_context *c, fb_emitter *emitter, fb_bytes sample
     /* The packet is put like that of a flow sample whose output field states the discard reason. */
     at = put_records(c, emitter, at, &records.packet, discard_status(reason));
     FB_EMIT(finish)(emitter, at);
-    c->counters->flows++;
+    c->counters->rows[FB_ROWS_COUNTERS]++;
     return FB_OK;
 }
 
-static fb_status decode_sample_of_counters(fb_context *c, fb_emitter *emitter, uint32_t format,
-                                           fb_bytes sample) {
-    switch (format) {
-        case FB_SAMPLE_FLOW:
-        case FB_SAMPLE_FLOW_EXPANDED:
-            fb_context_count(c, FB_FLOWS_LEFT_OUT, sample.data);
-            return FB_OK;
-        case FB_SAMPLE_COUNTERS:
-        case FB_SAMPLE_COUNTERS_EXPANDED:
-            return decode_counters(c, emitter, sample, format == FB_SAMPLE_COUNTERS_EXPANDED);
-        case FB_SAMPLE_DROP: return decode_drop(c, emitter, sample);
-        default: fb_context_count(c, FB_UNKNOWN_SAMPLE, sample.data); return FB_OK;
-    }
+static fb_status decode_counter_sample(fb_context *c, fb_emitter *emitter, uint32_t format,
+                                       fb_bytes sample) {
+    if (format == FB_SAMPLE_DROP) return decode_drop(c, emitter, sample);
+    return decode_counters(c, emitter, sample, format == FB_SAMPLE_COUNTERS_EXPANDED);
 }
 
 #endif

@@ -25,7 +25,7 @@ typedef struct {
     uint8_t bytes[16];
 } fb_constant;
 
-typedef struct {
+typedef struct fb_columns {
     const fb_plan *plan;
     const fb_column *columns; /* of the plan */
     fb_memory *memory;
@@ -49,6 +49,7 @@ typedef struct {
     /* numbers from lanes, on the way to their columns; not on the stack, where gcc may assume
        alignment */
     uint64_t numbers[FB_SIMD_LANES];
+    struct fb_columns *others[FB_ROWS_COUNT]; /* owned by the caller */
 } fb_columns;
 
 /* Initialize the emitter. `plan` and `memory` must outlive it. OK, NO_MEMORY. */

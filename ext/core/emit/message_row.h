@@ -42,6 +42,9 @@
                                            fb_column_has_fast_path.
      bool has_fast_path(row)               Return true if only deferred columns wait for the end of
                                            a row, not the late ones.
+     row *others[FB_ROWS_COUNT]            A member, set by the caller: emitters for the rows of
+                                           other kinds that the same datagrams give. NULL: not
+                                           wanted.
 
    A row in memory:
 
@@ -69,7 +72,7 @@ typedef struct {
    in registers. */
 #define FB_ROW_WAITING FB_NO_COLUMN_BIT
 
-typedef struct {
+typedef struct fb_row {
     const fb_plan *plan;
     const fb_column *columns; /* of the plan */
     fb_memory *memory;
@@ -96,6 +99,7 @@ typedef struct {
     void *lane_memory;
     fb_column_states states;
     fb_deferred_values deferred;
+    struct fb_row *others[FB_ROWS_COUNT]; /* owned by the caller */
 #ifndef NDEBUG
     uint8_t *limit; /* of the row under construction: the `max_size` that was passed to begin */
 #endif

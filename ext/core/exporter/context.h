@@ -17,8 +17,14 @@ typedef struct {
     uint8_t exporter[16];
 } fb_fault;
 
+/* A kind of rows that a decoder writes. */
 typedef struct {
-    const fb_plan *plan;
+    const fb_plan *plan; /* NULL: the decoder does not write rows of this kind */
+    uint64_t *left_out;  /* per column: values that the column could not hold */
+} fb_row_kind;
+
+typedef struct {
+    const fb_plan *plan; /* of the rows that are being written */
     fb_exporters *exporters;
     fb_exporter *exporter;
     fb_counters *counters;
@@ -43,6 +49,9 @@ typedef struct {
     uint64_t sampler;               /* the last sampler that a record of the set named */
     uint64_t default_sampling_rate; /* 0: none */
     unsigned decapsulate;           /* bit for each kind of tunnel to open */
+    unsigned begun; /* bit for each further kind of rows that has the datagram's constants */
+    fb_rows full;   /* kind of rows whose output is full, after NO_SPACE */
+    const fb_row_kind *kinds; /* FB_ROWS_COUNT kinds, by fb_rows */
 } fb_context;
 
 /* Store a fault if it is the first one. */
@@ -72,6 +81,7 @@ FB_INLINE void fb_context_begin(fb_context *context, const fb_datagram *datagram
     context->uptime_time = 0;
     context->uptime = 0;
     context->has_uptime = false;
+    context->begun = 0;
 }
 
 /* Set context->domain if it is NULL: find or create the domain. OK. EXPORTER_LIMIT, TEMPLATE_LIMIT:

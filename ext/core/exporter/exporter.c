@@ -12,7 +12,8 @@ fb_status fb_exporters_new(fb_exporters *exporters, fb_compiled_templates *compi
                                 .compiled_templates = compiled_templates,
                                 .limit = limit,
                                 .exporter_memory = exporter_memory,
-                                .seed = seed};
+                                .seed = seed,
+                                .sample_secret = (seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1};
     exporters->overflow.stateless = true;
     exporters->overflow.memory = fb_memory_within(memory, exporter_memory);
     exporters->table = fb_memory_allocate(memory, FIRST_CAPACITY * sizeof *exporters->table);
@@ -140,7 +141,7 @@ static void clear_place(fb_exporters *exporters, const fb_exporter *exporter) {
 static void add_counters(fb_counters *total, const fb_counters *more) {
     total->datagrams += more->datagrams;
     total->bytes += more->bytes;
-    total->flows += more->flows;
+    for (size_t i = 0; i < FB_ROWS_COUNT; i++) total->rows[i] += more->rows[i];
     total->options_records += more->options_records;
     total->templates += more->templates;
     for (size_t i = 0; i < FB_STATUS_COUNT; i++) total->status[i] += more->status[i];

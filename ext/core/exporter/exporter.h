@@ -48,7 +48,7 @@
 typedef struct {
     uint64_t datagrams;
     uint64_t bytes;
-    uint64_t flows;
+    uint64_t rows[FB_ROWS_COUNT]; /* flows, and rows of other kinds */
     uint64_t options_records;
     uint64_t templates; /* received, refreshes included */
     uint64_t status[FB_STATUS_COUNT];
@@ -219,8 +219,9 @@ typedef struct {
     uint64_t template_expiry;
     bool obey_withdrawals;
     struct fb_pending_sets *pending; /* sets that wait for templates; NULL: sets never wait */
-    uint64_t seed;        /* of the hash: addresses come from the network and may be hostile */
-    fb_exporter *last;    /* the last exporter looked up: most datagrams come in runs */
+    uint64_t seed;          /* of the hash: addresses come from the network and may be hostile */
+    uint64_t sample_secret; /* of fb_samples_check */
+    fb_exporter *last;      /* the last exporter looked up: most datagrams come in runs */
     fb_domain *temporary; /* templates of the current datagram that could not be kept; NULL: none */
     uint64_t clock;       /* advances when an exporter is added or evicted */
     fb_exporter_list classes[FB_EVICTION_CLASSES];

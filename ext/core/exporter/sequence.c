@@ -233,7 +233,7 @@ void fb_sequences_free(fb_sequences *sequences, fb_memory *memory) {
 #define FIRST_CAPACITY 16
 
 /* Make room for another source; at most half of the table is used. */
-FB_NOINLINE static bool make_room(fb_samples *samples, fb_memory *memory, uint64_t seed) {
+FB_NOINLINE static bool make_room(fb_samples *samples, fb_memory *memory, uint64_t secret) {
     if (samples->count >= FB_MAX_SAMPLE_SOURCES) return false;
     if (samples->count * 2 < samples->capacity) return true;
     uint32_t capacity = samples->capacity ? samples->capacity * 2 : FIRST_CAPACITY;
@@ -241,7 +241,7 @@ FB_NOINLINE static bool make_room(fb_samples *samples, fb_memory *memory, uint64
     if (!table) return false;
     for (uint32_t i = 0; i < samples->capacity; i++)
         if (samples->table[i].key)
-            *fb_samples_find(table, capacity, seed, samples->table[i].key) = samples->table[i];
+            *fb_samples_find(table, capacity, secret, samples->table[i].key) = samples->table[i];
     fb_memory_release(memory, samples->table, samples->capacity * sizeof *table);
     samples->table = table;
     samples->capacity = capacity;
@@ -258,10 +258,10 @@ static fb_status begin_source(fb_samples *samples, fb_sample_source *source, uin
     return FB_OK;
 }
 
-static fb_status add_source(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key,
+static fb_status add_source(fb_samples *samples, fb_memory *memory, uint64_t secret, uint64_t key,
                             uint32_t number, uint32_t run) {
-    if (!make_room(samples, memory, seed)) return FB_OK;
-    fb_sample_source *source = fb_samples_find(samples->table, samples->capacity, seed, key);
+    if (!make_room(samples, memory, secret)) return FB_OK;
+    fb_sample_source *source = fb_samples_find(samples->table, samples->capacity, secret, key);
     source->key = key;
     samples->count++;
     return begin_source(samples, source, number, run);
@@ -297,12 +297,12 @@ fb_status fb_samples_classify(fb_samples *samples, fb_memory *memory, fb_sample_
     return FB_OUT_OF_SEQUENCE;
 }
 
-FB_NOINLINE fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed,
+FB_NOINLINE fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t secret,
                                        uint64_t key, uint32_t number, uint32_t run) {
     fb_sample_source *source =
-        samples->capacity ? fb_samples_find(samples->table, samples->capacity, seed, key) : NULL;
+        samples->capacity ? fb_samples_find(samples->table, samples->capacity, secret, key) : NULL;
     return source && source->key ? begin_source(samples, source, number, run)
-                                 : add_source(samples, memory, seed, key, number, run);
+                                 : add_source(samples, memory, secret, key, number, run);
 }
 
 void fb_samples_free(fb_samples *samples, fb_memory *memory) {

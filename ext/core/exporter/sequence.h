@@ -184,10 +184,10 @@ FB_INLINE uint64_t fb_samples_key(uint32_t kind, uint32_t type, uint32_t index) 
    so neighbours are adjacent and do not collide. Blocks of 64 are placed by the high bits of two
    multiplications with a secret number, so an attacker who invents sources cannot predict their
    place. After a single multiplication, blocks that differ only in their highest bits would
-   collide. REQUIRES: an entry is empty. */
+   collide. REQUIRES: an entry is empty; `secret` is odd. */
 FB_INLINE fb_sample_source *fb_samples_find(fb_sample_source *table, uint32_t capacity,
-                                            uint64_t seed, uint64_t key) {
-    uint64_t secret = (seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1, block = (key >> 6) * secret;
+                                            uint64_t secret, uint64_t key) {
+    uint64_t block = (key >> 6) * secret;
     block = (block ^ block >> 32) * secret;
     size_t i = (size_t)((block >> 40) + key) & (capacity - 1);
     while (table[i].key != key && table[i].key) i = (i + 1) & (capacity - 1);
@@ -197,18 +197,18 @@ FB_INLINE fb_sample_source *fb_samples_find(fb_sample_source *table, uint32_t ca
 /* Slow paths: a number that is not the next one; a source that is new or restarts. */
 fb_status fb_samples_classify(fb_samples *samples, fb_memory *memory, fb_sample_source *source,
                               uint32_t number);
-fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t seed, uint64_t key,
+fb_status fb_samples_begin(fb_samples *samples, fb_memory *memory, uint64_t secret, uint64_t key,
                            uint32_t number, uint32_t run);
 
 /* Like fb_sequence_check, for one sample. `run` changes with each restart of the agent, and then
-   all its sources restart. `seed` keys the hash. Also OK for a source without room. REQUIRES: key
+   all its sources restart. `secret` keys the hash. Also OK for a source without room. REQUIRES: key
    is not 0. */
-FB_INLINE fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uint64_t seed,
+FB_INLINE fb_status fb_samples_check(fb_samples *samples, fb_memory *memory, uint64_t secret,
                                      uint64_t key, uint32_t number, uint32_t run) {
     fb_sample_source *source =
-        samples->capacity ? fb_samples_find(samples->table, samples->capacity, seed, key) : NULL;
+        samples->capacity ? fb_samples_find(samples->table, samples->capacity, secret, key) : NULL;
     if (FB_UNLIKELY(!source || source->key != key || source->run != run))
-        return fb_samples_begin(samples, memory, seed, key, number, run);
+        return fb_samples_begin(samples, memory, secret, key, number, run);
     if (FB_UNLIKELY(source->number + 1 != number))
         return fb_samples_classify(samples, memory, source, number);
     source->number = number;

@@ -29,7 +29,7 @@ fb_status fb_plan_new(fb_plan **out, fb_memory *memory) {
 }
 
 fb_status fb_plan_set_rows(fb_plan *plan, fb_rows rows) {
-    if (plan->sealed || (rows != FB_ROWS_FLOWS && rows != FB_ROWS_COUNTERS)) return FB_BAD_ARGUMENT;
+    if (plan->sealed || (unsigned)rows >= FB_ROWS_COUNT) return FB_BAD_ARGUMENT;
     plan->rows = rows;
     return FB_OK;
 }

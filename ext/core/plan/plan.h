@@ -50,6 +50,7 @@ FB_INLINE bool fb_element_is_sub_template(uint64_t pen, uint32_t id) {
 typedef enum {
     FB_ROWS_FLOWS,
     FB_ROWS_COUNTERS, /* one counter sample or drop sample of sFlow */
+    FB_ROWS_COUNT
 } fb_rows;
 
 typedef enum {

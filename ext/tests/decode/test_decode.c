@@ -164,7 +164,7 @@ static void counts_the_remainder_of_a_set_once(void) {
         ipfix_end(&d);
         session_feed(&s, &d);
         CHECK_EQUAL(session_count(&s, FB_TRUNCATED_RECORD), 2);
-        CHECK_EQUAL(count_all(s.decoder).flows, 6);
+        CHECK_EQUAL(count_all(s.decoder).rows[FB_ROWS_FLOWS], 6);
         session_close(&s);
     }
 }

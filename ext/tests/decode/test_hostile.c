@@ -120,7 +120,7 @@ static void check_every_capacity(const char *lines, bool hook, size_t step) {
     fb_counters counters = count_all(whole.decoder);
     size_t size = fb_row_size(&whole.row);
     CHECK_EQUAL(counters.datagrams, 2 * sample_count);
-    CHECK_EQUAL(counters.flows, whole.row.count);
+    CHECK_EQUAL(counters.rows[FB_ROWS_FLOWS], whole.row.count);
     for (size_t capacity = 0; capacity < size + whole.plan.plan->max_fixed_size + 8 * step;
          capacity += step) {
         session s;

@@ -44,7 +44,7 @@ static void writes_a_row_for_each_sample(void) {
     text_put(&expected, "%s%s%s", interface_row, host_row, drop_row);
     CHECK_FLOWS(&s, text_of(&expected));
     CHECK_COUNTERS(&s, "flows_left_out=1");
-    CHECK_EQUAL(count_all(s.decoder).flows, 3);
+    CHECK_EQUAL(count_all(s.decoder).rows[FB_ROWS_COUNTERS], 3);
     text_free(&expected);
     session_close(&s);
 }
@@ -138,9 +138,7 @@ static void counts_unread_records(void) {
 }
 
 static void counts_truncated_samples(void) {
-    static const struct {
-        uint32_t format, size;
-    } heads[] = {{2, 12}, {4, 16}, {5, 32}};
+    static const struct { uint32_t format, size; } heads[] = {{2, 12}, {4, 16}, {5, 32}};
     for (unsigned i = 0; i < 3; i++)
         for (uint32_t size = 0; size <= heads[i].size; size += 4) {
             byte_buffer d;

@@ -187,7 +187,7 @@ static void check_every_size(const char *lines, void (*prepare)(table *)) {
     decode_all(&t, 1000, lines, prepare, &whole);
     fb_counters counters = count_all(t.session.decoder);
     size_t flows = t.columns.count;
-    CHECK_EQUAL(flows, counters.flows);
+    CHECK_EQUAL(flows, counters.rows[FB_ROWS_FLOWS]);
     table_close(&t);
     for (size_t rows = 2; rows < flows + 2; rows++) {
         text parts = {0};

@@ -190,8 +190,9 @@ static void check_sums(world *w) {
     fb_lost lost = sum_lost(&decoder->exporters);
     CHECK_EQUAL(all.datagrams, w->datagrams);
     CHECK_EQUAL(all.bytes, w->bytes);
-    CHECK_EQUAL(all.flows, w->flows);
-    CHECK_EQUAL(all.flows + decoder->pending.all.sets + all.status[FB_TEMPLATE_MISSING],
+    CHECK_EQUAL(all.rows[FB_ROWS_FLOWS], w->flows);
+    CHECK_EQUAL(all.rows[FB_ROWS_FLOWS] + decoder->pending.all.sets +
+                    all.status[FB_TEMPLATE_MISSING],
                 w->sure_flows + w->sets);
     CHECK(all.templates <= w->templates && (w->setting->memory || all.templates == w->templates));
     for (size_t i = 0; i < UNITS; i++) {

@@ -111,7 +111,7 @@ static void finds_the_remaining_exporters(void) {
     CHECK_EQUAL(exporters->count, LIMIT);
     fb_counters all = count_all(s.decoder);
     CHECK_EQUAL(all.datagrams, datagrams);
-    CHECK_EQUAL(all.flows, datagrams);
+    CHECK_EQUAL(all.rows[FB_ROWS_FLOWS], datagrams);
     CHECK_EQUAL(all.bytes, datagrams * template.size);
     session_close(&s);
 }
@@ -129,7 +129,7 @@ static void keeps_the_exporter_of_a_resumed_datagram(void) {
     session_feed(&s, &d);
     CHECK_EQUAL(s.decoder->exporters.count, 0);
     CHECK_EQUAL(s.decoder->exporters.overflow.counters.datagrams, 1);
-    CHECK_EQUAL(s.decoder->exporters.overflow.counters.flows, 3);
+    CHECK_EQUAL(s.decoder->exporters.overflow.counters.rows[FB_ROWS_FLOWS], 3);
     session_close(&s);
 }
 
@@ -152,16 +152,16 @@ static void check_genuine(const spoof *spoof, bool late) {
     uint32_t number = 0;
     for (; late && number < 2 * LIMIT; number++)
         for (unsigned i = 0; i < spoof->repeats; i++) feed(&s, &spoofed, FIRST_SPOOFED + number);
-    uint64_t before = count_all(s.decoder).flows, own = 0, sent = 0;
+    uint64_t before = count_all(s.decoder).rows[FB_ROWS_FLOWS], own = 0, sent = 0;
     for (unsigned i = 0; i < SPOOFED; i++, number++) {
-        uint64_t flows = count_all(s.decoder).flows;
+        uint64_t flows = count_all(s.decoder).rows[FB_ROWS_FLOWS];
         feed(&s, i % 1000 ? &data : &template, GENUINE);
-        own += count_all(s.decoder).flows - flows;
+        own += count_all(s.decoder).rows[FB_ROWS_FLOWS] - flows;
         for (unsigned j = 0; j < spoof->repeats; j++) feed(&s, &spoofed, FIRST_SPOOFED + number);
         sent += spoof->repeats;
     }
     CHECK_EQUAL(own, SPOOFED);
-    CHECK_EQUAL(count_all(s.decoder).flows - before,
+    CHECK_EQUAL(count_all(s.decoder).rows[FB_ROWS_FLOWS] - before,
                 own + (spoof->fields && spoof->data ? sent : 0));
     CHECK_EQUAL(count_all(s.decoder).datagrams, SPOOFED + (uint64_t)number * spoof->repeats);
     CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), number + 1 - LIMIT);
@@ -242,9 +242,9 @@ static void separates_netflow_and_sflow_of_one_address(void) {
                     0);
         for (uint32_t i = 1; i < SPOOFED; i++) { /* enough agents to evict the first ones */
             feed_agent(&s, GENUINE + i, 1, 1, FIRST_SPOOFED);
-            uint64_t flows = count_all(s.decoder).flows;
+            uint64_t flows = count_all(s.decoder).rows[FB_ROWS_FLOWS];
             feed(&s, &data, GENUINE);
-            CHECK_EQUAL(count_all(s.decoder).flows, flows + 1);
+            CHECK_EQUAL(count_all(s.decoder).rows[FB_ROWS_FLOWS], flows + 1);
         }
         CHECK(session_count(&s, FB_AGENT_EVICTED) > SPOOFED / 2);
         CHECK_EQUAL(session_count(&s, FB_TEMPLATE_MISSING) + session_count(&s, FB_EARLY_DATA), 0);
@@ -266,14 +266,14 @@ static void keeps_a_genuine_exporter_beside_many_domains(void) {
         for (uint32_t i = 0; i < 10 * FB_MAX_DOMAINS; i++) {
             build(&spoofed, version, i, 1 + i % 50, true);
             feed(&s, &spoofed, FIRST_SPOOFED);
-            uint64_t flows = count_all(s.decoder).flows;
+            uint64_t flows = count_all(s.decoder).rows[FB_ROWS_FLOWS];
             feed(&s, i % 1000 ? &data : &template, GENUINE);
-            CHECK_EQUAL(count_all(s.decoder).flows, flows + 1);
+            CHECK_EQUAL(count_all(s.decoder).rows[FB_ROWS_FLOWS], flows + 1);
         }
         CHECK(session_count(&s, FB_TEMPLATE_LIMIT) > 0);
         CHECK_EQUAL(session_count(&s, FB_EXPORTER_EVICTED), 0);
         /* each is decoded with its own template */
-        CHECK_EQUAL(count_all(s.decoder).flows, 20 * FB_MAX_DOMAINS);
+        CHECK_EQUAL(count_all(s.decoder).rows[FB_ROWS_FLOWS], 20 * FB_MAX_DOMAINS);
         session_close(&s);
     }
 }
@@ -336,9 +336,9 @@ static void check_genuine_domain(const spoof *spoof, bool late) {
         build(&spoofed, spoof->version, number, spoof->fields, spoof->data);
         for (unsigned j = 0; j < spoof->repeats; j++) feed(&s, &spoofed, GENUINE);
         if (late && i < 2 * FB_MAX_DOMAINS) continue;
-        uint64_t flows = count_all(s.decoder).flows;
+        uint64_t flows = count_all(s.decoder).rows[FB_ROWS_FLOWS];
         feed(&s, sent++ % 1000 ? &data : &template, GENUINE);
-        own += count_all(s.decoder).flows - flows;
+        own += count_all(s.decoder).rows[FB_ROWS_FLOWS] - flows;
     }
     CHECK_EQUAL(own, 10 * FB_MAX_DOMAINS);
     CHECK_EQUAL(sent, own);
@@ -463,7 +463,7 @@ static void survives_failed_allocations_during_evictions(void) {
         CHECK(s.decoder->exporters.last->domains.count <= FB_MAX_DOMAINS);
         CHECK(s.decoder->exporters.last->domains.count >= FB_MAX_DOMAINS - 1);
         CHECK_EQUAL(count_all(s.decoder).datagrams, FB_MAX_DOMAINS + 3 * 5);
-        CHECK(count_all(s.decoder).flows >= FB_MAX_DOMAINS + 3 * 4 - 1);
+        CHECK(count_all(s.decoder).rows[FB_ROWS_FLOWS] >= FB_MAX_DOMAINS + 3 * 4 - 1);
         session_close(&s);
     }
 }
@@ -484,9 +484,9 @@ static void evicts_exporters_when_memory_is_short(void) {
         feed(&s, &spoofed, FIRST_SPOOFED + i);
         feed(&s, &spoofed, FIRST_SPOOFED + i);
         if (i < 2500) continue;
-        uint64_t flows = count_all(s.decoder).flows;
+        uint64_t flows = count_all(s.decoder).rows[FB_ROWS_FLOWS];
         feed(&s, (i - 2500) % 1000 ? &data : &template, GENUINE);
-        CHECK_EQUAL(count_all(s.decoder).flows, flows + 1);
+        CHECK_EQUAL(count_all(s.decoder).rows[FB_ROWS_FLOWS], flows + 1);
         CHECK(s.memory.used <= s.memory.limit);
     }
     CHECK(session_count(&s, FB_EXPORTER_EVICTED) > 1000);

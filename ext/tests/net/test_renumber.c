@@ -144,7 +144,7 @@ static void netflow5_counts_flows_of_each_engine(void) {
         CHECK_EQUAL(word(&r, 2, 16), 103 + 5 * i);
     }
     check_uninterrupted(&r.receiver);
-    CHECK_EQUAL(count_all(r.receiver.decoder).flows, 40);
+    CHECK_EQUAL(count_all(r.receiver.decoder).rows[FB_ROWS_FLOWS], 40);
     replay_close(&r);
 }
 
@@ -212,7 +212,7 @@ static void ipfix_records_before_their_template_count(void) {
     repeat(&r, 4, 0);
     CHECK_EQUAL(word(&r, 0, 8), 50 + 3 * 8);
     CHECK_EQUAL(word(&r, 1, 8), 57 + 3 * 8);
-    CHECK_EQUAL(count_all(r.receiver.decoder).flows, 32);
+    CHECK_EQUAL(count_all(r.receiver.decoder).rows[FB_ROWS_FLOWS], 32);
     replay_close(&r);
 }
 
@@ -288,7 +288,7 @@ static void sflow_counts_datagrams_of_an_agent_and_samples_of_a_source(void) {
         CHECK_EQUAL(word(&r, i, 20), 3 * 1000 + 500 * i);
         CHECK_EQUAL(word(&r, i, 36), 3 * 9 + 3 * i); /* the first sample: source 0 */
     }
-    CHECK_EQUAL(count_all(r.receiver.decoder).flows, 60);
+    CHECK_EQUAL(count_all(r.receiver.decoder).rows[FB_ROWS_FLOWS], 60);
     replay_close(&r);
 }
 

@@ -101,7 +101,7 @@ const fb_pattern *session_find_pattern(const session *s, const byte_buffer *d, s
 static void add_counters(fb_counters *total, const fb_counters *more) {
     total->datagrams += more->datagrams;
     total->bytes += more->bytes;
-    total->flows += more->flows;
+    for (size_t i = 0; i < FB_ROWS_COUNT; i++) total->rows[i] += more->rows[i];
     total->options_records += more->options_records;
     total->templates += more->templates;
     for (size_t i = 0; i < FB_STATUS_COUNT; i++) total->status[i] += more->status[i];

@@ -30,7 +30,7 @@ typedef struct {
     char nothing;
 } trace_cursor;
 
-typedef struct {
+typedef struct trace {
     const named_plan *plan;
     /* cells of the row, its constants, and the constants without those of a set */
     trace_cell *cells, *constants, *datagram;
@@ -39,6 +39,7 @@ typedef struct {
     unsigned refuse_each; /* every call of begin with this number reports no room; 0: none */
     uint64_t begun, undone;
     uint64_t refused; /* totals out of range since take_refused */
+    struct trace *others[FB_ROWS_COUNT];
 } trace;
 
 void trace_new(trace *t, const named_plan *plan);

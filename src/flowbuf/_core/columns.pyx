@@ -7,9 +7,9 @@ from libc.string cimport memset
 from flowbuf._core.base cimport check, view_bytes
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, fill_source, to_nanoseconds
-from flowbuf._core.decoder cimport Decoder
+from flowbuf._core.decoder cimport Decoder, MessageOutput
 from flowbuf._core.net cimport *
-from flowbuf._core.plan cimport override_deferred
+from flowbuf._core.plan cimport is_late, override_deferred
 from flowbuf._core.sockets cimport Receiver
 from flowbuf._core.tables cimport FIRST_ROWS, TableBuilder, TableType
 
@@ -24,23 +24,48 @@ STREAM_FAULTS = {FB_UNSUPPORTED_VERSION: "not_ipfix", FB_BAD_HEADER: "bad_length
 """Reasons why the stream of a session cannot continue."""
 
 
-@cython.no_gc_clear  # __dealloc__ needs the decoder to free the objects made by its plan
-cdef class ColumnBuilder(TableBuilder):
-    """Decodes datagrams into tables. Its decoder keeps the state of exporters and the counters."""
+@cython.no_gc_clear  # __dealloc__ needs the plan of the type to free the objects made by it
+cdef class RowBuilder(TableBuilder):
+    """Collects the decoded rows of one kind into tables."""
 
-    cdef Decoder decoder
     cdef fb_memory memory
     cdef fb_columns columns
 
-    def __cinit__(self, Decoder decoder not None, TableType type not None, size_t rows):
-        if type.plan is not decoder.plan:
-            raise ValueError("the type belongs to another plan; use a TableType of the decoder's plan")
-        self.decoder = decoder
+    def __cinit__(self, *arguments):
         self.memory = fb_memory_system(0)
-        check(fb_columns_new(&self.columns, decoder.plan.plan, &self.memory))
+        check(fb_columns_new(&self.columns, self.type.plan.plan, &self.memory))
 
     def __dealloc__(self):
         fb_columns_free(&self.columns)
+
+
+@cython.no_gc_clear  # __dealloc__ needs the decoder to free the objects made by its plan
+cdef class ColumnBuilder(RowBuilder):
+    """Decodes datagrams into tables. Its decoder keeps the state of exporters and the counters.
+
+    Args:
+        decoder: Decoder of the datagrams.
+        others: Types of the further kinds of rows, in the order of the decoder's plans.
+        type: Type of the tables, for the decoder's plan.
+        rows: Most rows per table.
+    """
+
+    cdef Decoder decoder
+    cdef list others  # RowBuilder of each further kind of rows
+
+    def __cinit__(self, Decoder decoder not None, *arguments):
+        cdef RowBuilder other
+        cdef MessageOutput output
+        *others, type, rows = arguments
+        plans = [output.plan for output in decoder.outputs]
+        if [(<TableType?> each).plan for each in (type, *others)] != plans:
+            raise ValueError("the type belongs to another plan; use a TableType of each plan of the decoder")
+        self.decoder = decoder
+        self.others = []
+        for each in others:
+            other = RowBuilder(each, rows)
+            self.columns.others[<int> other.type.plan.plan.rows] = &other.columns
+            self.others.append(other)
 
     def decode(self, Datagrams datagrams not None, list tables=None, *, dict override=None):
         """Decode all datagrams of a batch. Return the tables that they filled, appended to `tables` if given.
@@ -160,49 +185,84 @@ cdef class ColumnBuilder(TableBuilder):
     cdef int receive_claimed(self, Receiver receiver, uint64_t deadline, list tables) except -1:
         """REQUIRES: builder, receiver and decoder are claimed."""
         cdef fb_collect_result result
-        cdef uint64_t flows = self.columns.count
-        self.need_batch(min(self.rows, FIRST_ROWS))
         self.decoder.decoder.expect_flows = False
         try:
             while not tables:
-                fb_columns_set_batch(&self.columns, self.batch)
+                self.set_batches()
                 with nogil:
                     result = fb_collect_columns(&receiver.collect, self.decoder.decoder, &self.columns,
                                                 deadline)
                 if result == FB_COLLECT_FULL:
-                    self.make_room(tables, 1)
+                    self.find_full().make_room(tables, 1)
                     continue
                 if result == FB_COLLECT_FAILED:
                     error = receiver.collect.receiver.error
                     raise OSError(error, os.strerror(error))
                 break
         finally:
-            self.decoder.column_flows += self.columns.count - flows
+            self.count_rows()
         return 0
+
+    cdef int set_batches(self) except -1:
+        """Give each kind of rows a batch."""
+        cdef RowBuilder other
+        self.need_batch(min(self.rows, FIRST_ROWS))
+        fb_columns_set_batch(&self.columns, self.batch)
+        for other in self.others:
+            other.need_batch(min(other.rows, FIRST_ROWS))
+            fb_columns_set_batch(&other.columns, other.batch)
+        return 0
+
+    cdef RowBuilder find_full(self):
+        """Return the builder whose batch was full when decoding stopped."""
+        cdef RowBuilder other
+        for other in self.others:
+            if other.type.plan.plan.rows == self.decoder.decoder.full:
+                return other
+        return self
+
+    cdef int count_rows(self) except -1:
+        """Add the rows of this call to those of the decoder."""
+        cdef RowBuilder builder
+        for builder in (self, *self.others):
+            self.decoder.column_rows[<int> builder.type.plan.plan.rows] += builder.columns.count
+            builder.columns.count = 0
+        return 0
+
+    def finish_each(self):
+        cdef RowBuilder builder
+        return [builder.finish() for builder in (self, *self.others)]
 
     cdef int decode_held(self, Datagrams datagrams, dict override, list tables) except -1:
         """REQUIRES: the datagrams are held, the builder is claimed."""
+        cdef RowBuilder builder
         self.decoder.claim()
         try:
             self.decoder.decoder.fault.status = FB_OK
             self.decoder.decoder.expect_flows = datagrams.capture is None
             for name, value in (override or {}).items():
-                override_deferred(&self.columns.deferred, self.decoder.plan, name, value)
+                for builder in self.choose_overridden(name):
+                    override_deferred(&builder.columns.deferred, builder.type.plan, name, value)
             self.run(datagrams.items, datagrams.count, tables)
             self.decoder.check_fault(datagrams.count)
         finally:
-            fb_deferred_values_clear_overrides(&self.columns.deferred)
+            for builder in (self, *self.others):
+                fb_deferred_values_clear_overrides(&builder.columns.deferred)
             self.decoder.busy = False
         return 0
+
+    cdef list choose_overridden(self, str name):
+        """Return the builders whose column is overridden. If none can be, the first reports the reason."""
+        cdef RowBuilder builder
+        found = [builder for builder in (self, *self.others) if is_late(builder.type.plan, name)]
+        return found or [self]
 
     cdef int run(self, const fb_datagram *datagrams, size_t count, list tables) except -1:
         cdef fb_position position
         cdef fb_status status
-        cdef uint64_t flows = self.columns.count
         memset(&position, 0, sizeof(position))
-        self.need_batch(min(self.rows, FIRST_ROWS))
         while True:
-            fb_columns_set_batch(&self.columns, self.batch)
+            self.set_batches()
             if count == 1:
                 status = fb_columns_decode(self.decoder.decoder, datagrams, count, &position, &self.columns)
             else:
@@ -211,8 +271,8 @@ cdef class ColumnBuilder(TableBuilder):
                                                &self.columns)
             if status == FB_OK:
                 break
-            self.make_room(tables, position.datagram / <double> count)
-        self.decoder.column_flows += self.columns.count - flows
+            self.find_full().make_room(tables, position.datagram / <double> count)
+        self.count_rows()
         return 0
 
 

@@ -127,7 +127,12 @@ cdef extern from "core/plan/plan.h" nogil:
         uint16_t column
         uint8_t rank
         uint8_t kind
+    ctypedef enum fb_rows:
+        FB_ROWS_FLOWS
+        FB_ROWS_COUNTERS
+        FB_ROWS_COUNT
     ctypedef struct fb_plan:
+        fb_rows rows
         fb_column *columns
         size_t column_count
         size_t max_fixed_size
@@ -141,9 +146,6 @@ cdef extern from "core/plan/plan.h" nogil:
         const fb_mapping *mappings
         size_t mappings_size
     fb_status fb_plan_new(fb_plan **plan, fb_memory *memory)
-    ctypedef enum fb_rows:
-        FB_ROWS_FLOWS
-        FB_ROWS_COUNTERS
     fb_status fb_plan_set_rows(fb_plan *plan, fb_rows rows)
     void fb_plan_free(fb_plan *plan)
     fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec)
@@ -182,6 +184,7 @@ cdef extern from "core/emit/message_row.h" nogil:
         uint64_t count
         size_t needed
         fb_deferred_values deferred
+        fb_row **others
     fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory)
     void fb_row_free(fb_row *row)
     void fb_row_set_output(fb_row *row, uint8_t *data, size_t capacity, size_t used)
@@ -261,6 +264,7 @@ cdef extern from "core/emit/columns.h" nogil:
     ctypedef struct fb_columns:
         uint64_t count
         fb_deferred_values deferred
+        fb_columns **others
     fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory)
     void fb_columns_free(fb_columns *columns)
     void fb_columns_set_batch(fb_columns *columns, fb_batch *batch)
@@ -321,7 +325,7 @@ cdef extern from "core/exporter/exporter.h" nogil:
     ctypedef struct fb_counters:
         uint64_t datagrams
         uint64_t bytes
-        uint64_t flows
+        uint64_t *rows
         uint64_t options_records
         uint64_t templates
         uint64_t *status
@@ -408,8 +412,11 @@ cdef extern from "core/decode/decode.h" nogil:
         uint64_t template_expiry
         bint obey_withdrawals
         unsigned decapsulate
-    ctypedef struct fb_decoder:
+    ctypedef struct fb_row_kind:
         uint64_t *left_out
+    ctypedef struct fb_decoder:
+        fb_row_kind *kinds
+        fb_rows full
         fb_compiled_templates compiled_templates
         fb_exporters exporters
         fb_counters other
@@ -423,6 +430,7 @@ cdef extern from "core/decode/decode.h" nogil:
     fb_status fb_decoder_new(fb_decoder **decoder, const fb_plan *plan, fb_decoder_options options,
                              fb_memory *memory)
     void fb_decoder_free(fb_decoder *decoder)
+    fb_status fb_decoder_add_rows(fb_decoder *decoder, const fb_plan *plan)
     void fb_decoder_finish(fb_decoder *decoder)
     void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t *address)
     fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,

@@ -2,14 +2,14 @@
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from flowbuf._core.base cimport check, format_address, parse_address
 from flowbuf._core.buffer cimport Buffer
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, exporter_of, fill_source, to_nanoseconds
-from flowbuf._core.plan cimport Plan, override_deferred
+from flowbuf._core.plan cimport Plan, is_late, override_deferred
 from flowbuf._core.state cimport (
     as_list, check_exporter, list_exporters, read_counters, read_exporters, restore_exporter, sum_counters,
 )
@@ -22,13 +22,70 @@ TUNNELS = tuple(fb_tunnel_name(<fb_tunnel> i).decode() for i in range(FB_TUNNEL_
 """Tunnel types that a decoder can open."""
 
 
-@cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
-cdef class Decoder:
-    """The state of all exporters, and the output buffer of their flows. Use it in one thread at a time."""
+cdef enum:
+    # Forms of a result: of the only kind of rows, or a dict by kind.
+    COPY
+    MESSAGES
+    VIEW
+    COPIES
+    VIEWS
 
-    def __cinit__(self, Plan plan not None, options not None):
-        """`options` is a flowbuf.DecodeOptions."""
+
+@cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
+cdef class MessageOutput:
+    def __cinit__(self, Plan plan not None, size_t capacity):
+        self.plan = plan
+        self.memory = fb_memory_system(0)
+        self.buffer = Buffer(capacity)
+        check(fb_row_new(&self.row, plan.plan, &self.memory))
+
+    def __dealloc__(self):
+        fb_row_free(&self.row)
+
+    cdef int leave_views(self) except -1:
+        """Continue in another buffer if this one has views.
+
+        Two buffers suffice: one is filled while the other is written to a file.
+        """
+        if not self.buffer.views:
+            return 0
+        if self.spare is None or self.spare.views:
+            self.spare = Buffer(self.buffer.content.end - self.buffer.content.begin)
+        self.buffer, self.spare = self.spare, self.buffer
+        return 0
+
+    cdef bytes copy(self):
+        return self.buffer.copy(&self.row)
+
+    cdef object view(self):
+        self.buffer.content.p = self.buffer.content.begin + fb_row_size(&self.row)
+        return memoryview(self.buffer)
+
+    cdef list split(self):
+        cdef fb_bytes rest, message
+        cdef list messages = []
+        rest.data = self.buffer.content.begin
+        rest.size = fb_row_size(&self.row)
+        while fb_stream_next(&rest, &message) == FB_OK:
+            messages.append(message.data[:message.size])
+        return messages
+
+
+@cython.no_gc_clear  # __dealloc__ needs the plans to free the objects made by them
+cdef class Decoder:
+    """The state of all exporters, and the output buffers of their rows. Use it in one thread at a time."""
+
+    def __cinit__(self, Plan plan not None, options not None, *others):
+        """Create a decoder.
+
+        Args:
+            plan: Plan of the first kind of rows, in the order of ROWS.
+            options: A flowbuf.DecodeOptions.
+            others: Plans of further kinds.
+        """
         cdef fb_decoder_options chosen
+        cdef MessageOutput output
+        cdef Plan other
         plan.need_sealed()
         memset(&chosen, 0, sizeof(chosen))
         chosen.exporter_limit = options.exporter_limit
@@ -43,13 +100,19 @@ cdef class Decoder:
         self.plan = plan
         self.strict = options.strict
         self.memory = fb_memory_system(options.memory_limit)
-        self.output = Buffer(options.capacity)
-        check(fb_row_new(&self.row, plan.plan, &self.memory))
+        self.output = MessageOutput(plan, options.capacity)
+        self.others = []
         check(fb_decoder_new(&self.decoder, plan.plan, chosen, &self.memory))
+        for other in others:
+            other.need_sealed()
+            check(fb_decoder_add_rows(self.decoder, other.plan))
+            output = MessageOutput(other, options.capacity)
+            self.output.row.others[<int> other.plan.rows] = &output.row
+            self.others.append(output)
+        self.outputs = [self.output, *self.others]
 
     def __dealloc__(self):
         fb_decoder_free(self.decoder)
-        fb_row_free(&self.row)
 
     cdef int claim(self) except -1:
         """Claim the decoder for one call. Setting `busy` to False releases it."""
@@ -58,46 +121,47 @@ cdef class Decoder:
         self.busy = True
         return 0
 
-    cdef int begin(self, dict override) except -1:
-        """Claim the decoder, and prepare its output."""
+    cdef int begin(self, dict override, int form) except -1:
+        """Claim the decoder, and prepare its outputs."""
+        cdef MessageOutput output
+        if self.others and form < COPIES:
+            raise ValueError("this decoder has several schemas; use encode_rows or column_rows")
         self.claim()
         self.decoder.fault.status = FB_OK
-        if override or self.output.views:
+        if override or self.output.buffer.views or self.others:
             self.prepare(override)
-        self.output.content.p = self.output.content.begin
-        self.output.give(&self.row, 0)
+        self.output.buffer.give(&self.output.row, 0)
+        for output in self.others:
+            output.buffer.give(&output.row, 0)
         return 0
 
     cdef int prepare(self, dict override) except -1:
-        """Override columns, and leave a buffer with views. Few calls need this.
+        """Override columns, and leave buffers with views. Few calls need this.
 
         An exception releases the decoder.
         """
+        cdef MessageOutput output
         try:
-            if override:
-                for name, value in override.items():
-                    override_deferred(&self.row.deferred, self.plan, name, value)
-            self.leave_views()  # last, because converting a value may create a view
+            for name, value in (override or {}).items():
+                for output in self.choose_overridden(name):
+                    override_deferred(&output.row.deferred, output.plan, name, value)
+            for output in self.outputs:  # last, because converting a value may create a view
+                output.leave_views()
         except BaseException:
             self.end(override)
             raise
         return 0
 
-    cdef int leave_views(self) except -1:
-        """Continue in another buffer if this one has views.
-
-        Two buffers suffice: one is filled while the other is written to a file.
-        """
-        if not self.output.views:
-            return 0
-        if self.spare is None or self.spare.views:
-            self.spare = Buffer(self.output.content.end - self.output.content.begin)
-        self.output, self.spare = self.spare, self.output
-        return 0
+    cdef list choose_overridden(self, str name):
+        """Return the outputs whose column is overridden. If none can be, the first reports the reason."""
+        cdef MessageOutput output
+        return [output for output in self.outputs if is_late(output.plan, name)] or [self.output]
 
     cdef void end(self, dict override) noexcept:
+        cdef MessageOutput output
         if override:
-            fb_deferred_values_clear_overrides(&self.row.deferred)
+            for output in self.outputs:
+                fb_deferred_values_clear_overrides(&output.row.deferred)
         self.busy = False
 
     cdef int run(self, const fb_datagram *datagrams, size_t count) except -1:
@@ -107,17 +171,28 @@ cdef class Decoder:
         """
         cdef fb_position position
         cdef fb_status status
+        cdef MessageOutput output
+        cdef fb_row *row = &self.output.row
         memset(&position, 0, sizeof(position))
         while True:
             if count == 1:
-                status = fb_row_decode(self.decoder, datagrams, count, &position, &self.row)
+                status = fb_row_decode(self.decoder, datagrams, count, &position, row)
             else:
                 with nogil:
-                    status = fb_row_decode(self.decoder, datagrams, count, &position, &self.row)
+                    status = fb_row_decode(self.decoder, datagrams, count, &position, row)
             if status == FB_OK:
                 break
-            self.output.grow(&self.row, self.row.needed)
+            output = self.find_full()
+            output.buffer.grow(&output.row, output.row.needed)
         return self.check_fault(count)
+
+    cdef MessageOutput find_full(self):
+        """Return the output that was full when decoding stopped."""
+        cdef MessageOutput output
+        for output in self.others:
+            if output.plan.plan.rows == self.decoder.full:
+                return output
+        return self.output
 
     cdef int check_fault(self, size_t count) except -1:
         """Raise DecodeError for the fault of one of `count` datagrams, if the decoder is strict."""
@@ -135,8 +210,8 @@ cdef class Decoder:
         return DecodeError(text, status=name, offset=None if place is None else fault.offset,
                            exporter=exporter)
 
-    cdef object decode_one(self, object payload, object source, object received, dict override, bint split):
-        """Decode a datagram. Return the length-delimited output, or with `split` a list of bare messages."""
+    cdef object decode_one(self, object payload, object source, object received, dict override, int form):
+        """Decode a datagram, and return its messages in a form."""
         cdef fb_datagram datagram
         cdef Py_buffer view
         fill_source(&datagram, source)
@@ -145,38 +220,41 @@ cdef class Decoder:
         if type(payload) is bytes:  # bytes need no buffer to acquire and release
             datagram.payload.data = <const uint8_t *> PyBytes_AS_STRING(payload)
             datagram.payload.size = PyBytes_GET_SIZE(payload)
-            return self.decode_datagram(&datagram, override, split, True)
+            return self.decode_datagram(&datagram, override, form, True)
         PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
         try:
             datagram.payload.data = <const uint8_t *> view.buf
             datagram.payload.size = view.len
-            return self.decode_datagram(&datagram, override, split, True)
+            return self.decode_datagram(&datagram, override, form, True)
         finally:
             PyBuffer_Release(&view)
 
-    cdef object decode_datagram(self, const fb_datagram *datagram, dict override, bint split,
-                                       bint expect_flows):
+    cdef object decode_datagram(self, const fb_datagram *datagram, dict override, int form,
+                                bint expect_flows):
         """Decode a datagram of the core.
 
         `expect_flows`: the payload comes from the user, not from a capture. It must be flow data if the
         decoder is strict.
         """
-        self.begin(override)
+        self.begin(override, form)
         self.decoder.expect_flows = expect_flows
         try:
             self.run(datagram, 1)
-            return self.split() if split else self.output.copy(&self.row)
+            return self.result(form)
         finally:
             self.end(override)
 
-    cdef list split(self):
-        cdef fb_bytes rest, message
-        cdef list messages = []
-        rest.data = self.output.content.begin
-        rest.size = fb_row_size(&self.row)
-        while fb_stream_next(&rest, &message) == FB_OK:
-            messages.append(message.data[:message.size])
-        return messages
+    cdef object result(self, int form):
+        """Return the messages of all outputs in a form."""
+        cdef MessageOutput output
+        if form == COPY:
+            return self.output.copy()
+        if form == MESSAGES:
+            return self.output.split()
+        if form == VIEW:
+            return self.output.view()
+        return {output.plan.rows: output.copy() if form == COPIES else output.view()
+                for output in self.outputs}
 
     def encode(self, payload, source, received=None, *, dict override=None):
         """Decode one UDP payload into length-delimited messages.
@@ -202,14 +280,14 @@ cdef class Decoder:
             OverflowError: the time of reception is after the year 2262.
             RuntimeError: another thread is using the decoder.
         """
-        return self.decode_one(payload, source, received, override, False)
+        return self.decode_one(payload, source, received, override, COPY)
 
     def messages(self, payload, source, received=None, *, dict override=None):
         """Decode one UDP payload into a list of messages without lengths, one per flow.
 
         Arguments and exceptions are those of `encode`.
         """
-        return self.decode_one(payload, source, received, override, True)
+        return self.decode_one(payload, source, received, override, MESSAGES)
 
     def encode_datagrams(self, Datagrams datagrams not None, *, dict override=None):
         """Decode all datagrams of a batch into length-delimited messages.
@@ -223,7 +301,7 @@ cdef class Decoder:
         """
         datagrams.hold()
         try:
-            return self.encode_held(datagrams, override, False)
+            return self.decode_held(datagrams, override, COPY)
         finally:
             datagrams.let_go()
 
@@ -235,20 +313,25 @@ cdef class Decoder:
         """
         datagrams.hold()
         try:
-            return self.encode_held(datagrams, override, True)
+            return self.decode_held(datagrams, override, VIEW)
         finally:
             datagrams.let_go()
 
-    cdef object encode_held(self, Datagrams datagrams, dict override, bint view):
-        """Decode held datagrams. Return the messages as bytes, or as a view of the output."""
-        self.begin(override)
+    def view_rows(self, Datagrams datagrams not None, *, dict override=None):
+        """Decode like `view_datagrams`, for several kinds of rows. Return a view per kind, by its name."""
+        datagrams.hold()
+        try:
+            return self.decode_held(datagrams, override, VIEWS)
+        finally:
+            datagrams.let_go()
+
+    cdef object decode_held(self, Datagrams datagrams, dict override, int form):
+        """Decode held datagrams, and return their messages in a form."""
+        self.begin(override, form)
         self.decoder.expect_flows = datagrams.capture is None
         try:
             self.run(datagrams.items, datagrams.count)
-            if not view:
-                return self.output.copy(&self.row)
-            self.output.content.p = self.output.content.begin + fb_row_size(&self.row)
-            return memoryview(self.output)
+            return self.result(form)
         finally:
             self.end(override)
 
@@ -259,14 +342,21 @@ cdef class Decoder:
         with flows. Flows that waited for a template are in the item of the datagram with that template. If a
         strict decoder raises DecodeError, the flows before the fault are lost.
         """
+        return self.decode_each(datagrams, override, COPY)
+
+    def encode_each_rows(self, Datagrams datagrams not None, *, dict override=None):
+        """Decode like `encode_each`, for several kinds of rows. An item has a dict of messages by kind."""
+        return self.decode_each(datagrams, override, COPIES)
+
+    cdef list decode_each(self, Datagrams datagrams, dict override, int form):
         cdef list pieces = []
         cdef size_t i
         datagrams.hold()
         try:
             for i in range(datagrams.count):
-                messages = self.decode_datagram(&datagrams.items[i], override, False,
+                messages = self.decode_datagram(&datagrams.items[i], override, form,
                                                 datagrams.capture is None)
-                if messages:
+                if any(messages.values()) if form == COPIES else messages:
                     pieces.append((exporter_of(&datagrams.items[i]), messages))
         finally:
             datagrams.let_go()
@@ -290,9 +380,22 @@ cdef class Decoder:
             self.busy = False
 
     @property
+    def plans(self):
+        """Plans of all kinds of rows."""
+        cdef MessageOutput output
+        return [output.plan for output in self.outputs]
+
+    @property
     def flows(self):
-        """Number of flows decoded so far."""
-        return self.row.count + self.column_flows
+        """Number of flows decoded so far, and of rows of other kinds."""
+        return sum(self.rows.values())
+
+    @property
+    def rows(self):
+        """Number of rows decoded so far, by their kind."""
+        cdef MessageOutput output
+        return {output.plan.rows: output.row.count + self.column_rows[<int> output.plan.plan.rows]
+                for output in self.outputs}
 
     @property
     def memory_used(self):
@@ -325,11 +428,11 @@ cdef class Decoder:
             self.busy = False
 
     def list_exporters(self):
-        """Return (address, sFlow sub-agent, datagrams, bytes, flows, version, lost) of each exporter.
+        """Return (address, sFlow sub-agent, datagrams, bytes, flows, version, lost, rows) of each exporter.
 
         `version` is that of the latest datagram with flows: 0 for sFlow, 1, 5, 7, 9 or 10; None before it.
-        `lost` is the number of lost units by the unit of sequence numbers. This is faster than
-        `read_exporters`, which reads templates too.
+        `lost` is the number of lost units by the unit of sequence numbers. `rows` has the rows by kind, and
+        `flows` is their sum. This is faster than `read_exporters`, which reads templates too.
         """
         self.claim()
         try:
@@ -340,14 +443,20 @@ cdef class Decoder:
     def read_left_out(self):
         """Return the number of values that did not fit their columns, by column name.
 
+        Columns of the same name in several schemas are summed.
+
         The numbers are the sums of `bad_field_size`, `bad_list` and `out_of_range` over all exporters.
         """
         cdef dict counts = {}
+        cdef MessageOutput output
+        cdef uint64_t *left_out
         self.claim()
         try:
-            for i, name in enumerate(self.plan.column_names):
-                if self.decoder.left_out[i]:
-                    counts[name] = self.decoder.left_out[i]
+            for output in self.outputs:
+                left_out = self.decoder.kinds[<int> output.plan.plan.rows].left_out
+                for i, name in enumerate(output.plan.column_names):
+                    if left_out[i]:
+                        counts[name] = counts.get(name, 0) + left_out[i]
             return counts
         finally:
             self.busy = False

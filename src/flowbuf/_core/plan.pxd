@@ -12,4 +12,5 @@ cdef class Plan:
     cdef int index(self, str name) except -1
 
 cdef bint is_signed(const fb_column *column) noexcept
+cdef bint is_late(Plan plan, str name) except -1
 cdef int override_deferred(fb_deferred_values *deferred, Plan plan, str name, object value) except -1

@@ -36,6 +36,8 @@ COUNTER_SOURCES = frozenset(
 )
 """Sources that only rows of counters have."""
 ROWS = {"flows": FB_ROWS_FLOWS, "counters": FB_ROWS_COUNTERS}
+"""Kinds of rows, in their order."""
+_ROWS_NAMES = {kind: name for name, kind in ROWS.items()}
 MAX_COLUMNS = FB_MAX_COLUMNS
 MAX_RANKS = FB_MAX_RANK + 1
 PEN_NETFLOW9 = FB_PEN_NETFLOW9
@@ -148,6 +150,11 @@ cdef class Plan:
         return [name for i, name in enumerate(self.column_names) if self.plan.columns[i].flags & flag]
 
     @property
+    def rows(self):
+        """Kind of rows: a key of ROWS."""
+        return _ROWS_NAMES[self.plan.rows]
+
+    @property
     def names(self):
         """Names of the columns, in order."""
         return list(self.column_names)
@@ -167,6 +174,13 @@ cdef class Plan:
 
 cdef bint is_signed(const fb_column *column) noexcept:
     return column.type == FB_TYPE_INT or column.type == FB_TYPE_SINT or column.type == FB_TYPE_DURATION
+
+
+cdef bint is_late(Plan plan, str name) except -1:
+    """Return True if the column exists, is enabled and can be overridden."""
+    cdef object i = plan.indices.get(name)
+    cdef unsigned wanted = FB_COLUMN_ENABLED | FB_COLUMN_LATE
+    return i is not None and plan.plan.columns[<size_t> i].flags & wanted == wanted
 
 
 cdef int override_deferred(fb_deferred_values *deferred, Plan plan, str name, object value) except -1:

@@ -7,6 +7,8 @@ from libc.string cimport memset
 from flowbuf._core.base cimport format_address, parse_address, read_statuses
 from flowbuf._core.core cimport *
 
+from flowbuf._core.plan import ROWS
+
 OTHERS = "others"
 """Key of the counters of exporters that were evicted or had no room."""
 
@@ -14,11 +16,25 @@ OTHERS = "others"
 _UNITS = (None, "flows", "packets", "records", "datagrams", "samples")  # fb_sequence_unit
 
 
+cdef dict read_rows(const fb_counters *counters):
+    """Return the rows by their kind. Kinds without rows are left out."""
+    return {name: counters.rows[kind] for name, kind in ROWS.items() if counters.rows[kind]}
+
+
+cdef object sum_rows(const fb_counters *counters):
+    cdef uint64_t total = 0
+    cdef int i
+    for i in range(FB_ROWS_COUNT):
+        total += counters.rows[i]
+    return total
+
+
 cdef dict read_counters(const fb_counters *counters):
     return {
         "datagrams": counters.datagrams,
         "bytes": counters.bytes,
-        "flows": counters.flows,
+        "flows": sum_rows(counters),
+        "rows": read_rows(counters),
         "options_records": counters.options_records,
         "templates": counters.templates,
         "counters": read_statuses(counters.status),
@@ -29,7 +45,8 @@ cdef void _add_counters(fb_counters *total, const fb_counters *more) noexcept no
     cdef int i
     total.datagrams += more.datagrams
     total.bytes += more.bytes
-    total.flows += more.flows
+    for i in range(FB_ROWS_COUNT):
+        total.rows[i] += more.rows[i]
     total.options_records += more.options_records
     total.templates += more.templates
     for i in range(FB_STATUS_COUNT):
@@ -54,7 +71,7 @@ cdef uint32_t sub_agent_of(const fb_exporter *exporter) noexcept:
 
 
 cdef list list_exporters(const fb_exporters *exporters):
-    """Return (address, sub-agent, datagrams, bytes, flows, version, lost) of each exporter."""
+    """Return (address, sub-agent, datagrams, bytes, flows, version, lost, rows) of each exporter."""
     cdef list found = []
     cdef fb_exporter *exporter
     cdef fb_lost lost
@@ -65,8 +82,9 @@ cdef list list_exporters(const fb_exporters *exporters):
             memset(&lost, 0, sizeof(lost))
             fb_exporter_sum_lost(exporter, &lost)
             found.append((format_address(exporter.address), sub_agent_of(exporter),
-                          exporter.counters.datagrams, exporter.counters.bytes, exporter.counters.flows,
-                          exporter.latest.version if exporter.latest else None, _read_lost(&lost)))
+                          exporter.counters.datagrams, exporter.counters.bytes, sum_rows(&exporter.counters),
+                          exporter.latest.version if exporter.latest else None, _read_lost(&lost),
+                          read_rows(&exporter.counters)))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +58,13 @@ def _option(each: Setting) -> Callable[[Any], Any]:
     )
 
 
+_SHARED = {each.name: each for each in settings_of(CollectConfig)}
+_OF_OUTPUTS = [each for each in settings_of(OutputConfig) if each.name not in _SHARED]
+"""Settings of outputs with an option. `rows` of an output follows from {rows} in its destination."""
+
+
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for each in reversed((*settings_of(CollectConfig), *settings_of(OutputConfig))):
+    for each in reversed((*_SHARED.values(), *_OF_OUTPUTS)):
         command = _option(each)(command)
     return command
 
@@ -83,6 +88,8 @@ def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **
     To upgrade a running collector, start the new one with the same addresses and --takeover. It gets the
     sockets and the templates. The old one writes its flows, and ends with status 0.
 
+    --rows flows,counters also receives the counter samples of sFlow. {rows} in -o makes one output per kind.
+
     --live shows exporters, rates, losses, queues and the top talkers of the first output. Without -o, flows
     are only shown. The key q ends the collector.
 
@@ -95,6 +102,7 @@ def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **
       flowbuf collect --listen 0.0.0.0:2055 --listen '[::]:6343' -o flows/ --rotate 1m
       flowbuf collect --listen 127.0.0.1:2055 -o - --where 'dst_port = 53'
       flowbuf collect --listen tcp://0.0.0.0:4739 -o flows/
+      flowbuf collect --rows flows,counters -o 'data/{rows}/'
       flowbuf collect --live --live-top src_addr,dst_port
       flowbuf collect --listen 0.0.0.0:2055 -o flows/ --print-config >collector.toml
       flowbuf collect collector.toml
@@ -121,8 +129,8 @@ def _merge(config: CollectConfig, options: dict[str, Any], live: bool) -> Collec
     Raises:
         ConfigError: a value is invalid, or an option cannot be combined with the outputs of the file.
     """
-    given = _read_options(CollectConfig, options)
-    shared = _read_options(OutputConfig, options)
+    given = _read_options(_SHARED.values(), options)
+    shared = _read_options(_OF_OUTPUTS, options)
     destinations = shared.pop("to", ("null:",) if live and not config.outputs else ())
     if shared and not destinations:
         option = "--" + next(iter(shared)).replace("_", "-")
@@ -131,11 +139,11 @@ def _merge(config: CollectConfig, options: dict[str, Any], live: bool) -> Collec
     return replace(config, **given, outputs=outputs or config.outputs)
 
 
-def _read_options(kind: type, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the given options that are settings of a dataclass."""
+def _read_options(settings: Iterable[Setting], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the given options among these settings."""
     context = click.get_current_context()
     values: dict[str, Any] = {}
-    for each in settings_of(kind):
+    for each in settings:
         if context.get_parameter_source(each.name) == ParameterSource.DEFAULT:
             continue
         value = options[each.name]
@@ -171,9 +179,9 @@ def _collect(
         config = replace(config, listen=tuple(str(each.address) for each in activated), workers=1)
     handover = take_over([Address.parse(text) for text in config.listen]) if takeover else None
 
-    def load(settings: CollectConfig) -> tuple[CollectConfig, Schema]:
-        schema = _load_schema(settings)
-        return (view.extend(settings, schema) if view else settings), schema
+    def load(settings: CollectConfig) -> tuple[CollectConfig, Sequence[Schema]]:
+        schemas = settings.load_schemas()
+        return (view.extend(settings, schemas[0]) if view else settings), schemas
 
     def make_output(output: OutputConfig, selection: FlowSelection, spool: str) -> Output:
         if view and output.to == LIVE:
@@ -187,10 +195,6 @@ def _collect(
         service.run()
     write_counts()  # the totals are the last line
     _report_end(service)
-
-
-def _load_schema(config: CollectConfig) -> Schema:
-    return Schema.load(config.schema).switch(enable=config.enable, disable=config.disable)
 
 
 def _report_end(service: Service) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 import click
 
@@ -12,9 +14,10 @@ from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.options import (
     CaptureOptions,
     decode_options,
+    expand_rows,
     inputs_argument,
+    rows_options,
     schema_errors,
-    schema_options,
     verbose_option,
 )
 from flowbuf.cli.output.progress import show_progress
@@ -32,6 +35,7 @@ from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state
 from flowbuf.decoder import check_rows
 from flowbuf.io.background_writer import WriteBehind
+from flowbuf.io.output_file import OutputFile
 from flowbuf.io.proto_file import check_proto, write_proto
 from flowbuf.schema import Schema
 
@@ -45,14 +49,19 @@ __all__ = ["encode"]
     "--output",
     required=True,
     metavar="OUT.pb",
-    help="Write to this file; .gz, .zst compress; - is stdout.",
+    help="Write to this file; .gz, .zst compress; - is stdout; {rows} stands for the kind of rows.",
 )
 @force_option
 @verbose_option
 @decode_options
-@schema_options
+@rows_options
 def encode(
-    inputs: tuple[str, ...], output: str, force: bool, verbose: bool, decoding: CaptureOptions, schema: Schema
+    inputs: tuple[str, ...],
+    output: str,
+    force: bool,
+    verbose: bool,
+    decoding: CaptureOptions,
+    schemas: tuple[Schema, ...],
 ) -> None:
     """Encode captures as Protocol Buffers messages.
 
@@ -63,6 +72,8 @@ def encode(
     An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a pattern of several, in which ** stands for
     any folders, or - for stdin. Templates and sampling rates of one INPUT are known in the next, and with
     --state in the next run too.
+
+    --rows flows,counters writes flows and the counter samples of sFlow in one pass, to a file each.
 
     Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes
     nothing.
@@ -76,45 +87,64 @@ def encode(
       flowbuf encode today.pcap -o today.pb --state exporters.state
       flowbuf encode capture.pcap -o flows.pb --decapsulate vxlan,gre --enable group:tunnel
       flowbuf encode sflow.pcap -o counters.pb --schema sflow_counters
+      flowbuf encode sflow.pcap -o 'site-{rows}.pb' --rows flows,counters
       tcpdump -w - udp port 2055 | flowbuf encode - -o flows.pb
     """
     inputs = expand_inputs(inputs)
-    check_inputs(inputs, output)
-    check_overwrite(force, output)
-    check_state(decoding.state, output)
+    outputs = expand_rows(output, schemas)
+    for path in outputs.values():
+        check_inputs(inputs, path)
+        check_overwrite(force, path)
+        check_state(decoding.state, path)
     with schema_errors():
-        check_rows(schema)
-        schema.to_proto()  # before the work
+        for schema in schemas:
+            check_rows(schema)
+            schema.to_proto()  # before the work
     report = Report(notes=verbose)
     began = time.perf_counter()
-    size = 0
-    with input_interrupts(inputs) as interrupt, open_output(output) as file:
-        refuse_terminal(file, "messages")
-        if file.is_regular:
-            with open_errors():
-                check_proto(output)
+    with input_interrupts(inputs) as interrupt, ExitStack() as files:
+        opened = {rows: _open(path, files) for rows, path in outputs.items()}
         with (
             show_progress(total_size(inputs)) as show,
-            Session(schema, decoding, report, show, interrupt=interrupt) as session,
+            Session(schemas[0], decoding, report, show, interrupt=interrupt, others=schemas[1:]) as session,
         ):
-            with WriteBehind(file) as behind:
-                for path in session.each(inputs):
-                    for messages in session.encode(path):
-                        behind.write(messages)
-                        size += len(messages)
+            size = _write(session, inputs, opened)
             session.finish()
-        if not session.readable:
-            file.discard()
-        elif file.is_regular:
-            write_proto(output, schema, scaled=decoding.scale)
+        for schema in schemas:
+            file = opened[schema.rows]
+            if not session.readable:
+                file.discard()
+            elif file.is_regular:
+                write_proto(outputs[schema.rows], schema, scaled=decoding.scale and schema is schemas[0])
+    counted = ", ".join(count_rows(schema, session.decoder.rows[schema.rows]) for schema in schemas)
     if session.interrupted:
-        report.add_interrupt(count_rows(schema, session.flows))
+        report.add_interrupt(counted)
     elif session.readable and not session.flows:
-        report.add_note(no_rows(schema, session.counters))
+        report.add_note(no_rows(schemas[0], session.counters))
     elif session.readable and is_terminal(sys.stderr):
-        report.add_note(_summary(schema, session.flows, size, time.perf_counter() - began))
+        rate = session.flows / max(time.perf_counter() - began, 1e-9)
+        report.add_note(f"{counted}, {size:,} bytes, {rate:,.0f}/s")
     sys.exit(report.status)
 
 
-def _summary(schema: Schema, rows: int, size: int, seconds: float) -> str:
-    return f"{count_rows(schema, rows)}, {size:,} bytes, {rows / max(seconds, 1e-9):,.0f}/s"
+def _open(output: str, files: ExitStack) -> OutputFile:
+    """Open an output. `files` closes it."""
+    file = files.enter_context(open_output(output))
+    refuse_terminal(file, "messages")
+    if file.is_regular:
+        with open_errors():
+            check_proto(output)
+    return file
+
+
+def _write(session: Session, inputs: Sequence[str], files: Mapping[str, OutputFile]) -> int:
+    """Write the messages of each kind of rows to its file. Return their size in bytes."""
+    size = 0
+    with ExitStack() as writers:
+        behind = {rows: writers.enter_context(WriteBehind(file)) for rows, file in files.items()}
+        for path in session.each(inputs):
+            for rows in session.encode_rows(path):
+                for kind, messages in rows.items():
+                    behind[kind].write(messages)
+                    size += len(messages)
+    return size

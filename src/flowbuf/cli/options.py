@@ -16,6 +16,7 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import SchemaError
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.schema import Schema
+from flowbuf.schema.row_kinds import COUNTERS_SCHEMA, DECODED_ROWS, choose_schemas, switch_each
 
 __all__ = [
     *(
@@ -24,14 +25,12 @@ __all__ = [
         "WholeNumber",
         "counters_option",
         "decode_options",
+        "expand_rows",
         "exporter_options",
     ),
-    *("inputs_argument", "load_schema", "schema_errors", "schema_options", "split_names", "verbose_option"),
+    *("inputs_argument", "load_schema", "rows_options", "schema_errors", "schema_options", "split_names"),
+    "verbose_option",
 ]
-
-
-COUNTERS = "sflow_counters"
-"""Schema of --counters."""
 
 
 class UsageProblem(click.ClickException):
@@ -124,8 +123,8 @@ _SCHEMA_OPTIONS = [
 def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --schema, --columns, --enable and --disable to a command, which receives them as `schema: Schema`.
 
-    An argument `name` of the command also selects the schema. An option --counters selects the schema of
-    COUNTERS.
+    An argument `name` of the command also selects the schema. An option --counters selects COUNTERS_SCHEMA.
+    A command with `rows_options` receives `schemas: tuple[Schema, ...]` instead, one per kind of rows.
     """
 
     @functools.wraps(command)
@@ -137,19 +136,71 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
         disable: list[str],
         name: str | None = None,
         counters: bool = False,
+        rows: list[str] | None = None,
+        counters_schema: str = COUNTERS_SCHEMA,
         **rest: Any,
     ) -> Any:
         if name and reference not in ("flow", name):
             raise UsageProblem(f"two schemas are given, {name} and {reference}; leave out --schema")
         if counters:
             if click.get_current_context().get_parameter_source("reference") is not ParameterSource.DEFAULT:
-                raise UsageProblem(f"--counters already selects the schema {COUNTERS}; leave out --schema")
-            reference = COUNTERS
+                fix = "leave out --schema"
+                raise UsageProblem(f"--counters already selects the schema {COUNTERS_SCHEMA}; {fix}")
+            if rows:
+                raise UsageProblem("--counters is the same as --rows counters; leave out one of them")
+            reference = COUNTERS_SCHEMA
+        if rows is not None:
+            with schema_errors():
+                chosen = choose_schemas(rows, reference, counters_schema)
+                schemas = switch_each(chosen, only=only or None, enable=enable, disable=disable)
+            return command(*args, schemas=schemas, **rest)
         return command(*args, schema=load_schema(name or reference, only, enable, disable), **rest)
 
     for option in reversed(_SCHEMA_OPTIONS):
         with_schema = option(with_schema)
     return with_schema
+
+
+_ROWS_OPTIONS = [
+    click.option(
+        "--rows",
+        multiple=True,
+        callback=_split,
+        metavar="A,B",
+        help=f"Decode these kinds of rows in one pass: {', '.join(DECODED_ROWS)} (counter and drop samples "
+        "of sFlow). {rows} in an output stands for the kind.  [default: the rows of --schema]",
+    ),
+    click.option(
+        "--counters-schema",
+        default=COUNTERS_SCHEMA,
+        show_default=True,
+        metavar="NAME|FILE",
+        help="Use this schema for counters, beside --schema for flows.",
+    ),
+]
+
+
+def rows_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --rows, --counters-schema and the options of `schema_options`.
+
+    The command receives `schemas: tuple[Schema, ...]`.
+    """
+    with_rows = schema_options(command)
+    for option in reversed(_ROWS_OPTIONS):
+        with_rows = option(with_rows)
+    return with_rows
+
+
+def expand_rows(output: str, schemas: Sequence[Schema]) -> dict[str, str]:
+    """Return the output of each kind of rows: `{rows}` in its name stands for the kind.
+
+    Raise UsageProblem if several kinds would have the same output.
+    """
+    outputs = {schema.rows: output.replace("{rows}", schema.rows) for schema in schemas}
+    if len(set(outputs.values())) < len(outputs):
+        kinds = " and ".join(outputs)
+        raise UsageProblem(f"{output}: {kinds} need an output each; write {{rows}} in its name")
+    return outputs
 
 
 inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
@@ -178,15 +229,15 @@ class CaptureOptions(DecodeOptions):
     state: str | None = None
     port: int | None = None
 
-    def new_decoder(self, schema: Schema) -> Decoder:
-        """Return a decoder with these options.
+    def new_decoder(self, schema: Schema, *others: Schema) -> Decoder:
+        """Return a decoder with these options, for one or several kinds of rows.
 
         Raise UsageProblem if the schema does not allow one of them.
         """
         if self.override_sampling and self.default_sampling_rate:
             raise UsageProblem("--override-sampling replaces every rate; leave out --default-sampling")
         with schema_errors():
-            decoder = Decoder(schema, self)
+            decoder = Decoder(options=self, schemas=[schema, *others])
         self._check_override(decoder)
         return decoder
 
@@ -208,7 +259,7 @@ class CaptureOptions(DecodeOptions):
     def _check_override(self, decoder: Decoder) -> None:
         """Check the override now, not at the first datagram."""
         try:
-            decoder.encode_many([], [], override=self.override(decoder.schema))
+            decoder.encode_rows([], [], override=self.override(decoder.schema))
         except ValueError as error:
             raise UsageProblem(f"--override-sampling: {error}") from error
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -15,8 +17,8 @@ from flowbuf.cli.options import (
     UsageProblem,
     decode_options,
     inputs_argument,
+    rows_options,
     schema_errors,
-    schema_options,
     verbose_option,
 )
 from flowbuf.cli.output.progress import show_progress
@@ -48,10 +50,9 @@ def _check_pack(context: click.Context, parameter: click.Parameter, value: str) 
 @kafka_options
 @click.option(
     "--topic",
-    default="flows-{hash}",
-    show_default=True,
     metavar="T",
-    help="Send to this topic; {hash} and {name} are replaced by those of the schema.",
+    help="Send to this topic; {hash}, {name} and {rows} are replaced by those of the schema.  "
+    "[default: flows-{hash}; {rows}-{hash} for several kinds of rows]",
 )
 @click.option(
     "--pack",
@@ -85,11 +86,11 @@ def _check_pack(context: click.Context, parameter: click.Parameter, value: str) 
 )
 @verbose_option
 @decode_options
-@schema_options
+@rows_options
 def produce(
     inputs: tuple[str, ...],
     kafka: KafkaOptions,
-    topic: str,
+    topic: str | None,
     pack: int | str,
     framing: str | None,
     key: str,
@@ -97,7 +98,7 @@ def produce(
     partitions: int | None,
     verbose: bool,
     decoding: CaptureOptions,
-    schema: Schema,
+    schemas: tuple[Schema, ...],
 ) -> None:
     """Send captures to Kafka as Protocol Buffers messages.
 
@@ -108,6 +109,9 @@ def produce(
     Readers find the schema from the name of the topic, from the headers of packed Kafka records, and in the
     topic flowbuf-schemas. With --schema-registry, they find it in a registry. Each Kafka record is then one
     flow after the number of its schema, in the wire format of Confluent's libraries.
+
+    --rows flows,counters sends flows and the counter samples of sFlow to a topic each. The counts then have
+    one line per topic.
 
     With --key exporter, the key is the exporter's address, so that its flows stay in one partition. With
     --key flow, it is a hash of addresses, ports and protocol, equal for both directions.
@@ -120,44 +124,58 @@ def produce(
       flowbuf produce capture.pcap --kafka localhost:9092 --schema-registry http://localhost:8081
       flowbuf produce capture.pcap --kafka broker:9093 --kafka-config client.properties
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema goflow2
+      flowbuf produce sflow.pcap --kafka localhost:9092 --rows flows,counters --topic 'site-{rows}'
     """
     inputs = expand_inputs(inputs)
     check_inputs(inputs)
     check_state(decoding.state)
     report = Report(notes=verbose)
     with schema_errors():
-        check_rows(schema)
-        schema.to_proto()  # before the work
-    sink = _open_sink(
-        kafka,
-        report,
-        topic,
-        schema,
-        pack=pack,
-        framing=framing,
-        key=key,
-        compression=compression,
-        partitions=partitions,
-    )
+        for schema in schemas:
+            check_rows(schema)
+            schema.to_proto()  # before the work
+    options = {
+        "pack": pack,
+        "framing": framing,
+        "key": key,
+        "compression": compression,
+        "partitions": partitions,
+    }
+    sinks = {
+        schema.rows: _open_sink(kafka, report, name, schema, **options)
+        for schema, name in zip(schemas, _choose_topics(topic, schemas), strict=True)
+    }
     send = _send_by_exporter if key == "exporter" or pack == "datagram" else _send
     try:
         with (
-            sink,
+            ExitStack() as stack,
             show_progress(total_size(inputs)) as show,
-            Session(schema, decoding, report, show, "sent") as session,
+            Session(schemas[0], decoding, report, show, "sent", others=schemas[1:]) as session,
         ):
+            for sink in sinks.values():
+                stack.enter_context(sink)
             for path in inputs:
-                send(session, path, sink)
+                send(session, path, sinks)
             session.finish()
     except KafkaError as error:
         report.add_problem(str(error))
     finally:
-        print_text(_summary(sink))
-    if sink.report.empty:
-        report.add_note(f"flows without a value, in empty Kafka records: {sink.report.empty}; {_EMPTY}")
+        print_text("\n".join(map(_summary, sinks.values())))
+    if empty := sum(sink.report.empty for sink in sinks.values()):
+        report.add_note(f"flows without a value, in empty Kafka records: {empty}; {_EMPTY}")
     if session.readable and not session.flows:
-        report.add_note(no_rows(schema, session.counters))
+        report.add_note(no_rows(schemas[0], session.counters))
     sys.exit(report.status)
+
+
+def _choose_topics(topic: str | None, schemas: Sequence[Schema]) -> list[str]:
+    """Return the topic of each schema. Raise UsageProblem if two have the same."""
+    if topic is None:
+        topic = "flows-{hash}" if len(schemas) == 1 else "{rows}-{hash}"
+    topics = [schema.expand(topic) for schema in schemas]
+    if len(set(topics)) < len(topics):
+        raise UsageProblem(f"topic {topic} is the same for several kinds of rows; write {{rows}} in its name")
+    return topics
 
 
 def _open_sink(kafka: KafkaOptions, report: Report, topic: str, schema: Schema, **options: Any) -> KafkaSink:
@@ -178,15 +196,17 @@ def _open_sink(kafka: KafkaOptions, report: Report, topic: str, schema: Schema, 
         raise UsageProblem(str(error)) from error
 
 
-def _send(session: Session, path: str, sink: KafkaSink) -> None:
-    for messages in session.encode(path):
-        sink.write(messages)
+def _send(session: Session, path: str, sinks: Mapping[str, KafkaSink]) -> None:
+    for rows in session.encode_rows(path):
+        for kind, messages in rows.items():
+            sinks[kind].write(messages)
 
 
-def _send_by_exporter(session: Session, path: str, sink: KafkaSink) -> None:
-    for pieces in session.encode_each(path):
-        for exporter, messages in pieces:
-            sink.write(messages, exporter)
+def _send_by_exporter(session: Session, path: str, sinks: Mapping[str, KafkaSink]) -> None:
+    for pieces in session.encode_each_rows(path):
+        for exporter, rows in pieces:
+            for kind, messages in rows.items():
+                sinks[kind].write(messages, exporter)
 
 
 def _summary(sink: KafkaSink) -> str:

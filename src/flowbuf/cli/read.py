@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -15,7 +16,7 @@ from flowbuf.cli.options import (
     counters_option,
     decode_options,
     inputs_argument,
-    schema_options,
+    rows_options,
     verbose_option,
 )
 from flowbuf.cli.output.columnar import check_column_output, enrich_option, ip_option
@@ -32,7 +33,7 @@ from flowbuf.cli.output.streams import (
     spreadsheet_option,
 )
 from flowbuf.cli.reading import Reading, check_parts
-from flowbuf.cli.session import check_decoding
+from flowbuf.cli.session import check_captures, check_decoding
 from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state
 from flowbuf.schema import Schema
@@ -49,7 +50,7 @@ __all__ = ["read"]
     default="-",
     metavar="OUT",
     help="Write to this file (.gz, .zst compress), to a folder with one file per INPUT, or to stdout "
-    "(-).  [default: -]",
+    "(-). {rows} stands for the kind of rows.  [default: -]",
 )
 @force_option
 @click.option(
@@ -70,7 +71,7 @@ __all__ = ["read"]
 )
 @verbose_option
 @decode_options
-@schema_options
+@rows_options
 def read(
     inputs: tuple[str, ...],
     form: str | None,
@@ -84,7 +85,7 @@ def read(
     rows_per_file: int | None,
     verbose: bool,
     decoding: CaptureOptions,
-    schema: Schema,
+    schemas: tuple[Schema, ...],
 ) -> None:
     """Show the flows of captures and message streams.
 
@@ -97,6 +98,9 @@ def read(
 
     --counters reads the counters of sFlow agents: interfaces, hosts, discarded packets (--schema
     sflow_counters). Tables show the most important columns, and all other formats have all columns.
+
+    --rows flows,counters reads flows and counters in one pass. With {rows} in OUT, each kind is written to a
+    file of its own. Otherwise they are JSON lines, whose first key is the kind of row.
 
     If OUT is a folder, each INPUT is decoded separately, on all processors, into a file of its name there. -n
     and --state cannot be combined with it.
@@ -120,19 +124,20 @@ def read(
       flowbuf read today.pcap --state exporters.state
       flowbuf read flows.pb
       flowbuf read sflow.pcap --counters
+      flowbuf read sflow.pcap --rows flows,counters -o 'site-{rows}.parquet'
     """
     inputs = expand_inputs(inputs)
     folder = output.endswith("/") or os.path.isdir(output)
     check_inputs(inputs, None if folder else output)
     check_overwrite(force, output)
     check_decoding(inputs, decoding)
-    form = form or ("parquet" if folder else default_format(output))
+    form = form or _default_format(output, folder, several=len(schemas) > 1)
     _check_form(form, output, ip)
     check_spreadsheet(spreadsheet, form)
     only = bool(click.get_current_context().params["only"])
     reading = Reading(
         form,
-        schema,
+        schemas[0],
         decoding,
         where,
         ip or "binary",
@@ -144,7 +149,9 @@ def read(
         spreadsheet,
     )
     report = Report(notes=verbose)
-    if folder and rows_per_file is None:
+    if len(schemas) > 1:
+        _read_rows(reading, schemas, inputs, output, folder, force, report)
+    elif folder and rows_per_file is None:
         from flowbuf.cli.many import check_each, read_each
 
         check_each(reading, inputs, output, force)
@@ -156,6 +163,34 @@ def read(
         with input_interrupts(inputs) as interrupt, show_progress(total_size(inputs), quiet) as show:
             reading.run(inputs, output, report, show, interrupt)
     sys.exit(report.status)
+
+
+def _default_format(output: str, folder: bool, several: bool) -> str:
+    if folder:
+        return "parquet"
+    return "jsonl" if several and output == "-" else default_format(output)
+
+
+def _read_rows(
+    reading: Reading,
+    schemas: Sequence[Schema],
+    inputs: Sequence[str],
+    output: str,
+    folder: bool,
+    force: bool,
+    report: Report,
+) -> None:
+    from flowbuf.cli.reading_rows import check_rows_output, read_rows
+
+    outputs = check_rows_output(reading, schemas, output, folder)
+    check_captures(inputs)
+    for path in outputs.values():
+        check_inputs(inputs, path)
+        check_overwrite(force, path)
+        check_state(reading.decoding.state, path)
+    quiet = output == "-" and is_terminal(sys.stdout)
+    with input_interrupts(inputs) as interrupt, show_progress(total_size(inputs), quiet) as show:
+        read_rows(reading, schemas, inputs, outputs, report, show, interrupt)
 
 
 def _check_form(form: str, output: str, ip: str | None) -> None:

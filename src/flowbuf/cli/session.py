@@ -27,7 +27,7 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError, DecodeError
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.columns import decode_tables, message_tables
-from flowbuf.io.encode import decode_batches
+from flowbuf.io.encode import decode_batches, decode_row_batches
 from flowbuf.io.input_stream import Content
 from flowbuf.io.message_stream import MessageStream, StreamWindows, read_in_steps
 from flowbuf.io.proto_file import find_proto, read_proto
@@ -36,7 +36,7 @@ from flowbuf.schema import Schema
 from flowbuf.schema.loader import RECORDS
 from flowbuf.schema.plan import compile_plan
 
-__all__ = ["Session", "check_decoded", "check_decoding"]
+__all__ = ["Session", "check_captures", "check_decoded", "check_decoding"]
 
 Piece = TypeVar("Piece")
 
@@ -75,6 +75,13 @@ def check_decoding(paths: Sequence[str], decoding: CaptureOptions, decoded: Sequ
             _check_option(others[0], option, bool(is_set))
 
 
+def check_captures(paths: Sequence[str]) -> None:
+    """Raise UsageProblem for a message stream, which cannot have several kinds of rows."""
+    for path in paths:
+        if _is_message_file(path):
+            raise UsageProblem(f"{path}: is not a capture, and has one kind of rows; leave out --rows")
+
+
 def _check_option(name: str, option: str, is_set: bool) -> None:
     if is_set:
         raise UsageProblem(f"{name}: is not a capture, and {option} applies only to captures; leave it out")
@@ -106,6 +113,7 @@ class Session:
         show: Show,
         done: str = "written",
         interrupt: Interrupt | None = None,
+        others: Sequence[Schema] = (),
     ) -> None:
         """Create a session.
 
@@ -116,9 +124,10 @@ class Session:
             show: Function that shows the progress.
             done: Verb for the flows in reports: written, sent or queried.
             interrupt: Ends standard input.
+            others: Schemas of further kinds of rows, which only captures have.
         """
         self.schema = schema
-        self._decoder = None if schema.rows == RECORDS else decoding.new_decoder(schema)
+        self._decoder = None if schema.rows == RECORDS else decoding.new_decoder(schema, *others)
         with schema_errors():
             self._plan = self._decoder.plan if self._decoder else compile_plan(schema)
         self.readable = 0
@@ -213,11 +222,24 @@ class Session:
             if content:
                 yield from self._encode(content)
 
-    def encode_each(self, path: str) -> Iterator[list[tuple[str, bytes]]]:
-        """Yield the messages of a capture as lists of (exporter address, messages), one item per datagram."""
+    def encode_rows(self, path: str) -> Iterator[dict[str, memoryview]]:
+        """Yield the messages of a capture by their kind of rows, batch by batch.
 
-        def pieces(reader: CaptureReader) -> Iterator[list[tuple[str, bytes]]]:
-            return (self.decoder.encode_each(batch, override=self._override) for batch in reader.batches())
+        Each batch is valid until the next one is requested.
+        """
+        with self._open(path) as content:
+            if content:
+                yield from self._decode(
+                    content, lambda reader: decode_row_batches(reader, self.decoder, self._override)
+                )
+
+    def encode_each_rows(self, path: str) -> Iterator[list[tuple[str, dict[str, bytes]]]]:
+        """Yield lists of (exporter address, messages by kind of rows) of a capture, one item per datagram."""
+
+        def pieces(reader: CaptureReader) -> Iterator[list[tuple[str, dict[str, bytes]]]]:
+            return (
+                self.decoder.encode_each_rows(batch, override=self._override) for batch in reader.batches()
+            )
 
         with self._open(path) as content:
             if content:
@@ -255,9 +277,9 @@ class Session:
     def _tables(self, reader: CaptureReader, prompt: bool) -> Iterator[FlowBatch]:
         decoder = self.decoder
         if self._builder is None:
-            self._builder = ColumnBuilder(decoder, new_table_type(decoder.schema, decoder.plan), BATCH_ROWS)
+            self._builder = decoder.new_builder(BATCH_ROWS)
         for table in decode_tables(reader, self._builder, self._override, prompt=prompt):
-            yield FlowBatch(decoder.schema, table)
+            yield decoder.as_batch(table)
 
     def _encode(self, content: Content) -> Iterator[memoryview]:
         def pieces(reader: CaptureReader) -> Iterator[memoryview]:

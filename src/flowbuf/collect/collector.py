@@ -13,6 +13,7 @@ from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN, Address
 from flowbuf.collect.queue import FlowQueue, QueueCounters
 from flowbuf.collect.streams.sessions import SessionOptions
+from flowbuf.decoder import load_schemas
 from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Schema
 
@@ -44,6 +45,8 @@ class Collector:
             "tcp://0.0.0.0:4739" or "tls://0.0.0.0:4740". Port 0 lets the system choose one, see
             `addresses`. Default: ports 2055, 4739 and 6343, on IPv4 and IPv6.
         schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
+        schemas: Schemas of several kinds of rows instead of `schema`: see `Decoder`. A batch has the rows of
+            one kind, `batch.schema.rows`.
         options: Options of decoding. Default: `DecodeOptions()`. Malformed datagrams are counted, also with
             `strict`.
         workers: Number of threads. Each exporter is assigned to one of them. Default: 1, which suffices for
@@ -62,6 +65,7 @@ class Collector:
         ListenError: an address is invalid, in use, or not of this machine, or needs a certificate. Raised
             when the block is entered.
         SchemaError: the schema cannot be decoded into.
+        ValueError: two schemas have the same kind of rows.
 
     Example:
         with flowbuf.Collector(["0.0.0.0:2055"]) as collector:
@@ -75,6 +79,7 @@ class Collector:
         schema: Schema | str = "flow",
         options: DecodeOptions | None = None,
         *,
+        schemas: Sequence[Schema | str] | None = None,
         workers: int = 1,
         receive_buffer: int = BUFFER_BYTES,
         interface: str | None = None,
@@ -85,7 +90,8 @@ class Collector:
         **keywords: Unpack[DecodeKeywords],
     ) -> None:
         self._addresses = [Address.parse(text) for text in listen]
-        self.schema = schema if isinstance(schema, Schema) else Schema.load(schema)
+        self.schemas = load_schemas(schema, schemas)
+        self.schema = self.schemas[0]
         self._options = merge_options(options, keywords)
         self._receive = IntakeOptions(
             workers, receive_buffer, interface, interval, sessions or SessionOptions()
@@ -98,7 +104,7 @@ class Collector:
             raise RuntimeError("this collector was started before; create another one")
         self._intake = Intake(
             self._addresses,
-            self.schema,
+            self.schemas,
             self._options,
             self._receive,
             self._queue.put,

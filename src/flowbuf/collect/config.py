@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,9 +14,11 @@ from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.tls import new_tls_context
 from flowbuf.errors import ConfigError
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
+from flowbuf.schema import Schema
+from flowbuf.schema.row_kinds import COUNTERS_SCHEMA, DECODED_ROWS, choose_schemas, switch_each
 from flowbuf.schema.toml_json import DocumentError, parse_toml
 
-__all__ = ["LIVE", "CollectConfig", "OutputConfig", "format_config", "read_config"]
+__all__ = ["LIVE", "CollectConfig", "OutputConfig", "expand_outputs", "format_config", "read_config"]
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Values of `compression`."""
@@ -42,6 +44,13 @@ class OutputConfig:
         "http[s]://HOST:PORT (ClickHouse), - (JSON lines on stdout), or null: (discard).",
         "DESTINATION",
     )
+    rows: str = setting(
+        "text",
+        "",
+        "Kind of rows that this output takes. Default: flows if they are decoded. {rows} in `to` makes one "
+        "output per kind.",
+        "|".join(DECODED_ROWS),
+    )
     name: str = setting("text", "", "Name in reports and metrics. Default: the destination.", "NAME")
     where: str = setting("text", "", 'Keep only flows that match, for example "dst_port = 53".', "SQL")
     columns: tuple[str, ...] = setting("list", (), "Write only these columns.", "A,B")
@@ -66,7 +75,9 @@ class OutputConfig:
     keep_bytes: int = setting(
         "bytes", 0, "Delete the oldest files beyond this total size. 0 keeps all.", "SIZE"
     )
-    table: str = setting("text", "", "Insert into this table of ClickHouse. Default: flows.", "NAME")
+    table: str = setting(
+        "text", "", "Insert into this table of ClickHouse. Default: the kind of rows.", "NAME"
+    )
     kafka_config: str = setting(
         "text", "", "Read librdkafka settings from this file, one NAME=VALUE per line.", "FILE"
     )
@@ -103,7 +114,17 @@ class CollectConfig:
     interval: float = setting(
         "seconds", 1.0, "Longest time that flows wait in a worker.", "TIME", least=0.001
     )
+    rows: tuple[str, ...] = setting(
+        "list",
+        (),
+        f"Decode these kinds of rows: {', '.join(DECODED_ROWS)} (counter and drop samples of sFlow). "
+        "{rows} in an output stands for the kind. Default: the rows of the schema.",
+        "A,B",
+    )
     schema: str = setting("text", "flow", "Use this schema.", "NAME|FILE")
+    counters_schema: str = setting(
+        "text", COUNTERS_SCHEMA, "Use this schema for counters, beside the schema of flows.", "NAME|FILE"
+    )
     enable: tuple[str, ...] = setting("list", (), "Enable these columns, or groups (group:NAME).", "A,B")
     disable: tuple[str, ...] = setting("list", (), "Disable these columns, or groups (group:NAME).", "A,B")
     metrics: str = setting("text", "", "Serve metrics and health over HTTP at this address.", "ADDR:PORT")
@@ -173,6 +194,15 @@ class CollectConfig:
     )
     outputs: tuple[OutputConfig, ...] = field(default=())
 
+    def load_schemas(self) -> tuple[Schema, ...]:
+        """Return the schema of each kind of rows.
+
+        Raises:
+            SchemaError: a schema or a column does not exist.
+        """
+        chosen = choose_schemas(self.rows, self.schema, self.counters_schema)
+        return switch_each(chosen, enable=self.enable, disable=self.disable)
+
     def decode_options(self) -> DecodeOptions:
         """Return the options of the decoders.
 
@@ -210,6 +240,40 @@ class CollectConfig:
             handshake_timeout=self.handshake_timeout,
             tls=context,
         )
+
+
+def expand_outputs(outputs: Sequence[OutputConfig], rows: Sequence[str]) -> tuple[OutputConfig, ...]:
+    """Return the outputs, each for one of the decoded kinds of rows.
+
+    Args:
+        outputs: Outputs. One with `{rows}` in its destination becomes one output per kind.
+        rows: Kinds of rows that are decoded. The first is the default.
+
+    Raises:
+        ConfigError: an output takes rows that are not decoded, or a kind of rows has no output.
+    """
+    expanded = tuple(
+        replace(
+            output, rows=kind, to=output.to.replace("{rows}", kind), name=output.name.replace("{rows}", kind)
+        )
+        for output in outputs
+        for kind in _rows_of(output, rows)
+    )
+    for output in expanded:
+        if output.rows not in rows:
+            fix = f"add {output.rows} to rows"
+            raise ConfigError(f"output {output.to!r}: rows {output.rows} are not decoded; {fix}")
+    for kind in rows:
+        if kind not in {output.rows for output in expanded}:
+            fix = f"write {{rows}} in a destination, or add an output with rows = {kind!r}"
+            raise ConfigError(f"rows {kind} have no output; {fix}")
+    return expanded
+
+
+def _rows_of(output: OutputConfig, rows: Sequence[str]) -> Sequence[str]:
+    if output.rows:
+        return (output.rows,)
+    return rows if "{rows}" in output.to else rows[:1]
 
 
 def read_config(path: str) -> CollectConfig:

@@ -21,7 +21,7 @@ from flowbuf.collect.listen import (
 )
 from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.worker import StreamCounters, StreamWorker, check_encryption, stream_options
-from flowbuf.collect.worker import Worker, WorkerCounters
+from flowbuf.collect.worker import RowCounters, Worker, WorkerCounters
 from flowbuf.decoder import Decoder
 from flowbuf.io.state_file import to_plain, without_sessions
 from flowbuf.options import DecodeOptions
@@ -70,9 +70,7 @@ class IntakeCounters:
         errors: Failed system calls.
         messages: IPFIX messages received over TCP and TLS. `received` does not include them.
         message_bytes: Bytes received over TCP and TLS, after decryption.
-        flows: Flows decoded: the sum of `delivered`, `waiting` and `lost_flows`.
-        delivered: Flows passed on.
-        lost_flows: Flows lost in failures of a worker.
+        rows: Totals of each kind of rows: `decoded`, `delivered`, `waiting` and `lost`.
         lost_datagrams: Datagrams lost in failures of a worker.
         failures: Failures after which a worker was started again.
         copies: Datagrams that were forwarded, or saved because they were not decoded.
@@ -89,9 +87,7 @@ class IntakeCounters:
     errors: int = 0
     messages: int = 0
     message_bytes: int = 0
-    flows: int = 0
-    delivered: int = 0
-    lost_flows: int = 0
+    rows: dict[str, RowCounters] = field(default_factory=dict)
     lost_datagrams: int = 0
     failures: int = 0
     copies: CopyCounters = field(default_factory=CopyCounters)
@@ -100,9 +96,29 @@ class IntakeCounters:
     streams: StreamCounters | None = None
 
     @property
+    def all_rows(self) -> RowCounters:
+        """Totals of all kinds of rows together."""
+        return sum(self.rows.values(), RowCounters())
+
+    @property
+    def flows(self) -> int:
+        """Flows decoded, and rows of other kinds: the sum of `delivered`, `waiting` and `lost_flows`."""
+        return self.all_rows.decoded
+
+    @property
+    def delivered(self) -> int:
+        """Flows passed on, and rows of other kinds."""
+        return self.all_rows.delivered
+
+    @property
+    def lost_flows(self) -> int:
+        """Flows lost in failures of a worker, and rows of other kinds."""
+        return self.all_rows.lost
+
+    @property
     def waiting(self) -> int:
-        """Flows that wait in a worker for the rest of their batch."""
-        return self.flows - self.delivered - self.lost_flows
+        """Flows that wait in a worker for the rest of their batch, and rows of other kinds."""
+        return self.all_rows.waiting
 
 
 class Intake:
@@ -110,7 +126,7 @@ class Intake:
 
     Args:
         addresses: Addresses to listen on.
-        schema: Schema of the flows.
+        schemas: Schemas, one per kind of rows.
         options: Options of decoding.
         receive: Options of receiving.
         deliver: Called with each batch, by the threads of the workers.
@@ -128,14 +144,14 @@ class Intake:
     def __init__(
         self,
         addresses: Sequence[Address],
-        schema: Schema,
+        schemas: Sequence[Schema],
         options: DecodeOptions,
         receive: IntakeOptions,
         deliver: Callable[[FlowBatch], None],
         on_failure: Callable[[Exception], None],
         inherited: Sequence[Listener | StreamListener] = (),
     ) -> None:
-        new_decoder = functools.partial(Decoder, schema, options)
+        new_decoder = functools.partial(Decoder, options=options, schemas=schemas)
         self._checker = new_decoder()  # reports invalid options before a socket is opened
         kept = [listener for listener in inherited if listener.address in addresses]
         self.datagram_listeners = [each for each in kept if isinstance(each, Listener)]
@@ -149,7 +165,8 @@ class Intake:
         ]
         self._streams: StreamWorker | None = None
         if self.stream_listeners:
-            new_decoder = functools.partial(Decoder, schema, stream_options(options, receive.sessions))
+            stream = stream_options(options, receive.sessions)
+            new_decoder = functools.partial(Decoder, options=stream, schemas=schemas)
             self._streams = StreamWorker(
                 self.stream_listeners, new_decoder, deliver, on_failure, receive.interval, receive.sessions
             )
@@ -196,13 +213,13 @@ class Intake:
 
     def replace(
         self,
-        schema: Schema,
+        schemas: Sequence[Schema],
         options: DecodeOptions,
         sessions: SessionOptions,
         deliver: Callable[[FlowBatch], None],
         copiers: Sequence[Copier],
     ) -> None:
-        """Continue with another schema, other options, another receiver of batches, and other copiers.
+        """Continue with other schemas, other options, another receiver of batches, and other copiers.
 
         Each worker changes between two of its batches. No datagram is lost, and sessions stay open.
 
@@ -212,12 +229,13 @@ class Intake:
                 concurrent.futures.
         """
         check_encryption(self.stream_listeners, sessions)
-        new_decoder = functools.partial(Decoder, schema, options)
+        new_decoder = functools.partial(Decoder, options=options, schemas=schemas)
         changes = [worker.replace(new_decoder, deliver) for worker in self._workers]
         changes += [worker.copy(copier) for worker, copier in zip(self._workers, copiers, strict=True)]
         if self._streams:
             self._streams.set_options(sessions)
-            new_decoder = functools.partial(Decoder, schema, stream_options(options, sessions))
+            stream = stream_options(options, sessions)
+            new_decoder = functools.partial(Decoder, options=stream, schemas=schemas)
             changes.append(self._streams.replace(new_decoder, deliver))
         for change in changes:
             change.result(CALL_SECONDS)
@@ -313,7 +331,7 @@ class Intake:
 
     def list_exporters(
         self, timeout: float = CALL_SECONDS
-    ) -> list[tuple[str, int, int, int, int, int | None, dict[str, int]]]:
+    ) -> list[tuple[str, int, int, int, int, int | None, dict[str, int], dict[str, int]]]:
         """Return the totals of all exporters: see `Decoder.list_exporters`.
 
         Args:
@@ -348,7 +366,9 @@ def _add(total: IntakeCounters, worker: WorkerCounters) -> None:
         total.kernel_drops = (
             None if drops is None or total.kernel_drops is None else total.kernel_drops + drops
         )
-    for name in ("flows", "delivered", "lost_flows", "lost_datagrams", "failures"):
-        setattr(total, name, getattr(total, name) + getattr(worker, name))
+    for kind, rows in worker.rows.items():
+        total.rows[kind] = total.rows.get(kind, RowCounters()) + rows
+    total.lost_datagrams += worker.lost_datagrams
+    total.failures += worker.failures
     total.statuses.update(worker.statuses)
     total.copies.add(worker.copies)

@@ -216,7 +216,7 @@ class LiveSampler:
 
     def _update(self, now: float, found: list[tuple[Any, ...]]) -> None:
         merged: dict[Key, list[Any]] = {}
-        for address, agent, datagrams, _, flows, version, lost in found:
+        for address, agent, datagrams, _, flows, version, lost, _ in found:
             known = merged.setdefault((address, agent, version == 0), [0, 0, version, Counter()])
             known[0] += datagrams
             known[1] += flows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any
@@ -145,9 +146,10 @@ def _stream_samples(counters: StreamCounters, listeners: list[str]) -> Iterator[
 
 def _worker_samples(name: str, worker: WorkerCounters) -> Iterator[Sample]:
     labels = {"worker": name}
-    yield "decoded_flows", labels, worker.flows
+    for kind, rows in worker.rows.items():
+        yield "decoded_flows", {**labels, "rows": kind}, rows.decoded
+        yield "worker_lost_flows", {**labels, "rows": kind}, rows.lost
     yield "worker_failures", labels, worker.failures
-    yield "worker_lost_flows", labels, worker.lost_flows
     yield "worker_lost_datagrams", labels, worker.lost_datagrams
 
 
@@ -167,7 +169,7 @@ def _copy_samples(copies: CopyCounters) -> Iterator[Sample]:
 
 def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:
     for name, output in counters.outputs.items():
-        labels = {"output": name}
+        labels = {"output": name, "rows": output.rows}
         yield "output_offered_flows", labels, output.queue.offered
         yield "output_recovered_flows", labels, output.queue.recovered
         yield "output_spooled_flows", labels, output.spooled
@@ -182,15 +184,16 @@ def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:
 
 def _exporter_samples(exporters: Iterable[tuple[Any, ...]]) -> Iterator[Sample]:
     """Yield the totals of the exporters with most datagrams, and those of all others."""
-    totals: dict[str, tuple[int, int]] = {}
-    for address, _, datagrams, _, flows, *_ in exporters:
-        before = totals.get(address, (0, 0))
-        totals[address] = before[0] + datagrams, before[1] + flows
-    ordered = sorted(totals.items(), key=lambda item: -item[1][0])
-    rest = ordered[EXPORTER_LABELS:]
-    if rest:
-        others = sum(counts[0] for _, counts in rest), sum(counts[1] for _, counts in rest)
-        ordered = [*ordered[:EXPORTER_LABELS], ("other", others)]
-    for address, (datagrams, flows) in ordered:
-        yield "exporter_datagrams", {"exporter": address}, datagrams
-        yield "exporter_flows", {"exporter": address}, flows
+    datagrams: Counter[str] = Counter()
+    rows: dict[str, Counter[str]] = {}
+    for address, _, received, _, _, _, _, decoded in exporters:
+        datagrams[address] += received
+        rows.setdefault(address, Counter(flows=0)).update(decoded)
+    shown = dict(datagrams.most_common(EXPORTER_LABELS))
+    if rest := datagrams.keys() - shown.keys():
+        shown["other"] = sum(datagrams[address] for address in rest)
+        rows["other"] = sum((rows[address] for address in rest), Counter())
+    for address, count in shown.items():
+        yield "exporter_datagrams", {"exporter": address}, count
+        for kind, flows in rows[address].items():
+            yield "exporter_flows", {"exporter": address, "rows": kind}, flows

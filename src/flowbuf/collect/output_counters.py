@@ -26,6 +26,7 @@ class OutputCounters:
         lost: Flows that could not be written, by reason.
         failures: Failed attempts to write.
         returned: Flows that were taken from the spool, and stay there because they were not written.
+        rows: Kind of rows that the output takes; "" if it is unknown.
     """
 
     queue: QueueCounters = field(default_factory=QueueCounters)
@@ -35,6 +36,7 @@ class OutputCounters:
     lost: Counter[str] = field(default_factory=Counter)
     failures: int = 0
     returned: int = 0
+    rows: str = ""
 
     @property
     def spooled(self) -> int:
@@ -65,6 +67,8 @@ def _add(one: Any, other: Any) -> Any:
         left, right = getattr(one, name), getattr(other, name)
         if isinstance(left, int):
             sums[name] = left + right
+        elif isinstance(left, str):
+            sums[name] = left or right
         elif isinstance(left, dict):
             sums[name] = type(left)(Counter(left) + Counter(right))
         else:

@@ -17,7 +17,7 @@ from typing import Any
 
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.collector import report_failure
-from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig
+from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, expand_outputs
 from flowbuf.collect.copies import Copier, format_copies, open_copiers
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import Address, Listener, StreamListener
@@ -34,6 +34,7 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import ConfigError, SpoolError, StateError
 from flowbuf.io.state_file import load_state, save_state
 from flowbuf.schema import Schema
+from flowbuf.schema.row_kinds import DECODED_ROWS
 from flowbuf.selection import FlowSelection
 
 __all__ = ["Service", "ServiceCounters", "describe", "format_totals", "output_name"]
@@ -63,18 +64,19 @@ class ServiceCounters:
 
 
 class Service:
-    """Receive flows, and pass each of them to all outputs.
+    """Receive flows and other rows, and pass each of them to all outputs of its kind.
 
     Args:
         config: Settings.
-        schema: Schema of the flows.
+        schemas: Schemas, one per kind of rows, in the order of the kinds.
         new_output: Returns the output of a destination.
         handover: Connection with a running collector, whose sockets and state are taken over. Default: none.
         inherited: Listeners that another program has opened. Default: none.
-        read_config: Returns the configuration and its schema for a reload. Default: those of the start.
+        read_config: Returns the configuration and its schemas for a reload. Default: those of the start.
 
     Raises:
-        ConfigError: two outputs have the same name, or datagrams cannot be copied as configured.
+        ConfigError: two outputs have the same name, a kind of rows has no output, or datagrams cannot be
+            copied as configured.
         ListenError: an address cannot be listened on.
         QueryError: a condition is invalid.
         SchemaError: an output names a column that does not exist.
@@ -83,24 +85,24 @@ class Service:
     def __init__(
         self,
         config: CollectConfig,
-        schema: Schema,
+        schemas: Sequence[Schema],
         new_output: NewOutput,
         handover: Handover | None = None,
         inherited: Sequence[Listener | StreamListener] = (),
-        read_config: Callable[[], tuple[CollectConfig, Schema]] | None = None,
+        read_config: Callable[[], tuple[CollectConfig, Sequence[Schema]]] | None = None,
     ) -> None:
         self._config = config
         self._new_output = new_output
-        self._read_config = read_config or (lambda: (config, schema))
+        self._read_config = read_config or (lambda: (config, schemas))
         self._handover = handover
         self._handed_over = False
         self._handed_on: Collection[str] = ()  # folders of spools with which the successor continues
         self._lock = threading.Lock()  # guards the outputs below
         self._retiring: dict[OutputRunner, threading.Thread] = {}  # outputs of an earlier configuration
-        self._retired: dict[str, OutputCounters] = {}  # their totals when they have ended
+        self._retired: dict[tuple[str, str], OutputCounters] = {}  # their totals when they have ended
         self._runners: list[OutputRunner] = []
         sessions = config.session_options()
-        self._runners, decoded = self._prepare(config, schema)
+        self._runners, decoded = self._prepare(config, schemas)
         self._intake = Intake(
             [Address.parse(text) for text in config.listen],
             decoded,
@@ -128,21 +130,26 @@ class Service:
         addresses = [listener.address for listener in self._intake.datagram_listeners]
         return open_copiers(config, self._intake.workers, addresses)
 
-    def _prepare(self, config: CollectConfig, schema: Schema) -> tuple[list[OutputRunner], Schema]:
+    def _prepare(
+        self, config: CollectConfig, schemas: Sequence[Schema]
+    ) -> tuple[list[OutputRunner], list[Schema]]:
         """Create the outputs of a configuration. Keep those that do not change.
 
         Returns:
             list[OutputRunner]: The outputs.
-            Schema: Schema with the columns that any output needs.
+            list[Schema]: Schemas with the columns that any output needs.
         """
-        _check_spools(config.outputs)
         kept = {(runner.config, runner.schema.hash): runner for runner in self._runners}
         runners: list[OutputRunner] = []
-        decoded = schema
+        by_rows = {schema.rows: schema for schema in schemas}
+        outputs = expand_outputs(config.outputs, list(by_rows))
+        _check_spools(outputs)
+        decoded = dict(by_rows)
         try:
-            for output in config.outputs:
-                selection = _select(output, schema)
-                decoded = decoded.enable(*(column.name for column in selection.decoded.enabled))
+            for output in outputs:
+                selection = _select(output, by_rows[output.rows])
+                needed = (column.name for column in selection.decoded.enabled)
+                decoded[output.rows] = decoded[output.rows].enable(*needed)
                 name = output_name(output)
                 if name in {other.name for other in runners}:
                     raise ConfigError(f"output {name!r} exists twice; give each output another name")
@@ -151,7 +158,7 @@ class Service:
         except BaseException:
             _abandon(runner for runner in runners if runner not in self._runners)
             raise
-        return runners, decoded
+        return runners, list(decoded.values())
 
     def _new_runner(self, name: str, output: OutputConfig, selection: FlowSelection) -> OutputRunner:
         if output.on_overflow != "spool":
@@ -175,7 +182,7 @@ class Service:
         queue = FlowQueue(output.queue_flows, "spool", spool=spool)
         return OutputRunner(name, queue, selection, destination, config=output, spool=spool)
 
-    def reload(self, config: CollectConfig, schema: Schema) -> None:
+    def reload(self, config: CollectConfig, schemas: Sequence[Schema]) -> None:
         """Continue with another configuration. Outputs that do not change keep their files and queues.
 
         New sessions get the certificate that its file has now. Addresses, workers and other options of
@@ -186,9 +193,9 @@ class Service:
         """
         before = self._runners
         options, sessions = config.decode_options(), config.session_options()
-        runners, decoded = self._prepare(config, schema)
+        runners, decoded = self._prepare(config, schemas)
         try:
-            Decoder(decoded, options)  # reports what cannot be decoded
+            Decoder(options=options, schemas=decoded)  # reports what cannot be decoded
             check_encryption(self._intake.stream_listeners, sessions)
             copiers = self._open_copiers(config)
         except BaseException:
@@ -221,7 +228,8 @@ class Service:
             del self._retiring[runner]
             if _is_live(runner):
                 return
-            self._retired[runner.name] = self._retired.get(runner.name, OutputCounters()) + counters
+            key = runner.name, counters.rows
+            self._retired[key] = self._retired.get(key, OutputCounters()) + counters
         runner.log.info("output %s ended: %s", runner.name, format_output(counters))
 
     @property
@@ -404,15 +412,20 @@ class Service:
         return [runner for runner in self._runners if not _is_live(runner)]
 
     def read_counters(self) -> ServiceCounters:
-        """Return the totals. Those of outputs are read first, so that none exceeds the flows decoded."""
+        """Return the totals. Those of outputs are read first, so that none exceeds the flows decoded.
+
+        An output that took another kind of rows before a reload has totals of its own for that kind.
+        """
         with self._lock:  # a successor is read before its predecessor, which leaves flows to it
             running = [each for each in (*self._runners, *self._retiring) if not _is_live(each)]
-            read = [(runner.name, runner.read_counters()) for runner in running]
+            read = [((each.name, each.schema.rows), each.read_counters()) for each in running]
             read += self._retired.items()
-        outputs: dict[str, OutputCounters] = {}
-        for name, counters in read:
-            outputs[name] = outputs.get(name, OutputCounters()) + counters
-        totals = {name: counters.without_inherited() for name, counters in outputs.items()}
+        outputs: dict[tuple[str, str], OutputCounters] = {}
+        for key, counters in read:
+            outputs[key] = outputs.get(key, OutputCounters()) + counters
+        totals: dict[str, OutputCounters] = {}
+        for (name, rows), counters in outputs.items():
+            totals[f"{name} ({rows})" if name in totals else name] = counters.without_inherited()
         return ServiceCounters(self._intake.read_counters(), totals)
 
     def read_live(self) -> OutputCounters:
@@ -434,6 +447,8 @@ def _spool_folder(output: OutputConfig, name: str) -> str:
     if not output.spool:
         raise ConfigError(f'output {name!r}: on_overflow = "spool" needs a folder; set spool = "FOLDER"')
     folder = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.") or "output"
+    if output.rows not in ("", DECODED_ROWS[0]):  # a spool never has rows of another kind
+        folder += f".{output.rows}"
     return os.path.abspath(os.path.join(output.spool, folder))
 
 
@@ -496,7 +511,8 @@ def describe(destination: str) -> str:
 
 def _deliver(runners: Sequence[OutputRunner], batch: FlowBatch) -> None:
     for runner in runners:
-        runner.queue.put(batch)
+        if runner.schema.rows == batch.schema.rows:
+            runner.queue.put(batch)
 
 
 def _select(output: OutputConfig, schema: Schema) -> FlowSelection:
@@ -517,7 +533,8 @@ def format_totals(counters: ServiceCounters) -> str:
     intake = counters.intake
     drops = "unknown" if intake.kernel_drops is None else intake.kernel_drops
     messages = f" messages={intake.messages}" if intake.streams else ""
-    parts = [f"received={intake.received} kernel_drops={drops}{messages} flows={intake.flows}"]
+    rows = " ".join(f"{kind}={rows.decoded}" for kind, rows in intake.rows.items())
+    parts = [f"received={intake.received} kernel_drops={drops}{messages} {rows}"]
     if intake.lost_flows or intake.lost_datagrams:
         parts[0] += f" lost_flows={intake.lost_flows} lost_datagrams={intake.lost_datagrams}"
     parts += format_copies(intake.copies)

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
-from flowbuf._core import ColumnBuilder, Receiver, Table
-from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch, new_table_type
+from flowbuf._core import Receiver, Table
+from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch
 from flowbuf.collect.copies import Copier, CopyCounters
 from flowbuf.collect.listen import Listener
 from flowbuf.decoder import Decoder
 from flowbuf.io.state_file import to_plain
 
-__all__ = ["Worker", "WorkerCounters"]
+__all__ = ["RowCounters", "Worker", "WorkerCounters"]
 
 Result = TypeVar("Result")
 
@@ -46,15 +46,38 @@ NANOSECONDS = 1_000_000_000
 
 
 @dataclass
+class RowCounters:
+    """Totals of one kind of rows, or of all kinds.
+
+    Attributes:
+        decoded: Rows decoded: the sum of the other numbers.
+        delivered: Rows that were passed on.
+        lost: Rows lost in failures of a worker.
+    """
+
+    decoded: int = 0
+    delivered: int = 0
+    lost: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait in a worker for the rest of their batch."""
+        return self.decoded - self.delivered - self.lost
+
+    def __add__(self, other: RowCounters) -> RowCounters:
+        return RowCounters(
+            self.decoded + other.decoded, self.delivered + other.delivered, self.lost + other.lost
+        )
+
+
+@dataclass
 class WorkerCounters:
     """Totals of a worker since its start, over all its restarts.
 
     Attributes:
         listeners: Per listener: `datagrams`, `bytes`, `truncated` and `errors` of its socket.
         kernel_drops: Per listener: datagrams that the kernel dropped; None if the system does not count them.
-        flows: Flows decoded.
-        delivered: Flows that were passed on. The difference waits in the worker, or is in `lost_flows`.
-        lost_flows: Flows lost in failures of the worker.
+        rows: Totals of each kind of rows.
         lost_datagrams: Datagrams lost in failures of the worker.
         failures: Failures after which the worker was restarted.
         statuses: Counters of the decoder, per status name.
@@ -63,13 +86,26 @@ class WorkerCounters:
 
     listeners: list[Counter[str]] = field(default_factory=list)
     kernel_drops: list[int | None] = field(default_factory=list)
-    flows: int = 0
-    delivered: int = 0
-    lost_flows: int = 0
+    rows: dict[str, RowCounters] = field(default_factory=dict)
     lost_datagrams: int = 0
     failures: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     copies: CopyCounters = field(default_factory=CopyCounters)
+
+    @property
+    def flows(self) -> int:
+        """Flows decoded, and rows of other kinds."""
+        return sum(each.decoded for each in self.rows.values())
+
+    @property
+    def delivered(self) -> int:
+        """Flows passed on, and rows of other kinds."""
+        return sum(each.delivered for each in self.rows.values())
+
+    @property
+    def lost_flows(self) -> int:
+        """Flows lost in failures of the worker, and rows of other kinds."""
+        return sum(each.lost for each in self.rows.values())
 
 
 class Source(Protocol):
@@ -93,7 +129,7 @@ class Worker:
         index: Number of the worker, from 0. It reads that socket of each listener.
         listeners: Listeners. They outlive the worker.
         new_decoder: Returns a new decoder.
-        deliver: Called in the thread with each batch of flows.
+        deliver: Called in the thread with each batch. A batch has rows of one kind.
         on_failure: Called in the thread with an exception after which the worker starts again.
         interval: Longest time between two batches, in seconds. Full batches are delivered at once.
         name: Name in messages and metrics. Default: the number.
@@ -228,12 +264,11 @@ class Worker:
             return self._published
 
     def _start_decoder(self, decoder: Decoder) -> None:
-        type = new_table_type(decoder.schema, decoder.plan)
         source = self._new_source()
         with self._lock:
             self._decoder = decoder
             self._source = source
-            self._builder = ColumnBuilder(decoder, type, BATCH_ROWS)
+            self._builder = decoder.new_builder(BATCH_ROWS)
 
     def _new_source(self) -> Source:
         sockets = [(each.sockets[self._index].fileno(), each.address.port) for each in self._listeners]
@@ -298,14 +333,14 @@ class Worker:
         return not poll.poll(QUIET_SECONDS * 1000)
 
     def _deliver_rest(self) -> None:
-        table = self._builder.finish()
-        if len(table):
-            self._deliver_table(table)
+        for table in self._builder.finish_each():
+            if len(table):
+                self._deliver_table(table)
 
     def _deliver_table(self, table: Table) -> None:
-        flows = len(table)
-        self._deliver(FlowBatch(self._decoder.schema, table))
-        self._past.delivered += flows
+        batch = self._decoder.as_batch(table)
+        self._deliver(batch)
+        self._past.rows.setdefault(batch.schema.rows, RowCounters()).delivered += len(table)
 
     def _answer_calls(self) -> None:
         while True:
@@ -326,7 +361,8 @@ class Worker:
         self._on_failure(error)
         self._past.lost_datagrams += self._source.waiting
         self._switch(self._new_decoder())
-        self._past.lost_flows = self._past.flows - self._past.delivered
+        for each in self._past.rows.values():
+            each.lost += each.waiting
         time.sleep(RESTART_SECONDS)  # the sockets hold the datagrams of that time
 
     def _switch(self, decoder: Decoder) -> None:
@@ -345,6 +381,12 @@ class Worker:
         counters.add(self._copier.read_counters())
         return counters
 
+    def _read_rows(self) -> dict[str, RowCounters]:
+        rows = {kind: RowCounters(count) for kind, count in self._decoder.rows.items()}
+        for kind, past in self._past.rows.items():
+            rows[kind] = rows.get(kind, RowCounters()) + past
+        return rows
+
     def _read_counters(self) -> WorkerCounters:
         past, now = self._past, self._receiver.read_counters()
         return WorkerCounters(
@@ -353,9 +395,7 @@ class Worker:
                 for each, before in zip_longest(now, past.listeners, fillvalue=Counter[str]())
             ],
             kernel_drops=[listener.read_drops(self._index) for listener in self._listeners],
-            flows=past.flows + self._decoder.flows,
-            delivered=past.delivered,
-            lost_flows=past.lost_flows,
+            rows=self._read_rows(),
             lost_datagrams=past.lost_datagrams,
             failures=past.failures,
             statuses=past.statuses + Counter(self._decoder.counters),

@@ -121,8 +121,8 @@ class _CaptureTables(_Tables):
 
     def _new_builder(self, ip: str) -> tuple[Decoder, _core.TableType, _core.ColumnBuilder]:
         decoder = self._new_decoder()
-        type = new_table_type(decoder.schema, decoder.plan, ip)
-        return decoder, type, _core.ColumnBuilder(decoder, type, self._batch_rows)
+        builder = decoder.new_builder(self._batch_rows, ip)
+        return decoder, builder.type, builder
 
     def open(self, ip: str) -> tuple[_core.TableType, Iterator[_core.Table]]:
         decoder, type, builder = self._new_builder(ip)
@@ -178,9 +178,7 @@ def decode_tables(
 
 def _finish(builder: _core.TableBuilder) -> Iterator[_core.Table]:
     """Yield the remaining rows, if there are any."""
-    table = builder.finish()
-    if len(table):
-        yield table
+    yield from (table for table in builder.finish_each() if len(table))
 
 
 def read_messages(

@@ -20,7 +20,7 @@ from flowbuf.schema import Schema
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["EncodeResult", "decode_batches", "encode_capture"]
+__all__ = ["EncodeResult", "decode_batches", "decode_row_batches", "encode_capture"]
 
 
 @dataclass(frozen=True)
@@ -123,3 +123,16 @@ def decode_batches(
     for batch in reader.batches():
         with decoder.view_datagrams(batch, override=override) as messages:
             yield batch, messages
+
+
+def decode_row_batches(
+    reader: CaptureReader, decoder: Decoder, override: dict[str, Any] | None = None
+) -> Iterator[dict[str, memoryview]]:
+    """Yield the messages of each batch of a capture, by their kind of rows: see `decode_batches`."""
+    for batch in reader.batches():
+        rows = decoder.view_rows(batch, override=override)
+        try:
+            yield rows
+        finally:
+            for messages in rows.values():
+                messages.release()

@@ -106,7 +106,7 @@ class KafkaSink:
 
     Args:
         servers: Initial brokers, "host:port,host:port".
-        topic: Name of the topic. `{hash}` and `{name}` stand for those of the schema. Default:
+        topic: Name of the topic. `{hash}`, `{name}` and `{rows}` stand for those of the schema. Default:
             "flows-{hash}".
         schema: Schema of the messages, name of a built-in schema, or path to a TOML file. Default: "flow".
         pack: Content of a Kafka record. "flow": one message. "datagram": the messages of one `write`. A
@@ -172,7 +172,9 @@ class KafkaSink:
         self.schema = schema if isinstance(schema, Schema) else Schema.load(schema)
         self.topic = self.schema.expand(topic)
         if "{" in self.topic:
-            raise ValueError(f"topic is {topic!r}; the only braces it may contain are {{hash}} and {{name}}")
+            raise ValueError(
+                f"topic is {topic!r}; the only braces it may contain are {{hash}}, {{name}}, {{rows}}"
+            )
         self.report = ProduceReport()
         if registry and pack not in (PACK_SIZE, "flow"):
             raise ValueError("a schema registry needs one message per Kafka record; leave out pack")

@@ -348,8 +348,8 @@ class Schema:
         )
 
     def expand(self, text: str) -> str:
-        """Return a text, such as the name of a topic, with `{hash}` and `{name}` of the schema filled in."""
-        return text.replace("{hash}", self.hash).replace("{name}", self.name)
+        """Return a text, such as the name of a topic, with `{hash}`, `{name}` and `{rows}` filled in."""
+        return text.replace("{hash}", self.hash).replace("{name}", self.name).replace("{rows}", self.rows)
 
     # Protocol Buffers, imported when used, because most commands need no .proto -----------------------------
 

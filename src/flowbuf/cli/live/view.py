@@ -71,7 +71,7 @@ class LiveView:
     def extend(self, config: CollectConfig, schema: Schema) -> CollectConfig:
         """Return a configuration with the output for the top talkers, and with "null:" if it has none.
 
-        The top talkers include the flows of the first output.
+        The top talkers include the flows of the first output that takes rows of this schema.
 
         Raises:
             ConfigError: an output writes to standard output, or a column is a list.
@@ -81,7 +81,7 @@ class LiveView:
         if any(output.to == "-" for output in outputs):
             raise ConfigError("--live needs standard output; replace the output - by a folder or null:")
         _, columns = choose_top_columns(schema, config.live_top)
-        first = outputs[0]
+        first = next((each for each in outputs if each.rows in ("", schema.rows)), OutputConfig())
         if first.enrich:  # a function may read any column of the output
             columns = (*(first.columns or (column.name for column in schema.enabled)), *columns)
         self._config = config

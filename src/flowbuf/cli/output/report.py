@@ -66,7 +66,11 @@ def _read_fields(decoder: Decoder) -> list[tuple[str, int, int, int]]:
 def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, int, int, int]]) -> str:
     """Return the elements that fill a column, for example " (ipfix:61 flowDirection, 2 bytes)"."""
     sources = {
-        (source.kind, source.pen, source.id) for rank in decoder.schema[column].sources for source in rank
+        (source.kind, source.pen, source.id)
+        for schema in decoder.schemas
+        if column in schema
+        for rank in schema[column].sources
+        for source in rank
     }
     texts = []
     for kind, pen, id, size in fields:

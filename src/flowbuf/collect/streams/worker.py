@@ -121,9 +121,7 @@ class StreamWorker(Worker):
     def _read_counters(self) -> StreamCounters:
         past = self._past
         return StreamCounters(
-            flows=past.flows + self._decoder.flows,
-            delivered=past.delivered,
-            lost_flows=past.lost_flows,
+            rows=self._read_rows(),
             lost_datagrams=past.lost_datagrams,
             failures=past.failures,
             statuses=past.statuses + Counter(self._decoder.counters),
