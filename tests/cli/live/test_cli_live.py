@@ -22,7 +22,7 @@ from flowbuf.cli.output.console import StdoutConsole, new_table
 from flowbuf.collect.live import ExporterRates, OutputRates
 from flowbuf.collect.outputs.top_talkers import TopWindow
 from flowbuf.schema import Schema
-from tests.cli.terminal import Terminal
+from tests.cli.live.terminal import Terminal
 from tests.cli.test_cli_terminal import EVIL, SAFE
 from tests.collect.test_collector import payloads_of
 from tests.support.command import flowbuf
