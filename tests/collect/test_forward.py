@@ -123,7 +123,7 @@ def running_intake(listen: str, targets: list[Any]) -> Iterator[Intake]:
         raise AssertionError from error
 
     schema, options = flowbuf.Schema.load("flow"), flowbuf.DecodeOptions()
-    intake = Intake([Address.parse(listen)], schema, options, IntakeOptions(), lambda batch: None, fail)
+    intake = Intake([Address.parse(listen)], [schema], options, IntakeOptions(), lambda batch: None, fail)
     intake.copy([Copier(targets)])
     intake.start()
     try:
@@ -183,7 +183,7 @@ def test_a_reload_changes_targets_and_keeps_their_counters() -> None:
         for number, targets in enumerate([(one.to, two.to), (two.to,), ()], 1):
             send([b"%d" % number], address_of(service))
             wait_for(service, number)
-            service.reload(replace(config, forward=targets), flowbuf.Schema.load("flow"))
+            service.reload(replace(config, forward=targets), [flowbuf.Schema.load("flow")])
         send([b"4"], address_of(service))
         wait_for(service, 4)
         assert (payloads_at(one), payloads_at(two)) == ([b"1", b"2"], [b"2", b"3"])
@@ -195,7 +195,7 @@ def test_a_failed_reload_keeps_the_targets() -> None:
         for forward in (("host.invalid:2055",), (address_of(service),)):
             config = CollectConfig(outputs=service._config.outputs, forward=forward)
             with pytest.raises(ConfigError, match=r"^forward: "):
-                service.reload(config, flowbuf.Schema.load("flow"))
+                service.reload(config, [flowbuf.Schema.load("flow")])
         send([b"x"], address_of(service))
         wait_for(service, 1)
         assert payloads_at(target) == [b"x"]
@@ -272,6 +272,6 @@ def test_sockets_are_closed() -> None:
             send([b"x"], address_of(service))
             wait_for(service, 1)
             opened = count_sockets()
-            service.reload(replace(service._config, forward=(target.to,)), flowbuf.Schema.load("flow"))
+            service.reload(replace(service._config, forward=(target.to,)), [flowbuf.Schema.load("flow")])
             assert count_sockets() == opened > before
         assert count_sockets() == before

@@ -164,7 +164,7 @@ def test_an_output_that_never_returns_does_not_keep_the_collector(
 
 
 def reload(service: Service, *outputs: OutputConfig) -> None:
-    service.reload(replace(service._config, outputs=outputs), SCHEMA)
+    service.reload(replace(service._config, outputs=outputs), [SCHEMA])
 
 
 def test_totals_of_an_output_include_those_of_earlier_configurations() -> None:

@@ -378,9 +378,9 @@ def test_a_reload_begins_another_file_if_the_first_was_moved(tmp_path: Path) -> 
             if number == 2:
                 path.rename(moved)
             if number < 4:
-                service.reload(service._config, flowbuf.Schema.load("flow"))
+                service.reload(service._config, [flowbuf.Schema.load("flow")])
         config = replace(service._config, save_undecoded="")
-        service.reload(config, flowbuf.Schema.load("flow"))
+        service.reload(config, [flowbuf.Schema.load("flow")])
         send([b"5"], address_of(service))
         wait_for(service, 5)
     assert (read(moved), read(path)) == ([b"1", b"2"], [b"3", b"4"])
@@ -394,7 +394,7 @@ def test_a_reload_with_an_unusable_file_changes_nothing(tmp_path: Path) -> None:
         send([b"1"], address_of(service))
         wait_for(service, 1)
         with pytest.raises(ConfigError, match="has other contents"):
-            service.reload(replace(service._config, save_undecoded=str(other)), flowbuf.Schema.load("flow"))
+            service.reload(replace(service._config, save_undecoded=str(other)), [flowbuf.Schema.load("flow")])
         send([b"2"], address_of(service))
         wait_for(service, 2)
     assert read(path) == [b"1", b"2"]

@@ -499,7 +499,7 @@ def test_sessions_survive_a_failure_and_a_change_of_options() -> None:
         peer.sendall(DATA)
         wait_until(lambda: collector.counters.delivered == 1, "a flow after the failure")
         intake.replace(
-            collector.schema, flowbuf.DecodeOptions(), SessionOptions(peer_session_limit=1), deliver, []
+            [collector.schema], flowbuf.DecodeOptions(), SessionOptions(peer_session_limit=1), deliver, []
         )
         peer.sendall(DATA)
         wait_until(lambda: collector.counters.delivered == 2, "a flow after the change")

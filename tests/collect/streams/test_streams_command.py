@@ -63,7 +63,7 @@ def test_counters_exporters_and_state(tmp_path: Path) -> None:
                 other.sendall(netflow9())
                 wait_for_end(other)
             peer.sendall(TEMPLATE + DATA + DATA[:5])
-            wait_until(lambda: 'stored_flows_total{output="null:"} 4' in get(f"{url}/metrics")[1], "flows")
+            wait_until(lambda: 'stored_flows_total{output="null:",rows="flows"} 4' in get(f"{url}/metrics")[1], "flows")
             metrics = metrics_of(url)
             exporters = json.loads(get(f"{url}/exporters")[1])
             templates = json.loads(get(f"{url}/templates")[1])
@@ -75,8 +75,8 @@ def test_counters_exporters_and_state(tmp_path: Path) -> None:
     assert metrics["flowbuf_sessions_opened_total",] == 2
     assert metrics["flowbuf_sessions_open",] == 1
     assert metrics["flowbuf_sessions_closed_total", "not_ipfix"] == 1
-    assert metrics["flowbuf_decoded_flows_total", "streams"] == 1
-    assert metrics["flowbuf_exporter_flows_total", "127.0.0.1"] == 4
+    assert metrics["flowbuf_decoded_flows_total", "flows", "streams"] == 1
+    assert metrics["flowbuf_exporter_flows_total", "127.0.0.1", "flows"] == 4
     (session,) = [each for each in exporters if "session" in each]
     assert (session["address"], session["session"], session["datagrams"]) == ("127.0.0.1", 1, 2)
     assert "256" in next(each for each in templates if "session" in each)["domains"][0]["templates"]
