@@ -48,7 +48,7 @@ NOTEBOOKS = {f"notebooks/{path.name}": f"notebooks/{path.stem}.md" for path in R
 # Pages of the Python reference, with their names.
 PYTHON = {
     "decoding": (
-        *("flowbuf.Decoder", "flowbuf.DecodeOptions", "flowbuf.CaptureReader"),
+        *("flowbuf.Decoder", "flowbuf.DecodeOptions", "flowbuf.SamplingRule", "flowbuf.CaptureReader"),
         *("flowbuf.encode_capture", "flowbuf.EncodeResult"),
         *("flowbuf.load_state", "flowbuf.save_state", "flowbuf.STATUSES", "flowbuf.__version__"),
     ),

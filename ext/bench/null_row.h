@@ -146,6 +146,10 @@ FB_INLINE uint64_t null_row_take_refused(null_row *row) {
     return 0;
 }
 
+FB_INLINE void null_row_change_rate(null_row *row, fb_rate_change *change) {
+    (void)row, (void)change;
+}
+
 /* The decoders of the core, and the interpreter (interpreted.tmpl.h). They never return
    NO_SPACE. */
 fb_status null_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,

@@ -16,6 +16,15 @@ static bool decode(fb_collect *collect, fb_decoder *decoder, fb_columns *columns
     return true;
 }
 
+/* Remove the datagrams of sources that are not admitted. */
+static void deny(fb_collect *collect) {
+    fb_receiver *receiver = collect->receiver;
+    if (!collect->access) return;
+    size_t admitted = fb_access_list_filter(collect->access, receiver->datagrams, receiver->count);
+    collect->denied += receiver->count - admitted;
+    receiver->count = admitted;
+}
+
 fb_collect_result fb_collect_columns(fb_collect *collect, fb_decoder *decoder, fb_columns *columns,
                                      uint64_t deadline) {
     for (;;) {
@@ -23,7 +32,7 @@ fb_collect_result fb_collect_columns(fb_collect *collect, fb_decoder *decoder, f
         if (fb_clock_now() >= deadline) return FB_COLLECT_DUE;
         if (collect->undecoded && fb_undecoded_is_due(collect->undecoded)) return FB_COLLECT_DUE;
         switch (fb_receiver_receive(collect->receiver, deadline)) {
-            case FB_RECEIVED: break;
+            case FB_RECEIVED: deny(collect); break;
             case FB_RECEIVE_IDLE: return FB_COLLECT_DUE;
             case FB_RECEIVE_WOKEN: return FB_COLLECT_WOKEN;
             case FB_RECEIVE_FAILED: return FB_COLLECT_FAILED;

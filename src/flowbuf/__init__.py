@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from flowbuf.kafka.schema_registry import SchemaRegistry
     from flowbuf.kafka.sink import KafkaSink, ProduceReport
     from flowbuf.options import DecodeOptions
+    from flowbuf.sampling import SamplingRule
     from flowbuf.schema import Column, Schema
 
     __version__: str
@@ -80,6 +81,7 @@ __all__ = [
     "ListenError",
     "ProduceReport",
     "QueryError",
+    "SamplingRule",
     "Schema",
     "SchemaError",
     "SchemaRegistry",
@@ -104,6 +106,7 @@ _MODULES = {
     "collect.streams.sessions": ("SessionOptions",),
     "decoder": ("Decoder",),
     "options": ("DecodeOptions",),
+    "sampling": ("SamplingRule",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "io.capture": ("CaptureReader",),
     "io.columns": ("encode_columns", "read_capture", "read_messages"),

@@ -10,7 +10,7 @@ from flowbuf import _core
 from flowbuf.arrow.batch import FlowBatch, check_ip, new_table_type
 from flowbuf.options import TIMES, DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Column, Schema
-from flowbuf.schema.loader import RECORDS
+from flowbuf.schema.loader import RECORDS, ROWS
 from flowbuf.schema.plan import compile_plan
 from flowbuf.schema.source import Source
 
@@ -84,8 +84,20 @@ def _compile(schema: Schema, options: DecodeOptions, beside: bool) -> _core.Plan
     time = TIMES[0] if beside and options.time == "flow-start" else options.time
     return compile_plan(
         choose_time(schema, time),
-        default_sampling_rate=options.default_sampling_rate,
+        default_sampling_rate=None if options.changes_rates else options.default_sampling_rate,
         scale=options.scale and not beside,
+        rated=options.changes_rates and not beside,
+    )
+
+
+def check_rate(schema: Schema, options: DecodeOptions) -> None:
+    """Raise SchemaError if flows are limited, and no column can hold their sampling rate."""
+    if not options.rate_limit or schema.rows != ROWS[0] or schema.rate is not None:
+        return
+    disabled = " or ".join(column.name for column in schema if column.scale == "rate")
+    fix = f"enable {disabled}" if disabled else 'set scale = "rate" on a column'
+    raise schema.error(
+        None, "a rate limit changes the sampling rate, and none is enabled", f"{fix}, or set no limit"
     )
 
 
@@ -180,6 +192,7 @@ class Decoder(_core.Decoder):
     ) -> Decoder:
         chosen = merge_options(options, keywords)
         loaded = load_schemas(schema, schemas)
+        check_rate(loaded[0], chosen)
         flows = loaded[0].rows == "flows"
         plans = [_compile(each, chosen, flows and each is not loaded[0]) for each in loaded]
         self = super().__new__(cls, plans[0], chosen, *plans[1:])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from flowbuf._core import TUNNELS
+from flowbuf.sampling import PackedRules, SamplingRule, pack_rules
 
 __all__ = ["TIMES", "TUNNELS", "DecodeKeywords", "DecodeOptions", "choose_tunnels", "merge_options"]
 
@@ -16,6 +17,7 @@ TIMES = ("received", "export", "flow-start")
 
 MAX_SIZE = 2**63 - 1
 MAX_EXPIRY = 10**9  # seconds; about three decades
+MAX_FLOWS = 10**8  # per second
 
 
 class DecodeKeywords(TypedDict, total=False):
@@ -33,6 +35,8 @@ class DecodeKeywords(TypedDict, total=False):
     early_data_total: int
     template_expiry: float | None
     obey_withdrawals: bool
+    sampling: Iterable[SamplingRule]
+    rate_limit: int
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,15 @@ class DecodeOptions:
             of reception. Data for an expired template waits. Default: None, no expiry.
         obey_withdrawals: Remove withdrawn templates. RFC 7011 section 8.4 forbids withdrawals over UDP, so by
             default they are only counted.
+        sampling: Sampling rates of exporters and interfaces. Exporters without a rule get
+            `default_sampling_rate`. Default: none.
+        rate_limit: Most flows per second of one exporter, up to 100,000,000. Other flows are skipped and
+            counted (`rate_limited`), and the sampling rate of the flows after them is increased, so that
+            scaled totals stay right. The clock is the time of reception. Default: 0, no limit.
 
     Raises:
-        ValueError: a value is out of range, or names an unknown time or tunnel.
+        ValueError: a value is out of range, or names an unknown time or tunnel. Two sampling rates are for
+            the same exporters and interface.
 
     Example:
         options = flowbuf.DecodeOptions(time="export", template_expiry=3600)
@@ -84,6 +94,8 @@ class DecodeOptions:
     early_data_total: int = 0
     template_expiry: float | None = None
     obey_withdrawals: bool = False
+    sampling: Iterable[SamplingRule] = ()
+    rate_limit: int = 0
 
     def __post_init__(self) -> None:
         if self.time not in TIMES:
@@ -96,7 +108,21 @@ class DecodeOptions:
         if self.template_expiry is not None:
             note = " seconds, or None for never"
             _check_range("template_expiry", self.template_expiry, 1e-9, MAX_EXPIRY, note)
+        _check_range("rate_limit", operator.index(self.rate_limit), 0, MAX_FLOWS)
+        if self.rate_limit and self.strict:
+            raise ValueError("rate_limit skips flows, which strict forbids; leave one of them out")
         object.__setattr__(self, "decapsulate", choose_tunnels(self.decapsulate))
+        object.__setattr__(self, "sampling", tuple(self.sampling))
+        self.pack_sampling()  # reports rules that contradict each other
+
+    @property
+    def changes_rates(self) -> bool:
+        """True if `sampling` or `rate_limit` changes the sampling rates of flows."""
+        return bool(self.sampling or self.rate_limit)
+
+    def pack_sampling(self) -> PackedRules:
+        """Return the sampling rates for the core."""
+        return pack_rules(self.sampling)
 
 
 def merge_options(options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:

@@ -214,6 +214,32 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "no destination": ('[[output]]\nwhere = "true"', 'output 1: key "to" is missing; name a destination'),
     "one table": ('[output]\nto = "null:"', "output is one table; write [[output]] with two brackets"),
+    "unknown key of a sampling rate": (
+        '[[sampling]]\nexporter = "192.0.2.1"\nrat = 1',
+        "sampling 1: key 'rat' does not exist; did you mean rate?",
+    ),
+    "no rate": (
+        '[[sampling]]\nexporter = "192.0.2.1"',
+        'sampling 1: key "rate" is missing; write the sampling rate',
+    ),
+    "no exporter": ("[[sampling]]\nrate = 1", 'sampling 1: key "exporter" is missing; name an address'),
+    "no network": (
+        '[[sampling]]\nexporter = "router"\nrate = 1',
+        "sampling 1: network 'router' is invalid; write an address or a network",
+    ),
+    "bad interface": (
+        '[[sampling]]\nexporter = "192.0.2.1"\nrate = 1\ninterface = [1, "a"]',
+        "sampling 1: interface is [1, 'a']; write a whole number or a list of them",
+    ),
+    "interface 0": (
+        '[[sampling]]\nexporter = "192.0.2.1"\nrate = 1\ninterface = 0',
+        "sampling 1: interface is 0; it may be 1 to 4,294,967,295",
+    ),
+    "two rates": (
+        2 * '[[sampling]]\nexporter = "192.0.2.0/24"\nrate = 1\n',
+        "exporter '192.0.2.0/24' has two sampling rates for all interfaces; leave one out",
+    ),
+    "bits behind a prefix": ('allow = ["192.0.2.1/24"]', "allow: network '192.0.2.1/24' has bits behind"),
     "wrong kind": ('workers = "2x"', "workers is '2x'; write a whole number"),
     "bool": ("workers = true", "workers is True; write a whole number"),
     "list": ("listen = [1]", "listen is [1]; write a list of texts"),

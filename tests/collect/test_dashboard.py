@@ -24,7 +24,7 @@ OF_PROMETHEUS = {"job", "instance"}
 """Labels that Prometheus adds when it scrapes."""
 
 NOT_SHOWN = {"received_bytes", "receive_errors", "output_offered_flows", "output_recovered_flows"}
-NOT_SHOWN |= {"output_filtered_flows", "session_received_bytes"}
+NOT_SHOWN |= {"output_filtered_flows", "session_received_bytes", "decoded_datagrams"}
 
 _METRIC = re.compile(r"\b((?:flowbuf|process)_\w+)\{([^}]*)\}")
 _BY = re.compile(r"by \(([^)]*)\)")

@@ -10,6 +10,7 @@ from . import early, ipfix, netflow, sflow, sflow_counters
 from .columns import build_message, scale_totals
 from .datagram import Datagram, Exporters, Policy, address_octets
 from .octets import Octets, Short
+from .rates import ONE, Limit, Rates
 from .values import Flow
 
 Reader = Callable[[Datagram], Iterator[Flow]]
@@ -41,6 +42,7 @@ class Decoder:
 
     `others` has schemas of further kinds of rows, which `decode_rows` returns.
 
+    `sampling`, `default_sampling_rate` and `rate_limit` change the sampling rates of flows (rates.py).
     `override` replaces columns of every message; `scale` then multiplies totals by the sampling rate.
     `policy` has the fields of datagram.Policy.
     """
@@ -53,6 +55,9 @@ class Decoder:
         scale: bool = False,
         override: dict[str, Any] | None = None,
         decapsulate: Collection[str] = (),
+        sampling: Collection[Any] = (),
+        default_sampling_rate: int | None = None,
+        rate_limit: int = 0,
         **policy: Any,
     ) -> None:
         self.schemas = {each.rows: each for each in (schema, *others)}
@@ -62,6 +67,7 @@ class Decoder:
         self.override = override or {}
         self.decapsulate = frozenset(decapsulate)
         self.exporters = Exporters(Policy(**policy))
+        self.rates = Rates(list(schema.enabled), sampling, default_sampling_rate, rate_limit)
         self.other: Counter[str] = Counter()
         columns = [column for each in self.schemas.values() for column in each.enabled]
         sources = [source for column in columns for rank in column.sources for source in rank]
@@ -101,20 +107,49 @@ class Decoder:
             self.decapsulate,
         )
         notes: Counter[str] = Counter()
+        rows: dict[str, list[Flow]] = {kind: [] for kind in self.schemas}
         try:
             for flow in read(datagram):
-                rows = "counters" if "sflow:sample.kind" in flow.values else "flows"
-                columns = list(self.schemas[rows].enabled)
-                message = build_message(columns, flow, notes, self.mirrors[rows]) | self.override
-                if self.scale:
-                    scale_totals(columns, message, notes)
-                messages[rows].append(message)
+                rows["counters" if "sflow:sample.kind" in flow.values else "flows"].append(flow)
         except Fault as fault:
             notes[fault.args[0]] += 1
         exporter = datagram.exporter
+        if "flows" in rows:
+            rows["flows"] = self._limit(datagram, rows["flows"], notes)
+        messages = {kind: self._build(datagram, flows, kind, notes) for kind, flows in rows.items()}
         exporter.counters.update(notes)
         exporter.datagrams += 1
         exporter.flows += sum(map(len, messages.values()))
+        return messages
+
+    def _limit(self, datagram: Datagram, flows: list[Flow], notes: Counter[str]) -> list[Flow]:
+        """Return the flows of a datagram, or none if its exporter has sent too many."""
+        limit = self.rates.limit_of(datagram)
+        if not self.rates.limit or limit.admit(datagram.received):
+            return flows
+        notes["rate_limited"] += len(flows)
+        limit.account(ONE, 0, len(flows))
+        return []
+
+    def _build(
+        self, datagram: Datagram, flows: list[Flow], kind: str, notes: Counter[str]
+    ) -> list[dict[str, Any]]:
+        """Return the messages of rows of a kind."""
+        limit = self.rates.limit_of(datagram) if kind == "flows" else Limit(0)
+        weight = limit.weight if self.rates.limit else ONE
+        columns = list(self.schemas[kind].enabled)
+        messages = []
+        for flow in flows:
+            message = build_message(columns, flow, notes, self.mirrors[kind])
+            if kind == "flows":
+                self.rates.configure(datagram.exporter_address, flow, message, notes)
+            message |= self.override
+            if kind == "flows":
+                self.rates.weigh(message, limit, weight, notes)
+            if self.scale:
+                scale_totals(columns, message, notes)
+            messages.append(message)
+        limit.account(weight, len(flows), 0)
         return messages
 
     def finish(self) -> None:

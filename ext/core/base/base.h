@@ -65,6 +65,8 @@
       "a limit on templates, samplers or memory is reached; this one is not kept") \
     X(UNSUPPORTED_LINK_TYPE, "unsupported_link_type", LOSS, \
       "packets of a link type that is not known") \
+    X(RATE_LIMITED, "rate_limited", LOSS, \
+      "a flow that was not decoded: its exporter sent more flows per second than the rate limit") \
     X(FRAGMENT_DROPPED, "fragment_dropped", LOSS, \
       "a datagram of which an IP fragment is missing or damaged") \
 \

@@ -3,6 +3,7 @@
 #define FB_DECODE_DATAGRAM_TMPL_H
 
 #include "core/decode/decode.h"
+#include "core/decode/rates.h"
 #include "core/decode/value.tmpl.h"
 
 /* Find the exporter of a datagram, or create its state, and count the datagram. A resumed datagram
@@ -15,6 +16,7 @@ FB_INLINE void begin_datagram(fb_context *c, fb_decoder *decoder, const uint8_t 
     c->exporter->used = decoder->exporters.clock;
     c->counters = &c->exporter->counters;
     c->exporter_address = address;
+    if (FB_UNLIKELY(decoder->changes_rates)) fb_rates_begin(c, decoder, position->set != 0);
     if (position->set) return;
     if (FB_UNLIKELY(decoder->exporters.temporary)) fb_exporters_drop_temporary(&decoder->exporters);
     c->counters->datagrams++;

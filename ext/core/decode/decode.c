@@ -12,7 +12,8 @@
 static const fb_field fields_of_netflow5[] = {FB_NETFLOW5_FIELD_LIST(FB_X)};
 static const fb_field fields_of_netflow7[] = {FB_NETFLOW7_FIELD_LIST(FB_X)};
 #undef FB_X
-#define PADDING(size) {0, FB_NETFLOW5_FIELD_COUNT, size}
+#define PADDING(size) \
+    { 0, FB_NETFLOW5_FIELD_COUNT, size }
 static const fb_field fields_of_netflow1[] = {
     {0, FB_NETFLOW5_SRCADDR, 4},
     {0, FB_NETFLOW5_DSTADDR, 4},
@@ -107,6 +108,9 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
     decoder->patterns = fb_patterns_new(plan, memory, decoder->processor == FB_PROCESSOR_AVX512);
     decoder->exporters.template_expiry = options.template_expiry;
     decoder->exporters.obey_withdrawals = options.obey_withdrawals;
+    decoder->rate_change =
+        (fb_rate_change){.fallback = options.default_sampling_rate, .weight = FB_WEIGHT_ONE};
+    decoder->changes_rates = options.rate_limit && plan->rows == FB_ROWS_FLOWS;
     *out = decoder;
     return FB_OK;
 }
@@ -114,6 +118,7 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
 void fb_decoder_free(fb_decoder *decoder) {
     if (!decoder) return;
     fb_patterns_free(&decoder->patterns);
+    fb_sampling_rules_free(&decoder->sampling_rules);
     fb_pending_free(&decoder->pending);
     fb_exporters_free(&decoder->exporters);
     fb_compiled_templates_free(&decoder->compiled_templates);
@@ -123,6 +128,17 @@ void fb_decoder_free(fb_decoder *decoder) {
             fb_memory_release(decoder->memory, kind->left_out, left_out_size(kind->plan));
     }
     fb_memory_release(decoder->memory, decoder, sizeof *decoder);
+}
+
+fb_status fb_decoder_set_sampling(fb_decoder *decoder, const fb_prefix *networks,
+                                  size_t network_count, const fb_sampling_rule *rules,
+                                  size_t rule_count) {
+    fb_status status = fb_sampling_rules_new(&decoder->sampling_rules, networks, network_count,
+                                             rules, rule_count, decoder->memory);
+    if (status != FB_OK) return status;
+    decoder->exporters.sampling_rules = &decoder->sampling_rules;
+    decoder->changes_rates |= decoder->plan->rows == FB_ROWS_FLOWS;
+    return FB_OK;
 }
 
 void fb_decoder_finish(fb_decoder *decoder) {

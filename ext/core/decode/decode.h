@@ -35,11 +35,20 @@ typedef struct {
     bool obey_withdrawals;
     /* newest kind whose instructions may be used; 0: the kind of this processor */
     fb_processor processor;
+    /* most flows per second of one exporter, at most FB_RATE_LIMIT_MAX; 0: no limit */
+    uint64_t rate_limit;
     unsigned decapsulate; /* set of bits (1 << fb_tunnel), one for each kind of tunnel to open */
     /* for tests: learn patterns (pattern.h) also on processors without lanes, where they save no
        time */
     bool always_learn;
 } fb_decoder_options;
+
+/* The datagram whose flows are limited. */
+typedef struct {
+    fb_exporter *exporter;   /* NULL: none is being decoded */
+    uint64_t flows, skipped; /* counters of the exporter before the datagram */
+    bool skips;
+} fb_limited_datagram;
 
 /* The decoder and the state of all exporters. It must be used by one thread at a time. */
 typedef struct {
@@ -66,6 +75,10 @@ typedef struct {
     /* set by the caller: FB_AGENT_SESSION | number of the Transport Session of the next datagrams,
        which are messages of TCP; 0: UDP */
     uint64_t agent;
+    fb_sampling_rules sampling_rules;
+    bool changes_rates; /* rates are configured, or flows are limited */
+    fb_rate_change rate_change;
+    fb_limited_datagram limited;
 } fb_decoder;
 
 /* The place at which decoding resumes. All zeros at the beginning of a batch. */
@@ -86,6 +99,13 @@ void fb_decoder_free(fb_decoder *decoder);
    the emitter for these rows in `others` of the emitter that it passes. OK, NO_MEMORY.
    BAD_ARGUMENT: the decoder has a plan of this kind, or its first plan has a later kind. */
 fb_status fb_decoder_add_rows(fb_decoder *decoder, const fb_plan *plan);
+
+/* Configure sampling rates (sampling_rules.h), which are copied. `default_sampling_rate` is then
+   that of exporters without a rule. OK, NO_MEMORY. BAD_ARGUMENT: a network or a rule is invalid.
+   REQUIRES: no exporter is known, and no rates were configured. */
+fb_status fb_decoder_set_sampling(fb_decoder *decoder, const fb_prefix *networks,
+                                  size_t network_count, const fb_sampling_rule *rules,
+                                  size_t rule_count);
 
 /* Decode datagrams from *position on; each flow becomes one message.
 

@@ -71,7 +71,10 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
         .full = decoder->plan->rows,
         .default_sampling_rate = decoder->options.default_sampling_rate,
         .decapsulate = decoder->options.decapsulate,
+        .slow = decoder->options.decapsulate != 0,
     };
+    FB_EMIT(change_rate)(emitter, decoder->changes_rates ? &decoder->rate_change : NULL);
+    if (!position->set) decoder->limited.exporter = NULL; /* a datagram that was not resumed */
     for (size_t ahead = position->datagram; position->datagram < count;) {
         if (position->datagram == ahead)
             ahead = prefetch_exporters(decoder, datagrams, count, ahead);
@@ -82,6 +85,7 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
             decoder->full = c.full;
             return FB_NO_SPACE;
         }
+        if (FB_UNLIKELY(decoder->limited.exporter != NULL)) fb_rates_end(decoder);
         *position = (fb_position){position->datagram + 1, 0, 0};
     }
     return FB_OK;

@@ -5,6 +5,7 @@
 #include "core/exporter/sampling.h"
 #include "core/decode/datagram.tmpl.h"
 #include "core/decode/operation.tmpl.h"
+#include "core/decode/rates.h"
 
 /* True if an IPFIX record states the start time of the exporter. The time is valid for that record
    only. */
@@ -28,6 +29,8 @@ static fb_status put_flow(fb_context *c, fb_emitter *emitter, const fb_compiled_
                           size_t max_size, const uint8_t *record, const fb_location *locations) {
     fb_cursor at;
     if (!FB_EMIT(begin)(emitter, max_size, &at)) return FB_NO_SPACE;
+    if (FB_UNLIKELY(c->rates != NULL))
+        fb_rates_set_interface(c, fb_ingress_interface_read(compiled, record, locations));
     if (FB_UNLIKELY(has_system_init(compiled)))
         at = run_with_system_init(c, emitter, at, compiled, record, locations);
     else at = run_record(c, emitter, at, compiled, record, locations);
@@ -62,23 +65,32 @@ FB_NOINLINE static fb_status put_biflow(fb_context *c, fb_emitter *emitter,
     return FB_OK;
 }
 
+/* Count the flows of a record that is skipped. */
+FB_NOINLINE static fb_status skip_record(fb_context *c, const fb_compiled_template *compiled,
+                                         const uint8_t *record, const fb_location *locations) {
+    bool both = compiled->reverse && has_reverse_flow(compiled->reverse, record, locations);
+    c->counters->status[FB_RATE_LIMITED] += both ? 2 : 1;
+    return FB_OK;
+}
+
 /* Emit the flows of a record. NO_SPACE: none was emitted. `locations` is NULL for a record of fixed
    size. */
 static fb_status put_record(fb_context *c, fb_emitter *emitter,
                             const fb_compiled_template *compiled, size_t size,
                             const uint8_t *record, const fb_location *locations) {
     size_t max_size = max_row_size(c, size);
+    if (FB_UNLIKELY(c->skips)) return skip_record(c, compiled, record, locations);
     if (FB_UNLIKELY(compiled->reverse != NULL))
         return put_biflow(c, emitter, compiled, max_size, record, locations);
     return put_flow(c, emitter, compiled, max_size, record, locations);
 }
 
-/* True if records of a compiled template can use the fast path. Each gives exactly one row, no
-   value is deferred to the end of the row, and no tunnel is opened. */
+/* True if records of a compiled template can use the fast path. Each gives exactly one row, no late
+   value waits for the end of the row, and no record needs the slow path. */
 static bool has_fast_path(const fb_context *c, const fb_emitter *emitter,
                           const fb_compiled_template *compiled) {
     return FB_EMIT(has_fast_path)(emitter) && !compiled->reverse && !compiled->list_count &&
-           !has_system_init(compiled) && !c->decapsulate;
+           !has_system_init(compiled) && !c->slow;
 }
 
 static uint64_t find_value_of_set(fb_context *c, const fb_compiled_template *compiled,

@@ -110,14 +110,20 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern 
 /* Datagrams ---------------------------------------------------------------------------------- */
 
 /* Return the patterns that samples may match, or NULL. Patterns are used if they save time, rows
-   are flows, no value is deferred to the end of a row, and no tunnel is opened. */
+   are flows, no late value waits for the end of a row, and no sample needs the slow path. */
 static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitter,
                                     fb_decoder *decoder) {
     bool useful = decoder->patterns.wide || decoder->options.always_learn;
-    return useful && FB_EMIT(has_fast_path)(emitter) && !c->decapsulate &&
-                   c->plan->rows == FB_ROWS_FLOWS
+    return useful && FB_EMIT(has_fast_path)(emitter) && !c->slow && c->plan->rows == FB_ROWS_FLOWS
                ? &decoder->patterns
                : NULL;
+}
+
+/* Set the configured rate of a sample. Count a sample that is skipped, and return false. */
+FB_NOINLINE static bool prepare_slow_sample(fb_context *c, fb_bytes sample, bool expanded) {
+    if (c->rates) fb_rates_set_interface(c, input_of_sample(sample.data, expanded));
+    c->counters->status[FB_RATE_LIMITED] += c->skips;
+    return !c->skips;
 }
 
 /* Decode a flow sample record by record, without a pattern. */
@@ -129,6 +135,7 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter
     fb_sample_records records;
     uint64_t status;
     fb_cursor at;
+    if (FB_UNLIKELY(c->slow) && !prepare_slow_sample(c, sample, expanded)) return FB_OK;
     if (!FB_EMIT(begin)(emitter, max_row_size(c, sample.size), &at)) return FB_NO_SPACE;
     fb_xdr xdr = {sample.data + size, sample.data + sample.size};
     index_records(c, xdr, fb_load32(xdr.p - 4), &records);

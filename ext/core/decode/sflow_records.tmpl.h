@@ -99,6 +99,13 @@ FB_INLINE void set_interface(fb_context *c, fb_emitter *emitter, fb_cursor *at, 
         set_uint(c, emitter, at, source, value);
 }
 
+/* Return the index of the input interface of a flow sample; 0: it is unknown. */
+FB_INLINE uint32_t input_of_sample(const uint8_t *p, bool expanded) {
+    uint32_t format = expanded ? fb_load32(p + 24) : fb_load32(p + 20) >> 30;
+    uint32_t value = expanded ? fb_load32(p + 28) : fb_load32(p + 20) & 0x3fffffff;
+    return format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL ? value : 0;
+}
+
 /* Put the fixed part of a flow sample. *status becomes the forwarding status of a discarded packet,
    otherwise 0.
 

@@ -216,6 +216,10 @@ FB_INLINE uint64_t fb_columns_take_refused(fb_columns *columns) {
     return fb_deferred_values_take_refused(&columns->deferred);
 }
 
+FB_INLINE void fb_columns_change_rate(fb_columns *columns, fb_rate_change *change) {
+    columns->deferred.rate_change = change;
+}
+
 FB_INLINE void fb_columns_undo(fb_columns *columns, fb_columns_cursor at) {
     fb_batch_undo(columns->batch, at.row);
 }

@@ -163,10 +163,49 @@ static void apply_overrides(fb_deferred_values *deferred) {
             deferred->values[i] = deferred->override[i];
 }
 
+/* REQUIRES: the plan has a rate column. */
+static fb_deferred_value *find_rate(fb_deferred_values *deferred) {
+    const fb_plan *plan = deferred->plan;
+    return &deferred->values[plan->columns[plan->rate_column].deferred_index];
+}
+
+static bool is_known(const fb_deferred_value *rate) {
+    return rate->state != FB_DEFERRED_EMPTY && rate->number;
+}
+
+static void set_rate(fb_deferred_values *deferred, uint64_t rate) {
+    fb_deferred_value *value = find_rate(deferred);
+    bool fits = rate <= deferred->plan->columns[deferred->plan->rate_column].limit;
+    value->state = fits ? FB_DEFERRED_UINT : FB_DEFERRED_EMPTY;
+    value->number = rate;
+    deferred->refused += !fits;
+}
+
+static void configure_rate(fb_deferred_values *deferred) {
+    const fb_rate_change *change = deferred->rate_change;
+    if (change->configured && (change->replaces || !is_known(find_rate(deferred))))
+        set_rate(deferred, change->configured);
+}
+
+/* Return rate * weight / 2^32, or the greatest number if that is less. */
+static uint64_t multiply_rate(uint64_t rate, fb_rate_change *change) {
+    uint64_t whole = change->weight >> 32, fraction = change->weight & UINT32_MAX;
+    uint64_t low = (rate & UINT32_MAX) * fraction + change->remainder;
+    uint64_t rest = (rate >> 32) * fraction + (low >> 32);
+    if (whole && rate > (UINT64_MAX - rest) / whole) return UINT64_MAX;
+    change->remainder = (uint32_t)low;
+    return rate * whole + rest;
+}
+
+static void weigh_rate(fb_deferred_values *deferred) {
+    const fb_deferred_value *rate = find_rate(deferred);
+    if (deferred->rate_change->weight == FB_WEIGHT_ONE) return;
+    set_rate(deferred, multiply_rate(is_known(rate) ? rate->number : 1, deferred->rate_change));
+}
+
 static void scale_totals(fb_deferred_values *deferred) {
     const fb_plan *plan = deferred->plan;
-    const fb_deferred_value *rate =
-        &deferred->values[plan->columns[plan->rate_column].deferred_index];
+    const fb_deferred_value *rate = find_rate(deferred);
     if (rate->state == FB_DEFERRED_EMPTY || rate->number < 2) return;
     for (size_t i = 0; i < plan->deferred_count; i++) {
         fb_deferred_value *value = &deferred->values[i];
@@ -182,7 +221,11 @@ static void scale_totals(fb_deferred_values *deferred) {
 }
 
 void fb_deferred_values_settle(fb_deferred_values *deferred) {
+    bool rated = deferred->plan->rate_column != FB_NO_COLUMN,
+         changed = rated && deferred->rate_change;
+    if (changed) configure_rate(deferred);
     if (deferred->hook) deferred->hook(deferred->hook_context, deferred);
     if (deferred->late) apply_overrides(deferred);
-    if (deferred->plan->rate_column != FB_NO_COLUMN) scale_totals(deferred);
+    if (changed) weigh_rate(deferred);
+    if (rated) scale_totals(deferred);
 }

@@ -7,7 +7,8 @@
 
    Both emitters use deferred values (message_row.h, columns.h), and so does the hook. It sees the
    values of the late columns after the last value of a row and before its end, and may replace any
-   of them. Totals are scaled after that, by the rate that is written with them. */
+   of them. Totals are scaled after that, by the rate that is written with them. The decoder may
+   change that rate (fb_rate_change). */
 #ifndef FB_EMIT_DEFERRED_VALUES_H
 #define FB_EMIT_DEFERRED_VALUES_H
 
@@ -20,6 +21,22 @@ typedef enum {
     FB_DEFERRED_REAL,
     FB_DEFERRED_BYTES
 } fb_deferred_state;
+
+#define FB_WEIGHT_ONE (UINT64_C(1) << 32)
+
+/* A change of the sampling rate of every row. It belongs to the decoder, which sets it for each
+   datagram. It applies to plans with a rate column. */
+typedef struct {
+    uint64_t configured; /* rate that the user has configured; 0: none */
+    uint64_t fallback;   /* `configured` of rows without a rule of the user */
+    bool replaces;       /* `configured` replaces any other rate; else it is for unknown rates */
+    /* FB_WEIGHT_ONE, or more if rows stand for others that were skipped: the rate is multiplied by
+       weight / FB_WEIGHT_ONE. An unknown rate counts as 1. */
+    uint64_t weight;
+    /* Fraction of the latest product, which is added to the next one. The sum of many rates is
+       therefore exact. */
+    uint32_t remainder;
+} fb_rate_change;
 
 typedef struct {
     uint64_t number;     /* UINT: the number; INT: two's complement; REAL: bits of a binary64 */
@@ -43,6 +60,7 @@ typedef struct {
     /* called before the end of a row with this fb_deferred_values */
     void (*hook)(void *context, void *deferred);
     void *hook_context;
+    fb_rate_change *rate_change; /* NULL: rates stay */
 } fb_deferred_values;
 
 /* Initialize. `plan` must outlive it. OK, NO_MEMORY. `memory` must be the same in both calls. */
@@ -97,9 +115,10 @@ FB_INLINE void fb_deferred_values_begin(fb_deferred_values *deferred) {
    copied, because their memory may be gone when decoding resumes. */
 void fb_deferred_values_keep_constants(fb_deferred_values *deferred);
 
-/* Run the hook, apply the overrides, then multiply totals by the rate of the row. Without a rate,
-   totals are unchanged. A total that exceeds its column is left out and counted in `refused`. After
-   the call, the values are those to write. */
+/* Set the configured rate, run the hook, apply the overrides and the weight of the row, then
+   multiply totals by the rate of the row. Without a rate, totals are unchanged. A rate or total
+   that exceeds its column is left out and counted in `refused`. After the call, the values are
+   those to write. */
 void fb_deferred_values_settle(fb_deferred_values *deferred);
 
 /* Return the number of totals left out since the last call. */

@@ -35,6 +35,8 @@
      uint64_t take_refused(row)            Return the number of values that `finish` left out since
                                            the last call: scaled totals that exceed their column.
                                            The caller counts them as OUT_OF_RANGE.
+     void change_rate(row, change)         Let *change apply to every row that follows
+                                           (deferred_values.h). NULL: rates stay.
      void undo(row, cursor)                Discard the row.
      void begin_constants, end_constants   Values put between them are in every row that follows.
      void begin_set, end_set_constants     Values put between them are also in every row, until
@@ -379,6 +381,10 @@ FB_INLINE void fb_row_finish(fb_row *row, fb_row_cursor at) {
 
 FB_INLINE uint64_t fb_row_take_refused(fb_row *row) {
     return fb_deferred_values_take_refused(&row->deferred);
+}
+
+FB_INLINE void fb_row_change_rate(fb_row *row, fb_rate_change *change) {
+    row->deferred.rate_change = change;
 }
 
 FB_INLINE void fb_row_undo(fb_row *row, fb_row_cursor at) {

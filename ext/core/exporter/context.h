@@ -4,6 +4,7 @@
 #define FB_EXPORTER_CONTEXT_H
 
 #include "core/base/datagram.h"
+#include "core/emit/deferred_values.h"
 #include "core/exporter/exporter.h"
 
 #define FB_MILLISECOND 1000000ull
@@ -52,6 +53,12 @@ typedef struct {
     unsigned begun; /* bit for each further kind of rows that has the datagram's constants */
     fb_rows full;   /* kind of rows whose output is full, after NO_SPACE */
     const fb_row_kind *kinds; /* FB_ROWS_COUNT kinds, by fb_rows */
+    /* records take the slow path: tunnels are opened, the rate depends on the interface, or flows
+       are skipped */
+    bool slow;
+    bool skips;                     /* flows of the datagram are skipped and counted */
+    const fb_exporter_rates *rates; /* that depend on the interface; NULL: none do */
+    fb_rate_change *rate_change;    /* of the rows that follow; NULL: rates stay */
 } fb_context;
 
 /* Store a fault if it is the first one. */

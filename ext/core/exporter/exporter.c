@@ -204,6 +204,8 @@ static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const u
     if (!exporter) return NULL;
     memcpy(exporter->address, address, 16);
     exporter->agent = agent;
+    if (exporters->sampling_rules)
+        exporter->rates = fb_sampling_rules_find(exporters->sampling_rules, address);
     exporter->memory = fb_memory_within(exporters->memory, exporters->exporter_memory);
     put_exporter(exporters->table, exporters->capacity, hash, exporter);
     exporters->count++;

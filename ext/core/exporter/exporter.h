@@ -9,6 +9,8 @@
    Any host can send sFlow that names any address as its agent. An sFlow agent is therefore a
    separate exporter from the one that sends NetFlow or IPFIX from the same address.
 
+   An exporter also has its configured sampling rates and the state of its rate limit.
+
    All state is allocated within two budgets, that of the decoder and that of the exporter, so a
    misbehaving exporter exhausts only its own. The sFlow agents of one UDP source share one budget.
    If the table or the memory of the decoder is full, an exporter is evicted (eviction.h), and its
@@ -35,6 +37,8 @@
 
 #include "core/base/datagram.h"
 #include "core/base/map.h"
+#include "core/exporter/rate_limit.h"
+#include "core/exporter/sampling_rules.h"
 #include "core/exporter/sequence.h"
 #include "core/exporter/template.h"
 
@@ -199,6 +203,8 @@ struct fb_exporter {
     uint16_t domain_counts[FB_EVICTION_CLASSES];
     /* oldest domain of each ring; NULL: the class is empty */
     fb_domain *oldest_domains[FB_EVICTION_CLASSES];
+    const fb_exporter_rates *rates; /* configured sampling rates; NULL: none */
+    fb_rate_limit limit;
 };
 
 /* The hash is stored beside the pointer, so that a search reads no other exporter. */
@@ -218,6 +224,7 @@ typedef struct {
     /* ns after which a template that was not refreshed expires; 0: never */
     uint64_t template_expiry;
     bool obey_withdrawals;
+    const fb_sampling_rules *sampling_rules; /* NULL: none */
     struct fb_pending_sets *pending; /* sets that wait for templates; NULL: sets never wait */
     uint64_t seed;          /* of the hash: addresses come from the network and may be hostile */
     uint64_t sample_secret; /* of fb_samples_check */

@@ -56,6 +56,14 @@ uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template 
     return fb_domain_find_rate(context->domain, named, sampler);
 }
 
+uint32_t fb_ingress_interface_read(const fb_compiled_template *compiled, const uint8_t *record,
+                                   const fb_location *locations) {
+    uint64_t index = fb_role_uint(compiled, FB_ROLE_INGRESS_INTERFACE, record, locations);
+    if (!index)
+        index = fb_role_uint(compiled, FB_ROLE_INGRESS_PHYSICAL_INTERFACE, record, locations);
+    return index <= UINT32_MAX ? (uint32_t)index : 0;
+}
+
 uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t *record,
                              const fb_location *locations) {
     uint64_t milliseconds = fb_role_uint(compiled, FB_ROLE_SYSTEM_INIT_TIME, record, locations);

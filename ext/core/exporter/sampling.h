@@ -25,6 +25,11 @@ uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template 
 uint64_t fb_role_uint(const fb_compiled_template *compiled, fb_role role, const uint8_t *record,
                       const fb_location *locations);
 
+/* Return the index of the ingress interface: the first of elements 10 and 252 that is not 0. 0: the
+   record does not have it, or it exceeds 32 bits. The reverse flow of a biflow may have its own. */
+uint32_t fb_ingress_interface_read(const fb_compiled_template *compiled, const uint8_t *record,
+                                   const fb_location *locations);
+
 /* Return systemInitTimeMilliseconds (160) in ns since 1970; 0: missing or impossible. */
 uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t *record,
                              const fb_location *locations);

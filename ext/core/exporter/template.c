@@ -139,6 +139,7 @@ static void add_address_field(fb_compiled_template *compiled, uint16_t id, size_
 
 static void find_netflow5_roles(fb_compiled_template *compiled) {
     for (size_t i = 0; i < compiled->field_count; i++) switch (compiled->fields[i].id) {
+            case FB_NETFLOW5_INPUT: set_role(compiled, FB_ROLE_INGRESS_INTERFACE, i); break;
             case FB_NETFLOW5_PROT: set_role(compiled, FB_ROLE_PROTO, i); break;
             case FB_NETFLOW5_SRCPORT: set_role(compiled, FB_ROLE_SRC_PORT, i); break;
             case FB_NETFLOW5_DSTPORT: set_role(compiled, FB_ROLE_DST_PORT, i); break;

@@ -274,6 +274,26 @@ static void put_traced(text *text, const fb_column *column, const trace_value *v
     else put_bytes_text(text, column, value->data, value->size);
 }
 
+/* Configure the rate of the row, and multiply it by the weight. REQUIRES: the product has at most
+   64 bits. */
+static void change_rate_of_row(trace *t) {
+    fb_rate_change *change = t->rate_change;
+    const fb_plan *plan = t->plan->plan;
+    if (!change || plan->rate_column == FB_NO_COLUMN) return;
+    trace_cell *cell = &t->cells[plan->rate_column];
+    uint64_t before = cell->count ? cell->values[0].number : 0, rate = before;
+    if (change->configured && (change->replaces || !rate)) rate = change->configured;
+    if (change->weight != FB_WEIGHT_ONE) {
+        uint64_t product = (rate ? rate : 1) * change->weight + change->remainder;
+        rate = product >> 32;
+        change->remainder = (uint32_t)product;
+    }
+    if (rate == before) return;
+    cell->count = 0;
+    if (rate > plan->columns[plan->rate_column].limit) t->refused++;
+    else add_value(cell, (trace_value){.number = rate});
+}
+
 /* Multiply totals by the rate of the row, if the product fits. */
 static void scale_cells(trace *t) {
     const fb_plan *plan = t->plan->plan;
@@ -294,9 +314,14 @@ static uint64_t trace_take_refused(trace *t) {
     return refused;
 }
 
+static void trace_change_rate(trace *t, fb_rate_change *change) {
+    t->rate_change = change;
+}
+
 static void trace_finish(trace *t, trace_cursor at) {
     const char *space = "";
     (void)at;
+    change_rate_of_row(t);
     scale_cells(t);
     for (size_t i = 0; i < t->plan->count; i++) {
         const trace_cell *cell = &t->cells[i];

@@ -43,7 +43,7 @@ from flowbuf._core.plan import (
     Plan,
     kind_fits,
 )
-from flowbuf._core.sockets import UNSENT, Receiver, Recording, Sender, read_drops, spread_sockets
+from flowbuf._core.sockets import UNSENT, AccessList, Receiver, Recording, Sender, read_drops, spread_sockets
 from flowbuf._core.state import OTHERS
 from flowbuf._core.tables import Table, TableBuilder, TableType, export_stream
 from flowbuf._core.wire import Row, fixed32, fixed64, read_varint, tag, unzigzag, varint, zigzag
@@ -73,6 +73,7 @@ __all__ = [
     "UNSAVED",
     "UNSENT",
     "VALUE_ROLES",
+    "AccessList",
     "Capture",
     "ColumnBuilder",
     "Datagrams",

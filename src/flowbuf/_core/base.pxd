@@ -1,11 +1,12 @@
 from libc.stdint cimport uint8_t, uint64_t
 
-from flowbuf._core.core cimport fb_bytes, fb_status
+from flowbuf._core.core cimport fb_bytes, fb_prefix, fb_status
 
 cdef int check(fb_status status) except -1
 cdef dict read_statuses(const uint64_t *counts)
 cdef str format_address(const uint8_t *address)
 cdef bytes parse_address(str text)
+cdef fb_prefix *new_prefixes(list prefixes) except NULL
 cdef object fault_of_stream(size_t offset, fb_status status)
 
 cdef inline fb_bytes view_bytes(const uint8_t[::1] data):

@@ -1,5 +1,8 @@
 """Status codes, exceptions and addresses."""
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.mem cimport PyMem_Malloc
 from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy
 
 from flowbuf._core.core cimport *
 
@@ -74,6 +77,18 @@ def format_ip(const uint8_t[::1] content not None):
         raise ValueError(f"an address has 4 or 16 bytes, not {content.shape[0]}")
     fb_store_address(address, &content[0], content.shape[0])
     return format_address(address)
+
+
+cdef fb_prefix *new_prefixes(list prefixes) except NULL:
+    """Convert networks of `flowbuf.networks.to_prefix`. The caller frees the result with PyMem_Free."""
+    cdef fb_prefix *items = <fb_prefix *> PyMem_Malloc(max(len(prefixes), 1) * sizeof(fb_prefix))
+    cdef bytes address
+    if not items:
+        raise MemoryError
+    for i, (address, bits) in enumerate(prefixes):
+        memcpy(items[i].address, PyBytes_AS_STRING(address), 16)
+        items[i].bits = bits
+    return items
 
 
 cdef dict _addresses = {}  # text -> 16 bytes, of recent exporters

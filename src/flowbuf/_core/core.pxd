@@ -14,6 +14,7 @@ cdef extern from "core/base/base.h" nogil:
         FB_BAD_ARGUMENT
         FB_BAD_SOURCE
         FB_NOT_A_CAPTURE
+        FB_RATE_LIMITED
         FB_BAD_MESSAGE
         FB_TEMPLATE_LIMIT
         FB_STATUS_COUNT
@@ -200,6 +201,18 @@ cdef extern from "core/emit/message_row.h" nogil:
     void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
     void fb_row_finish(fb_row *row, fb_row_cursor at)
     void fb_row_undo(fb_row *row, fb_row_cursor at)
+
+cdef extern from "core/base/prefix_table.h" nogil:
+    ctypedef struct fb_prefix:
+        uint8_t *address
+        uint8_t bits
+
+cdef extern from "core/exporter/sampling_rules.h" nogil:
+    ctypedef struct fb_sampling_rule:
+        uint32_t network
+        uint32_t interface
+        uint64_t rate
+        bint replaces
 
 cdef extern from "core/base/address_format.h" nogil:
     enum:
@@ -411,6 +424,7 @@ cdef extern from "core/decode/decode.h" nogil:
         size_t early_data_total
         uint64_t template_expiry
         bint obey_withdrawals
+        uint64_t rate_limit
         unsigned decapsulate
     ctypedef struct fb_row_kind:
         uint64_t *left_out
@@ -431,6 +445,8 @@ cdef extern from "core/decode/decode.h" nogil:
                              fb_memory *memory)
     void fb_decoder_free(fb_decoder *decoder)
     fb_status fb_decoder_add_rows(fb_decoder *decoder, const fb_plan *plan)
+    fb_status fb_decoder_set_sampling(fb_decoder *decoder, const fb_prefix *networks, size_t network_count,
+                                      const fb_sampling_rule *rules, size_t rule_count)
     void fb_decoder_finish(fb_decoder *decoder)
     void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t *address)
     fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,

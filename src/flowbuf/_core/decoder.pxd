@@ -28,6 +28,7 @@ cdef class Decoder:
     cdef uint64_t column_rows[8]  # rows of columns so far, by fb_rows
     cdef bint busy
     cdef public bint strict
+    cdef int set_sampling(self, list networks, list rules) except -1
     cdef int claim(self) except -1
     cdef int begin(self, dict override, int form) except -1
     cdef int prepare(self, dict override) except -1

@@ -2,10 +2,11 @@
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from flowbuf._core.base cimport check, format_address, parse_address
+from flowbuf._core.base cimport check, format_address, new_prefixes, parse_address
 from flowbuf._core.buffer cimport Buffer
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, exporter_of, fill_source, to_nanoseconds
@@ -94,6 +95,7 @@ cdef class Decoder:
         chosen.early_data_total = options.early_data_total
         chosen.template_expiry = int((options.template_expiry or 0) * 1e9)
         chosen.obey_withdrawals = options.obey_withdrawals
+        chosen.rate_limit = options.rate_limit
         for name in options.decapsulate:
             chosen.decapsulate |= <unsigned> 1 << TUNNELS.index(name)
         chosen.hash_seed = int.from_bytes(os.urandom(8), "little")
@@ -110,9 +112,29 @@ cdef class Decoder:
             self.output.row.others[<int> other.plan.rows] = &output.row
             self.others.append(output)
         self.outputs = [self.output, *self.others]
+        if options.sampling:
+            networks, rules = options.pack_sampling()
+            self.set_sampling(networks, rules)
 
     def __dealloc__(self):
         fb_decoder_free(self.decoder)
+
+    cdef int set_sampling(self, list networks, list rules) except -1:
+        """Configure sampling rates. The arguments are those of flowbuf.sampling.PackedRules."""
+        cdef fb_sampling_rule *items = NULL
+        cdef fb_prefix *prefixes = new_prefixes(networks)
+        try:
+            items = <fb_sampling_rule *> PyMem_Malloc(len(rules) * sizeof(fb_sampling_rule))
+            if not items:
+                raise MemoryError
+            for i, (network, interface, rate, replaces) in enumerate(rules):
+                items[i].network, items[i].interface = network, interface
+                items[i].rate, items[i].replaces = rate, replaces
+            check(fb_decoder_set_sampling(self.decoder, prefixes, len(networks), items, len(rules)))
+        finally:
+            PyMem_Free(items)
+            PyMem_Free(prefixes)
+        return 0
 
     cdef int claim(self) except -1:
         """Claim the decoder for one call. Setting `busy` to False releases it."""
@@ -428,11 +450,15 @@ cdef class Decoder:
             self.busy = False
 
     def list_exporters(self):
-        """Return (address, sFlow sub-agent, datagrams, bytes, flows, version, lost, rows) of each exporter.
+        """Return the totals of each exporter.
 
-        `version` is that of the latest datagram with flows: 0 for sFlow, 1, 5, 7, 9 or 10; None before it.
-        `lost` is the number of lost units by the unit of sequence numbers. `rows` has the rows by kind, and
-        `flows` is their sum. This is faster than `read_exporters`, which reads templates too.
+        Returns a list of (address, sFlow sub-agent, datagrams, bytes, flows, version, lost, rows,
+        rate-limited flows). `version` is that of the latest datagram with flows: 0 for sFlow, 1, 5, 7, 9 or 10; None
+        before it. `lost` is the number of lost units by the unit of sequence numbers.
+        `rows` has the rows by kind, and `flows` is their sum.
+
+        The last item has the address "others". It stands for exporters that were evicted or had no room, and
+        is missing if there are none. This is faster than `read_exporters`, which reads templates too.
         """
         self.claim()
         try:

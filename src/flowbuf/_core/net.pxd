@@ -2,7 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from flowbuf._core.core cimport (
-    fb_buffer, fb_columns, fb_datagram, fb_decoder, fb_memory, fb_position, fb_status,
+    fb_buffer, fb_columns, fb_datagram, fb_decoder, fb_memory, fb_position, fb_prefix, fb_status,
 )
 
 cdef extern from "net/socket.h" nogil:
@@ -69,6 +69,14 @@ cdef extern from "net/undecoded.h" nogil:
         FB_UNDECODED_HEADER_SIZE
     void fb_undecoded_put_header(uint8_t *out)
 
+cdef extern from "net/access_list.h" nogil:
+    ctypedef struct fb_access_list:
+        pass
+    fb_status fb_access_list_new(fb_access_list *list, const fb_prefix *allowed, size_t allowed_count,
+                                 const fb_prefix *denied, size_t denied_count, fb_memory *memory)
+    void fb_access_list_free(fb_access_list *list)
+    bint fb_access_list_admits(const fb_access_list *list, const uint8_t *source)
+
 cdef extern from "net/collect.h" nogil:
     ctypedef enum fb_collect_result:
         FB_COLLECT_DUE
@@ -77,6 +85,8 @@ cdef extern from "net/collect.h" nogil:
         FB_COLLECT_FAILED
     ctypedef struct fb_collect:
         fb_receiver *receiver
+        const fb_access_list *access
+        uint64_t denied
         fb_position position
         fb_forward *forward
         fb_undecoded *undecoded

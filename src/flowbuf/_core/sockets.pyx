@@ -1,10 +1,11 @@
 """UDP sockets: datagrams in for a decoder, and recordings of datagrams out."""
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from flowbuf._core.base cimport check
+from flowbuf._core.base cimport check, new_prefixes, parse_address
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams
 from flowbuf._core.net cimport *
@@ -13,6 +14,40 @@ import os
 
 UNSENT = tuple(fb_unsent_name(<fb_unsent> i).decode() for i in range(FB_UNSENT_REASONS))
 """Reasons not to send a datagram; ext/net/sender.h defines them."""
+
+
+cdef class AccessList:
+    """Sources whose datagrams are decoded. It cannot be changed, and any number of threads may use it.
+
+    Args:
+        allowed: Networks of `flowbuf.networks.to_prefix`. Without any, all sources are allowed.
+        denied: Networks that are denied, also if they are part of allowed ones.
+    """
+
+    def __cinit__(self, allowed, denied):
+        cdef list admitted = list(allowed), refused = list(denied)
+        cdef fb_prefix *first = new_prefixes(admitted)
+        cdef fb_prefix *second = NULL
+        cdef fb_status status
+        self.memory = fb_memory_system(0)
+        try:
+            second = new_prefixes(refused)
+            status = fb_access_list_new(&self.list, first, len(admitted), second, len(refused), &self.memory)
+        finally:
+            PyMem_Free(first)
+            PyMem_Free(second)
+        check(status)
+
+    def __dealloc__(self):
+        fb_access_list_free(&self.list)
+
+    def admits(self, str address not None):
+        """Return True if datagrams of an address are decoded.
+
+        Raises ValueError if the text is no IP address.
+        """
+        cdef bytes source = parse_address(address)
+        return fb_access_list_admits(&self.list, <const uint8_t *> PyBytes_AS_STRING(source))
 
 
 cdef class Receiver:
@@ -27,9 +62,11 @@ cdef class Receiver:
         pause: Time to sleep after a system call that returned few datagrams, in nanoseconds below one second.
             One call then returns what would take dozens. The receive buffers must hold the datagrams of that
             time.
+        access: Sources whose datagrams are decoded. Others are counted (`denied`). None: all sources.
     """
 
-    def __cinit__(self, sockets, size_t slots=64, size_t slot_size=65528, uint32_t pause=0):
+    def __cinit__(self, sockets, size_t slots=64, size_t slot_size=65528, uint32_t pause=0,
+                  AccessList access=None):
         cdef list items = list(sockets)
         cdef fb_receiver_options options
         cdef fb_status status
@@ -48,6 +85,9 @@ cdef class Receiver:
         finally:
             PyMem_Free(listeners)
         check(status)
+        self.access = access  # which outlives the receiver
+        if access is not None:
+            self.collect.access = &access.list
 
     def __dealloc__(self):
         fb_receiver_free(self.collect.receiver)
@@ -67,6 +107,16 @@ cdef class Receiver:
     def waiting(self):
         """Number of received datagrams that are not decoded completely, because a table was full."""
         return self.collect.receiver.count - self.collect.position.datagram
+
+    @property
+    def denied(self):
+        """Number of datagrams of sources that the access list does not admit."""
+        return self.collect.denied
+
+    @property
+    def interrupted(self):
+        """True if the first of the waiting datagrams is decoded in part, and is counted as decoded."""
+        return self.collect.position.set > 0
 
     def read_counters(self):
         """Return one dict per socket: `datagrams`, `bytes`, `truncated` and `errors`."""

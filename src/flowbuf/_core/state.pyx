@@ -71,7 +71,7 @@ cdef uint32_t sub_agent_of(const fb_exporter *exporter) noexcept:
 
 
 cdef list list_exporters(const fb_exporters *exporters):
-    """Return (address, sub-agent, datagrams, bytes, flows, version, lost, rows) of each exporter."""
+    """Return the totals of each exporter: see Decoder.list_exporters."""
     cdef list found = []
     cdef fb_exporter *exporter
     cdef fb_lost lost
@@ -81,11 +81,17 @@ cdef list list_exporters(const fb_exporters *exporters):
         if exporter:
             memset(&lost, 0, sizeof(lost))
             fb_exporter_sum_lost(exporter, &lost)
-            found.append((format_address(exporter.address), sub_agent_of(exporter),
-                          exporter.counters.datagrams, exporter.counters.bytes, sum_rows(&exporter.counters),
-                          exporter.latest.version if exporter.latest else None, _read_lost(&lost),
-                          read_rows(&exporter.counters)))
+            found.append(list_totals(format_address(exporter.address), exporter, &lost))
+    if exporters.overflow.counters.datagrams:
+        found.append(list_totals(OTHERS, &exporters.overflow, &exporters.lost))
     return found
+
+
+cdef tuple list_totals(str address, const fb_exporter *exporter, const fb_lost *lost):
+    cdef const fb_counters *counters = &exporter.counters
+    return (address, sub_agent_of(exporter), counters.datagrams, counters.bytes, sum_rows(counters),
+            exporter.latest.version if exporter.latest else None, _read_lost(lost), read_rows(counters),
+            counters.status[<int> FB_RATE_LIMITED])
 
 
 cdef dict _read_lost(const fb_lost *lost):

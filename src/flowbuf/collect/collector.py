@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from flowbuf.arrow.batch import FlowBatch
+from flowbuf.collect.access import make_access_list
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN, Address
 from flowbuf.collect.queue import FlowQueue, QueueCounters
@@ -55,6 +56,8 @@ class Collector:
             `net.core.rmem_max`. Default: 32 MiB.
         interface: Name of the network interface to receive from. Default: all.
         interval: Longest time that flows wait for the rest of a batch, in seconds. Default: 1.
+        allow: Networks such as "192.0.2.0/24" whose datagrams are decoded. Default: all.
+        deny: Networks whose datagrams are not decoded, also if they are allowed. Default: none.
         queue_flows: Most flows that wait for the iterator. Default: 1,048,576.
         block: Stop receiving while the queue is full, so that the kernel drops datagrams, and exporters with
             TCP wait. Default: False, drop flows. Both losses are counted.
@@ -62,6 +65,7 @@ class Collector:
         **keywords: Fields of `DecodeOptions` to replace, for example `scale=True`.
 
     Raises:
+        ConfigError: a network of `allow` or `deny` is invalid.
         ListenError: an address is invalid, in use, or not of this machine, or needs a certificate. Raised
             when the block is entered.
         SchemaError: the schema cannot be decoded into.
@@ -84,6 +88,8 @@ class Collector:
         receive_buffer: int = BUFFER_BYTES,
         interface: str | None = None,
         interval: float = 1.0,
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         queue_flows: int = 1 << 20,
         block: bool = False,
         sessions: SessionOptions | None = None,
@@ -94,7 +100,9 @@ class Collector:
         self.schema = self.schemas[0]
         self._options = merge_options(options, keywords)
         self._receive = IntakeOptions(
-            workers, receive_buffer, interface, interval, sessions or SessionOptions()
+            *(workers, receive_buffer, interface, interval),
+            sessions=sessions or SessionOptions(),
+            access=make_access_list(allow, deny),
         )
         self._queue = FlowQueue(queue_flows, "block" if block else "drop")
         self._intake: Intake | None = None

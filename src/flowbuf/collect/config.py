@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from flowbuf.collect.access import make_access_list
 from flowbuf.collect.forward import SOURCES
 from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN
 from flowbuf.collect.settings import read_settings, setting, write_settings
@@ -14,11 +15,17 @@ from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.tls import new_tls_context
 from flowbuf.errors import ConfigError
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
+from flowbuf.sampling import SamplingRule
 from flowbuf.schema import Schema
 from flowbuf.schema.row_kinds import COUNTERS_SCHEMA, DECODED_ROWS, choose_schemas, switch_each
 from flowbuf.schema.toml_json import DocumentError, parse_toml
 
-__all__ = ["LIVE", "CollectConfig", "OutputConfig", "expand_outputs", "format_config", "read_config"]
+__all__ = [
+    *("LIVE", "CollectConfig", "OutputConfig", "SamplingConfig"),
+    *("expand_outputs", "format_config", "read_config"),
+]
+
+Table = TypeVar("Table")
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Values of `compression`."""
@@ -97,6 +104,27 @@ class OutputConfig:
 
 
 @dataclass(frozen=True)
+class SamplingConfig:
+    """Sampling rate of exporters: a table [[sampling]] of the file."""
+
+    exporter: str = setting("text", "", "Address of the exporter, or network.", "NETWORK")
+    interface: tuple[int, ...] = setting(
+        "numbers", (), "Index of the ingress interface, or a list of them. Default: all interfaces.", "N"
+    )
+    rate: int = setting("whole", 0, "Sampling rate N: one packet in N was sampled.", "N", least=1)
+    override: bool = setting("flag", False, "Replace the sampling rate that the exporter reports.")
+
+    def make_rules(self) -> Iterator[SamplingRule]:
+        """Yield one rule for each interface, or one for all interfaces.
+
+        Raises:
+            ValueError: the network is invalid, or a number is out of range.
+        """
+        for interface in self.interface or (None,):
+            yield SamplingRule(self.exporter, self.rate, interface, self.override)
+
+
+@dataclass(frozen=True)
 class CollectConfig:
     """Settings of `flowbuf collect`."""
 
@@ -135,6 +163,19 @@ class CollectConfig:
         "whole", 10, "Most warnings of one kind per minute; others are counted. 0 disables the limit.", "N"
     )
     time: str = setting("text", TIMES[0], "Fill time_received with this time.", choices=TIMES)
+    allow: tuple[str, ...] = setting(
+        "list", (), "Decode only datagrams from these addresses and networks.", "NETWORK,..."
+    )
+    deny: tuple[str, ...] = setting(
+        "list", (), "Decode no datagrams from these addresses and networks, also if allowed.", "NETWORK,..."
+    )
+    rate_limit: int = setting(
+        "whole",
+        0,
+        "Decode at most N flows per second of each exporter, and increase the sampling rate of its other "
+        "flows. 0 sets no limit.",
+        "N",
+    )
     default_sampling: int = setting(
         "whole", 0, "Fill sampling_rate with N in flows of unknown rate. 0 leaves it absent.", "N"
     )
@@ -192,6 +233,7 @@ class CollectConfig:
     live_window: float = setting(
         "seconds", 10.0, "With --live, show the top talkers of this time.", "TIME", least=1
     )
+    sampling: tuple[SamplingConfig, ...] = field(default=())
     outputs: tuple[OutputConfig, ...] = field(default=())
 
     def load_schemas(self) -> tuple[Schema, ...]:
@@ -217,6 +259,8 @@ class CollectConfig:
                 decapsulate=choose_tunnels(self.decapsulate),
                 template_expiry=self.template_expiry or None,
                 exporter_limit=self.exporter_limit,
+                sampling=[rule for each in self.sampling for rule in each.make_rules()],
+                rate_limit=self.rate_limit,
             )
         except ValueError as error:
             raise ConfigError(str(error)) from error
@@ -298,31 +342,54 @@ def read_config(path: str) -> CollectConfig:
 
 
 def _from_document(document: dict[str, Any]) -> CollectConfig:
-    tables = document.pop("output", [])
-    if not isinstance(tables, list):
-        raise ConfigError("output is one table; write [[output]] with two brackets")
-    config = read_settings(CollectConfig, document)
-    outputs = tuple(_read_output(table, number) for number, table in enumerate(tables, 1))
-    return replace(config, outputs=outputs)
+    outputs = tuple(_read_tables(document, "output", OutputConfig, {"to": "name a destination"}))
+    missing = {"exporter": "name an address or a network", "rate": "write the sampling rate"}
+    sampling = tuple(_read_tables(document, "sampling", SamplingConfig, missing))
+    for number, each in enumerate(sampling, 1):
+        _check_sampling(each, number)
+    config = replace(read_settings(CollectConfig, document), outputs=outputs, sampling=sampling)
+    config.decode_options()
+    make_access_list(config.allow, config.deny)
+    return config
 
 
-def _read_output(table: Any, number: int) -> OutputConfig:
+def _check_sampling(sampling: SamplingConfig, number: int) -> None:
     try:
-        if not isinstance(table, dict):
-            raise ConfigError("is not a table; write [[output]] and its keys below it")
-        output = read_settings(OutputConfig, table)
-        if not output.to:
-            raise ConfigError('key "to" is missing; name a destination')
-        return output
-    except ConfigError as error:
-        raise ConfigError(f"output {number}: {error}") from error
+        tuple(sampling.make_rules())
+    except ValueError as error:
+        raise ConfigError(f"sampling {number}: {error}") from error
+
+
+def _read_tables(
+    document: dict[str, Any], name: str, kind: type[Table], required: dict[str, str]
+) -> Iterator[Table]:
+    """Take the tables [[name]] out of a document. `required` has keys, and the fixes if they are missing."""
+    tables = document.pop(name, [])
+    if not isinstance(tables, list):
+        raise ConfigError(f"{name} is one table; write [[{name}]] with two brackets")
+    for number, table in enumerate(tables, 1):
+        try:
+            yield _read_table(name, table, kind, required)
+        except ConfigError as error:
+            raise ConfigError(f"{name} {number}: {error}") from error
+
+
+def _read_table(name: str, table: Any, kind: type[Table], required: dict[str, str]) -> Table:
+    if not isinstance(table, dict):
+        raise ConfigError(f"is not a table; write [[{name}]] and its keys below it")
+    values = read_settings(kind, table)
+    for key, fix in required.items():
+        if not getattr(values, key):
+            raise ConfigError(f'key "{key}" is missing; {fix}')
+    return values
 
 
 def format_config(config: CollectConfig) -> Iterator[str]:
     """Yield the lines of a file with this configuration. Keys with default values are comments."""
     yield "# Configuration of `flowbuf collect`. Keys with default values are commented out."
     yield from write_settings(config)
-    for output in config.outputs:
-        yield ""
-        yield "[[output]]"
-        yield from write_settings(output)
+    for name, tables in (("sampling", config.sampling), ("output", config.outputs)):
+        for table in tables:
+            yield ""
+            yield f"[[{name}]]"
+            yield from write_settings(table)

@@ -22,7 +22,7 @@ class CopyCounters:
     Attributes:
         targets: Per target of forwarding: `forwarded`, its part `refused`, and numbers of datagrams that were
             not sent, by reason (`flowbuf._core.UNFORWARDED`). Since the target was configured, the datagrams
-            received are `forwarded` plus all reasons.
+            received, except those denied, are `forwarded` plus all reasons.
         undecoded: `undecoded`, `saved`, and numbers of datagrams that were not saved, by reason. `undecoded`
             is the sum of the others. It is empty if undecoded datagrams are not saved.
     """

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from flowbuf._core import AccessList
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.copies import Copier, CopyCounters
 from flowbuf.collect.listen import (
@@ -32,6 +33,9 @@ __all__ = ["Intake", "IntakeCounters", "IntakeOptions"]
 
 Item = TypeVar("Item")
 
+ExporterTotals = tuple[str, int, int, int, int, int | None, dict[str, int], dict[str, int], int]
+"""Totals of an exporter: see `Decoder.list_exporters`."""
+
 CALL_SECONDS = 10.0
 """Longest time to wait for a worker. Raises TimeoutError of concurrent.futures."""
 
@@ -47,6 +51,7 @@ class IntakeOptions:
         interface: Name of the network interface to receive from. Default: all.
         interval: Longest time that flows wait for the rest of a batch, in seconds. Default: 1.
         sessions: Limits and encryption of IPFIX over TCP and TLS.
+        access: Sources whose datagrams are decoded. Default: all.
     """
 
     workers: int = 1
@@ -54,6 +59,7 @@ class IntakeOptions:
     interface: str | None = None
     interval: float = 1.0
     sessions: SessionOptions = field(default_factory=SessionOptions)
+    access: AccessList | None = None
 
 
 @dataclass
@@ -66,6 +72,10 @@ class IntakeCounters:
         bytes: Bytes of their payloads.
         kernel_drops: Datagrams that the kernel dropped because a receive buffer was full. None if the system
             does not count them.
+        denied: Datagrams of sources that are denied or not allowed.
+        decoded: Datagrams that were decoded. Those received are the sum of `denied`, `decoded`,
+            `waiting_datagrams` and `lost_datagrams`.
+        waiting_datagrams: Datagrams that were received and are decoded with the next batch.
         truncated: Datagrams longer than 65,528 bytes, whose end was lost.
         errors: Failed system calls.
         messages: IPFIX messages received over TCP and TLS. `received` does not include them.
@@ -83,6 +93,9 @@ class IntakeCounters:
     received: int = 0
     bytes: int = 0
     kernel_drops: int | None = 0
+    denied: int = 0
+    decoded: int = 0
+    waiting_datagrams: int = 0
     truncated: int = 0
     errors: int = 0
     messages: int = 0
@@ -160,15 +173,19 @@ class Intake:
         workers = counts[0] if counts else receive.workers
         self._open(addresses, workers, receive)
         self._workers = [
-            Worker(index, self.datagram_listeners, new_decoder, deliver, on_failure, receive.interval)
+            Worker(
+                *(index, self.datagram_listeners, new_decoder, deliver, on_failure, receive.interval),
+                access=receive.access,
+            )
             for index in range(workers if self.datagram_listeners else 0)
         ]
         self._streams: StreamWorker | None = None
         if self.stream_listeners:
-            stream = stream_options(options, receive.sessions)
+            sessions = replace(receive.sessions, access=receive.access)
+            stream = stream_options(options, sessions)
             new_decoder = functools.partial(Decoder, options=stream, schemas=schemas)
             self._streams = StreamWorker(
-                self.stream_listeners, new_decoder, deliver, on_failure, receive.interval, receive.sessions
+                self.stream_listeners, new_decoder, deliver, on_failure, receive.interval, sessions
             )
         self._all = [*self._workers, *([self._streams] if self._streams else [])]
 
@@ -218,8 +235,11 @@ class Intake:
         sessions: SessionOptions,
         deliver: Callable[[FlowBatch], None],
         copiers: Sequence[Copier],
+        access: AccessList | None = None,
     ) -> None:
         """Continue with other schemas, other options, another receiver of batches, and other copiers.
+
+        Datagrams and sessions of sources that `access` does not admit are denied. None admits all.
 
         Each worker changes between two of its batches. No datagram is lost, and sessions stay open.
 
@@ -230,9 +250,10 @@ class Intake:
         """
         check_encryption(self.stream_listeners, sessions)
         new_decoder = functools.partial(Decoder, options=options, schemas=schemas)
-        changes = [worker.replace(new_decoder, deliver) for worker in self._workers]
+        changes = [worker.replace(new_decoder, deliver, access) for worker in self._workers]
         changes += [worker.copy(copier) for worker, copier in zip(self._workers, copiers, strict=True)]
         if self._streams:
+            sessions = replace(sessions, access=access)
             self._streams.set_options(sessions)
             stream = stream_options(options, sessions)
             new_decoder = functools.partial(Decoder, options=stream, schemas=schemas)
@@ -329,9 +350,7 @@ class Intake:
         for worker, share in zip(self._workers, shares, strict=True):
             worker.call(functools.partial(_restore, share)).result()
 
-    def list_exporters(
-        self, timeout: float = CALL_SECONDS
-    ) -> list[tuple[str, int, int, int, int, int | None, dict[str, int], dict[str, int]]]:
+    def list_exporters(self, timeout: float = CALL_SECONDS) -> list[ExporterTotals]:
         """Return the totals of all exporters: see `Decoder.list_exporters`.
 
         Args:
@@ -368,7 +387,8 @@ def _add(total: IntakeCounters, worker: WorkerCounters) -> None:
         )
     for kind, rows in worker.rows.items():
         total.rows[kind] = total.rows.get(kind, RowCounters()) + rows
-    total.lost_datagrams += worker.lost_datagrams
-    total.failures += worker.failures
+    total.waiting_datagrams += worker.waiting
+    for name in ("denied", "decoded", "lost_datagrams", "failures"):
+        setattr(total, name, getattr(total, name) + getattr(worker, name))
     total.statuses.update(worker.statuses)
     total.copies.add(worker.copies)

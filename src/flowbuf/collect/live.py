@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flowbuf._core import STATUSES
+from flowbuf._core import OTHERS, STATUSES
 from flowbuf.collect.intake import IntakeCounters
 from flowbuf.collect.output_counters import OutputCounters
 
@@ -208,15 +208,16 @@ class LiveSampler:
         took = self._clock() - now
         self._due = now + min(max(EXPORTER_SECONDS, took / EXPORTER_SHARE), LONGEST_PAUSE)
         if found is not None:
-            self._exporter_count = len(found)
+            known = [each for each in found if each[0] != OTHERS]
+            self._exporter_count = len(known)
             self._gaps = Counter()
             for each in found:
                 self._gaps.update(each[6])
-            self._update(now, heapq.nlargest(MAX_EXPORTERS, found, key=lambda each: each[2]))
+            self._update(now, heapq.nlargest(MAX_EXPORTERS, known, key=lambda each: each[2]))
 
     def _update(self, now: float, found: list[tuple[Any, ...]]) -> None:
         merged: dict[Key, list[Any]] = {}
-        for address, agent, datagrams, _, flows, version, lost, _ in found:
+        for address, agent, datagrams, _, flows, version, lost, *_ in found:
             known = merged.setdefault((address, agent, version == 0), [0, 0, version, Counter()])
             known[0] += datagrams
             known[1] += flows

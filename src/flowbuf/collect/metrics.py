@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any
 
+from flowbuf._core import OTHERS
 from flowbuf.collect.copies import CopyCounters, count_unsent
+from flowbuf.collect.intake import ExporterTotals
 from flowbuf.errors import optional_import
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ METRICS = {
     "received_datagrams": "Datagrams received.",
     "received_bytes": "Bytes of the payloads of datagrams.",
     "kernel_dropped_datagrams": "Datagrams that the kernel dropped because a receive buffer was full.",
+    "denied_datagrams": "Datagrams of sources that are denied or not allowed.",
+    "decoded_datagrams": "Datagrams that were decoded.",
+    "waiting_datagrams": "Datagrams that were received and not decoded yet.",
     "truncated_datagrams": "Datagrams that were longer than 65,528 bytes, whose end was lost.",
     "receive_errors": "Failed system calls that receive.",
     "received_messages": "IPFIX messages received over TCP and TLS.",
@@ -48,6 +53,8 @@ METRICS = {
     "undecoded_unsaved_datagrams": "Undecoded datagrams that were not saved, by reason.",
     "exporter_datagrams": "Datagrams of an exporter, and its messages over TCP and TLS.",
     "exporter_flows": "Flows of an exporter.",
+    "exporter_rate_limited_flows": "Flows of an exporter that were not decoded because of the rate limit.",
+    "exporters": "Exporters that are known.",
     "output_offered_flows": "Flows offered to an output.",
     "output_recovered_flows": "Flows that the spool of an output had at the start.",
     "output_stored_flows": "Flows that are durable at the destination of an output.",
@@ -60,7 +67,14 @@ METRICS = {
 }
 """Names of metrics without prefix and suffix, and their descriptions."""
 
-GAUGES = {"sessions_open", "output_queued_flows", "output_pending_flows", "output_spooled_flows"}
+GAUGES = {
+    "waiting_datagrams",
+    "sessions_open",
+    "exporters",
+    "output_queued_flows",
+    "output_pending_flows",
+    "output_spooled_flows",
+}
 
 Sample = tuple[str, dict[str, str], float]
 
@@ -146,6 +160,9 @@ def _stream_samples(counters: StreamCounters, listeners: list[str]) -> Iterator[
 
 def _worker_samples(name: str, worker: WorkerCounters) -> Iterator[Sample]:
     labels = {"worker": name}
+    yield "denied_datagrams", labels, worker.denied
+    yield "decoded_datagrams", labels, worker.decoded
+    yield "waiting_datagrams", labels, worker.waiting
     for kind, rows in worker.rows.items():
         yield "decoded_flows", {**labels, "rows": kind}, rows.decoded
         yield "worker_lost_flows", {**labels, "rows": kind}, rows.lost
@@ -182,18 +199,25 @@ def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:
             yield "output_dropped_flows", {**labels, "reason": reason}, flows
 
 
-def _exporter_samples(exporters: Iterable[tuple[Any, ...]]) -> Iterator[Sample]:
-    """Yield the totals of the exporters with most datagrams, and those of all others."""
+def _exporter_samples(exporters: Sequence[ExporterTotals]) -> Iterator[Sample]:
+    """Yield the totals of the exporters with most datagrams, and those of all others.
+
+    Exporters that were evicted are among the others.
+    """
+    yield "exporters", {}, sum(address != OTHERS for address, *_ in exporters)
     datagrams: Counter[str] = Counter()
-    rows: dict[str, Counter[str]] = {}
-    for address, _, received, _, _, _, _, decoded in exporters:
+    for address, _, received, *_ in exporters:
         datagrams[address] += received
-        rows.setdefault(address, Counter(flows=0)).update(decoded)
-    shown = dict(datagrams.most_common(EXPORTER_LABELS))
-    if rest := datagrams.keys() - shown.keys():
-        shown["other"] = sum(datagrams[address] for address in rest)
-        rows["other"] = sum((rows[address] for address in rest), Counter())
-    for address, count in shown.items():
-        yield "exporter_datagrams", {"exporter": address}, count
-        for kind, flows in rows[address].items():
-            yield "exporter_flows", {"exporter": address, "rows": kind}, flows
+    del datagrams[OTHERS]
+    shown = {address for address, _ in datagrams.most_common(EXPORTER_LABELS)}
+    totals: dict[str, Counter[str]] = {}
+    rows: dict[str, Counter[str]] = {}
+    for address, _, received, _, _, _, _, decoded, limited in exporters:
+        name = address if address in shown else "other"
+        totals.setdefault(name, Counter()).update(datagrams=received, rate_limited_flows=limited)
+        rows.setdefault(name, Counter(flows=0)).update(decoded)
+    for name, counts in totals.items():
+        for kind, count in counts.items():
+            yield f"exporter_{kind}", {"exporter": name}, count
+        for kind, flows in rows[name].items():
+            yield "exporter_flows", {"exporter": name, "rows": kind}, flows

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowbuf.arrow.batch import FlowBatch
+from flowbuf.collect.access import make_access_list
 from flowbuf.collect.collector import report_failure
 from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, expand_outputs
 from flowbuf.collect.copies import Copier, format_copies, open_copiers
@@ -108,11 +109,9 @@ class Service:
             decoded,
             config.decode_options(),
             IntakeOptions(
-                config.workers,
-                config.receive_buffer,
-                config.interface or None,
-                config.interval,
-                sessions,
+                *(config.workers, config.receive_buffer, config.interface or None, config.interval),
+                sessions=sessions,
+                access=make_access_list(config.allow, config.deny),
             ),
             functools.partial(_deliver, self._runners),
             report_failure,
@@ -193,6 +192,7 @@ class Service:
         """
         before = self._runners
         options, sessions = config.decode_options(), config.session_options()
+        access = make_access_list(config.allow, config.deny)
         runners, decoded = self._prepare(config, schemas)
         try:
             Decoder(options=options, schemas=decoded)  # reports what cannot be decoded
@@ -212,7 +212,7 @@ class Service:
                 self._retiring[runner] = threading.Thread(target=self._retire, args=(runner,), daemon=True)
         try:
             deliver = functools.partial(_deliver, self._runners)
-            self._intake.replace(decoded, options, sessions, deliver, copiers)
+            self._intake.replace(decoded, options, sessions, deliver, copiers, access)
         except FutureTimeout:
             logger.warning("a worker waits for a full queue; it uses the new configuration afterwards")
         for runner in leaving:
@@ -534,7 +534,10 @@ def format_totals(counters: ServiceCounters) -> str:
     drops = "unknown" if intake.kernel_drops is None else intake.kernel_drops
     messages = f" messages={intake.messages}" if intake.streams else ""
     rows = " ".join(f"{kind}={rows.decoded}" for kind, rows in intake.rows.items())
-    parts = [f"received={intake.received} kernel_drops={drops}{messages} {rows}"]
+    denied = f" denied={intake.denied} decoded={intake.decoded}" if intake.denied else ""
+    parts = [f"received={intake.received} kernel_drops={drops}{denied}{messages} {rows}"]
+    if limited := intake.statuses["rate_limited"]:
+        parts[0] += f" rate_limited={limited}"
     if intake.lost_flows or intake.lost_datagrams:
         parts[0] += f" lost_flows={intake.lost_flows} lost_datagrams={intake.lost_datagrams}"
     parts += format_copies(intake.copies)

@@ -30,8 +30,8 @@ __all__ = [
 
 Settings = TypeVar("Settings")
 
-KINDS = ("text", "whole", "seconds", "bytes", "flag", "list")
-"""Kinds of values: text, a whole number, a time, a size, true or false, and a list of texts."""
+KINDS = ("text", "whole", "seconds", "bytes", "flag", "list", "numbers")
+"""Kinds of values: text, a whole number, a time, a size, true or false, and lists of texts and of numbers."""
 
 Kind = str
 
@@ -173,9 +173,14 @@ def _convert_list(value: Any) -> tuple[str, ...]:
     return tuple(_convert_text(each) for each in value)
 
 
+def _convert_numbers(value: Any) -> tuple[int, ...]:
+    """Convert a number or a list of numbers."""
+    return tuple(_convert_whole(each) for each in (value if isinstance(value, list) else [value]))
+
+
 _CONVERT = {
     **{"text": _convert_text, "whole": _convert_whole, "flag": _convert_flag, "list": _convert_list},
-    **{"seconds": parse_seconds, "bytes": parse_bytes},
+    **{"seconds": parse_seconds, "bytes": parse_bytes, "numbers": _convert_numbers},
 }
 _FORMS = {
     "text": "text in quotation marks",
@@ -184,6 +189,7 @@ _FORMS = {
     "bytes": 'a size such as "64MiB" or "2GB"',
     "flag": "true or false",
     "list": "a list of texts",
+    "numbers": "a whole number or a list of them",
 }
 
 

@@ -41,6 +41,8 @@ def explain_silence(
             "exporters use, and the firewall"
         )
         return
+    if counters.denied:
+        yield f"{counters.denied:,} datagrams were denied; check the keys allow and deny"
     silent = sorted(
         (each for each in exporters if each["datagrams"] and not each["flows"]),
         key=lambda each: -each["datagrams"],
@@ -53,7 +55,7 @@ def explain_silence(
     if len(silent) > MAX_EXPORTERS:
         yield f"{len(silent) - MAX_EXPORTERS} more exporters send datagrams without flows"
     known = sum(each["datagrams"] for each in exporters)
-    if other := counters.received + counters.messages - known:
+    if other := counters.received - counters.denied + counters.messages - known:
         yield f"{other:,} datagrams of unknown senders or protocols: {_explain(counters.statuses)}"
     if silent or other:
         yield _suggest(saved_in)

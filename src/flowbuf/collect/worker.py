@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
-from flowbuf._core import Receiver, Table
+from flowbuf._core import AccessList, Receiver, Table
 from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch
 from flowbuf.collect.copies import Copier, CopyCounters
 from flowbuf.collect.listen import Listener
@@ -78,6 +78,10 @@ class WorkerCounters:
         listeners: Per listener: `datagrams`, `bytes`, `truncated` and `errors` of its socket.
         kernel_drops: Per listener: datagrams that the kernel dropped; None if the system does not count them.
         rows: Totals of each kind of rows.
+        denied: Datagrams of sources that the access list does not admit.
+        decoded: Datagrams that were decoded. The sum of `denied`, `decoded`, `lost_datagrams` and `waiting`
+            is the number of datagrams received.
+        waiting: Datagrams that were received and are decoded with the next batch.
         lost_datagrams: Datagrams lost in failures of the worker.
         failures: Failures after which the worker was restarted.
         statuses: Counters of the decoder, per status name.
@@ -87,6 +91,9 @@ class WorkerCounters:
     listeners: list[Counter[str]] = field(default_factory=list)
     kernel_drops: list[int | None] = field(default_factory=list)
     rows: dict[str, RowCounters] = field(default_factory=dict)
+    denied: int = 0
+    decoded: int = 0
+    waiting: int = 0
     lost_datagrams: int = 0
     failures: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
@@ -133,6 +140,7 @@ class Worker:
         on_failure: Called in the thread with an exception after which the worker starts again.
         interval: Longest time between two batches, in seconds. Full batches are delivered at once.
         name: Name in messages and metrics. Default: the number.
+        access: Sources whose datagrams are decoded. None: all sources.
     """
 
     def __init__(
@@ -144,11 +152,13 @@ class Worker:
         on_failure: Callable[[Exception], None],
         interval: float,
         name: str = "",
+        access: AccessList | None = None,
     ) -> None:
         self.name = name or str(index)
         self._index = index
         self._listeners = listeners
         self._new_decoder = new_decoder
+        self._access = access
         self._deliver = deliver
         self._on_failure = on_failure
         self._interval_ns = int(interval * NANOSECONDS)
@@ -193,16 +203,21 @@ class Worker:
         self._holding = False
 
     def replace(
-        self, new_decoder: Callable[[], Decoder], deliver: Callable[[FlowBatch], None]
+        self,
+        new_decoder: Callable[[], Decoder],
+        deliver: Callable[[FlowBatch], None],
+        access: AccessList | None = None,
     ) -> Future[None]:
-        """Continue with decoders of another schema or with other options, between two batches.
+        """Continue with decoders of another schema or with other options and sources, between two batches.
 
         Flows that were received before are still delivered to the old function.
         """
 
         def replace_between_batches(decoder: Decoder) -> None:
             self._finish_datagrams()
-            self._switch(new_decoder())
+            decoder = new_decoder()
+            self._access = access
+            self._switch(decoder)
             self._new_decoder, self._deliver = new_decoder, deliver
 
         return self.call(replace_between_batches)
@@ -273,7 +288,7 @@ class Worker:
     def _new_source(self) -> Source:
         sockets = [(each.sockets[self._index].fileno(), each.address.port) for each in self._listeners]
         patient = all(listener.buffer_bytes >= PAUSE_BUFFER for listener in self._listeners)
-        self._receiver = Receiver(sockets, pause=PAUSE_NS if patient else 0)
+        self._receiver = Receiver(sockets, pause=PAUSE_NS if patient else 0, access=self._access)
         self._copier.attach(self._receiver)
         return self._receiver
 
@@ -373,6 +388,7 @@ class Worker:
         decoder.restore_exporters(to_plain(self._decoder.read_exporters()))
         self._decoder.finish()
         self._past = self._read_counters()
+        self._past.waiting = 0  # finished or lost
         self._start_decoder(decoder)
 
     def _read_copies(self) -> CopyCounters:
@@ -389,6 +405,7 @@ class Worker:
 
     def _read_counters(self) -> WorkerCounters:
         past, now = self._past, self._receiver.read_counters()
+        totals = self._decoder.read_totals()
         return WorkerCounters(
             listeners=[
                 Counter(each) + before
@@ -396,8 +413,11 @@ class Worker:
             ],
             kernel_drops=[listener.read_drops(self._index) for listener in self._listeners],
             rows=self._read_rows(),
+            denied=past.denied + self._receiver.denied,
+            decoded=past.decoded + totals["datagrams"] - self._receiver.interrupted,
+            waiting=self._receiver.waiting,
             lost_datagrams=past.lost_datagrams,
             failures=past.failures,
-            statuses=past.statuses + Counter(self._decoder.counters),
+            statuses=past.statuses + Counter(totals["counters"]),
             copies=self._read_copies(),
         )

@@ -63,7 +63,7 @@ _NO_COLUMN = ("", 19_000, _core.TYPES["bool"], 0, 1, 0, dict[int, int]())
 
 @functools.lru_cache(maxsize=16)  # a plan is read-only, so decoders of one schema can share it
 def compile_plan(
-    schema: Schema, *, default_sampling_rate: int | None = None, scale: bool = False
+    schema: Schema, *, default_sampling_rate: int | None = None, scale: bool = False, rated: bool = False
 ) -> _core.Plan:
     """Compile a schema into a plan.
 
@@ -72,6 +72,7 @@ def compile_plan(
         default_sampling_rate: Sampling rate of flows without a known one. The column is then written at the
             end of its row. Default: none; the source meta:default_sampling_rate is left out.
         scale: Multiply columns with scale = "count" by the column with scale = "rate".
+        rated: The decoder changes the column with scale = "rate" at the end of a row.
 
     Raises:
         SchemaError: a source is unknown or does not fit the type of its column. A list has ranks out of
@@ -88,7 +89,7 @@ def compile_plan(
     if not schema.columns:
         plan.add_column(*_NO_COLUMN)
     for column in schema.columns:
-        _add_column(plan, schema, column, scale)
+        _add_column(plan, schema, column, scale, rated)
         if len(column.sources) > _core.MAX_RANKS:
             raise schema.error(
                 column.name, f"has {len(column.sources)} ranks", f"the limit is {_core.MAX_RANKS}"
@@ -152,7 +153,7 @@ def _check_scale(schema: Schema) -> None:
             raise schema.error(None, problem, f"{fix}, or do not scale")
 
 
-def _flags(column: Column, scale: bool) -> int:
+def _flags(column: Column, scale: bool, rated: bool) -> int:
     wanted = {
         "enabled": column.enabled,
         "repeated": column.repeated,
@@ -160,7 +161,7 @@ def _flags(column: Column, scale: bool) -> int:
         "late": column.late,
         "native_ip": column.ip == "native",
         "scaled": scale and column.scale == "count",
-        "rate": scale and column.scale == "rate",
+        "rate": (scale or rated) and column.scale == "rate",
         "one_way": column.one_way,
         "zero": column.zero_is_value,
     }
@@ -189,14 +190,14 @@ def _core_type(column: Column) -> int:
     return _core.TYPES[_CORE_TYPES.get(column.type, column.type)]
 
 
-def _add_column(plan: _core.Plan, schema: Schema, column: Column, scale: bool) -> None:
+def _add_column(plan: _core.Plan, schema: Schema, column: Column, scale: bool, rated: bool) -> None:
     type_code = _core_type(column)
     mappings = _mappings(column, schema) if column.type == "enum" else {}
     plan.add_column(
         column.name,
         column.number,
         type_code,
-        _flags(column, scale),
+        _flags(column, scale, rated),
         _limit(column),
         _UNITS[column.unit],
         mappings,

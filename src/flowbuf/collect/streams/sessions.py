@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from flowbuf._core import Table
+from flowbuf._core import AccessList, Table
 from flowbuf.collect.listen import StreamListener
 
 __all__ = ["ORDINARY", "REASONS", "Decode", "SessionCounters", "SessionOptions", "Sessions"]
@@ -56,6 +56,7 @@ REASONS = {
     "replaced": "the peer had sent no message yet, and another connection needed its place",
     "failed": "the worker failed while it decoded the session; the log has the exception",
     "stopped": "the collector ended",
+    "denied": "the address of the peer is denied or not allowed",
     "peer_session_limit": "the peer has too many sessions",
     "session_limit": "there are too many sessions",
     "system_limit": "the system has no file descriptor or memory for a connection",
@@ -85,6 +86,7 @@ class SessionOptions:
         handshake_timeout: Longest time for a TLS handshake, in seconds. Default: 10.
         tls: Context with the certificate, for `tls://` addresses. Its session tickets are disabled, because
             an exporter that never reads them would reset the connection at its end. Default: none.
+        access: Peers whose connections are accepted. Default: all.
     """
 
     session_limit: int = 512
@@ -93,6 +95,7 @@ class SessionOptions:
     message_timeout: float = 30.0
     handshake_timeout: float = 10.0
     tls: ssl.SSLContext | None = None
+    access: AccessList | None = None
 
     def __post_init__(self) -> None:
         if self.tls:
@@ -271,7 +274,7 @@ class Sessions:
             self._tick()
 
     def _tick(self) -> None:
-        """End sessions beyond a time limit. Sessions in the queue are checked after their turn."""
+        """End sessions beyond a time limit, or of denied peers. Queued ones are checked after their turn."""
         self._ticked = time.monotonic()
         now, queued = self._now(), set(self._queue)
         for session in list(self._sessions):
@@ -281,7 +284,9 @@ class Sessions:
             self._listen()
 
     def _find_overdue(self, session: _Session, now: float) -> str:
-        """Return the reason to close a session because of a time limit, or ""."""
+        """Return the reason to close a session because of a time limit or a changed list, or ""."""
+        if self._is_denied(session.source[0]):
+            return "denied"
         if session.shaking:
             return "handshake_timeout" if now - session.opened >= self.options.handshake_timeout else ""
         if session.began is not None and now - session.began >= self.options.message_timeout:
@@ -331,6 +336,8 @@ class Sessions:
 
     def _find_refusal(self, address: str) -> str:
         """Return the reason to refuse a connection, or "". This may close a session that has sent nothing."""
+        if self._is_denied(address):
+            return "denied"
         if len(self._numbers.get(address, ())) >= self.options.peer_session_limit:
             return "peer_session_limit"
         if len(self._sessions) < self.options.session_limit:
@@ -340,6 +347,10 @@ class Sessions:
             return "session_limit"
         self._close(silent, "replaced")
         return ""
+
+    def _is_denied(self, address: str) -> bool:
+        access = self.options.access
+        return access is not None and not access.admits(address)
 
     def _open(self, connection: socket.socket, source: Source, encrypted: bool) -> _Session:
         connection.setblocking(False)
