@@ -79,7 +79,7 @@ def metrics(offered: int, **flows: int) -> Metrics:
     values |= {"queued_flows": 3, "pending_flows": 0, "spooled_flows": 0, "recovered_flows_total": 0} | flows
     lines = [f'flowbuf_output_{name}{{output="a"}} {value}' for name, value in values.items()]
     lines.append(f'flowbuf_output_offered_flows_total{{output="a"}} {offered}')
-    return Metrics("\n".join([*lines, 'flowbuf_decoded_flows_total{worker="0"} 12', ""]))
+    return Metrics("\n".join([*lines, 'flowbuf_decoded_flows_total{rows="flows",worker="0"} 12', ""]))
 
 
 def test_sums_of_metrics_are_checked() -> None:

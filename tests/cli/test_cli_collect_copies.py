@@ -30,7 +30,9 @@ def test_totals_and_metrics(tmp_path: Path) -> None:
         options = ("--forward", target.to, "--save-undecoded", "undecoded.pcap", "--metrics", "127.0.0.1:0")
         with collecting(tmp_path, *FAST, *options) as running:
             send([b"garbage", flows5(30)], running.address)
-            wait_until(lambda: 'decoded_flows_total{rows="flows",worker="0"} 30.0' in metrics_of(running), "30 flows")
+            wait_until(
+                lambda: 'decoded_flows_total{rows="flows",worker="0"} 30.0' in metrics_of(running), "30 flows"
+            )
             text = metrics_of(running)
         assert [datagram.payload for datagram in target.read()] == [b"garbage", flows5(30)]
     label = f'target="{target.to}"'

@@ -63,7 +63,10 @@ def test_counters_exporters_and_state(tmp_path: Path) -> None:
                 other.sendall(netflow9())
                 wait_for_end(other)
             peer.sendall(TEMPLATE + DATA + DATA[:5])
-            wait_until(lambda: 'stored_flows_total{output="null:",rows="flows"} 4' in get(f"{url}/metrics")[1], "flows")
+            wait_until(
+                lambda: 'stored_flows_total{output="null:",rows="flows"} 4' in get(f"{url}/metrics")[1],
+                "flows",
+            )
             metrics = metrics_of(url)
             exporters = json.loads(get(f"{url}/exporters")[1])
             templates = json.loads(get(f"{url}/templates")[1])
