@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flowbuf.collect.spool import Entry, Spool
-from flowbuf.collect.spool_counts import Count
+from flowbuf.collect.spools.counts import Count
+from flowbuf.collect.spools.spool import Entry, Spool
 
 LIMIT = 1 << 20
 

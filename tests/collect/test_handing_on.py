@@ -17,7 +17,7 @@ from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.queue import FlowQueue, QueuedBatch
 from flowbuf.collect.runner import OutputRunner
 from flowbuf.collect.service import Service
-from flowbuf.collect.spool import Spool
+from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.unsettled import UnsettledBatches
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.selection import FlowSelection

@@ -15,8 +15,8 @@ import flowbuf
 from flowbuf.collect import queue as queue_module
 from flowbuf.collect.queue import FlowQueue, QueuedBatch
 from flowbuf.collect.runner import OutputRunner
-from flowbuf.collect.spool import Spool
-from flowbuf.collect.spool_segment import ENTRY_HEADER, SEGMENT_HEADER
+from flowbuf.collect.spools.segment import ENTRY_HEADER, SEGMENT_HEADER
+from flowbuf.collect.spools.spool import Spool
 from flowbuf.selection import FlowSelection
 from flowbuf.targets.arrow import register_types
 from tests.collect.spools import memory_folder, segments_of

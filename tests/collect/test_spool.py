@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from flowbuf.collect.spool import Entry, Spool
-from flowbuf.collect.spool_counts import Count
-from flowbuf.collect.spool_segment import ENTRY_HEADER, SEGMENT_HEADER
+from flowbuf.collect.spools.counts import Count
+from flowbuf.collect.spools.segment import ENTRY_HEADER, SEGMENT_HEADER
+from flowbuf.collect.spools.spool import Entry, Spool
 from flowbuf.errors import SpoolError
 from tests.collect.spools import LIMIT, append, check, count_of, drain, memory_folder, read_all, segments_of
 
@@ -192,7 +192,7 @@ def test_a_closed_spool_refuses_every_call(tmp_path: Path) -> None:
 
 OPEN = """
 import sys
-from flowbuf.collect.spool import Spool
+from flowbuf.collect.spools.spool import Spool
 from flowbuf.errors import SpoolError
 try:
     Spool(sys.argv[1], 1000)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flowbuf.collect.spool import Spool
+from flowbuf.collect.spools.spool import Spool
 from tests.collect.spools import LIMIT, append, check, count_of, drain, memory_folder, segments_of
 
 resource = pytest.importorskip("resource")
@@ -22,7 +22,7 @@ resource = pytest.importorskip("resource")
 # Append, sync, read and acknowledge at random. Report each step before it (upper case) and after it.
 WORKER = """
 import os, random, sys
-from flowbuf.collect.spool import Spool
+from flowbuf.collect.spools.spool import Spool
 
 def data_of(index):
     return index.to_bytes(8, "big") * (1 + index * 7919 % (100_000 if index % 20 == 0 else 100))
@@ -185,7 +185,7 @@ def test_a_position_that_cannot_be_stored_is_stored_later(tmp_path: Path) -> Non
 # Fill a file system of 256 KiB, drain the spool while the disk is full, then append again.
 SMALL_DISK = """
 import errno, json, os, sys
-from flowbuf.collect.spool import Spool
+from flowbuf.collect.spools.spool import Spool
 
 folder = sys.argv[1]
 result = {}

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from flowbuf.collect.spool import Spool
-from flowbuf.collect.spool_counts import Count
-from flowbuf.collect.spool_cursor import ATTEMPTS
-from flowbuf.collect.spool_segment import ENTRY_HEADER, SEGMENT_HEADER
+from flowbuf.collect.spools.counts import Count
+from flowbuf.collect.spools.cursor import ATTEMPTS
+from flowbuf.collect.spools.segment import ENTRY_HEADER, SEGMENT_HEADER
+from flowbuf.collect.spools.spool import Spool
 from flowbuf.errors import SpoolError
 from tests.collect.spools import (
     LIMIT,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import tests.strategies.basics  # noqa: F401 - loads the profile of Hypothesis
-from flowbuf.collect.spool import Entry, Spool
+from flowbuf.collect.spools.spool import Entry, Spool
 from tests.collect.spools import append, check, data_of, flows_of, index_of, read_all, segments_of
 
 LIMIT = 4000

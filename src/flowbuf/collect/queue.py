@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from flowbuf.collect.batch_bytes import Batch, from_bytes, to_bytes
 from flowbuf.collect.config import OVERFLOW
-from flowbuf.collect.spool import Entry, Spool
-from flowbuf.collect.spool_counts import Count
+from flowbuf.collect.spools.counts import Count
+from flowbuf.collect.spools.spool import Entry, Spool
 
 __all__ = ["MAX_BYTES", "FlowQueue", "QueueCounters", "QueuedBatch"]
 

@@ -15,7 +15,7 @@ from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue, QueuedBatch
-from flowbuf.collect.spool import Spool
+from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.unsettled import UnsettledBatches
 from flowbuf.errors import ClickHouseError, FlowbufError, KafkaError, SpoolError
 from flowbuf.schema import Schema

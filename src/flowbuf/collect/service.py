@@ -27,7 +27,7 @@ from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
 from flowbuf.collect.runner import PATIENCE, OutputRunner, Predecessors
 from flowbuf.collect.silence import explain_silence
-from flowbuf.collect.spool import Spool
+from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.streams.worker import check_encryption
 from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
 from flowbuf.collect.takeover import Handover, TakeoverServer

@@ -26,11 +26,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple
 
-from flowbuf.collect.spool_counts import Count, SpoolCounters, SpoolProgress
-from flowbuf.collect.spool_cursor import Cursor
-from flowbuf.collect.spool_position import PositionFile
-from flowbuf.collect.spool_recovery import recover_log
-from flowbuf.collect.spool_segment import ENTRY_HEADER, LENGTH_MAX, SEGMENT_HEADER, Frame, Segment
+from flowbuf.collect.spools.counts import Count, SpoolCounters, SpoolProgress
+from flowbuf.collect.spools.cursor import Cursor
+from flowbuf.collect.spools.position import PositionFile
+from flowbuf.collect.spools.recovery import recover_log
+from flowbuf.collect.spools.segment import ENTRY_HEADER, LENGTH_MAX, SEGMENT_HEADER, Frame, Segment
 from flowbuf.io.output_file import sync_folder
 
 __all__ = ["Entry", "Spool"]

@@ -6,8 +6,8 @@ import errno
 import os
 import zlib
 
-from flowbuf.collect.spool_counts import Count
-from flowbuf.collect.spool_segment import ENTRY_HEADER, Frame, Segment, is_damage, read_exactly
+from flowbuf.collect.spools.counts import Count
+from flowbuf.collect.spools.segment import ENTRY_HEADER, Frame, Segment, is_damage, read_exactly
 
 __all__ = ["ATTEMPTS", "Cursor"]
 

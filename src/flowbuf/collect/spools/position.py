@@ -20,7 +20,7 @@ import struct
 import threading
 import zlib
 
-from flowbuf.collect.spool_counts import Count, SpoolProgress
+from flowbuf.collect.spools.counts import Count, SpoolProgress
 from flowbuf.errors import SpoolError
 
 __all__ = ["IDENTITY_BYTES", "MAGIC", "VERSION", "PositionFile", "check_version"]

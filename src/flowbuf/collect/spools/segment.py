@@ -33,8 +33,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from flowbuf.collect.spool_counts import Count
-from flowbuf.collect.spool_position import IDENTITY_BYTES, MAGIC, VERSION, check_version
+from flowbuf.collect.spools.counts import Count
+from flowbuf.collect.spools.position import IDENTITY_BYTES, MAGIC, VERSION, check_version
 
 __all__ = [
     "ENTRY_HEADER",

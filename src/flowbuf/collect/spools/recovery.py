@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from flowbuf.collect.spool_counts import Count, Damage
-from flowbuf.collect.spool_position import IDENTITY_BYTES, PositionFile
-from flowbuf.collect.spool_segment import SEGMENT_HEADER, Segment, find_segments, is_damage
+from flowbuf.collect.spools.counts import Count, Damage
+from flowbuf.collect.spools.position import IDENTITY_BYTES, PositionFile
+from flowbuf.collect.spools.segment import SEGMENT_HEADER, Segment, find_segments, is_damage
 from flowbuf.errors import SpoolError
 
 __all__ = ["RecoveredLog", "recover_log"]

@@ -1,0 +1,1 @@
+"""Bounded logs of flows on disk, which outputs read later."""
