@@ -142,7 +142,7 @@ class Decoder:
         for flow in flows:
             message = build_message(columns, flow, notes, self.mirrors[kind])
             if kind == "flows":
-                self.rates.configure(datagram.exporter_address, flow, message, notes)
+                self.rates.configure(datagram.exporter_address, flow, message)
             message |= self.override
             if kind == "flows":
                 self.rates.weigh(message, limit, weight, notes)

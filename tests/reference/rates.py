@@ -128,24 +128,23 @@ class Rates:
         *_, rule = max(matching, key=lambda match: match[:2])
         return rule.rate, rule.override
 
-    def configure(self, exporter: bytes, flow: Flow, message: dict[str, Any], notes: Counter[str]) -> None:
+    def configure(self, exporter: bytes, flow: Flow, message: dict[str, Any]) -> None:
         """Give a message the configured rate, if it has no other or that is replaced."""
         if self.column is None:
             return
         rate, replaces = self.configured(exporter, flow)
         if rate and (replaces or not message.get(self.column.name)):
-            self.set_rate(message, rate, notes)
+            message[self.column.name] = rate
 
     def weigh(self, message: dict[str, Any], limit: Limit, weight: int, notes: Counter[str]) -> None:
-        """Multiply the rate of a message by its weight."""
-        if self.column is not None and weight != ONE:
+        """Multiply the rate of a message by its weight. A rate that exceeds its column is absent."""
+        if self.column is None:
+            return
+        if weight != ONE:
             rate = message.get(self.column.name) or 1
-            self.set_rate(message, limit.multiply(rate, weight), notes)
-
-    def set_rate(self, message: dict[str, Any], rate: int, notes: Counter[str]) -> None:
-        """Set a rate. One that exceeds its column is absent."""
-        message.pop(self.column.name, None)
+            message[self.column.name] = limit.multiply(rate, weight)
         try:
-            message[self.column.name] = fit(self.column, rate)
+            fit(self.column, message.get(self.column.name, 0))
         except Refused as refused:
             notes[refused.args[0]] += 1
+            del message[self.column.name]

@@ -29,6 +29,10 @@ void fb_rates_begin(fb_context *c, fb_decoder *decoder, bool resumed) {
     c->rates = rates && rates->by_interface ? rates : NULL;
     configure(c->rate_change, rates, 0);
     if (decoder->options.rate_limit && !resumed) begin_limit(c, decoder);
+    if (decoder->limited.exporter != c->exporter) { /* others were decoded before it was resumed */
+        decoder->limited = (fb_limited_datagram){0};
+        decoder->rate_change.weight = FB_WEIGHT_ONE;
+    }
     c->skips = decoder->limited.skips;
     c->slow = c->decapsulate || c->rates || c->skips;
 }

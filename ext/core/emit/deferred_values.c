@@ -175,10 +175,16 @@ static bool is_known(const fb_deferred_value *rate) {
 
 static void set_rate(fb_deferred_values *deferred, uint64_t rate) {
     fb_deferred_value *value = find_rate(deferred);
-    bool fits = rate <= deferred->plan->columns[deferred->plan->rate_column].limit;
-    value->state = fits ? FB_DEFERRED_UINT : FB_DEFERRED_EMPTY;
+    value->state = FB_DEFERRED_UINT;
     value->number = rate;
-    deferred->refused += !fits;
+}
+
+/* Leave out a rate that exceeds its column. */
+static void check_rate(fb_deferred_values *deferred) {
+    fb_deferred_value *value = find_rate(deferred);
+    if (value->number <= deferred->plan->columns[value->column].limit || !is_known(value)) return;
+    value->state = FB_DEFERRED_EMPTY;
+    deferred->refused++;
 }
 
 static void configure_rate(fb_deferred_values *deferred) {
@@ -227,5 +233,6 @@ void fb_deferred_values_settle(fb_deferred_values *deferred) {
     if (deferred->hook) deferred->hook(deferred->hook_context, deferred);
     if (deferred->late) apply_overrides(deferred);
     if (changed) weigh_rate(deferred);
+    if (changed) check_rate(deferred);
     if (rated) scale_totals(deferred);
 }
