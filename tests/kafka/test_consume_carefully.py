@@ -138,7 +138,7 @@ def test_topics_must_be_literal_names(topic: str) -> None:
 def test_unknown_names_in_braces_are_refused(capture: Path) -> None:
     result = run("produce", capture, "--kafka", "127.0.0.1:1", "--topic", "flows-{date}")
     assert result.exit_code == 2
-    assert "the only braces it may contain are {hash} and {name}" in result.stderr
+    assert "the only braces it may contain are {hash}, {name}, {rows}" in result.stderr
 
 
 @pytest.mark.parametrize(

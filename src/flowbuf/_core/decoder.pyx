@@ -453,8 +453,8 @@ cdef class Decoder:
         """Return the totals of each exporter.
 
         Returns a list of (address, sFlow sub-agent, datagrams, bytes, flows, version, lost, rows,
-        rate-limited flows). `version` is that of the latest datagram with flows: 0 for sFlow, 1, 5, 7, 9 or 10; None
-        before it. `lost` is the number of lost units by the unit of sequence numbers.
+        rate-limited flows). `version` is that of the latest datagram with flows: 0 for sFlow, 1, 5, 7, 9 or
+        10; None before it. `lost` is the number of lost units by the unit of sequence numbers.
         `rows` has the rows by kind, and `flows` is their sum.
 
         The last item has the address "others". It stands for exporters that were evicted or had no room, and
