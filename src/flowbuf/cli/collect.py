@@ -80,7 +80,7 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--live", is_flag=True, help="Show counters and top talkers on the terminal; see above.")
 @click.option("--print-config", is_flag=True, help="Print the configuration file of these options, and exit.")
 def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **options: Any) -> None:
-    """Receive flows of live exporters over UDP, TCP and TLS, and write them.
+    """Receive flows of live exporters, and write them.
 
     Options can also stand in FILE.toml, with the same names. The options of an output apply to each -o. In
     the file, each [[output]] has its own.

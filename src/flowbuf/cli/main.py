@@ -27,7 +27,7 @@ COMMANDS = {
     "read": "Show the flows of captures and message streams.",
     "query": "Query captures, message streams and Parquet files with SQL.",
     "encode": "Encode captures as Protocol Buffers messages.",
-    "collect": "Receive flows of live exporters over UDP, TCP and TLS, and write them.",
+    "collect": "Receive flows of live exporters, and write them.",
     "produce": "Send captures to Kafka as Protocol Buffers messages.",
     "consume": "Read flows from Kafka.",
     "inspect": "Summarize a capture: exporters, templates, sampling, losses.",
