@@ -201,14 +201,14 @@ class KafkaSink:
             partitions=partitions,
             settings=settings,
             timeout=timeout,
-            schema=self.schema,
-            schema_topic=schema_topic,
             on_delivery=self._note_delivery,
             on_problem=on_problem,
         )
         self._limit = self._producer.limit
         self._packs = Packs(self._limit if isinstance(self._pack, str) else min(self._pack, self._limit))
         self._prefix = registry.register(f"{self.topic}-value", self.schema) if registry else b""
+        if schema_topic:
+            self._producer.describe(self.schema, schema_topic, timeout)
 
     # Writing ------------------------------------------------------------------------------------------------
 

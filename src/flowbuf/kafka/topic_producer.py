@@ -44,8 +44,6 @@ class TopicProducer:
         partitions: Number of partitions of a new topic. Default: None, a missing topic is an error.
         settings: Settings of librdkafka. They override the defaults.
         timeout: Seconds to wait for the first answer of a broker.
-        schema: Schema to describe in `schema_topic`.
-        schema_topic: Topic for schema descriptions. Default: None, the schema is not described.
         on_delivery: Function that receives the error and the message of each delivery report for which
             `produce` names no other function.
         on_problem: Function that receives a text for each problem that librdkafka retries.
@@ -70,8 +68,6 @@ class TopicProducer:
         partitions: int | None = None,
         settings: Mapping[str, Any] | None = None,
         timeout: float = TIMEOUT,
-        schema: Schema | None = None,
-        schema_topic: str | None = None,
         on_delivery: Callable[[Any, Any], None] | None = None,
         on_problem: Note = lambda text: None,
     ) -> None:
@@ -83,16 +79,12 @@ class TopicProducer:
         self._lost = ""  # reason why the topic accepts no more records
         chosen = dict(settings or {})
         self._notes = Notes(on_problem, chosen)
-        topics = Topics(servers, chosen, self._notes)
+        topics = self._topics = Topics(servers, chosen, self._notes)
         found = topics.find(topic, timeout, partitions, fix=_NO_TOPIC)
         if partitions not in (None, found):
             on_problem(f"topic {topic!r} exists already, with {found} partitions instead of {partitions}")
-        if schema_topic:
-            _find_schema_topic(topics, schema_topic, timeout)
         own = {"compression.type": compression, "batch.size": topics.message_limit(topic, timeout)}
         self._open(servers, chosen, {**own, **({"on_delivery": on_delivery} if on_delivery else {})})
-        if schema and schema_topic:
-            self._describe(schema, schema_topic, timeout)
 
     def _open(self, servers: str, settings: dict[str, Any], own: dict[str, Any]) -> None:
         """Create a producer whose batches fit the limit of the topic."""
@@ -108,8 +100,18 @@ class TopicProducer:
         self.poll = self._producer.poll
         self.flush = self._producer.flush
 
-    def _describe(self, schema: Schema, topic: str, timeout: float) -> None:
-        """Send the schema description to its topic."""
+    def describe(self, schema: Schema, topic: str, timeout: float) -> None:
+        """Send a schema description to its topic, for readers. The topic is created if it is missing.
+
+        Args:
+            schema: Schema of the messages.
+            topic: Topic for schema descriptions.
+            timeout: Seconds to wait for the broker.
+
+        Raises:
+            KafkaError: The topic cannot be written.
+        """
+        _find_schema_topic(self._topics, topic, timeout)
         problems: list[str] = []
 
         def note(error: Any, _: Any) -> None:

@@ -122,12 +122,13 @@ class LocalProducer:
 
     def __init__(self) -> None:
         self.notes: list[Any] = []
+        self.polls = 0
 
     def produce(self, topic: str, value: bytes, key: bytes | None, on_delivery: Any, headers: Any) -> None:
         self.notes.append(on_delivery)
 
     def poll(self, seconds: float) -> None:
-        pass
+        self.polls += 1
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,9 @@ def test_flows_of_a_spool_are_stored_in_their_order(ordered: bool, stored: list[
         places.append(output.stored)
         assert output.pending == 90 - output.stored
     assert places == stored
+    before = producer.polls
+    output.tick()
+    assert producer.polls == before + 1  # also without flows, so that statistics do not fill the memory
 
 
 @pytest.mark.expensive

@@ -165,7 +165,7 @@ class KafkaOutput:
     def tick(self) -> None:
         """Send incomplete packs, and read the confirmations."""
         self._waiting.extend(self._form.take())
-        if self.pending:
+        if self._producer is not None or self.pending:  # the client keeps its statistics until it is polled
             self._send(0, patient=True)
             self._check()
 
@@ -267,18 +267,19 @@ class KafkaOutput:
         if self._producer is None:
             errors = import_kafka().KafkaError
             self._hopeless = {getattr(errors, name) for name in _HOPELESS}
-            self._producer = TopicProducer(
+            producer = TopicProducer(
                 self._place.servers,
                 self._schema.expand(self._place.topic),
                 compression=self._place.compression,
                 partitions=self._place.partitions,
                 settings=self._place.client_settings(),
                 timeout=OPEN_SECONDS,
-                schema=self._schema,
-                schema_topic=self._form.schema_topic,
                 on_problem=self._on_problem,
             )
-            self._form.set_limit(self._producer.limit)
+            if self._form.schema_topic:
+                producer.describe(self._schema, self._form.schema_topic, OPEN_SECONDS)
+            self._form.set_limit(producer.limit)
+            self._producer = producer
         return self._producer
 
     def _check_connection(self, producer: TopicProducer) -> None:
