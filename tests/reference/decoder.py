@@ -10,7 +10,7 @@ from . import early, ipfix, netflow, sflow, sflow_counters
 from .columns import build_message, scale_totals
 from .datagram import Datagram, Exporters, Policy, address_octets
 from .octets import Octets, Short
-from .rates import ONE, Limit, Rates
+from .rates import DatagramRates, Rates
 from .values import Flow
 
 Reader = Callable[[Datagram], Iterator[Flow]]
@@ -107,50 +107,35 @@ class Decoder:
             self.decapsulate,
         )
         notes: Counter[str] = Counter()
-        rows: dict[str, list[Flow]] = {kind: [] for kind in self.schemas}
+        rates = DatagramRates(self.rates, datagram)
         try:
             for flow in read(datagram):
-                rows["counters" if "sflow:sample.kind" in flow.values else "flows"].append(flow)
+                rows = "counters" if "sflow:sample.kind" in flow.values else "flows"
+                if rows == "flows" and not rates.admits():
+                    notes["rate_limited"] += 1
+                    continue
+                messages[rows].append(self._build(flow, rows, rates, notes))
         except Fault as fault:
             notes[fault.args[0]] += 1
         exporter = datagram.exporter
-        if "flows" in rows:
-            rows["flows"] = self._limit(datagram, rows["flows"], notes)
-        messages = {kind: self._build(datagram, flows, kind, notes) for kind, flows in rows.items()}
+        rates.account(len(messages.get("flows", ())), notes["rate_limited"])
         exporter.counters.update(notes)
         exporter.datagrams += 1
         exporter.flows += sum(map(len, messages.values()))
         return messages
 
-    def _limit(self, datagram: Datagram, flows: list[Flow], notes: Counter[str]) -> list[Flow]:
-        """Return the flows of a datagram, or none if its exporter has sent too many."""
-        limit = self.rates.limit_of(datagram)
-        if not self.rates.limit or limit.admit(datagram.received):
-            return flows
-        notes["rate_limited"] += len(flows)
-        limit.account(ONE, 0, len(flows))
-        return []
-
-    def _build(
-        self, datagram: Datagram, flows: list[Flow], kind: str, notes: Counter[str]
-    ) -> list[dict[str, Any]]:
-        """Return the messages of rows of a kind."""
-        limit = self.rates.limit_of(datagram) if kind == "flows" else Limit(0)
-        weight = limit.weight if self.rates.limit else ONE
-        columns = list(self.schemas[kind].enabled)
-        messages = []
-        for flow in flows:
-            message = build_message(columns, flow, notes, self.mirrors[kind])
-            if kind == "flows":
-                self.rates.configure(datagram.exporter_address, flow, message)
-            message |= self.override
-            if kind == "flows":
-                self.rates.weigh(message, limit, weight, notes)
-            if self.scale:
-                scale_totals(columns, message, notes)
-            messages.append(message)
-        limit.account(weight, len(flows), 0)
-        return messages
+    def _build(self, flow: Flow, rows: str, rates: DatagramRates, notes: Counter[str]) -> dict[str, Any]:
+        """Return the message of a row. The next row is read afterwards, because it may change the clock."""
+        columns = list(self.schemas[rows].enabled)
+        message = build_message(columns, flow, notes, self.mirrors[rows])
+        if rows == "flows":
+            rates.configure(flow, message)
+        message |= self.override
+        if rows == "flows":
+            rates.weigh(message, notes)
+        if self.scale:
+            scale_totals(columns, message, notes)
+        return message
 
     def finish(self) -> None:
         """End the input: data sets that still wait are lost."""

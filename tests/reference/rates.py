@@ -128,23 +128,51 @@ class Rates:
         *_, rule = max(matching, key=lambda match: match[:2])
         return rule.rate, rule.override
 
-    def configure(self, exporter: bytes, flow: Flow, message: dict[str, Any]) -> None:
-        """Give a message the configured rate, if it has no other or that is replaced."""
-        if self.column is None:
-            return
-        rate, replaces = self.configured(exporter, flow)
-        if rate and (replaces or not message.get(self.column.name)):
-            message[self.column.name] = rate
 
-    def weigh(self, message: dict[str, Any], limit: Limit, weight: int, notes: Counter[str]) -> None:
-        """Multiply the rate of a message by its weight. A rate that exceeds its column is absent."""
-        if self.column is None:
+class DatagramRates:
+    """Rates of the flows of a datagram. The limit decides when the exporter is known."""
+
+    def __init__(self, rates: Rates, datagram: Datagram) -> None:
+        self.rates = rates
+        self.datagram = datagram
+        self.limit: Limit | None = None
+        self.admitted = True
+        self.weight = ONE
+
+    def admits(self) -> bool:
+        """Return whether the flows of the datagram are decoded."""
+        if self.limit is None:
+            self.limit = self.rates.limit_of(self.datagram)
+            if self.rates.limit:
+                self.admitted = self.limit.admit(self.datagram.received)
+                self.weight = self.limit.weight
+        return self.admitted
+
+    def account(self, decoded: int, skipped: int) -> None:
+        """Account for the flows of the whole datagram."""
+        self.admits()
+        assert self.limit
+        self.limit.account(self.weight, decoded, skipped)
+
+    def configure(self, flow: Flow, message: dict[str, Any]) -> None:
+        """Give a message the configured rate, if it has no other or that is replaced."""
+        column = self.rates.column
+        if column is None:
             return
-        if weight != ONE:
-            rate = message.get(self.column.name) or 1
-            message[self.column.name] = limit.multiply(rate, weight)
+        rate, replaces = self.rates.configured(self.datagram.exporter_address, flow)
+        if rate and (replaces or not message.get(column.name)):
+            message[column.name] = rate
+
+    def weigh(self, message: dict[str, Any], notes: Counter[str]) -> None:
+        """Multiply the rate of a message by its weight. A rate that exceeds its column is absent."""
+        column = self.rates.column
+        if column is None or not (self.rates.rules or self.rates.limit):
+            return
+        if self.weight != ONE:
+            assert self.limit
+            message[column.name] = self.limit.multiply(message.get(column.name) or 1, self.weight)
         try:
-            fit(self.column, message.get(self.column.name, 0))
+            fit(column, message.get(column.name, 0))
         except Refused as refused:
             notes[refused.args[0]] += 1
-            del message[self.column.name]
+            del message[column.name]
