@@ -1,19 +1,26 @@
-"""Networks of addresses as text."""
+"""Networks and addresses: as text, and as bytes for the core."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-__all__ = ["Network", "Prefix", "parse_network", "to_prefix", "to_prefixes"]
+__all__ = ["Network", "Prefix", "pack_address", "parse_network", "to_prefix", "to_prefixes"]
 
 Network = IPv4Network | IPv6Network
 
 Prefix = tuple[bytes, int]
 """A network for the core: 16 bytes of the first address, and the number of bits that its addresses share."""
 
-MAPPED_BITS = 96
 _MAPPED = bytes(10) + b"\xff\xff"
+"""Bytes that precede an IPv4 address in 16 bytes."""
+
+MAPPED_BITS = 8 * len(_MAPPED)
+
+
+def pack_address(address: IPv4Address | IPv6Address) -> bytes:
+    """Return an address as 16 bytes. IPv4 addresses are IPv4-mapped."""
+    return address.packed if address.version == 6 else _MAPPED + address.packed
 
 
 def parse_network(text: str) -> Network:
@@ -39,10 +46,8 @@ def parse_network(text: str) -> Network:
 
 def to_prefix(network: Network) -> Prefix:
     """Return a network for the core, in which IPv4 addresses are IPv4-mapped."""
-    packed = network.network_address.packed
-    if isinstance(network, IPv4Network):
-        return _MAPPED + packed, MAPPED_BITS + network.prefixlen
-    return packed, network.prefixlen
+    bits = network.prefixlen + (MAPPED_BITS if network.version == 4 else 0)
+    return pack_address(network.network_address), bits
 
 
 def to_prefixes(texts: Iterable[str]) -> list[Prefix]:

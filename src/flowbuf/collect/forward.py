@@ -13,6 +13,7 @@ from typing import Any
 from flowbuf.collect.destination import Destination
 from flowbuf.collect.listen import Address, set_buffer
 from flowbuf.errors import ConfigError
+from flowbuf.networks import pack_address
 
 __all__ = ["SOURCES", "ForwardTarget", "check_circles", "resolve_targets"]
 
@@ -77,8 +78,7 @@ class ForwardTarget:
     @property
     def packed(self) -> bytes:
         """Address as 16 bytes; IPv4 as ::ffff:a.b.c.d."""
-        mapped = bytes(10) + b"\xff\xff" if self.address.version == 4 else b""
-        return mapped + self.address.packed
+        return pack_address(self.address)
 
     def is_local(self) -> bool:
         """Return True if the address belongs to this machine."""
