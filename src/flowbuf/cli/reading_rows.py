@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from flowbuf.arrow.rows import RowReader
+from flowbuf.arrow.row_text import JsonRows
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import is_chosen
 from flowbuf.cli.options import UsageProblem, expand_rows, schema_errors
@@ -21,7 +21,6 @@ from flowbuf.cli.session import Session
 from flowbuf.cli.signals import Interrupt
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Schema
-from flowbuf.targets.flow_text import FlowText
 
 __all__ = ["check_rows_output", "read_rows"]
 
@@ -108,14 +107,12 @@ class TaggedJsonLines:
         self.count = 0
         self._file = file
         self._start = f'{{"rows":"{schema.rows}"'
-        self._rows = RowReader(schema)
-        self._text = FlowText(schema)
+        self._rows = JsonRows(schema)
 
     def write(self, batch: Any) -> None:
         """Write the rows of a record batch."""
         self.count += batch.num_rows
-        lines = (self._text.json_line(row) for row in self._rows.read(batch))
-        self._file.write("".join(self._tag(line) for line in lines).encode())
+        self._file.write("".join(map(self._tag, self._rows.read(batch))).encode())
 
     def _tag(self, line: str) -> str:
         separator = "" if line == "{}" else ","
