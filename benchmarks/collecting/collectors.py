@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.peers.harness import BUILD
-from benchmarks.peers.programs import AGGREGATE, count_aggregated, count_captured, find, free_port
+from benchmarks.peers.programs import PMACCT, count_aggregated, count_captured, find, free_port
 from flowbuf._core import split_messages
 from flowbuf.errors import DecodeError
 
@@ -203,22 +203,6 @@ class Nfdump(Peer):
         return count_captured(self.folder / "flows")
 
 
-PMACCT = f"""\
-daemonize: false
-nfacctd_ip: 127.0.0.1
-nfacctd_port: {{port}}
-sfacctd_ip: 127.0.0.1
-sfacctd_port: {{port}}
-plugins: print
-print_output: csv
-print_output_file: flows.csv
-print_refresh_time: 3600
-plugin_pipe_size: 100000000
-plugin_buffer_size: 100000
-aggregate: {AGGREGATE}
-"""
-
-
 class Pmacct(Peer):
     """nfacctd or sfacctd, which aggregate flows with the same key."""
 
@@ -230,7 +214,8 @@ class Pmacct(Peer):
     def __init__(self, setting: Setting, traffic: Traffic) -> None:
         program = self.find(traffic)
         port, folder = free_port(), setting.new_folder("pmacct")
-        (folder / "pmacct.conf").write_text(PMACCT.format(port=port))
+        listen = "".join(f"{name}_ip: 127.0.0.1\n{name}_port: {port}\n" for name in ("nfacctd", "sfacctd"))
+        (folder / "pmacct.conf").write_text(listen + PMACCT)
         super().__init__(setting, "pmacct", [program, "-f", "pmacct.conf"], port, folder)
 
     def count_flows(self) -> int:

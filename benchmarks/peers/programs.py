@@ -187,7 +187,6 @@ AGGREGATE = (
 )
 PMACCT = f"""\
 daemonize: false
-pcap_savefile: workload.pcap
 plugins: print
 print_output: csv
 print_output_file: flows.csv
@@ -196,6 +195,7 @@ plugin_pipe_size: 100000000
 plugin_buffer_size: 100000
 aggregate: {AGGREGATE}
 """
+"""Configuration of nfacctd and sfacctd, without their input."""
 
 
 class Pmacct(Program):
@@ -203,7 +203,7 @@ class Pmacct(Program):
 
     def run(self, workload: Workload, passes: int, folder: Path) -> float:
         write_pcap(templates(workload) + list(workload.data) * passes, folder / "workload.pcap")
-        (folder / "pmacct.conf").write_text(PMACCT)
+        (folder / "pmacct.conf").write_text(f"pcap_savefile: workload.pcap\n{PMACCT}")
         with running([self.program(workload), "-f", "pmacct.conf"], folder) as process:
             return cpu_time_until_end(process, folder)
 
