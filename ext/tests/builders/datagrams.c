@@ -165,6 +165,15 @@ void put_options_template9(byte_buffer *d, unsigned id, unsigned scopes, const s
     put_specifiers(d, fields, count);
 }
 
+void put_sampling_rate(byte_buffer *d, uint32_t sampler, uint32_t rate) {
+    size_t set = set_begin(d, 3);
+    put_options_template(d, 300, 1, FIELDS({302, 4}, {34, 4}));
+    set_end(d, set);
+    set = set_begin(d, 300);
+    put32(d, sampler), put32(d, rate);
+    set_end(d, set);
+}
+
 void put_variable(byte_buffer *d, const void *data, size_t size, int wide) {
     if (wide) put8(d, 255), put16(d, (unsigned)size);
     else put8(d, (unsigned)size);

@@ -91,6 +91,8 @@ void put_options_template(byte_buffer *d, unsigned id, unsigned scopes, const sp
                           size_t count);
 void put_options_template9(byte_buffer *d, unsigned id, unsigned scopes, const specifier *fields,
                            size_t count);
+/* Append two sets of IPFIX: options template 300, and the sampling rate of a selectorId. */
+void put_sampling_rate(byte_buffer *d, uint32_t sampler, uint32_t rate);
 /* Append a variable-length field. Its length takes 1 byte, or 3 if `wide`. */
 void put_variable(byte_buffer *d, const void *data, size_t size, int wide);
 

@@ -254,11 +254,8 @@ static void *resize_or_fail(void *context, void *p, size_t old_size, size_t new_
 static void feed_options_and_flow(session *s) {
     byte_buffer d;
     ipfix_begin(&d, (ipfix_header){.domain = 1});
-    size_t set = set_begin(&d, 3);
-    put_options_template(&d, 300, 1, FIELDS({302, 4}, {34, 4}));
-    set_end(&d, set), set = set_begin(&d, 300);
-    put32(&d, 1), put32(&d, 100);
-    set_end(&d, set), set = set_begin(&d, 2);
+    put_sampling_rate(&d, 1, 100);
+    size_t set = set_begin(&d, 2);
     put_template(&d, 256, FIELDS({1, 4}, {302, 4}));
     set_end(&d, set), set = set_begin(&d, 256);
     put32(&d, 7), put32(&d, 1);

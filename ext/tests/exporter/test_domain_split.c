@@ -38,12 +38,8 @@ static void send(session *s, unsigned port, unsigned id, uint32_t value) {
 static void send_sampling_rate(session *s, unsigned port, uint32_t sampler, uint32_t rate) {
     byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
-    size_t set = set_begin(&d, 3);
-    put_options_template(&d, 300, 1, FIELDS({302, 4}, {34, 4}));
-    set_end(&d, set);
-    set = set_begin(&d, 300);
-    put32(&d, sampler), put32(&d, rate);
-    set_end(&d, set), ipfix_end(&d);
+    put_sampling_rate(&d, sampler, rate);
+    ipfix_end(&d);
     feed_from(s, &d, port, 1);
 }
 

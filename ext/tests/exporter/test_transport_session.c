@@ -31,12 +31,8 @@ static void send(session *s, uint32_t number, uint32_t domain, uint32_t value) {
 static void send_sampling_rate(session *s, uint32_t number, uint32_t rate) {
     byte_buffer d;
     ipfix_begin(&d, (ipfix_header){0});
-    size_t set = set_begin(&d, 3);
-    put_options_template(&d, 300, 1, FIELDS({302, 4}, {34, 4}));
-    set_end(&d, set);
-    set = set_begin(&d, 300);
-    put32(&d, 9), put32(&d, rate);
-    set_end(&d, set), ipfix_end(&d);
+    put_sampling_rate(&d, 9, rate);
+    ipfix_end(&d);
     feed(s, number, &d);
 }
 
