@@ -66,9 +66,9 @@ class Running:
 
 
 @contextlib.contextmanager
-def collecting(folder: Path, *arguments: str) -> Iterator[Running]:
+def collecting(folder: Path, *arguments: str, listen: str = "127.0.0.1:0") -> Iterator[Running]:
     """Run the command inside the block. It must end with status 0 after SIGTERM."""
-    running = Running(folder, *arguments)
+    running = Running(folder, *arguments, listen=listen)
     try:
         yield running
         running.process.send_signal(signal.SIGTERM)

@@ -13,6 +13,7 @@ import flowbuf
 from flowbuf._core import count_messages, format_ip, split_messages
 from flowbuf.arrow.row_text import JsonRows
 from flowbuf.collect.outputs.kafka import KafkaOutput, KafkaPlace
+from flowbuf.collect.service import Service
 from flowbuf.errors import KafkaError, SchemaError
 from tests.collect.test_collector import flows5
 from tests.collect.test_service import address_of, check_sums, running
@@ -154,6 +155,27 @@ def test_flows_of_a_spool_are_stored_in_their_order(ordered: bool, stored: list[
     assert producer.polls == before + 1  # also without flows, so that statistics do not fill the memory
 
 
+def send_during_outage(service: Service, broker: Broker, sent: int, times: int) -> int:
+    """Send datagrams without a broker, start it, and wait until all flows are stored.
+
+    Args:
+        service: Running collector.
+        broker: Broker that was killed.
+        sent: Number of datagrams before.
+        times: Number of bursts of 10 datagrams.
+
+    Returns:
+        int: Number of datagrams, with those before.
+    """
+    for _ in range(times):
+        sent += send([flows5(30)] * 10, address_of(service))
+    wait_until(lambda: service.read_counters().intake.received == sent, "all datagrams")
+    check_sums(service.read_counters())
+    broker.start()
+    wait_until(lambda: service.read_counters().outputs["kafka"].stored == 30 * sent, "all flows")
+    return sent
+
+
 @pytest.mark.expensive
 def test_flows_of_a_spool_that_expire_are_sent_again(own_broker: Broker, tmp_path: Path) -> None:
     """A broker is away for longer than `message.timeout.ms`. Each flow is stored once."""
@@ -168,12 +190,7 @@ def test_flows_of_a_spool_that_expire_are_sent_again(own_broker: Broker, tmp_pat
         own_broker.kill()
         sent += send([flows5(30)] * 10, address_of(service))
         wait_until(lambda: bool(service.find_failures()), "the failure")
-        for _ in range(10):
-            sent += send([flows5(30)] * 10, address_of(service))
-        wait_until(lambda: service.read_counters().intake.received == sent, "all datagrams")
-        check_sums(service.read_counters())
-        own_broker.start()
-        wait_until(lambda: service.read_counters().outputs["kafka"].stored == 30 * sent, "all flows")
+        sent = send_during_outage(service, own_broker, sent, 10)
         check_sums(service.read_counters())
     assert flows_in(own_broker, "flows") == 30 * sent
 
@@ -222,12 +239,7 @@ def test_no_flow_is_lost_while_the_broker_is_down(own_broker: Broker) -> None:
         sent = send([flows5(30)] * 10, address_of(service))
         wait_until(lambda: service.read_counters().outputs["kafka"].stored == 300, "the first flows")
         own_broker.kill()
-        for _ in range(20):
-            sent += send([flows5(30)] * 10, address_of(service))
-        wait_until(lambda: service.read_counters().intake.received == sent, "all datagrams")
-        check_sums(service.read_counters())
-        own_broker.start()
-        wait_until(lambda: service.read_counters().outputs["kafka"].stored == 30 * sent, "all flows")
+        sent = send_during_outage(service, own_broker, sent, 20)
     check_sums(service.read_counters())
     assert flows_in(own_broker, "flows") == 30 * sent
 

@@ -11,31 +11,17 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.cli.test_cli_collect import Running, get, run
+from tests.cli.test_cli_collect import Running, collecting, get, run
 from tests.collect.streams.peers import Authority, connect, wait_for_end
 from tests.collect.streams.test_sessions import DATA, TCP, TEMPLATE
 from tests.collect.test_collector import LOCAL, flows5
 from tests.support.datagrams import netflow9
 from tests.support.live import send, wait_until
-
-
-@contextlib.contextmanager
-def collecting(folder: Path, listen: str, *arguments: str) -> Iterator[Running]:
-    """Run the command inside the block. It must end with status 0 after SIGTERM."""
-    running = Running(folder, *arguments, listen=listen)
-    try:
-        yield running
-        running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(60) == 0, running.log.read_text()
-    finally:
-        running.process.kill()
-        running.process.wait()
 
 
 def metrics_of(url: str) -> dict[tuple[str, ...], float]:
@@ -54,7 +40,7 @@ def metrics_of(url: str) -> dict[tuple[str, ...], float]:
 def test_counters_exporters_and_state(tmp_path: Path) -> None:
     """Sessions are in metrics and JSON, and not in the state file."""
     options = ("--metrics", LOCAL, "--interval", "20ms", "-o", "null:", "--state", "state")
-    with collecting(tmp_path, f"{TCP},{LOCAL}", *options) as running:
+    with collecting(tmp_path, *options, listen=f"{TCP},{LOCAL}") as running:
         udp, tcp = re.findall(r"[^ ,]+", running.find(r"listening on (.*)"))
         url = running.find(r"metrics are at (\S+)/metrics")
         send([flows5(3)], udp)
@@ -106,7 +92,7 @@ def test_sighup_reads_the_certificate_again(tmp_path: Path) -> None:
     install(first)
     options = ("--tls-certificate", "tls.pem", "--tls-key", "tls.key", "-o", "-", "--interval", "20ms")
     lines = lambda: running.out.read_text().count("\n")  # noqa: E731
-    with collecting(tmp_path, f"tls://{LOCAL}", *options) as running, encrypted(first) as old:
+    with collecting(tmp_path, *options, listen=f"tls://{LOCAL}") as running, encrypted(first) as old:
         old.sendall(TEMPLATE + DATA)
         wait_until(lambda: lines() == 1, "a flow")
         key.write_text("")
@@ -178,7 +164,7 @@ def test_a_socket_of_systemd(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_silence_is_explained(tmp_path: Path) -> None:
-    with collecting(tmp_path, TCP, "-o", "null:") as running:
+    with collecting(tmp_path, "-o", "null:", listen=TCP) as running:
         with connect(running.address) as peer:
             peer.sendall(netflow9())
             wait_for_end(peer)
