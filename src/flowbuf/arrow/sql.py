@@ -70,10 +70,13 @@ def connect() -> Any:
     import duckdb
     import pyarrow  # noqa: F401
 
-    config: dict[str, Any] = {"python_enable_replacements": False, "autoinstall_known_extensions": False}
+    config: dict[str, Any] = {
+        "python_enable_replacements": False,
+        "autoinstall_known_extensions": False,
+        "temp_directory": tempfile.gettempdir(),  # a parameter of SET would import pandas in some versions
+    }
     connection: Any = duckdb.connect(config=config)
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
     connection.create_function("in_net", _in_net, ["VARCHAR", "VARCHAR"], "BOOLEAN", type="arrow")
     connection.create_function("text_of_ip", _text_of_ip, ["BLOB"], "VARCHAR", type="arrow")
     connection.create_function("text_of_mac", _text_of_mac, ["UBIGINT"], "VARCHAR", type="arrow")

@@ -33,7 +33,7 @@ from flowbuf.cli.output.columnar import (
     enrich_option,
     enriched_schema,
     load_pipeline,
-    need,
+    need_sql,
     query_problems,
 )
 from flowbuf.cli.output.progress import show_progress
@@ -124,8 +124,7 @@ def query(
     check_spreadsheet(spreadsheet, form)
     if form in COLUMN_FORMATS:
         check_column_output(form, output)
-    need("pyarrow", "sql", "flowbuf query")
-    need("duckdb", "sql", "flowbuf query")
+    need_sql("flowbuf query")
     files = [path for path in inputs if _is_parquet(path)]
     captures = [path for path in inputs if path not in files]
     check_decoding(captures, decoding, files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     *("ColumnSource", "ColumnWriter"),
     *("check_column_output", "enrich_option", "enriched_schema", "ip_option"),
-    *("load_pipeline", "need", "open_columns", "open_sink", "query_problems"),
+    *("load_pipeline", "need", "need_sql", "open_columns", "open_sink", "query_problems"),
 ]
 
 
@@ -39,6 +40,14 @@ def need(module: str, extra: str, what: str) -> None:
             importlib.import_module(module)
     except ImportError as error:
         raise UsageProblem(str(error)) from error
+
+
+def need_sql(what: str) -> None:
+    """Raise UsageProblem if a library is missing that `what` requires for SQL."""
+    need("pyarrow", "sql", what)
+    need("duckdb", "sql", what)
+    if importlib.metadata.version("duckdb").startswith("1."):
+        need("pyarrow.dataset", "sql", what)  # duckdb imports it too, but ignores errors and signals there
 
 
 class ColumnSource(FlowSelection):
@@ -52,7 +61,7 @@ class ColumnSource(FlowSelection):
         self, schema: Schema, where: str | None = None, ip: str = "binary", pipeline: Pipeline | None = None
     ) -> None:
         if where is not None:
-            need("duckdb", "sql", "--where")
+            need_sql("--where")
         with schema_errors(), query_problems("--where"):
             super().__init__(schema, where, ip, pipeline)
 
