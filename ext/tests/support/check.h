@@ -91,7 +91,8 @@ UNUSED static int fb_check_run(const fb_check_case *cases, size_t count) {
     return fb_check_failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-#define TEST(name) {#name, name}
+#define TEST(name) \
+    { #name, name }
 #define RUN_TESTS(...) \
     int main(void) { \
         static const fb_check_case cases[] = {__VA_ARGS__}; \
@@ -105,9 +106,30 @@ static inline size_t fb_guarded_room(size_t size) {
     return (size / page + 1) * page;
 }
 
+/* Rooms that were freed, and can be used again: some tests need so many that they mostly wait for the
+   kernel. AddressSanitizer's build unmaps them instead, so that a use after the release is a fault. */
+#ifdef __SANITIZE_ADDRESS__
+#define FB_FREE_ROOMS 0
+#else
+#define FB_FREE_ROOMS 16
+#endif
+
+typedef struct {
+    uint8_t *start;
+    size_t room;
+} fb_free_room;
+
+static _Thread_local fb_free_room fb_free_rooms[FB_FREE_ROOMS + 1];
+
 /* Return uninitialized bytes with such an end, for an output that must not overflow. */
 UNUSED static uint8_t *fb_guarded_room_of(size_t size) {
     size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < FB_FREE_ROOMS; i++) {
+        uint8_t *start = fb_free_rooms[i].start;
+        if (!start || fb_free_rooms[i].room != room) continue;
+        fb_free_rooms[i].start = NULL;
+        return start + room - size;
+    }
     uint8_t *start =
         mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED || mprotect(start + room, page, PROT_NONE)) {
@@ -125,7 +147,14 @@ UNUSED static uint8_t *fb_guarded_copy(const void *bytes, size_t size) {
 
 UNUSED static void fb_guarded_free(uint8_t *copy, size_t size) {
     size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
-    munmap(copy + size - room, room + page);
+    uint8_t *start = copy + size - room;
+    for (size_t i = 0; i < FB_FREE_ROOMS; i++) {
+        if (fb_free_rooms[i].start) continue;
+        memset(start, 0xa5, room); /* an old pointer finds other bytes */
+        fb_free_rooms[i] = (fb_free_room){start, room};
+        return;
+    }
+    munmap(start, room + page);
 }
 
 /* An allocator that moves memory at every resize, counts its bytes, and can fail. The call number
