@@ -35,7 +35,12 @@ SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* 
 
 .PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers bench-collectors check docs fields kafka kafka-stop s3-server clean setup core-tests
 
-setup: $(BUILT) $(TOOLS) core-tests
+setup: $(BUILT) $(TOOLS) core-tests $(VENV)/.compiled
+
+# Store the bytecode of the tests. Otherwise every process of the first run compiles all of them.
+$(VENV)/.compiled: $(TOOLS)
+	@$(PY) -m pytest --collect-only -q >/dev/null || true
+	@touch $@
 
 # The C tests as programs, which `make test` runs.
 core-tests: $(BUILT)

@@ -43,6 +43,10 @@ SCHEMAS = {
     "every-column": EVERYTHING,
     **{n: Schema.load(n) for n in ("goflow2", "sflow_counters")},
 }
+# The tests of messages take twice as long with every column, and other tests cover them.
+each_schema = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n == "every-column" else []) for n in SCHEMAS]
+)
 SHIPPED = Path(__file__).parents[1] / "data"
 NETFLOW9 = SHIPPED / "generated-netflow9.pcap"
 SFLOW = SHIPPED / "generated-sflow.pcap"

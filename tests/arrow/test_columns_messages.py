@@ -13,7 +13,7 @@ import pytest
 
 from flowbuf import DecodeError, SchemaError, encode_capture, read_capture, read_messages, wire
 from flowbuf.schema import Schema
-from tests.arrow.test_columns import NETFLOW9, SCHEMAS, SHIPPED
+from tests.arrow.test_columns import NETFLOW9, SCHEMAS, SHIPPED, each_schema
 from tests.support.columnar import rows_expected, rows_of
 from tests.support.command import GOOD, pcap
 
@@ -26,7 +26,7 @@ def stream(tmp_path: Path) -> Path:
     return tmp_path / "flows.pb"
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each_schema
 def test_messages_hold_the_flows_of_their_capture(name: str, corpus: Path, tmp_path: Path) -> None:
     for capture in [*sorted(SHIPPED.glob("*.pcap")), *sorted(corpus.glob("*.pcap"))]:
         encode_capture(capture, tmp_path / "flows.pb", SCHEMAS[name])

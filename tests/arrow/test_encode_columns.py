@@ -29,7 +29,7 @@ from flowbuf import (
 from flowbuf._core import MessageReader
 from flowbuf.schema import Schema
 from flowbuf.schema.plan import compile_plan
-from tests.arrow.test_columns import NETFLOW9, SCHEMAS, SFLOW, SHIPPED
+from tests.arrow.test_columns import NETFLOW9, SCHEMAS, SFLOW, SHIPPED, each_schema
 from tests.support.columnar import rows_of
 
 FLOW = Schema.load("flow")
@@ -51,7 +51,7 @@ def read(data: bytes, schema: Schema, tmp_path: Path) -> FlowStream:
 # Round trips ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each_schema
 def test_columns_survive_a_round_trip_through_messages(name: str, corpus: Path, tmp_path: Path) -> None:
     schema = SCHEMAS[name]
     for capture in [*sorted(SHIPPED.glob("*.pcap")), *sorted(corpus.glob("*.pcap"))]:

@@ -44,7 +44,7 @@ def captures(request: pytest.FixtureRequest) -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("variant", SCHEMAS)
+@pytest.mark.parametrize("variant", ["default", pytest.param("every-column", marks=pytest.mark.slow)])
 def test_google_protobuf_parses_the_values_that_read_prints(
     variant: str, captures: list[Path], tmp_path: Path
 ) -> None:

@@ -144,7 +144,7 @@ def test_a_record_comes_back_exactly(form: Format, family: Family) -> None:
 
 
 @each_pair
-@pytest.mark.parametrize("count", [0, 1, 10, 1000])
+@pytest.mark.parametrize("count", [0, 1, 10, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_batch_comes_back_exactly(form: Format, family: Family, count: int) -> None:
     coder = open_coder(form, family)
     records = [*family.rotate(count), *family.extremes[: count and 3]]
@@ -185,6 +185,7 @@ def values_of(field: Field) -> st.SearchStrategy[Any]:
     }[field.kind]
 
 
+@pytest.mark.slow
 @each_pair
 @settings(max_examples=min(60, settings.default.max_examples), deadline=None)
 @given(data=st.data())

@@ -135,6 +135,7 @@ def test_ladders_differ_in_one_respect_at_a_time() -> None:
         assert pure == bool(forms[text].library), "Python's json has no binary form"
 
 
+@pytest.mark.slow
 def test_results_of_a_run_are_split(tmp_path: Path) -> None:
     """The input is a file of pytest-benchmark."""
     if importlib.util.find_spec("msgspec") is None:

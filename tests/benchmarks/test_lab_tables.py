@@ -135,6 +135,7 @@ def test_tables_without_measurements_are_left_out() -> None:
     assert "Times relative to flowbuf" not in tables_of(measure("telemetry encode 1", "json", 1.0, bytes=1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "said"), [("lab.tables", "tables"), ("pipeline.report", "report")])
 def test_tables_are_printed(module: str, said: str) -> None:
     def run(path: Path) -> subprocess.CompletedProcess[str]:

@@ -29,7 +29,8 @@ def run_driver(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_short_run_of_each_family_finds_nothing(family: str, tmp_path: Path) -> None:
-    seconds = os.environ.get("FUZZ_SECONDS", "1")
+    fast = os.environ.get("HYPOTHESIS_PROFILE") == "fast"
+    seconds = os.environ.get("FUZZ_SECONDS", "0.3" if fast else "1")
     result = run_driver("--family", family, "--seconds", seconds, "--seed", "7", "--findings", str(tmp_path))
     assert result.returncode == 0, result.stdout + result.stderr
     assert "seed 7" in result.stdout

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -96,21 +97,20 @@ READ = ("read", "--schema", "evil.toml")
 QUERY = ("query", "--schema", "evil.toml")
 SHOWN = [
     *[(*READ, "-f", form, *rest) for form in ("table", "csv") for rest in (("a.pcap",), ("a.pb",))],
-    (*READ, "-f", "table", "--where", "bytes > 0", "a.pcap"),
-    *[
-        (*QUERY, "-f", form, f'SELECT label, [label] AS "{EVIL}" FROM flows', "a.pcap")
-        for form in ("table", "csv")
-    ],
-    *[("query", "-f", form, "FROM flows", "evil.parquet") for form in ("table", "csv")],
+    (*QUERY, "-f", "table", f'SELECT label, [label] AS "{EVIL}" FROM flows', "a.pcap"),
+    ("query", "-f", "table", "FROM flows", "evil.parquet"),
     ("schema", "show", "--all", "evil.toml"),
     ("schema", "proto", "evil.toml"),
     ("inspect", f"{EVIL}.pcap"),
     ("read", f"{EVIL}.cut.pcap"),
-    ("consume", "--kafka", "localhost:1", "--topic", EVIL + "{", "--group", "g"),
-    ("schema", "diff", "evil.toml", f"{EVIL}.toml"),
     (EVIL,),
 ]
 SHOWN_TOO = [
+    (*READ, "-f", "table", "--where", "bytes > 0", "a.pcap"),
+    (*QUERY, "-f", "csv", f'SELECT label, [label] AS "{EVIL}" FROM flows', "a.pcap"),
+    ("query", "-f", "csv", "FROM flows", "evil.parquet"),
+    ("consume", "--kafka", "localhost:1", "--topic", EVIL + "{", "--group", "g"),
+    ("schema", "diff", "evil.toml", f"{EVIL}.toml"),
     ("read", f"{EVIL}.bad.pcap"),
     ("encode", f"{EVIL}.cut.pcap", "-o", "x.pb"),
     ("encode", f"{EVIL}.none", "-o", "x.pb"),
@@ -123,17 +123,23 @@ SHOWN_TOO = [
 JSON = [
     (*READ, "-f", "jsonl", "a.pcap"),
     (*READ, "-f", "jsonl", "a.pb"),
-    (*READ, "-f", "jsonl", "--where", "bytes > 0", "a.pcap"),
     (*QUERY, "-f", "jsonl", f'SELECT label, [label] AS l, map {{label: 1}} AS "{EVIL}" FROM flows', "a.pcap"),
-    ("query", "-f", "jsonl", "FROM flows LIMIT 1", "evil.parquet"),
     ("schema", "show", "--all", "--json", "evil.toml"),
     ("inspect", "--json", f"{EVIL}.pcap"),
 ]
+JSON_TOO = [
+    (*READ, "-f", "jsonl", "--where", "bytes > 0", "a.pcap"),
+    ("query", "-f", "jsonl", "FROM flows LIMIT 1", "evil.parquet"),
+]
 
 
-@pytest.mark.parametrize(
-    "arguments", [*SHOWN, *(pytest.param(each, marks=pytest.mark.slow) for each in SHOWN_TOO)], ids=str
-)
+def each(arguments: list[tuple[str, ...]], slow: list[tuple[str, ...]]) -> Any:
+    """Run a test with each of these arguments. Mark some of them as slow."""
+    cases = [*arguments, *(pytest.param(given, marks=pytest.mark.slow) for given in slow)]
+    return pytest.mark.parametrize("arguments", cases, ids=str)
+
+
+@each(SHOWN, slow=SHOWN_TOO)
 def test_control_characters_are_replaced_on_a_terminal(folder: Path, arguments: tuple[str, ...]) -> None:
     _, text = on_a_terminal(folder, *arguments)
     assert controls(text) == set()
@@ -141,7 +147,7 @@ def test_control_characters_are_replaced_on_a_terminal(folder: Path, arguments: 
     assert "\ufffd" in text or "\\x1b" in text
 
 
-@pytest.mark.parametrize("arguments", JSON, ids=str)
+@each(JSON, slow=JSON_TOO)
 def test_control_characters_are_escaped_in_json(folder: Path, arguments: tuple[str, ...]) -> None:
     _, text = on_a_terminal(folder, *arguments)
     assert controls(text) == set()
@@ -260,7 +266,7 @@ OVERWRITES = [
 ]
 
 
-@pytest.mark.parametrize("arguments", OVERWRITES, ids=str)
+@each(OVERWRITES[:2], slow=OVERWRITES[2:])
 def test_a_terminal_needs_force_to_replace_a_file(folder: Path, arguments: tuple[str, ...]) -> None:
     target = folder / ("folder/a.csv" if arguments[-1] == "folder/" else "out")
     status, text = on_a_terminal(folder, *arguments, without=())

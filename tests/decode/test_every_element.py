@@ -35,7 +35,7 @@ from tests.support.datagrams import (
     uint,
     variable,
 )
-from tests.support.decoding import Decode, both_decoders, columns
+from tests.support.decoding import Decode, both_decoders, columns, decode_with
 
 EXPORTED = 1_600_000_000  # s
 STARTED = 1_599_000_000_000  # ms, of the exporter
@@ -198,7 +198,13 @@ def test_every_data_type_of_the_registry_has_a_case() -> None:
     assert sum(map(len, BY_TYPE.values())) == len(elements.all()) > 490
 
 
-@both_decoders
+@pytest.mark.parametrize(
+    "decode",
+    [
+        pytest.param(decode_with("core"), id="core"),
+        pytest.param(decode_with("reference"), id="reference", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("data_type", NATURAL)
 def test_every_registered_element_can_be_a_column(decode: Decode, data_type: str) -> None:
     for element in BY_TYPE[data_type]:

@@ -273,7 +273,9 @@ def test_an_extended_preset_keeps_the_name_of_its_message(decode: Decode) -> Non
     )
 
 
-@each_preset
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "goflow2" else []) for name in PRESETS]
+)
 def test_core_and_reference_agree(name: str) -> None:
     schema = Schema.load(name)
     for capture in SHIPPED:

@@ -164,7 +164,13 @@ def tshark(path: Path, *arguments: str) -> list[str]:
     ).stdout.splitlines()
 
 
-@pytest.fixture(scope="module", params=PROTOCOLS)
+FAST = ("netflow9", "ipfix", "sflow")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in PROTOCOLS],
+)
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     path = tmp_path_factory.mktemp("generate") / f"{request.param}.pcap"
     path.write_bytes(capture(request.param, 3000))

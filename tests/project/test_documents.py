@@ -25,6 +25,7 @@ PAGES = sorted([*make_docs.OUTSIDE, *(str(path.relative_to(ROOT)) for path in RO
 BLOCKS = {page: list(read_blocks((ROOT / page).read_text())) for page in PAGES}
 SERVICES = {page: services for page in PAGES if (services := services_of(BLOCKS[page]))}
 RUNNING = [page for page in PAGES if any(block.runs_with(()) for block in BLOCKS[page])]
+FAST_PAGES = ("docs/tutorials/", "docs/how-to/python.md", "docs/how-to/columns.md")
 COMMANDS_OF_A_FAST_PAGE = 4
 
 # Addresses of brokers in pages.
@@ -87,12 +88,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def with_speed(page: str) -> object:
-    """Mark a page with many commands as slow, except the README."""
+    """Mark most pages as slow, and those with many commands."""
     commands = sum(
         block.code.count("\n") for block in BLOCKS[page] if block.language == "sh" and not block.mark
     )
-    slow = commands > COMMANDS_OF_A_FAST_PAGE and page != "README.md"
-    return pytest.param(page, marks=[pytest.mark.slow] if slow else [])
+    fast = page == "README.md" or (page.startswith(FAST_PAGES) and commands <= COMMANDS_OF_A_FAST_PAGE)
+    return pytest.param(page, marks=[] if fast else [pytest.mark.slow])
 
 
 @pytest.mark.parametrize("page", [with_speed(page) for page in RUNNING])

@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -260,10 +261,15 @@ def test_every_status_has_a_test() -> None:
 # The package ------------------------------------------------------------------------------------------------
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imports_of(path: Path) -> set[str]:
     """Return the modules and folders of the package that a file imports, at any level of nesting."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "flowbuf":
@@ -335,7 +341,7 @@ def test_layers_have_no_cycle() -> None:
 def test_only_the_cli_prints() -> None:
     for path in PACKAGE.rglob("*.py"):
         if "cli" not in path.parts:
-            calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            calls = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
             assert not [
                 call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"
             ], path

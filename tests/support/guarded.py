@@ -20,10 +20,11 @@ from tests.support.command import flowbuf
 PAGE = mmap.PAGESIZE
 UNKNOWN = b"\xc2\xbb\x01"  # the tag of bytes of field 3000
 NUMBERS = (16, 60, 100, 1023, 1024, 2047)
-SCHEMA = '[schema]\nname = "texts"\n' + "".join(
+TOML = '[schema]\nname = "texts"\n' + "".join(
     f'[[column]]\nname = "text_{number}"\nnumber = {number}\ntype = "string"\nenabled = true\n'
     for number in NUMBERS
 )
+SCHEMA = Schema.from_toml(TOML)
 
 
 def guarded(size: int) -> memoryview:
@@ -59,7 +60,7 @@ def streams() -> Iterator[bytes]:
 def read_octets(stream: bytes, folder: Path) -> None:
     octets = guarded(len(stream))
     octets[:] = stream
-    columns = read_messages(octets, Schema.from_toml(SCHEMA))
+    columns = read_messages(octets, SCHEMA)
     assert columns.to_arrow().num_rows == 0
     assert columns.counters == {"bad_message": 1}
 
@@ -73,13 +74,13 @@ def write_file(stream: bytes, folder: Path) -> Path:
 
 
 def read_file(stream: bytes, folder: Path) -> None:
-    columns = read_messages(write_file(stream, folder), Schema.from_toml(SCHEMA))
+    columns = read_messages(write_file(stream, folder), SCHEMA)
     assert columns.to_arrow().num_rows == 1
     assert columns.counters == {"bad_message": 1, "unknown_field": 1}
 
 
 def read_by_command(stream: bytes, folder: Path) -> None:
-    (folder / "texts.toml").write_text(SCHEMA)
+    (folder / "texts.toml").write_text(TOML)
     output = folder / "flows.parquet"
     result = flowbuf("read", write_file(stream, folder), "--schema", folder / "texts.toml", "-o", output)
     assert "malformed field (flows before it: 1)" in result.output, result.output
@@ -90,7 +91,7 @@ def read_record(stream: bytes, folder: Path) -> None:
     """Read the stream as the value of a Kafka message."""
     octets = guarded(len(stream))
     octets[:] = stream
-    batches, faults = RecordReader(Schema.from_toml(SCHEMA), "delimited").read([octets])  # type: ignore[list-item]
+    batches, faults = RecordReader(SCHEMA, "delimited").read([octets])  # type: ignore[list-item]
     assert not batches
     assert list(faults) == [0]
 
