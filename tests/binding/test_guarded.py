@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.support import guarded
+from tests.support.cases import slow
 
 ROOT = Path(__file__).parents[2]
 
 
-# The command calls the reader of files, and takes several times as long.
-SLOW = {"command": [pytest.mark.slow]}
+SLOW = ("file", "command")
 
 
-@pytest.mark.parametrize("way", [pytest.param(way, marks=SLOW.get(way, [])) for way in guarded.WAYS])
+@pytest.mark.parametrize("way", [*(way for way in guarded.WAYS if way not in SLOW), *slow(*SLOW)])
 def test_a_message_truncated_inside_a_field_is_not_read_past_its_end(way: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.guarded", way, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flowbuf.schema import Schema
+from tests.support.cases import slow
 from tests.support.command import flowbuf, json_lines
 
 FLOW = Schema.load("flow")
@@ -47,7 +48,7 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "network.toml"
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "table"])
+@pytest.mark.parametrize("form", ["jsonl", *slow("csv", "table")])
 @pytest.mark.parametrize("columns", [(), ("--columns", EVERYTHING)], ids=["default", "every-column"])
 def test_an_identity_function_changes_no_output(form: str, columns: tuple[str, ...]) -> None:
     for capture in CAPTURES:

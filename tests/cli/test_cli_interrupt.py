@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flowbuf.io.message_stream import MessageStream
+from tests.support.cases import slow, slow_after
 from tests.support.command import CUT_SHORT, GOOD, WITHOUT_TEMPLATE, pcap, write
 
 FLOWBUF = (sys.executable, "-m", "flowbuf")
@@ -148,7 +149,7 @@ while True: time.sleep(0.05)
 """
 
 
-@pytest.mark.parametrize("before", ["pass", "time.sleep(0.3)"])
+@pytest.mark.parametrize("before", ["pass", *slow("time.sleep(0.3)")])
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_an_interrupted_process_group_writes_all_flows(tmp_path: Path, output: str, before: str) -> None:
     """The shell interrupts the job. The writer of the pipe ends before or after flowbuf gets the signal."""
@@ -278,11 +279,8 @@ def test_an_interrupt_between_two_inputs_ends_reading(tmp_path: Path, output: st
     assert flows_in(tmp_path / output) == 2
 
 
-@pytest.mark.parametrize("output", ["x.pb", "x.csv", "x.parquet"])
-@pytest.mark.parametrize(
-    "inputs",
-    [["pipe", "-"], *(pytest.param(each, marks=pytest.mark.slow) for each in (["pipe"], ["-", "pipe"]))],
-)
+@pytest.mark.parametrize("output", ["x.pb", "x.parquet", *slow("x.csv")])
+@pytest.mark.parametrize("inputs", [["pipe", "-"], *slow(["pipe"], ["-", "pipe"])])
 def test_a_file_is_complete_or_absent(tmp_path: Path, output: str, inputs: list[str]) -> None:
     """An interrupt before or after standard input is handled like one in any other input."""
     os.mkfifo(tmp_path / "pipe")
@@ -320,7 +318,7 @@ STARTS = (
 )
 
 
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", slow_after(1, STARTS))
 @pytest.mark.parametrize(
     "module",
     ["click", "flowbuf._core", "flowbuf.schema", "flowbuf.cli.main", "flowbuf.cli.output", "flowbuf.io"],

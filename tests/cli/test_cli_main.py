@@ -20,6 +20,7 @@ import pytest
 from flowbuf import cli
 from flowbuf.cli.main import COMMANDS
 from flowbuf.cli.output.console import StdoutConsole
+from tests.support.cases import slow
 from tests.support.command import GOOD, end, flowbuf, generated, json_lines, pcap, write
 
 FLOWBUF = [sys.executable, "-m", "flowbuf"]
@@ -90,10 +91,12 @@ def run(folder: Path, arguments: str) -> subprocess.CompletedProcess[str]:
     "arguments",
     [
         ("read", "big.pcap"),
-        ("read", "big.pcap", "--where", "true"),
-        ("read", "big.pcap", "-f", "arrow"),
         ("query", "FROM flows", "big.pcap"),
-        ("generate", "--protocol=ipfix", "--flows=200000", "-o-"),
+        *slow(
+            ("read", "big.pcap", "--where", "true"),
+            ("read", "big.pcap", "-f", "arrow"),
+            ("generate", "--protocol=ipfix", "--flows=200000", "-o-"),
+        ),
     ],
 )
 def test_a_closed_pipe_ends_the_command_silently(tmp_path: Path, arguments: tuple[str, ...]) -> None:
@@ -173,16 +176,21 @@ def test_unused_standard_streams_may_be_closed(tmp_path: Path, arguments: str, s
     ("arguments", "name"),
     [
         ("encode a.pcap -o /dev/full", "/dev/full"),
-        ("read a.pcap -o /dev/full", "/dev/full"),
-        ("generate --protocol=sflow --flows=9 -o /dev/full", "/dev/full"),
-        ("encode a.pcap -o - >/dev/full", "<stdout>"),
         ("read a.pcap >/dev/full", "<stdout>"),
         ("read a.pcap -f parquet -o /dev/full", "/dev/full"),
-        ("read a.pcap -f arrow >/dev/full", "<stdout>"),
-        ("query 'FROM flows' a.pcap -o /dev/full", "/dev/full"),
         ("query 'FROM flows' a.pcap >/dev/full", "<stdout>"),
-        ("inspect a.pcap >/dev/full", "<stdout>"),
         ("schema proto >/dev/full", "<stdout>"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("read a.pcap -o /dev/full", "/dev/full"),
+                ("generate --protocol=sflow --flows=9 -o /dev/full", "/dev/full"),
+                ("encode a.pcap -o - >/dev/full", "<stdout>"),
+                ("read a.pcap -f arrow >/dev/full", "<stdout>"),
+                ("query 'FROM flows' a.pcap -o /dev/full", "/dev/full"),
+                ("inspect a.pcap >/dev/full", "<stdout>"),
+            ]
+        ),
     ],
 )
 def test_a_full_disk_is_not_a_usage_error(tmp_path: Path, arguments: str, name: str) -> None:

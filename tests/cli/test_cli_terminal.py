@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +21,7 @@ from flowbuf.cli.output.writers import open_file_writer
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Schema
 from flowbuf.targets.flow_text import CONTROLS, escape_json, to_json_string
+from tests.support.cases import slow, slow_after
 from tests.support.command import flowbuf, json_lines, pcap, write
 from tests.support.datagrams import VARIABLE, data_set, ipfix, template, template_set, u32
 
@@ -133,13 +133,7 @@ JSON_TOO = [
 ]
 
 
-def each(arguments: list[tuple[str, ...]], slow: list[tuple[str, ...]]) -> Any:
-    """Run a test with each of these arguments. Mark some of them as slow."""
-    cases = [*arguments, *(pytest.param(given, marks=pytest.mark.slow) for given in slow)]
-    return pytest.mark.parametrize("arguments", cases, ids=str)
-
-
-@each(SHOWN, slow=SHOWN_TOO)
+@pytest.mark.parametrize("arguments", [*SHOWN, *slow(*SHOWN_TOO)], ids=str)
 def test_control_characters_are_replaced_on_a_terminal(folder: Path, arguments: tuple[str, ...]) -> None:
     _, text = on_a_terminal(folder, *arguments)
     assert controls(text) == set()
@@ -147,7 +141,7 @@ def test_control_characters_are_replaced_on_a_terminal(folder: Path, arguments: 
     assert "\ufffd" in text or "\\x1b" in text
 
 
-@each(JSON, slow=JSON_TOO)
+@pytest.mark.parametrize("arguments", [*JSON, *slow(*JSON_TOO)], ids=str)
 def test_control_characters_are_escaped_in_json(folder: Path, arguments: tuple[str, ...]) -> None:
     _, text = on_a_terminal(folder, *arguments)
     assert controls(text) == set()
@@ -266,7 +260,7 @@ OVERWRITES = [
 ]
 
 
-@each(OVERWRITES[:2], slow=OVERWRITES[2:])
+@pytest.mark.parametrize("arguments", slow_after(2, OVERWRITES), ids=str)
 def test_a_terminal_needs_force_to_replace_a_file(folder: Path, arguments: tuple[str, ...]) -> None:
     target = folder / ("folder/a.csv" if arguments[-1] == "folder/" else "out")
     status, text = on_a_terminal(folder, *arguments, without=())

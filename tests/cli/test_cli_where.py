@@ -15,6 +15,7 @@ import pytest
 
 from flowbuf import Decoder
 from flowbuf.schema import Schema
+from tests.support.cases import slow
 from tests.support.command import (
     EXPORTER,
     GOOD,
@@ -34,7 +35,7 @@ EVERYTHING = ",".join(column.name for column in FLOW)
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
-@pytest.mark.parametrize("form", ["jsonl", "csv", "table"])
+@pytest.mark.parametrize("form", ["jsonl", "table", *slow("csv")])
 @pytest.mark.parametrize("columns", [(), ("--columns", EVERYTHING)], ids=["default", "every-column"])
 def test_a_condition_that_holds_changes_nothing(capture: Path, form: str, columns: tuple[str, ...]) -> None:
     without = flowbuf("read", capture, "-f", form, *columns)

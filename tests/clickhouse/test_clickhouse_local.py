@@ -29,6 +29,7 @@ from flowbuf.targets.clickhouse_tables import (
     to_ddl,
 )
 from flowbuf.wire import Row
+from tests.support.cases import slow, slow_after
 from tests.support.clickhouse_rows import TIME, messages_of, ordered, rows_expected, rows_in
 
 pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
@@ -114,7 +115,7 @@ def test_every_column_holds_every_value(database: Local, name: str, way: str, tm
 
 @pytest.mark.parametrize("name", ["flow", "goflow2", "akvorado", "sflow_counters"])
 @pytest.mark.parametrize(
-    "capture", ["generated-ipfix", "generated-netflow5", "generated-netflow9", "generated-sflow"]
+    "capture", ["generated-ipfix", "generated-sflow", *slow("generated-netflow5", "generated-netflow9")]
 )
 def test_decoded_flows_are_stored(database: Local, name: str, capture: str, tmp_path: Path) -> None:
     """Columns and messages give the same rows."""
@@ -300,7 +301,7 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("case", ADDITIVE)
+@pytest.mark.parametrize("case", slow_after(4, ADDITIVE))
 def test_compatible_changes_alter_the_table(database: Local, case: str) -> None:
     """Old rows are kept, and old and new messages can be inserted. A repeated migration changes nothing."""
     new = ADDITIVE[case]
@@ -324,7 +325,7 @@ def test_compatible_changes_alter_the_table(database: Local, case: str) -> None:
         assert database.query(f"SELECT sum(flows) AS n FROM flows_{interval}").to_pylist() == [{"n": 12}]
 
 
-@pytest.mark.parametrize("case", BESIDE)
+@pytest.mark.parametrize("case", slow_after(4, BESIDE))
 def test_incompatible_changes_create_another_table(database: Local, case: str) -> None:
     new = BESIDE[case]
     options = TableOptions() if case == "time to number" else TOTALS

@@ -33,6 +33,8 @@ else:
 
     compress_zstd = zstandard.compress
 
+from tests.support.cases import slow_after
+
 Datagram = tuple[bytes, tuple[str, int], int, int]
 
 
@@ -419,7 +421,7 @@ def inflate_by_byte(compressed: bytes) -> bytes:
     return bytes(content)
 
 
-@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("members", slow_after(1, [2, 1]))
 @pytest.mark.parametrize("place", [10, 200, 700, 30_000, 66_000, -1, -5, -9])
 def test_all_content_before_damaged_gzip_data_is_read(place: int, members: int) -> None:
     content = random.Random(7).randbytes(50_000) + bytes(100_000) + random.Random(8).randbytes(50_000)
@@ -447,7 +449,7 @@ def compress_blocks(blocks: list[bytes], **options: bool) -> tuple[bytes, list[i
     return frame + compressor.flush(), places
 
 
-@pytest.mark.parametrize("checksum", [False, True])
+@pytest.mark.parametrize("checksum", slow_after(1, [True, False]))
 @pytest.mark.parametrize("frames", [1, 2])
 @pytest.mark.parametrize("size", [3, 40, 300, 3000, 100_000])
 def test_all_blocks_before_damaged_zstd_data_are_read(size: int, frames: int, checksum: bool) -> None:
