@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker import broker, group, make_topic, own_broker, own_registry, registry, topic
-from tests.support.clickhouse_http import front
+from tests.support.clickhouse.http import front
 
 __all__ = ["broker", "front", "group", "make_topic", "own_broker", "own_registry", "registry", "topic"]
 

@@ -16,7 +16,7 @@ from flowbuf.targets.clickhouse_migration import migration
 from flowbuf.targets.clickhouse_tables import KafkaOptions, TableOptions, drop_ddl, to_ddl
 from flowbuf.wire import read_varint, varint
 from tests.support.broker import Broker
-from tests.support.clickhouse_rows import messages_of, ordered, rows_expected, rows_in
+from tests.support.clickhouse.rows import messages_of, ordered, rows_expected, rows_in
 
 pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
 

@@ -30,7 +30,7 @@ from flowbuf.targets.clickhouse_tables import (
 )
 from flowbuf.wire import Row
 from tests.support.cases import slow, slow_after
-from tests.support.clickhouse_rows import TIME, messages_of, ordered, rows_expected, rows_in
+from tests.support.clickhouse.rows import TIME, messages_of, ordered, rows_expected, rows_in
 
 pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
 

@@ -14,7 +14,7 @@ import flowbuf
 from flowbuf.clickhouse.sink import ClickHouseSink
 from flowbuf.errors import ClickHouseError
 from flowbuf.targets.clickhouse_tables import TableOptions, to_ddl
-from tests.support.clickhouse_http import ClickHouse
+from tests.support.clickhouse.http import ClickHouse
 from tests.support.command import generated, write
 
 FLOWS = 2000

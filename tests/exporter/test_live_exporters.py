@@ -27,7 +27,7 @@ from tests.data import make
 from tests.exporter.openvswitch import export, running_switch
 from tests.exporter.test_pmacct import LAST, last_packets
 from tests.support.broker import Broker
-from tests.support.clickhouse_http import ClickHouse
+from tests.support.clickhouse.http import ClickHouse
 from tests.support.command import flowbuf
 from tests.support.exporters import (
     PATIENCE,

@@ -15,7 +15,7 @@ import pytest
 from flowbuf import Schema
 from flowbuf.targets.clickhouse_tables import TableOptions, to_ddl
 from tests.support.broker import Broker, MakeTopic
-from tests.support.clickhouse_http import ClickHouse
+from tests.support.clickhouse.http import ClickHouse
 from tests.support.command import flowbuf, generated, write
 from tools import services
 

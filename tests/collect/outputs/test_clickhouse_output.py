@@ -11,7 +11,7 @@ from flowbuf.collect.outputs.clickhouse import ClickHouseOutput
 from flowbuf.targets.clickhouse_tables import TableOptions, to_ddl
 from tests.collect.test_collector import flows5
 from tests.collect.test_service import address_of, check_sums, running
-from tests.support.clickhouse_http import ClickHouse
+from tests.support.clickhouse.http import ClickHouse
 from tests.support.live import send, wait_until
 
 SCHEMA = flowbuf.Schema.load("flow")

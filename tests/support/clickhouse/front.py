@@ -3,7 +3,7 @@
 No server can be installed for tests. Rows, types and insert tokens are those of the real engine. Users and
 other features of a server are missing.
 
-    python tests/support/clickhouse_front.py FOLDER
+    python tests/support/clickhouse/front.py FOLDER
 
 The program prints its address. An INSERT is in `query`, with its data as the body; other statements are the
 body. POST /trouble?kind=N makes the next N inserts fail. `busy` returns a temporary error and inserts

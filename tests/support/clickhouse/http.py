@@ -1,4 +1,4 @@
-"""ClickHouse over HTTP for tests: run `clickhouse_front.py` as a process. conftest.py has the fixture."""
+"""ClickHouse over HTTP for tests: run `front.py` as a process. conftest.py has the fixture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class ClickHouse:
@@ -25,7 +25,7 @@ class ClickHouse:
             return str(answer.read().decode()).strip()
 
     def cause(self, trouble: str, times: int = 1) -> None:
-        """Make the next inserts fail; see `clickhouse_front.py`."""
+        """Make the next inserts fail; see `front.py`."""
         self.ask("", f"/trouble?{trouble}={times}")
 
 
@@ -34,7 +34,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
     pytest.importorskip("chdb", reason="chdb is not installed: pip install --group chdb")
     folder = tmp_path_factory.mktemp("clickhouse")
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.clickhouse_front", folder],
+        [sys.executable, "-m", "tests.support.clickhouse.front", folder],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
