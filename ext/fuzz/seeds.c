@@ -58,7 +58,7 @@ static void write_messages(const char *name, const char *plan, const char *lines
 static void write_sample(const sample *sample) {
     byte_buffer d;
     sample->build(&d);
-    for (unsigned options = 0; options < 8; options++) {
+    for (unsigned options = 0; options < 32; options++) {
         char name[100];
         decode_seed seed = {.data = {(uint8_t)options}, .size = 1};
         add_datagram(&seed, (fb_bytes){d.data, d.size});

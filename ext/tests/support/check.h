@@ -109,22 +109,23 @@ static inline size_t fb_guarded_room(size_t size) {
 /* Rooms that were freed, and can be used again: some tests need so many that they mostly wait for
    the kernel. AddressSanitizer's build unmaps them instead, so that later uses are faults. */
 #ifdef __SANITIZE_ADDRESS__
-#define FB_FREE_ROOMS 0
+#define FB_KEEPS_ROOMS false
 #else
-#define FB_FREE_ROOMS 16
+#define FB_KEEPS_ROOMS true
 #endif
+#define FB_FREE_ROOMS 16
 
 typedef struct {
     uint8_t *start;
     size_t room;
 } fb_free_room;
 
-static _Thread_local fb_free_room fb_free_rooms[FB_FREE_ROOMS + 1];
+static _Thread_local fb_free_room fb_free_rooms[FB_FREE_ROOMS];
 
 /* Return uninitialized bytes with such an end, for an output that must not overflow. */
 UNUSED static uint8_t *fb_guarded_room_of(size_t size) {
     size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i < FB_FREE_ROOMS; i++) {
+    for (size_t i = 0; FB_KEEPS_ROOMS && i < FB_FREE_ROOMS; i++) {
         uint8_t *start = fb_free_rooms[i].start;
         if (!start || fb_free_rooms[i].room != room) continue;
         fb_free_rooms[i].start = NULL;
@@ -148,7 +149,7 @@ UNUSED static uint8_t *fb_guarded_copy(const void *bytes, size_t size) {
 UNUSED static void fb_guarded_free(uint8_t *copy, size_t size) {
     size_t room = fb_guarded_room(size), page = (size_t)sysconf(_SC_PAGESIZE);
     uint8_t *start = copy + size - room;
-    for (size_t i = 0; i < FB_FREE_ROOMS; i++) {
+    for (size_t i = 0; FB_KEEPS_ROOMS && i < FB_FREE_ROOMS; i++) {
         if (fb_free_rooms[i].start) continue;
         memset(start, 0xa5, room); /* an old pointer finds other bytes */
         fb_free_rooms[i] = (fb_free_room){start, room};
