@@ -11,6 +11,7 @@ from flowbuf.collect.config import CollectConfig
 from flowbuf.collect.forward import ForwardTarget, check_circles, resolve_targets
 from flowbuf.collect.listen import Address
 from flowbuf.collect.undecoded import UndecodedFile
+from flowbuf.errors import ConfigError
 
 __all__ = ["Copier", "CopyCounters", "count_unsent", "format_copies", "open_copiers"]
 
@@ -131,11 +132,16 @@ def open_copiers(config: CollectConfig, workers: int, listening: Sequence[Addres
     Args:
         config: Settings of the collector.
         workers: Number of workers.
-        listening: Addresses of the collector, to which nothing is forwarded.
+        listening: UDP addresses of the collector, to which nothing is forwarded.
 
     Raises:
-        ConfigError: a target cannot be used, or the file of undecoded datagrams.
+        ConfigError: a target cannot be used, or the file of undecoded datagrams, or no address has UDP.
     """
+    for name in ("forward", "save_undecoded"):
+        if getattr(config, name) and not listening:
+            raise ConfigError(
+                f"{name} copies datagrams, and no address has UDP; add one to listen, or leave it out"
+            )
     targets = resolve_targets(config.forward, config.forward_source)
     check_circles(targets, listening)
     path = config.save_undecoded
