@@ -16,10 +16,12 @@ from tests.support.clickhouse.http import front
 
 __all__ = ["broker", "front", "group", "make_topic", "own_broker", "own_registry", "registry", "topic"]
 
-# A shell that runs the tests in the background may make them ignore SIGINT; child processes would inherit
-# this.
+# A shell that runs the tests in the background may make them ignore SIGINT and SIGQUIT; child processes would
+# inherit this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 # Tests start Python hundreds of times, and every worker imports all tests. Without stored bytecode, each
 # start would compile flowbuf again, and each worker would rewrite the assertions of all tests.

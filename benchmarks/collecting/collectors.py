@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -55,7 +56,7 @@ class Flowbuf(Running):
     ) -> None:
         self._takeover = takeover
         port = takeover.port if takeover else free_port()
-        self.metrics: str = takeover.metrics if takeover else f"127.0.0.1:{free_port()}"
+        self.metrics: str = takeover.metrics if takeover else f"127.0.0.1:{free_port(socket.SOCK_STREAM)}"
         options = ["--listen", f"127.0.0.1:{port}", "--metrics", self.metrics, "--report", "0"]
         command = [sys.executable, "-m", "flowbuf", "collect", *arguments, *options]
         command += ["--takeover"] if takeover else []
@@ -155,7 +156,7 @@ class GoFlow2(Peer):
     """GoFlow2 with the format `bin`, to a file or to a topic of Kafka (`HOST:PORT/TOPIC`)."""
 
     def __init__(self, setting: Setting, traffic: Traffic, kafka: str = "") -> None:
-        port, web, folder = free_port(), free_port(), setting.new_folder("goflow2")
+        port, web, folder = free_port(), free_port(socket.SOCK_STREAM), setting.new_folder("goflow2")
         protocol = "sflow" if traffic.workload.protocols <= {"sflow"} else "netflow"
         listen = ["-listen", f"{protocol}://127.0.0.1:{port}", "-addr", f"127.0.0.1:{web}"]
         if kafka:

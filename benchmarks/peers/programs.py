@@ -323,8 +323,9 @@ def sending_socket(address: str, port: int) -> socket.socket:
     return sender
 
 
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+def free_port(kind: socket.SocketKind = socket.SOCK_DGRAM) -> int:
+    """Return a UDP port, or one of another kind, on which nothing listens at 127.0.0.1."""
+    with socket.socket(socket.AF_INET, kind) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 

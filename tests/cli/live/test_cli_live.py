@@ -30,7 +30,7 @@ from tests.support.live import send
 from tools.make_live_view import PICTURE, draw_picture, example_screen
 
 EXAMPLE = example_screen()
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def draw(screen: Screen, width: int, height: int) -> list[str]:
@@ -231,6 +231,23 @@ def test_signals_restore_the_terminal(number: int, tmp_path: Path) -> None:
         assert not terminal.has_alternate_screen
         assert terminal.text.rfind("\x1b[?25h") > terminal.text.rfind("\x1b[?25l")  # the cursor
         assert terminal.modes == before
+
+
+@pytest.mark.slow
+def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
+    """A shell without job control ignores SIGQUIT for commands in the background."""
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        with collect_live(tmp_path) as terminal:
+            address_of(terminal)
+            terminal.process.send_signal(signal.SIGQUIT)
+            terminal.press(" ")
+            terminal.wait_for("paused")
+            assert terminal.has_alternate_screen
+            terminal.press("q")
+            assert terminal.finish() == 0
+    finally:
+        signal.signal(signal.SIGQUIT, before)
 
 
 @pytest.mark.slow

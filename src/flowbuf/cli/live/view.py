@@ -170,14 +170,18 @@ class LiveView:
 
 @contextlib.contextmanager
 def _restored_before_quit(terminal: LiveTerminal) -> Iterator[None]:
-    """Restore the terminal inside the block before SIGQUIT ends the process."""
+    """Restore the terminal inside the block before SIGQUIT ends the process, unless it is ignored."""
+    before = signal.getsignal(signal.SIGQUIT)
+    if before is signal.SIG_IGN:
+        yield
+        return
 
     def quit(number: int, frame: Any) -> None:
         terminal.restore()
         signal.signal(number, before)
         signal.raise_signal(number)
 
-    before = signal.signal(signal.SIGQUIT, quit)
+    signal.signal(signal.SIGQUIT, quit)
     try:
         yield
     finally:
