@@ -306,6 +306,17 @@ def test_a_source_that_is_not_read_keeps_no_statistics(broker: Broker, topic: st
         assert held == []
 
 
+def test_late_errors_do_not_hide_that_a_broker_is_back(
+    broker: Broker, topic: str, notes: Notes, lines: list[str]
+) -> None:
+    """The second error comes within a second of the last check."""
+    letters = DeadLetters(broker.servers, topic, {}, PATIENCE, notes)
+    for count in (2, 4):
+        notes.add(Error("_TRANSPORT", f"{broker.servers}/1: Connect failed: Connection refused"))
+        letters.send([Fault("flows", 0, 7, "the Kafka record has no value", None, b"value")])
+        assert lines[count - 1 :] == [f"kafka: broker {broker.servers} is available"]
+
+
 def test_dead_letters_report_a_broker_that_leaves_and_returns(own_broker: Broker, lines: list[str]) -> None:
     topic = own_broker.make_topic()
     letters = DeadLetters(own_broker.servers, topic, {}, PATIENCE, Notes(lines.append, {}))

@@ -35,6 +35,7 @@ _SILENCE = 30.0  # seconds before a problem is reported again
 _ALL_DOWN = "no broker is available"
 _LOOK_PAUSE = 1.0  # seconds between two checks for an unavailable broker
 _LOOK_TIMEOUT = 0.2  # seconds to wait for an answer
+_LAST_LOOK_TIMEOUT = 2.0  # seconds to wait for the answer of a last check
 _STEADY = 2  # connected statistics before it counts: the first may precede the last error
 # Errors that begin with a broker: [thread: ][protocol://]HOST:PORT[/number]: reason
 _OF_BROKER = re.compile(r"(?:\S+: )?(?:\w+://)?(?P<address>[^/\s]+:\d+)(?:/\w+)?: (?P<reason>.*)", re.DOTALL)
@@ -169,16 +170,16 @@ class Notes:
         self._down[address] = 0
         self._tell(address, f"broker {address} is unavailable; waiting for it{reason}")
 
-    def look(self, client: Any, topic: str) -> None:
-        """Check at most once per second if unavailable brokers are back.
+    def look(self, client: Any, topic: str, last: bool = False) -> None:
+        """Check at most once per second if unavailable brokers are back. A `last` check is always made.
 
         `client` requests `topic`, and one of its connected brokers answers. Without an answer, this takes 0.2
-        seconds.
+        seconds, or 2 for a last check.
         """
-        if not self.waiting or time.monotonic() < self._next_look:
+        if not self.waiting or (time.monotonic() < self._next_look and not last):
             return
         try:
-            found = client.list_topics(topic, timeout=_LOOK_TIMEOUT)
+            found = client.list_topics(topic, timeout=_LAST_LOOK_TIMEOUT if last else _LOOK_TIMEOUT)
         except import_kafka().KafkaException:
             found = None
         self._next_look = time.monotonic() + _LOOK_PAUSE
