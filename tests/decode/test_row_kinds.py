@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, note
+from hypothesis import example, given, note
 from hypothesis import strategies as st
 
 import flowbuf
@@ -196,9 +196,22 @@ def sorted_names(messages: list[dict[str, Any]]) -> list[str]:
     return [repr(sorted(message.items())) for message in messages]
 
 
+TAGGED = d.sampled_header(bytes(12) + 50 * bytes.fromhex("81000001") + bytes.fromhex("0800"))
+LAYERS = [d.sflow(d.discarded_packet(TAGGED)), d.sflow(d.flow_sample(TAGGED, sequence=1, rate=10))]
+
+
+@example([(payload, SOURCE) for payload in LAYERS])
 @given(st.one_of(sflow_sequences, mutated_sequences(sflow_sequences)))
 def test_flows_and_counter_samples_agree(sequence: list[Sent]) -> None:
     assert_passes_agree(sequence)
+
+
+def test_notes_on_packets_belong_to_kinds_that_read_them() -> None:
+    """Only flows list the layers of a packet, so only a flow sample has more of them than fit."""
+    for payload, count in zip(LAYERS, (None, 1), strict=True):
+        decoder = Decoder(schemas=[everything, COUNTERS])
+        decoder.encode_rows([payload], SOURCE, RECEIVED)
+        assert decoder.counters.get("layer_limit") == count
 
 
 def test_every_prefix_and_corrupted_byte_agrees() -> None:

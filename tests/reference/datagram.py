@@ -86,9 +86,10 @@ class Exporters:
 class Datagram:
     """A datagram. `source` is the UDP source address as bytes, `received` is in nanoseconds since 1970.
 
-    A decoder sets the other fields. `reads_packets` means that an enabled column takes its value from a
-    sampled packet. Otherwise packets are not parsed and their faults are not counted. `reads_layers` has the
-    same meaning for layers. `decapsulate` has the kinds of tunnel that are opened.
+    A decoder sets the other fields. `reads_packets` has the kinds of rows with an enabled column that takes
+    its value from a sampled packet. The packets of other rows are not parsed, and their faults are not
+    counted. `reads_layers` has the same meaning for layers. `decapsulate` has the kinds of tunnel that are
+    opened.
     """
 
     version: str
@@ -97,8 +98,8 @@ class Datagram:
     port: int
     received: int
     exporters: Exporters
-    reads_packets: bool
-    reads_layers: bool = False
+    reads_packets: frozenset[str]
+    reads_layers: frozenset[str] = frozenset()
     decapsulate: frozenset[str] = frozenset()
     exporter_address: bytes = b""
     sub_agent: int = 0
@@ -139,13 +140,13 @@ class Datagram:
         return sequences
 
     def give_packet(self, flow: Flow, packet: Packet | None) -> None:
-        if packet is None or not self.reads_packets:
+        if packet is None or flow.rows not in self.reads_packets:
             return
         flow.opened = packet.tunnels > 0
         for name, value in packet.values:
             flow.give(name, value)
         self.exporter.counters.update(packet.notes)
-        if packet.has_more_layers and self.reads_layers:
+        if packet.has_more_layers and flow.rows in self.reads_layers:
             self.exporter.counters["layer_limit"] += 1
 
 

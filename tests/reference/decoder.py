@@ -69,10 +69,19 @@ class Decoder:
         self.exporters = Exporters(Policy(**policy))
         self.rates = Rates(list(schema.enabled), sampling, default_sampling_rate, rate_limit)
         self.other: Counter[str] = Counter()
-        columns = [column for each in self.schemas.values() for column in each.enabled]
-        sources = [source for column in columns for rank in column.sources for source in rank]
-        self.reads_packets = any(source.kind == "packet" for source in sources)
-        self.reads_layers = any(source.text.startswith("packet:layers.") for source in sources)
+        self.reads_packets = self._rows_with("packet:")
+        self.reads_layers = self._rows_with("packet:layers.")
+
+    def _rows_with(self, prefix: str) -> frozenset[str]:
+        """Return the kinds of rows with an enabled column that has such a source."""
+        return frozenset(
+            rows
+            for rows, schema in self.schemas.items()
+            for column in schema.enabled
+            for rank in column.sources
+            for source in rank
+            if source.text.startswith(prefix)
+        )
 
     def decode(
         self, payload: bytes, source: tuple[str, int] = ("192.0.2.1", 9995), received: int = 0

@@ -236,6 +236,7 @@ def read_sample(datagram: Datagram, flow: Flow, sample_format: int, sample: Octe
         left_out = sample_format in (sflow.FLOW_SAMPLE, sflow.EXPANDED_FLOW_SAMPLE)
         datagram.exporter.counters["flows_left_out" if left_out else "unknown_sample"] += 1
         return False
+    flow.rows = "counters"
     discarded = sample_format == sflow.DISCARDED_PACKET
     sequence = sample.u32()
     if sample_format == sflow.COUNTERS_SAMPLE:

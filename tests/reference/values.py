@@ -132,6 +132,7 @@ class Flow:
 
     version: str
     clock: Clock = field(default_factory=Clock)
+    rows: str = "flows"  # its kind of rows
     values: dict[str | Element, Value] = field(default_factory=dict)
     given: list[tuple[str | Element, Value]] = field(default_factory=list)
     opened: bool = False  # a tunnel was opened in its packet
