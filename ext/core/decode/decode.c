@@ -12,8 +12,7 @@
 static const fb_field fields_of_netflow5[] = {FB_NETFLOW5_FIELD_LIST(FB_X)};
 static const fb_field fields_of_netflow7[] = {FB_NETFLOW7_FIELD_LIST(FB_X)};
 #undef FB_X
-#define PADDING(size) \
-    { 0, FB_NETFLOW5_FIELD_COUNT, size }
+#define PADDING(size) {0, FB_NETFLOW5_FIELD_COUNT, size}
 static const fb_field fields_of_netflow1[] = {
     {0, FB_NETFLOW5_SRCADDR, 4},
     {0, FB_NETFLOW5_DSTADDR, 4},

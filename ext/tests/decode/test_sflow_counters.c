@@ -138,7 +138,9 @@ static void counts_unread_records(void) {
 }
 
 static void counts_truncated_samples(void) {
-    static const struct { uint32_t format, size; } heads[] = {{2, 12}, {4, 16}, {5, 32}};
+    static const struct {
+        uint32_t format, size;
+    } heads[] = {{2, 12}, {4, 16}, {5, 32}};
     for (unsigned i = 0; i < 3; i++)
         for (uint32_t size = 0; size <= heads[i].size; size += 4) {
             byte_buffer d;

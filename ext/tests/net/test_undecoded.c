@@ -54,7 +54,7 @@ static void a_record_is_an_ip_packet(void) {
                 0x45, 0,    0,    31,   0,    0,    0,    0,    64,  17,  0xfb,
                 0xcd, 127,  0,    0,    1,    0,    0,    0,    0,             /* IPv4 */
                 0x12, 0x34, 0x08, 0x07, 0,    11,   0xa2, 0x39, 'a', 'b', 'c', /* UDP */
-            };
+    };
     fixture f;
     fixture_open(&f);
     set_datagram(&f, 0, false, "abc", 3);

@@ -91,8 +91,7 @@ UNUSED static int fb_check_run(const fb_check_case *cases, size_t count) {
     return fb_check_failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-#define TEST(name) \
-    { #name, name }
+#define TEST(name) {#name, name}
 #define RUN_TESTS(...) \
     int main(void) { \
         static const fb_check_case cases[] = {__VA_ARGS__}; \
