@@ -33,17 +33,23 @@ static bool put_record(fb_buffer *records, const fb_datagram *datagram) {
     return true;
 }
 
-static void keep(fb_undecoded *undecoded, const fb_receiver *receiver,
-                 const fb_datagram *datagram) {
+/* Save a datagram. Return the reason if it is not saved, or FB_UNSAVED_REASONS. */
+static fb_unsaved save(fb_undecoded *undecoded, const fb_receiver *receiver,
+                       const fb_datagram *datagram) {
     fb_buffer *records = &undecoded->records;
     size_t room = FB_PCAP_RECORD_HEADER_SIZE + FB_DATAGRAM_HEADERS + datagram->payload.size;
+    if (undecoded->full) return FB_UNSAVED_FILE_FULL;
+    if (fb_receiver_is_truncated(receiver, datagram)) return FB_UNSAVED_TRUNCATED;
+    if (fb_buffer_reserve(records, room) != FB_OK) return FB_UNSAVED_NO_MEMORY;
+    return put_record(records, datagram) ? FB_UNSAVED_REASONS : FB_UNSAVED_TRUNCATED;
+}
+
+static void keep(fb_undecoded *undecoded, const fb_receiver *receiver,
+                 const fb_datagram *datagram) {
+    fb_unsaved reason = save(undecoded, receiver, datagram);
     undecoded->undecoded++;
-    if (undecoded->full) undecoded->unsaved[FB_UNSAVED_FILE_FULL]++;
-    else if (fb_receiver_is_truncated(receiver, datagram))
-        undecoded->unsaved[FB_UNSAVED_TRUNCATED]++;
-    else if (fb_buffer_reserve(records, room) != FB_OK) undecoded->unsaved[FB_UNSAVED_NO_MEMORY]++;
-    else if (put_record(records, datagram)) undecoded->count++;
-    else undecoded->unsaved[FB_UNSAVED_TRUNCATED]++;
+    if (reason == FB_UNSAVED_REASONS) undecoded->count++;
+    else undecoded->unsaved[reason]++;
 }
 
 void fb_undecoded_keep(fb_undecoded *undecoded, const fb_receiver *receiver) {
