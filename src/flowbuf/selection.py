@@ -95,7 +95,10 @@ class FlowSelection:
     def _shown(self, flows: Any) -> Any:
         """Return the chosen columns, with exactly the types of `type`."""
         names = self.type.names
-        shown = self._with_text(flows, names) if self._text else self._as_they_are(flows, names)
+        shown = self._with_text(flows, names) if self._text else _to_arrow(flows)
+        if shown.schema.equals(self.type, check_metadata=True):
+            return shown
+        shown = shown.select(names)
         arrays = [
             array if array.type == field.type else array.cast(field.type)
             for field, array in zip(self.type, shown.columns, strict=True)
@@ -107,9 +110,6 @@ class FlowSelection:
         if isinstance(flows, FlowBatch):
             return flows.text().to_arrow().select(names)
         return with_text(flows.select(names), self.decoded)
-
-    def _as_they_are(self, flows: Any, names: Sequence[str]) -> Any:
-        return _to_arrow(flows).select(names)
 
 
 def _to_arrow(flows: Any) -> Any:
