@@ -302,13 +302,13 @@ class OutputRunner:
 
     def _handle(self, item: QueuedBatch) -> None:
         try:
-            selected = self._selection.apply(item.batch)
+            selected = self._select(item.batch)
         except Exception as error:  # of SQL, of an enrichment, or of a user's function
             self._report(error)
             self._lost["selection_error"] += len(item.batch)
             self._unsettled.add(item, 0)
             return
-        flows = selected.num_rows
+        flows = len(selected)
         taken = self._write(selected, item.number) if flows else 0
         if taken is not None:
             self._filtered += len(item.batch) - flows
@@ -319,13 +319,19 @@ class OutputRunner:
         else:
             self._unwritten = item
 
+    def _select(self, batch: Any) -> Any:
+        """Return the selected flows as a record batch. To discard all of them, their number is enough."""
+        if self._selection.takes_all and isinstance(self._output, NullOutput):
+            return batch
+        return self._selection.apply(batch)
+
     def _write(self, selected: Any, number: int | None) -> int | None:
         """Write a record batch, again and again until it succeeds or the patience ends.
 
         Returns:
             int: Number of flows that the output has taken. None if the patience ended.
         """
-        flows: int = selected.num_rows
+        flows = len(selected)
         try:
             while time.monotonic() >= self._end or not self._attempt(
                 lambda: self._output.write(selected, number), TEMPORARY

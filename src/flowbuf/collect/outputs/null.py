@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow
 
+    from flowbuf.arrow.batch import FlowBatch
+
 __all__ = ["NullOutput"]
 
 
@@ -19,9 +21,9 @@ class NullOutput:
         self.pending = 0
         self.lost: Mapping[str, int] = {}
 
-    def write(self, batch: pyarrow.RecordBatch, number: int | None = None) -> None:
+    def write(self, batch: FlowBatch | pyarrow.RecordBatch, number: int | None = None) -> None:
         """Discard the flows of a batch."""
-        self.stored += batch.num_rows
+        self.stored += len(batch)
 
     def tick(self) -> None:
         """Do nothing."""
