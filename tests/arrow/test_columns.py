@@ -61,7 +61,7 @@ def captures(request: pytest.FixtureRequest) -> list[Path]:
 # The same flows ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each_schema
 def test_columns_hold_the_same_values_as_messages(name: str, captures: list[Path], tmp_path: Path) -> None:
     assert len(captures) >= 7
     schema = SCHEMAS[name]

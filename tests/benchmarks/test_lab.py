@@ -22,6 +22,7 @@ import flowbuf
 from benchmarks.lab import FAMILIES, FORMATS, Coder, Family, Format, select_formats
 from benchmarks.lab.families import EPOCH, LATEST, Field, Record
 from tests.strategies.basics import register_profiles
+from tests.support.cases import slow
 
 register_profiles()
 ROOT = Path(__file__).parents[2]
@@ -144,7 +145,7 @@ def test_a_record_comes_back_exactly(form: Format, family: Family) -> None:
 
 
 @each_pair
-@pytest.mark.parametrize("count", [0, 1, 10, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [0, 10, *slow(1, 1000)])
 def test_a_batch_comes_back_exactly(form: Format, family: Family, count: int) -> None:
     coder = open_coder(form, family)
     records = [*family.rotate(count), *family.extremes[: count and 3]]

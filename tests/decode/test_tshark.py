@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import slow
 from tests.support.exporters import need
 from tests.support.golden_exceptions import EARLY_RECORDS
 from tests.support.tshark import check_against_tshark
@@ -20,7 +21,12 @@ DATA = Path(__file__).parents[1] / "data"
 PORTS = {2055: "cflow", 4739: "cflow", 6343: "sflow"}
 
 
-@pytest.mark.parametrize("capture", sorted(DATA.glob("*.pcap")), ids=lambda path: path.stem)
+OTHERS = {path for path in DATA.glob("*.pcap") if not path.stem.startswith("generated-")}
+
+
+@pytest.mark.parametrize(
+    "capture", [*sorted(DATA.glob("generated-*.pcap")), *slow(*sorted(OTHERS))], ids=lambda path: path.stem
+)
 def test_own_captures_agree_with_tshark(capture: Path) -> None:
     need("tshark")
     assert check_against_tshark(capture, PORTS) > 0

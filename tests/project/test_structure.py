@@ -149,6 +149,7 @@ def test_include_guards_name_their_file() -> None:
             assert guard[1] == "FB_" + re.sub(r"\W", "_", file.upper())
 
 
+@pytest.mark.slow
 def test_every_header_compiles_alone() -> None:
     """A header includes everything it uses, so a compiler or an editor can open it alone."""
     compiler = find_compiler()
@@ -242,6 +243,7 @@ def test_the_core_uses_every_status() -> None:
     assert '"damaged_compression"' in (PACKAGE / "io/capture.py").read_text()
 
 
+@pytest.mark.slow
 def test_every_status_has_a_test() -> None:
     """A test uses the constant of the status in C, or its name as a counter in C or Python.
 

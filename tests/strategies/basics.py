@@ -20,7 +20,7 @@ def register_profiles() -> None:
         "deadline": None,
         "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
     }
-    settings.register_profile("fast", max_examples=20, **common)
+    settings.register_profile("fast", max_examples=12, **common)
     settings.register_profile("ci", max_examples=150, **common)
     settings.register_profile("deep", max_examples=3000, **common)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
