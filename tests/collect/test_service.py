@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -214,6 +215,17 @@ def test_names_of_outputs_are_unique() -> None:
     config = CollectConfig(listen=(LOCAL,), outputs=(OutputConfig(to="null:"), OutputConfig(to="null:")))
     with pytest.raises(ConfigError, match=r"output 'null:' exists twice; give each output another name"):
         Service(config, config.load_schemas(), lambda output, selection, spool: ListOutput())
+
+
+def test_a_refused_configuration_leaves_no_file_open() -> None:
+    """The sockets exist already when the copies are refused."""
+    config = CollectConfig(
+        listen=("tcp://127.0.0.1:0",), save_undecoded="x.pcap", outputs=(OutputConfig(to="null:"),)
+    )
+    before = sorted(os.listdir("/proc/self/fd"))
+    with pytest.raises(ConfigError, match="no address has UDP"):
+        Service(config, config.load_schemas(), lambda output, selection, spool: ListOutput())
+    assert sorted(os.listdir("/proc/self/fd")) == before
 
 
 def test_totals_are_one_line() -> None:

@@ -306,6 +306,8 @@ class Intake:
         """Close all sockets. REQUIRES: the workers were not started, or have ended."""
         for worker in self._workers:
             worker.close_copies()
+        if self._streams:
+            self._streams.close_sessions()
         for listener in self.listeners:
             listener.close()
 

@@ -94,6 +94,11 @@ class StreamWorker(Worker):
         assert isinstance(counters, StreamCounters)
         return counters
 
+    def close_sessions(self) -> None:
+        """Close all sessions. REQUIRES: the thread has ended, or was not started."""
+        if not self._sessions.closed:
+            self._sessions.close()
+
     def _decode_session(
         self, content: memoryview, source: tuple[str, int], number: int, tables: list[Table]
     ) -> tuple[int, int, str | None]:
