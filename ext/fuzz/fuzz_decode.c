@@ -93,38 +93,6 @@ static fb_decoder_options decoder_options(unsigned options) {
     };
 }
 
-/* Decode into buffers of `capacity` bytes, or of the size that a row needs if that is larger. */
-static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count,
-                       size_t capacity, unsigned options, fb_counters *counters) {
-    fb_memory memory = fb_memory_system(0);
-    fb_decoder *decoder;
-    fb_row row;
-    fb_position position = {0};
-    messages all = {0};
-    MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
-    MUST(fb_row_new(&row, plan->plan, &memory) == FB_OK);
-    if (options & OPTION_HOOK)
-        fb_deferred_values_set_hook(&row.deferred, halve_late_columns, (void *)(uintptr_t)plan);
-    uint8_t *output = malloc(capacity ? capacity : 1);
-    fb_row_set_output(&row, output, capacity, 0);
-    while (fb_row_decode(decoder, batch, count, &position, &row) == FB_NO_SPACE) {
-        append_messages(&all, &row);
-        if (row.needed > capacity) {
-            output = realloc(output, capacity = row.needed);
-            MUST(output);
-        }
-        fb_row_set_output(&row, output, capacity, 0);
-    }
-    append_messages(&all, &row);
-    fb_decoder_finish(decoder);
-    *counters = count_all(decoder);
-    fb_decoder_free(decoder);
-    fb_row_free(&row);
-    free(output);
-    MUST(memory.used == 0);
-    return all;
-}
-
 /* An output of one kind of rows, and the messages that were in it before. */
 typedef struct {
     fb_row row;
@@ -132,6 +100,14 @@ typedef struct {
     size_t capacity;
     messages all;
 } kind_output;
+
+static void open_output(kind_output *kind, const named_plan *plan, size_t capacity,
+                        fb_memory *memory) {
+    *kind = (kind_output){.output = malloc(capacity ? capacity : 1), .capacity = capacity};
+    MUST(kind->output);
+    MUST(fb_row_new(&kind->row, plan->plan, memory) == FB_OK);
+    fb_row_set_output(&kind->row, kind->output, capacity, 0);
+}
 
 /* Empty an output, and make it as large as its next row. */
 static void empty_output(kind_output *kind) {
@@ -143,39 +119,48 @@ static void empty_output(kind_output *kind) {
     fb_row_set_output(&kind->row, kind->output, kind->capacity, 0);
 }
 
-/* Decode both kinds of rows in one pass, into buffers as decode() uses. */
-static void decode_kinds(const fb_datagram *batch, size_t count, size_t capacity, unsigned options,
+static messages close_output(kind_output *kind) {
+    append_messages(&kind->all, &kind->row);
+    fb_row_free(&kind->row);
+    free(kind->output);
+    return kind->all;
+}
+
+/* Decode the rows of `plan`, and with `also` those of another plan in the same pass. The buffers
+   have `capacity` bytes, or the size that a row needs if that is larger. `all` has an item per kind
+   of rows. */
+static void decode_kinds(const named_plan *plan, const named_plan *also, const fb_datagram *batch,
+                         size_t count, size_t capacity, unsigned options,
                          messages all[FB_ROWS_COUNT], fb_counters *counters) {
     fb_memory memory = fb_memory_system(0);
     fb_decoder *decoder;
     fb_position position = {0};
-    kind_output kinds[FB_ROWS_COUNT];
-    memset(kinds, 0, sizeof kinds);
-    for (unsigned i = 0; i < FB_ROWS_COUNT; i++) {
-        const named_plan *plan = get_plan(options & OPTION_USUAL, i == FB_ROWS_COUNTERS);
-        MUST(fb_row_new(&kinds[i].row, plan->plan, &memory) == FB_OK);
-        kinds[i].output = malloc(capacity ? capacity : 1);
-        kinds[i].capacity = capacity;
-        fb_row_set_output(&kinds[i].row, kinds[i].output, capacity, 0);
+    kind_output outputs[FB_ROWS_COUNT];
+    fb_row *row = &outputs[plan->plan->rows].row;
+    MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
+    open_output(&outputs[plan->plan->rows], plan, capacity, &memory);
+    if (options & OPTION_HOOK)
+        fb_deferred_values_set_hook(&row->deferred, halve_late_columns, (void *)(uintptr_t)plan);
+    if (also) {
+        open_output(&outputs[also->plan->rows], also, capacity, &memory);
+        row->others[also->plan->rows] = &outputs[also->plan->rows].row;
+        MUST(fb_decoder_add_rows(decoder, also->plan) == FB_OK);
     }
-    fb_row *row = &kinds[FB_ROWS_FLOWS].row;
-    row->others[FB_ROWS_COUNTERS] = &kinds[FB_ROWS_COUNTERS].row;
-    const named_plan *flows = get_plan(options & OPTION_USUAL, false);
-    const named_plan *samples = get_plan(options & OPTION_USUAL, true);
-    MUST(fb_decoder_new(&decoder, flows->plan, decoder_options(options), &memory) == FB_OK);
-    MUST(fb_decoder_add_rows(decoder, samples->plan) == FB_OK);
     while (fb_row_decode(decoder, batch, count, &position, row) == FB_NO_SPACE)
-        empty_output(&kinds[decoder->full]);
+        empty_output(&outputs[decoder->full]);
     fb_decoder_finish(decoder);
     *counters = count_all(decoder);
     fb_decoder_free(decoder);
-    for (unsigned i = 0; i < FB_ROWS_COUNT; i++) {
-        append_messages(&kinds[i].all, &kinds[i].row);
-        all[i] = kinds[i].all;
-        fb_row_free(&kinds[i].row);
-        free(kinds[i].output);
-    }
+    all[plan->plan->rows] = close_output(&outputs[plan->plan->rows]);
+    if (also) all[also->plan->rows] = close_output(&outputs[also->plan->rows]);
     MUST(memory.used == 0);
+}
+
+static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count,
+                       size_t capacity, unsigned options, fb_counters *counters) {
+    messages all[FB_ROWS_COUNT];
+    decode_kinds(plan, NULL, batch, count, capacity, options, all, counters);
+    return all[plan->plan->rows];
 }
 
 static void check_equal(const messages *a, const messages *b) {
@@ -186,13 +171,15 @@ static void check_equal(const messages *a, const messages *b) {
 /* Check one pass for both kinds of rows. Its output does not depend on the size of the buffers. If
    no malformed sample ends a datagram, the flows equal those of a pass without counters. */
 static void check_kinds(const fb_datagram *batch, size_t count, size_t capacity, unsigned options) {
+    const named_plan *plan = get_plan(options & OPTION_USUAL, false);
+    const named_plan *also = get_plan(options & OPTION_USUAL, true);
     messages whole[FB_ROWS_COUNT], pieces[FB_ROWS_COUNT];
     fb_counters counters, again, alone;
-    decode_kinds(batch, count, 1 << 20, options, whole, &counters);
-    decode_kinds(batch, count, capacity, options, pieces, &again);
+    options &= ~(unsigned)OPTION_HOOK;
+    decode_kinds(plan, also, batch, count, 1 << 20, options, whole, &counters);
+    decode_kinds(plan, also, batch, count, capacity, options, pieces, &again);
     MUST(memcmp(&counters, &again, sizeof counters) == 0);
-    const named_plan *plan = get_plan(options & OPTION_USUAL, false);
-    messages flows = decode(plan, batch, count, 1 << 20, options & ~OPTION_HOOK, &alone);
+    messages flows = decode(plan, batch, count, 1 << 20, options, &alone);
     if (!counters.status[FB_BAD_SAMPLE]) check_equal(&whole[FB_ROWS_FLOWS], &flows);
     for (unsigned i = 0; i < FB_ROWS_COUNT; i++) {
         check_equal(&whole[i], &pieces[i]);
