@@ -119,11 +119,10 @@ class Decoder:
         rates = DatagramRates(self.rates, datagram)
         try:
             for flow in read(datagram):
-                rows = "counters" if "sflow:sample.kind" in flow.values else "flows"
-                if rows == "flows" and not rates.admits():
+                if flow.rows == "flows" and not rates.admits():
                     notes["rate_limited"] += 1
                     continue
-                messages[rows].append(self._build(flow, rows, rates, notes))
+                messages[flow.rows].append(self._build(flow, rates, notes))
         except Fault as fault:
             notes[fault.args[0]] += 1
         exporter = datagram.exporter
@@ -133,14 +132,14 @@ class Decoder:
         exporter.flows += sum(map(len, messages.values()))
         return messages
 
-    def _build(self, flow: Flow, rows: str, rates: DatagramRates, notes: Counter[str]) -> dict[str, Any]:
+    def _build(self, flow: Flow, rates: DatagramRates, notes: Counter[str]) -> dict[str, Any]:
         """Return the message of a row. The next row is read afterwards, because it may change the clock."""
-        columns = list(self.schemas[rows].enabled)
-        message = build_message(columns, flow, notes, self.mirrors[rows])
-        if rows == "flows":
+        columns = list(self.schemas[flow.rows].enabled)
+        message = build_message(columns, flow, notes, self.mirrors[flow.rows])
+        if flow.rows == "flows":
             rates.configure(flow, message)
         message |= self.override
-        if rows == "flows":
+        if flow.rows == "flows":
             rates.weigh(message, notes)
         if self.scale:
             scale_totals(columns, message, notes)
