@@ -42,7 +42,6 @@ class FlowSelection:
     Attributes:
         schema: Schema with the chosen columns.
         decoded: Schema of the batches to pass. It may have more columns, for the condition or an enrichment.
-        takes_all: True if all flows are selected: there is no condition, and no enrichment.
         type: `pyarrow.Schema` of the record batches.
 
     Raises:
@@ -61,8 +60,12 @@ class FlowSelection:
         self._filter = _new_filter(where, schema) if where is not None else None
         wanted = schema.enable(*self._filter.columns) if self._filter else schema
         self.decoded = pipeline.extend(wanted) if pipeline else wanted
-        self.takes_all = self._filter is None and pipeline is None
         self._check_filter()
+
+    @property
+    def takes_all(self) -> bool:
+        """True if all flows are selected: there is no condition, and no enrichment."""
+        return self._filter is None and self._pipeline is None
 
     def _check_filter(self) -> None:
         """Evaluate the filter on no rows, to find its errors before any work."""

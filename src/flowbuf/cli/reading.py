@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import shown_schema
 from flowbuf.cli.options import CaptureOptions, UsageProblem
-from flowbuf.cli.output.columnar import ColumnSource, enriched_schema, load_pipeline, need
+from flowbuf.cli.output.columnar import ColumnSource, enriched_schema, load_pipeline
 from flowbuf.cli.output.progress import Show
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import COLUMN_FORMATS, is_terminal, open_errors
@@ -59,7 +59,6 @@ class Reading:
     def _new_columns(self, schema: Schema, pipeline: Pipeline | None) -> ColumnSource | None:
         if self.form not in COLUMN_FORMATS and self.where is None and pipeline is None:
             return None
-        need("pyarrow", "sql", "--where")
         return ColumnSource(schema, self.where, self.ip, pipeline)
 
     def run(
