@@ -18,10 +18,9 @@ __all__ = ["broker", "front", "group", "make_topic", "own_broker", "own_registry
 
 # A shell that runs the tests in the background may make them ignore SIGINT and SIGQUIT; child processes would
 # inherit this.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 # Tests start Python hundreds of times, and every worker imports all tests. Without stored bytecode, each
 # start would compile flowbuf again, and each worker would rewrite the assertions of all tests.
