@@ -30,6 +30,7 @@ from flowbuf import (
     read_messages,
 )
 from flowbuf.schema import Schema
+from tests.support.cases import slow
 from tests.support.columnar import rows_expected, rows_of, table_of
 from tests.support.command import CUT_SHORT, GOOD, pcap, write
 from tests.support.command import flowbuf as run
@@ -45,7 +46,7 @@ SCHEMAS = {
 }
 # The tests of messages take twice as long with every column, and other tests cover them.
 each_schema = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n == "every-column" else []) for n in SCHEMAS]
+    "name", [*(name for name in SCHEMAS if name != "every-column"), *slow("every-column")]
 )
 SHIPPED = Path(__file__).parents[1] / "data"
 NETFLOW9 = SHIPPED / "generated-netflow9.pcap"

@@ -20,6 +20,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from grpc_tools import protoc
 
 from flowbuf.schema import Column, Schema
+from tests.support.cases import slow
 from tests.support.command import flowbuf
 
 FLOW = Schema.load("flow")
@@ -44,7 +45,7 @@ def captures(request: pytest.FixtureRequest) -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("variant", ["default", pytest.param("every-column", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("variant", ["default", *slow("every-column")])
 def test_google_protobuf_parses_the_values_that_read_prints(
     variant: str, captures: list[Path], tmp_path: Path
 ) -> None:

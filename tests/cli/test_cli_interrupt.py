@@ -28,7 +28,7 @@ PATIENCE = 20
 EVERYDAY = ("x.pb", "x.parquet", "x.csv")
 OUTPUTS = [
     *EVERYDAY,
-    *(pytest.param(each, marks=pytest.mark.slow) for each in ("x.pb.gz", "x.arrow", "x.jsonl", "x.csv.zst")),
+    *slow("x.pb.gz", "x.arrow", "x.jsonl", "x.csv.zst"),
 ]
 PARTIAL = pcap(GOOD, GOOD, GOOD)[:-5]  # Ctrl-C comes in the middle of a packet
 

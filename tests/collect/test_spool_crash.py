@@ -16,6 +16,7 @@ import pytest
 
 from flowbuf.collect.spools.spool import Spool
 from tests.collect.spools import LIMIT, append, check, count_of, drain, memory_folder, segments_of
+from tests.support.cases import slow
 
 resource = pytest.importorskip("resource")
 
@@ -114,7 +115,7 @@ class Worker:
         self.entries, self.unfinished = entries, ("", -1)
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [4, *slow(200)])
 def test_nothing_is_lost_when_the_process_is_killed(rounds: int) -> None:
     with memory_folder() as folder:
         worker = Worker(folder / "spool")

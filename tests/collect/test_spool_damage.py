@@ -28,6 +28,7 @@ from tests.collect.spools import (
     read_all,
     segments_of,
 )
+from tests.support.cases import slow
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_every_prefix_of_a_segment(folder: Path, segment: int) -> None:
 
 
 @pytest.mark.parametrize("segment", [0, 1])
-@pytest.mark.parametrize("flip", [0xFF, pytest.param(0x01, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flip", [0xFF, *slow(0x01)])
 def test_every_damaged_byte_of_a_segment(folder: Path, segment: int, flip: int) -> None:
     copies = Copies(folder)
     name = copies.segments[segment]

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import tests.strategies.basics  # noqa: F401 - loads the profile of Hypothesis
 from flowbuf.collect.spools.spool import Entry, Spool
 from tests.collect.spools import append, check, data_of, flows_of, index_of, read_all, segments_of
+from tests.support.cases import slow
 
 LIMIT = 4000
 SEGMENT = 300
@@ -209,7 +210,7 @@ class SpoolMachine(RuleBasedStateMachine):
             self.root.cleanup()
 
 
-@pytest.mark.parametrize("steps", [30, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [30, *slow(100)])
 def test_a_spool_behaves_like_a_list(steps: int) -> None:
     examples = settings().max_examples
     run_state_machine_as_test(

@@ -20,6 +20,7 @@ from grpc_tools import protoc
 
 from flowbuf import Decoder, Schema, _core
 from tests.decode.test_golden import captures, describe
+from tests.support.cases import slow
 from tests.support.command import GOOD, flowbuf, json_lines, pcap, write
 from tests.support.datagrams import (
     data_set,
@@ -273,9 +274,7 @@ def test_an_extended_preset_keeps_the_name_of_its_message(decode: Decode) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "goflow2" else []) for name in PRESETS]
-)
+@pytest.mark.parametrize("name", [*(name for name in PRESETS if name != "goflow2"), *slow("goflow2")])
 def test_core_and_reference_agree(name: str) -> None:
     schema = Schema.load(name)
     for capture in SHIPPED:

@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 import flowbuf as api
 from flowbuf import _core
 from flowbuf.cli.generate import PROTOCOLS, generate
+from tests.support.cases import slow
 
 START = 1_735_689_600_000_000_000  # 2025-01-01
 PORTS = {"netflow1": 2055, "netflow5": 2055, "netflow7": 2055, "netflow9": 2055, "ipfix": 4739, "sflow": 6343}
@@ -169,7 +170,7 @@ FAST = ("netflow9", "ipfix", "sflow")
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in PROTOCOLS],
+    params=[*FAST, *slow(*(name for name in PROTOCOLS if name not in FAST))],
 )
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     path = tmp_path_factory.mktemp("generate") / f"{request.param}.pcap"

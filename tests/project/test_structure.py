@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import slow
 from tests.support.core_build import EXT, find_compiler, find_tool, make
 
 ROOT = Path(__file__).parents[2]
@@ -162,7 +163,7 @@ def test_every_header_compiles_alone() -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module", params=["test", pytest.param("bench", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["test", *slow("bench")])
 def objects(request: pytest.FixtureRequest) -> list[Path]:
     """Return the object files of the core: those of its tests, or as shipped, without assertions."""
     make(f"VARIANT={request.param}", "core")

@@ -25,6 +25,7 @@ from flowbuf.schema import Schema
 from tests.cli.live.terminal import Terminal
 from tests.cli.test_cli_terminal import EVIL, SAFE
 from tests.collect.test_collector import payloads_of
+from tests.support.cases import slow
 from tests.support.command import flowbuf
 from tests.support.live import send
 from tools.make_live_view import PICTURE, draw_picture, example_screen
@@ -219,7 +220,7 @@ def test_the_view_shows_flows_and_q_stores_them(tmp_path: Path) -> None:
     "number",
     [
         signal.SIGTERM,
-        *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGQUIT)),
+        *slow(signal.SIGINT, signal.SIGQUIT),
     ],
 )
 def test_signals_restore_the_terminal(number: int, tmp_path: Path) -> None:

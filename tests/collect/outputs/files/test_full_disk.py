@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from tests.collect.outputs.files.child import FLOWS
+from tests.support.cases import slow
 
 ROOT = Path(__file__).parents[4]
-SUFFIXES = pytest.mark.parametrize(
-    "suffix", [".parquet", *(pytest.param(suffix, marks=pytest.mark.slow) for suffix in (".pb", ".pb.zst"))]
-)
+SUFFIXES = pytest.mark.parametrize("suffix", [".parquet", *slow(".pb", ".pb.zst")])
 
 
 def run(program: str, *arguments: object, before: tuple[str, ...] = ()) -> list[Any]:
