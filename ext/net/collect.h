@@ -3,7 +3,7 @@
      received datagrams ─▶ access list ─▶ forward ─▶ decoder
                               └─▶ denied
 
-   Each received datagram is decoded or denied, so received = denied + decoded. */
+   Each received datagram is denied, given to the decoder, or waits because the batch is full. */
 #ifndef FB_NET_COLLECT_H
 #define FB_NET_COLLECT_H
 

@@ -29,7 +29,7 @@ def parse_network(text: str) -> Network:
     IPv4-mapped networks of IPv6 become networks of IPv4.
 
     Raises:
-        ValueError: the text is no network, or its address has bits behind the prefix.
+        ValueError: the text is no network, or its address has host bits set.
     """
     try:
         network = ip_network(text, strict=False)
@@ -37,7 +37,7 @@ def parse_network(text: str) -> Network:
         fix = 'write an address or a network such as "192.0.2.0/24"'
         raise ValueError(f"network {text!r} is invalid; {fix}") from error
     if ip_address(text.partition("/")[0]) != network.network_address:
-        raise ValueError(f"network {text!r} has bits behind its prefix; write {str(network)!r}")
+        raise ValueError(f"network {text!r} has host bits set; write {str(network)!r}")
     mapped = isinstance(network, IPv6Network) and network.network_address.ipv4_mapped
     if not mapped or network.prefixlen < MAPPED_BITS:
         return network

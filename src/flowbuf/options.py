@@ -67,9 +67,9 @@ class DecodeOptions:
             of reception. Data for an expired template waits. Default: None, no expiry.
         obey_withdrawals: Remove withdrawn templates. RFC 7011 section 8.4 forbids withdrawals over UDP, so by
             default they are only counted.
-        sampling: Sampling rates of exporters and interfaces. Exporters without a rule get
-            `default_sampling_rate`. Default: none.
-        rate_limit: Most flows per second of one exporter, up to 100,000,000. Other flows are skipped and
+        sampling: Sampling rates of exporters and interfaces. Flows without a rule and without a reported rate
+            get `default_sampling_rate`. Default: none.
+        rate_limit: Most flows per second of one exporter, up to 100,000,000. Flows above it are skipped and
             counted (`rate_limited`), and the sampling rate of the flows after them is increased, so that
             scaled totals stay right. The clock is the time of reception. Default: 0, no limit.
 

@@ -21,8 +21,8 @@ PackedRules = tuple[list[Prefix], list[tuple[int, int, int, bool]]]
 class SamplingRule:
     """Sampling rate of exporters, for flows whose exporter does not report a rate.
 
-    Of several rules for a flow, the one with the longest network counts. Of these, the one with the interface
-    of the flow counts before one without an interface.
+    The rule with the longest matching network applies. For the same network, a rule for the interface of the
+    flow has priority over one for all interfaces.
 
     Args:
         exporter: Address of the exporter, or network such as "192.0.2.0/24". The exporter is the source of

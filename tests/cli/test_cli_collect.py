@@ -196,7 +196,8 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "tunnel": (["-o", "null:", "--decapsulate", "wormhole"], "wormhole"),
     "copies without UDP": (
         ["-o", "null:", "--listen", "tcp://127.0.0.1:0", "--save-undecoded", "x.pcap"],
-        "save_undecoded copies datagrams, and no address has UDP; add one to listen, or leave it out",
+        "save_undecoded copies datagrams, and no address has UDP; add one to listen, or "
+        "leave save_undecoded out",
     ),
 }  # fmt: skip
 
@@ -243,7 +244,7 @@ FILES: dict[str, tuple[str, str]] = {
         2 * '[[sampling]]\nexporter = "192.0.2.0/24"\nrate = 1\n',
         "exporter '192.0.2.0/24' has two sampling rates for all interfaces; leave one out",
     ),
-    "bits behind a prefix": ('allow = ["192.0.2.1/24"]', "allow: network '192.0.2.1/24' has bits behind"),
+    "host bits": ('allow = ["192.0.2.1/24"]', "allow: network '192.0.2.1/24' has host bits set"),
     "wrong kind": ('workers = "2x"', "workers is '2x'; write a whole number"),
     "bool": ("workers = true", "workers is True; write a whole number"),
     "list": ("listen = [1]", "listen is [1]; write a list of texts"),

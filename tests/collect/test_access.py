@@ -178,7 +178,7 @@ def test_a_reload_changes_the_list() -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"allow": ("192.0.2.1/24",)}, "allow: network '192.0.2.1/24' has bits behind its prefix"),
+        ({"allow": ("192.0.2.1/24",)}, "allow: network '192.0.2.1/24' has host bits set"),
         ({"deny": ("example.net",)}, "deny: network 'example.net' is invalid"),
         ({"rate_limit": 10**9}, "rate_limit is 1000000000; it may be 0 to 100,000,000"),
     ],

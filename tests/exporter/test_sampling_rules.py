@@ -168,7 +168,7 @@ def test_schemas_without_a_rate_have_no_rules() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("192.0.2.1/24", 1), "network '192.0.2.1/24' has bits behind its prefix; write '192.0.2.0/24'"),
+        (("192.0.2.1/24", 1), "network '192.0.2.1/24' has host bits set; write '192.0.2.0/24'"),
         (
             ("192.0.2", 1),
             "network '192.0.2' is invalid; write an address or a network such as \"192.0.2.0/24\"",

@@ -101,8 +101,8 @@ void fb_decoder_free(fb_decoder *decoder);
 fb_status fb_decoder_add_rows(fb_decoder *decoder, const fb_plan *plan);
 
 /* Configure sampling rates (sampling_rules.h), which are copied. `default_sampling_rate` is then
-   that of exporters without a rule. OK, NO_MEMORY. BAD_ARGUMENT: a network or a rule is invalid.
-   REQUIRES: no exporter is known, and no rates were configured. */
+   for flows without a rule and without a reported rate. OK, NO_MEMORY. BAD_ARGUMENT: a network or a
+   rule is invalid. REQUIRES: no exporter is known, and no rates were configured. */
 fb_status fb_decoder_set_sampling(fb_decoder *decoder, const fb_prefix *networks,
                                   size_t network_count, const fb_sampling_rule *rules,
                                   size_t rule_count);

@@ -57,7 +57,7 @@ typedef struct {
        are skipped */
     bool slow;
     bool skips;                     /* flows of the datagram are skipped and counted */
-    const fb_exporter_rates *rates; /* that depend on the interface; NULL: none do */
+    const fb_exporter_rates *rates; /* by ingress interface; NULL: the rate does not depend on it */
     fb_rate_change *rate_change;    /* of the rows that follow; NULL: rates stay */
 } fb_context;
 

@@ -5,7 +5,7 @@
 #define SECOND       INT64_C(1000000000) /* ns, and the credit of one flow */
 #define ONE          (UINT64_C(1) << 32) /* one flow, in `owed` and in weights */
 #define MOST_OWED    (INT64_C(1) << 62)
-#define DEBT_SECONDS 60        /* most seconds that an exporter waits after a large datagram */
+#define DEBT_SECONDS 60        /* longest time in which flows are skipped after a large datagram */
 #define MOST_FLOWS   (1 << 24) /* of one datagram that count for the average */
 /* datagrams of several sockets come in slightly different order */
 #define DISORDER SECOND

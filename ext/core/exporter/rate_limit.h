@@ -1,5 +1,5 @@
-/* A limit on the flows per second of one exporter. Whole datagrams are decoded or skipped; of a
-   skipped datagram, only the flows are.
+/* A limit on the flows per second of one exporter. It applies to the flows of whole datagrams. The
+   templates, options and sequence numbers of a skipped datagram are still read.
 
    A credit of flows grows with time, up to the flows of one second. A datagram is decoded while
    there is credit, and then its flows are subtracted. The credit may become negative, so the limit
@@ -14,7 +14,7 @@
      sum of weights + owed = flows decoded + flows skipped
 
    The clock is the time of reception. A clock that jumps forward gives at most the credit of one
-   second; one that jumps back gives none, and no exporter waits for the old time to return. */
+   second. One that jumps back gives none, and stops the growth for a second at most. */
 #ifndef FB_EXPORTER_RATE_LIMIT_H
 #define FB_EXPORTER_RATE_LIMIT_H
 

@@ -1,8 +1,8 @@
 /* Sampling rates that the user has configured, by exporter and ingress interface.
 
-   The most specific rule counts: that of the longest network that contains the exporter, and there
-   that of the interface before that of all interfaces. If this network has no rule for the
-   interface, the next shorter network is searched.
+   The rule with the longest network that contains the exporter applies. Within a network, a rule
+   for the interface has priority over one for all interfaces. If a network has neither, the next
+   shorter network is searched.
 
      exporters ─▶ 192.0.2.1/32 ─ around ─▶ 192.0.2.0/24 ─ around ─▶ NULL
                     ├─ interface 3             └─ all interfaces

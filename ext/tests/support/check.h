@@ -105,8 +105,8 @@ static inline size_t fb_guarded_room(size_t size) {
     return (size / page + 1) * page;
 }
 
-/* Rooms that were freed, and can be used again: some tests need so many that they mostly wait for
-   the kernel. AddressSanitizer's build unmaps them instead, so that later uses are faults. */
+/* Rooms that were freed, for the next allocations. Without them, some tests spend most of their
+   time in mmap. AddressSanitizer's build unmaps them instead, so that later uses are faults. */
 #ifdef __SANITIZE_ADDRESS__
 #define FB_KEEPS_ROOMS false
 #else

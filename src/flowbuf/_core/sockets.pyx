@@ -21,7 +21,7 @@ cdef class AccessList:
 
     Args:
         allowed: Networks of `flowbuf.networks.to_prefix`. Without any, all sources are allowed.
-        denied: Networks that are denied, also if they are part of allowed ones.
+        denied: Denied networks. They have priority over allowed ones.
     """
 
     def __cinit__(self, allowed, denied):

@@ -172,8 +172,8 @@ class CollectConfig:
     rate_limit: int = setting(
         "whole",
         0,
-        "Decode at most N flows per second of each exporter, and increase the sampling rate of its other "
-        "flows. 0 sets no limit.",
+        "Decode at most N flows per second of each exporter, and increase their sampling rate to account for "
+        "those that are skipped. 0 sets no limit.",
         "N",
     )
     default_sampling: int = setting(

@@ -22,8 +22,8 @@ class CopyCounters:
 
     Attributes:
         targets: Per target of forwarding: `forwarded`, its part `refused`, and numbers of datagrams that were
-            not sent, by reason (`flowbuf._core.UNFORWARDED`). Since the target was configured, the datagrams
-            received, except those denied, are `forwarded` plus all reasons.
+            not sent, by reason (`flowbuf._core.UNFORWARDED`). `forwarded` plus all reasons is the number of
+            datagrams that were received and not denied since the target was configured.
         undecoded: `undecoded`, `saved`, and numbers of datagrams that were not saved, by reason. `undecoded`
             is the sum of the others. It is empty if undecoded datagrams are not saved.
     """
@@ -135,12 +135,12 @@ def open_copiers(config: CollectConfig, workers: int, listening: Sequence[Addres
         listening: UDP addresses of the collector, to which nothing is forwarded.
 
     Raises:
-        ConfigError: a target cannot be used, or the file of undecoded datagrams, or no address has UDP.
+        ConfigError: a target or the file of undecoded datagrams cannot be used, or no address has UDP.
     """
     for name in ("forward", "save_undecoded"):
         if getattr(config, name) and not listening:
             raise ConfigError(
-                f"{name} copies datagrams, and no address has UDP; add one to listen, or leave it out"
+                f"{name} copies datagrams, and no address has UDP; add one to listen, or leave {name} out"
             )
     targets = resolve_targets(config.forward, config.forward_source)
     check_circles(targets, listening)

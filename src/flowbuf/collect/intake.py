@@ -73,8 +73,8 @@ class IntakeCounters:
         kernel_drops: Datagrams that the kernel dropped because a receive buffer was full. None if the system
             does not count them.
         denied: Datagrams of sources that are denied or not allowed.
-        decoded: Datagrams that were decoded. Those received are the sum of `denied`, `decoded`,
-            `waiting_datagrams` and `lost_datagrams`.
+        decoded: Datagrams given to the decoder, also malformed ones. Those received are the sum of `denied`,
+            `decoded`, `waiting_datagrams` and `lost_datagrams`.
         waiting_datagrams: Datagrams that were received and are decoded with the next batch.
         truncated: Datagrams longer than 65,528 bytes, whose end was lost.
         errors: Failed system calls.

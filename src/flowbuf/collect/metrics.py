@@ -29,7 +29,7 @@ METRICS = {
     "received_bytes": "Bytes of the payloads of datagrams.",
     "kernel_dropped_datagrams": "Datagrams that the kernel dropped because a receive buffer was full.",
     "denied_datagrams": "Datagrams of sources that are denied or not allowed.",
-    "decoded_datagrams": "Datagrams that were decoded.",
+    "decoded_datagrams": "Datagrams given to the decoder, also malformed ones.",
     "waiting_datagrams": "Datagrams that were received and not decoded yet.",
     "truncated_datagrams": "Datagrams that were longer than 65,528 bytes, whose end was lost.",
     "receive_errors": "Failed system calls that receive.",

@@ -320,7 +320,7 @@ class OutputRunner:
             self._unwritten = item
 
     def _select(self, batch: Any) -> Any:
-        """Return the selected flows as a record batch. To discard all of them, their number is enough."""
+        """Return the selected flows as a record batch, or the batch itself if only their number is used."""
         if self._selection.takes_all and isinstance(self._output, NullOutput):
             return batch
         return self._selection.apply(batch)

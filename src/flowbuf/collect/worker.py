@@ -79,8 +79,8 @@ class WorkerCounters:
         kernel_drops: Per listener: datagrams that the kernel dropped; None if the system does not count them.
         rows: Totals of each kind of rows.
         denied: Datagrams of sources that the access list does not admit.
-        decoded: Datagrams that were decoded. The sum of `denied`, `decoded`, `lost_datagrams` and `waiting`
-            is the number of datagrams received.
+        decoded: Datagrams given to the decoder, also malformed ones. The sum of `denied`, `decoded`,
+            `lost_datagrams` and `waiting` is the number of datagrams received.
         waiting: Datagrams that were received and are decoded with the next batch.
         lost_datagrams: Datagrams lost in failures of the worker.
         failures: Failures after which the worker was restarted.

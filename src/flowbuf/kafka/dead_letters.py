@@ -58,7 +58,7 @@ class DeadLetters:
             self._send(fault)
         while self._producer.flush(1.0):
             self._notes.look(self._producer, self._topic)
-        # An error of an earlier connection may have come after the broker was back.
+        # A late error of an earlier connection may have marked a working broker as unavailable.
         self._notes.look(self._producer, self._topic, last=True)
         if self._problems:
             raise KafkaError(f"dead-letter topic {self._topic!r}: {self._problems[0]}")

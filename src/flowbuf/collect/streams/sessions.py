@@ -284,7 +284,7 @@ class Sessions:
             self._listen()
 
     def _find_overdue(self, session: _Session, now: float) -> str:
-        """Return the reason to close a session because of a time limit or a changed list, or ""."""
+        """Return the reason to close a session that is denied or exceeds a time limit, or ""."""
         if self._is_denied(session.source[0]):
             return "denied"
         if session.shaking:
