@@ -22,7 +22,11 @@ _TIMEOUT = 2.0  # seconds to wait for an answer
 _FIRST_TIMEOUT = 1.0  # seconds to wait before this member joins
 _SESSION = 45_000  # librdkafka's default of session.timeout.ms
 _MARGIN = 500  # milliseconds for a live member to rejoin after its heartbeat
-_LONG_WAIT = 6.0  # seconds: more than a new group's delay (3 s) and a KIP-848 heartbeat (5 s)
+_LONG_WAIT = 8.0
+"""Seconds: more than the delay of a new group and a KIP-848 heartbeat (5 s).
+
+A broker waits 3 s for the second member of a new group, and 3 s more after that member has joined.
+"""
 
 
 def uses_kip_848(settings: Mapping[str, Any]) -> bool:
