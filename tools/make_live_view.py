@@ -55,7 +55,7 @@ def _counters() -> LiveCounters:
         intake=IntakeCounters(received=1_412_077, bytes=1_871_000_000, rows={"flows": RowCounters(decoded)}),
         datagrams=3_406.0,
         bytes=4.5e6,
-        flows=95_120.0,
+        rows={"flows": 95_120.0},
         losses={
             "kernel drops": (0, 0.0),
             "missing packets": (12, 0.2),
@@ -63,10 +63,10 @@ def _counters() -> LiveCounters:
             "template_missing": (3, 0.0),
         },
         exporters=[
-            ExporterRates("192.0.2.1", 0, 10, 2_310, 71_300, {"records": 0}, 0.3),
-            ExporterRates("2001:db8::2", 0, 9, 880, 22_700, {"packets": 12}, 0.1),
-            ExporterRates("198.51.100.3", 0, 0, 216, 1_120, {"datagrams": 0, "samples": 0}, 0.8),
-            ExporterRates("203.0.113.4", 0, 5, 0, 0, {"flows": 0}, 95),
+            ExporterRates("192.0.2.1", 0, 10, 2_310, {"flows": 71_300}, {"records": 0}, 0.3),
+            ExporterRates("2001:db8::2", 0, 9, 880, {"flows": 22_700}, {"packets": 12}, 0.1),
+            ExporterRates("198.51.100.3", 0, 0, 216, {"flows": 1_120}, {"datagrams": 0, "samples": 0}, 0.8),
+            ExporterRates("203.0.113.4", 0, 5, 0, {"flows": 0}, {"flows": 0}, 95),
         ],
         exporter_count=4,
         outputs=[

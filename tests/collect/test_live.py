@@ -44,7 +44,7 @@ def test_a_sampler_reads_rates_exporters_and_losses() -> None:
     with running({"null:": NullOutput()}) as service:
         sampler = LiveSampler(service, clock)
         first = sampler.read()
-        assert (first.seconds, first.exporters, first.flows, first.seen) == (0, [], 0, 1)
+        assert (first.seconds, first.exporters, first.rows, first.seen) == (0, [], {"flows": 0}, 1)
         to = str(service.listeners[0].address)
         gap = [netflow5(record5(), sequence=number) for number in (0, 1, 8)]
         sent = send([*payloads_of("generated-sflow.pcap"), *gap, flows5(1)[:20]], to)
@@ -52,15 +52,15 @@ def test_a_sampler_reads_rates_exporters_and_losses() -> None:
         wait_until(lambda: service.read_counters().outputs["null:"].stored == 303, "all flows")
         clock.now += 2
         now = sampler.read()
-    assert (now.datagrams, now.flows, now.seconds) == (sent / 2, 303 / 2, 2)
+    assert (now.datagrams, now.rows, now.seconds) == (sent / 2, {"flows": 303 / 2}, 2)
     assert now.bytes * 2 == now.intake.bytes
     assert [(each.name, each.written, each.limit, each.failing) for each in now.outputs] == [
         ("null:", 303 / 2, 1 << 20, "")
     ]
     assert now.exporter_count == 2
     assert now.exporters == [
-        ExporterRates("192.0.2.1", 0, 0, 62 / 2, 300 / 2, {"datagrams": 0, "samples": 0}, 0.0),
-        ExporterRates("127.0.0.1", 0, 5, 4 / 2, 3 / 2, {"flows": 6}, 0.0),
+        ExporterRates("192.0.2.1", 0, 0, 62 / 2, {"flows": 300 / 2}, {"datagrams": 0, "samples": 0}, 0.0),
+        ExporterRates("127.0.0.1", 0, 5, 4 / 2, {"flows": 3 / 2}, {"flows": 6}, 0.0),
     ]
     losses = {name: count for name, (count, _) in now.losses.items() if count}
     assert losses == {"missing flows": 6, "truncated_header": 1}
@@ -83,7 +83,8 @@ def test_tcp_counts_too() -> None:
         wait_until(lambda: sessions_of(service.read_counters().intake).open == 0, "the end")
         clock.now += 2
         now = sampler.read()
-    assert (now.datagrams, now.bytes, now.flows) == (4 / 2, (72 + 3 * len(message)) / 2, 4 / 2)
+    assert (now.datagrams, now.bytes) == (4 / 2, (72 + 3 * len(message)) / 2)
+    assert now.rows == {"flows": 4 / 2}
     assert [(each.address, each.datagrams) for each in now.exporters] == [
         ("127.0.0.1", 3 / 2),
         ("127.0.0.2", 1 / 2),
@@ -102,7 +103,7 @@ def test_exporters_become_quiet() -> None:
             assert [each.quiet for each in sampler.read().exporters] == [0.0]
         clock.now += 75
         (quiet,) = sampler.read().exporters
-    assert (quiet.quiet, quiet.datagrams, quiet.flows) == (75.0, 0, 0)
+    assert (quiet.quiet, quiet.datagrams, quiet.rows) == (75.0, 0, {"flows": 0})
 
 
 def test_a_blocked_view_delays_no_output_and_is_in_no_total() -> None:

@@ -11,6 +11,7 @@ import pytest
 import flowbuf
 from flowbuf.collect.config import CollectConfig, OutputConfig, expand_outputs, read_config
 from flowbuf.collect.listen import Address, open_listeners
+from flowbuf.collect.live import LiveSampler
 from flowbuf.collect.metrics import format_metrics
 from flowbuf.collect.service import Service, format_totals
 from flowbuf.collect.worker import RowCounters, Worker
@@ -46,8 +47,10 @@ def test_outputs_get_the_rows_of_their_kind() -> None:
         wait_until(lambda: service.read_counters().outputs["c"].stored == 6, "the counters")
         wait_until(lambda: service.read_counters().outputs["small"].filtered == 3, "the condition")
         metrics = format_metrics(service).decode()
+        live = LiveSampler(service).read()
     counters = service.read_counters()
     check_sums(counters)
+    assert live.rows.keys() == live.exporters[0].rows.keys() == set(ROWS)
     assert {name: output.stored for name, output in counters.outputs.items()} == {"f": 9, "c": 6, "small": 3}
     assert "if_index" in outputs["c"].batches[0].schema.names
     assert "dst_port" in outputs["f"].batches[0].schema.names

@@ -72,7 +72,7 @@ class ExporterRates:
         sub_agent: Number of an sFlow sub-agent.
         version: Version of its latest datagram: 0 for sFlow, 5, 9, 10; None if it is unknown.
         datagrams: Datagrams per second.
-        flows: Flows per second.
+        rows: Rows per second, per kind: "flows" and others.
         lost: Units that are missing by sequence numbers, per unit.
         quiet: Seconds since its last datagram; None if there was none since the start.
     """
@@ -81,7 +81,7 @@ class ExporterRates:
     sub_agent: int
     version: int | None
     datagrams: float
-    flows: float
+    rows: dict[str, float]
     lost: dict[str, int]
     quiet: float | None
 
@@ -115,7 +115,7 @@ class LiveCounters:
         intake: Totals of receiving and decoding.
         datagrams: Datagrams and messages over TCP per second.
         bytes: Their bytes per second.
-        flows: Flows per second.
+        rows: Rows per second, per kind: "flows" and others.
         losses: Lost datagrams, flows or units by reason: their number, which is None if it is unknown, and
             the number per second. Reasons without losses are included.
         exporters: Exporters, the busiest first.
@@ -129,7 +129,7 @@ class LiveCounters:
     intake: IntakeCounters
     datagrams: float
     bytes: float
-    flows: float
+    rows: dict[str, float]
     losses: dict[str, tuple[int | None, float]]
     exporters: list[ExporterRates] = field(default_factory=list)
     exporter_count: int = 0
@@ -166,11 +166,11 @@ class LiveSampler:
         intake = {
             "received": counters.intake.received + counters.intake.messages,
             "bytes": counters.intake.bytes + counters.intake.message_bytes,
-            "flows": counters.intake.flows,
         }
+        rows = {kind: each.decoded for kind, each in counters.intake.rows.items()}
         view = {"offered": live.queue.offered, "missed": live.queue.dropped + live.lost.total()}
         lost = {name: count or 0 for name, count in losses.items()}
-        self._totals.add(now, {**intake, **written, **view, **lost})
+        self._totals.add(now, {**intake, **written, **view, **lost, **_name_rows(rows)})
         rate = self._totals.rate
         return LiveCounters(
             now - self._begin,
@@ -178,7 +178,7 @@ class LiveSampler:
             counters.intake,
             datagrams=rate("received"),
             bytes=rate("bytes"),
-            flows=rate("flows"),
+            rows={kind: rate(("rows", kind)) for kind in rows},
             losses={name: (count, rate(name)) for name, count in losses.items()},
             exporters=self._exporters,
             exporter_count=self._exporter_count,
@@ -216,31 +216,47 @@ class LiveSampler:
             self._update(now, heapq.nlargest(MAX_EXPORTERS, known, key=lambda each: each[2]))
 
     def _update(self, now: float, found: list[tuple[Any, ...]]) -> None:
-        merged: dict[Key, list[Any]] = {}
-        for address, agent, datagrams, _, flows, version, lost, *_ in found:
-            known = merged.setdefault((address, agent, version == 0), [0, 0, version, Counter()])
-            known[0] += datagrams
-            known[1] += flows
-            known[2] = version if known[2] is None else known[2]  # a TCP session that has ended has none
-            known[3].update(lost)
-        values = {(*key, unit): each[unit] for key, each in merged.items() for unit in (0, 1)}
-        self._by_exporter.add(now, values)
+        merged: dict[Key, tuple[Counter[Key], Counter[str]]] = {}
+        versions: dict[Key, int | None] = {}
+        for address, agent, datagrams, _, _, version, lost, rows, _ in found:
+            key = (address, agent, version == 0)
+            counts, units = merged.setdefault(key, (Counter(), Counter()))
+            counts.update({"datagrams": datagrams, **_name_rows(rows)})
+            units.update(lost)
+            if versions.get(key) is None:  # a TCP session that has ended has none
+                versions[key] = version
+        self._by_exporter.add(
+            now, {(key, name): count for key, each in merged.items() for name, count in each[0].items()}
+        )
         self._heard = {
-            key: now if self._by_exporter.has_grown((*key, 0)) else self._heard.get(key) for key in merged
+            key: now if self._by_exporter.has_grown((key, "datagrams")) else self._heard.get(key)
+            for key in merged
         }
         self._exporters = [
-            ExporterRates(
-                address,
-                agent,
-                version,
-                self._by_exporter.rate((address, agent, is_sflow, 0)),
-                self._by_exporter.rate((address, agent, is_sflow, 1)),
-                dict(lost),
-                None if (heard := self._heard[address, agent, is_sflow]) is None else now - heard,
-            )
-            for (address, agent, is_sflow), (_, _, version, lost) in merged.items()
+            self._rates_of(now, key, versions[key], counts, units) for key, (counts, units) in merged.items()
         ]
         self._exporters.sort(key=lambda each: (-each.datagrams, each.address, each.sub_agent))
+
+    def _rates_of(
+        self, now: float, key: Key, version: int | None, counts: Mapping[Key, int], lost: Mapping[str, int]
+    ) -> ExporterRates:
+        address, agent, _ = key
+        rates = {name: self._by_exporter.rate((key, name)) for name in counts}
+        heard = self._heard[key]
+        return ExporterRates(
+            address,
+            agent,
+            version,
+            rates.pop("datagrams"),
+            {kind: rate for (_, kind), rate in rates.items()},
+            dict(lost),
+            None if heard is None else now - heard,
+        )
+
+
+def _name_rows(rows: Mapping[str, int]) -> dict[Key, int]:
+    """Return the numbers of rows under keys that differ from the names of other counters."""
+    return {("rows", kind): count for kind, count in rows.items()}
 
 
 def _losses(

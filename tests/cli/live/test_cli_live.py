@@ -21,6 +21,7 @@ from flowbuf.cli.live.units import count_text, share_text, time_text
 from flowbuf.cli.output.console import StdoutConsole, new_table
 from flowbuf.collect.live import ExporterRates, OutputRates
 from flowbuf.collect.outputs.top_talkers import TopWindow
+from flowbuf.collect.worker import RowCounters
 from flowbuf.schema import Schema
 from tests.cli.live.terminal import Terminal
 from tests.cli.test_cli_terminal import EVIL, SAFE
@@ -122,8 +123,26 @@ def test_the_order_is_marked(measure: str) -> None:
         assert re.findall(r"▼ (\S+)", text) == [heading]
 
 
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_each_kind_of_rows_has_a_line(width: int) -> None:
+    totals = {"flows": RowCounters(1_234), "counters": RowCounters(567)}
+    mixed = ExporterRates("192.0.2.7", 0, 0, 5, {"flows": 40, "counters": 3}, {}, 0.0)
+    only = ExporterRates("192.0.2.8", 0, 0, 5, {"counters": 6}, {}, 0.0)
+    screen = changed(
+        intake=dataclasses.replace(EXAMPLE.counters.intake, rows=totals),
+        rows={"flows": 40, "counters": 9},
+        exporters=[mixed, only],
+    )
+    text = "\n".join(draw(screen, width, 30))
+    for expected in ("datagrams ", "flows +1,234", "counters +567", "bytes "):
+        assert re.search(expected, text), expected
+    if width >= 80:
+        assert re.search(r"192\.0\.2\.7 +sFlow +5 +40 +0 +now", text)
+        assert re.search(r"192\.0\.2\.8 +sFlow +5 +6 +0 +now", text)
+
+
 def test_lists_that_do_not_fit_say_so() -> None:
-    exporters = [ExporterRates(f"192.0.2.{i}", 0, 9, 100 - i, 10, {}, 0.0) for i in range(60)]
+    exporters = [ExporterRates(f"192.0.2.{i}", 0, 9, 100 - i, {"flows": 10}, {}, 0.0) for i in range(60)]
     text = "\n".join(draw(changed(exporters=exporters, exporter_count=12_345), 80, 30))
     shown = len(re.findall(r"192\.0\.2\.\d+ +NetFlow v9", text))
     assert shown > 2

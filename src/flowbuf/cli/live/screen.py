@@ -232,23 +232,25 @@ def _totals(counters: LiveCounters, width: int, height: int) -> Lines:
     """Return the traffic and the losses, beside each other if there is room."""
     room = width - 2 * GAP
     losses = len(_rows_of_losses(counters)) + 1
+    traffic = len(counters.rows) + 3
     if width < NARROW:
-        return _traffic(counters, width, 4) + _losses(counters, width, min(losses, 3))
-    lines = min(max(losses, 4), max(4, height // 5))
+        return _traffic(counters, width, traffic) + _losses(counters, width, min(losses, 3))
+    lines = min(max(losses, traffic), max(traffic, height // 5))
     left = min(room // 2, 36)
-    traffic = _traffic(counters, left, lines)
-    return _side_by_side(traffic, left, _losses(counters, min(room - left, 44), lines))
+    return _side_by_side(
+        _traffic(counters, left, lines), left, _losses(counters, min(room - left, 44), lines)
+    )
 
 
 def _traffic(counters: LiveCounters, width: int, lines: int) -> Lines:
     intake = counters.intake
     fields = [_Field("Traffic", 9), _Field("total", 15), _Field("per s", 8, 1)]
     received, size = intake.received + intake.messages, intake.bytes + intake.message_bytes
-    rows: list[list[Cell]] = [
-        ["messages" if intake.streams else "datagrams", f"{received:,}", count_text(counters.datagrams)],
-        ["flows", f"{intake.flows:,}", count_text(counters.flows)],
-        ["bytes", count_text(size, "B"), count_text(counters.bytes, "B")],
-    ]
+    name = "messages" if intake.streams else "datagrams"
+    rows: list[list[Cell]] = [[name, f"{received:,}", count_text(counters.datagrams)]]
+    for kind, rate in counters.rows.items():
+        rows.append([kind, f"{intake.rows[kind].decoded:,}", count_text(rate)])
+    rows.append(["bytes", count_text(size, "B"), count_text(counters.bytes, "B")])
     return _table(fields, rows, width, lines)
 
 
@@ -333,7 +335,7 @@ def _exporter(exporter: ExporterRates) -> list[Cell]:
         f"{exporter.address}{agent}",
         protocol,
         count_text(exporter.datagrams),
-        count_text(exporter.flows),
+        count_text(exporter.rows.get("flows", sum(exporter.rows.values()))),
         _loss(missing or "0", missing != ""),
         Text(_seen(exporter.quiet), "yellow" if late else ""),
     ]
