@@ -40,7 +40,8 @@ def _flowbuf(setting: Setting, traffic: Traffic, broker: str | None) -> Iterator
         place = f"pb:{setting.new_folder('flows')}/"
         if broker:
             place = f"kafka://{broker}/{stack.enter_context(make_topics(broker, 1))[0]}"
-        yield stack.enter_context(Flowbuf(setting, ["-o", place]))
+        # The sender then waits for the output, as it waits for the outputs of the other collectors.
+        yield stack.enter_context(Flowbuf(setting, ["-o", place, "--on-overflow", "block"]))
 
 
 @contextmanager

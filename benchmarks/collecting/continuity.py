@@ -22,9 +22,11 @@ PAUSED_DATAGRAMS = 25_000
 PAUSE_ROUNDS = 3
 SECONDS = 30.0
 QUICK_SECONDS = 8.0
-RATE = 200_000.0
+RATES = {"generated-sflow": 200_000.0, "generated-netflow9": 100_000.0}
+"""Datagrams per second of each dataset. The successor starts on the processor of the collector, which must
+have time for that."""
+
 QUICK_RATE = 20_000.0
-DATASET = "generated-netflow9"
 
 LOST_NUMBERS = ("sequence_gap", "sample_gap", "out_of_sequence")
 """Counters of the decoder that increase if a datagram is missing, late or doubled."""
@@ -134,11 +136,14 @@ class Chain:
 
 
 def measure_handover(setting: Setting) -> dict[str, Any]:
-    """Return the losses of reloads and takeovers at 200,000 datagrams per second."""
-    traffic = setting.traffic(DATASET)
+    """Return the losses of reloads and takeovers while datagrams arrive at the rate of each dataset."""
+    return {"runs": [_hand_over(setting, setting.traffic(name), rate) for name, rate in RATES.items()]}
+
+
+def _hand_over(setting: Setting, traffic: Traffic, rate: float) -> dict[str, Any]:
+    setting.show(f"handover: {traffic.name}, reload and take over")
     seconds = setting.duration(SECONDS, QUICK_SECONDS)
-    rate = QUICK_RATE if setting.quick else RATE
-    setting.show("handover: reload and take over while datagrams arrive")
+    rate = QUICK_RATE if setting.quick else rate
     with ExitStack() as stack:
         chain = Chain(setting, stack)
         sender = stack.enter_context(BareSender(setting, traffic, chain.running))
@@ -164,6 +169,7 @@ def measure_handover(setting: Setting) -> dict[str, Any]:
         require(flows == sender.flows, f"{flows:,} flows instead of {sender.flows:,}")
     return {
         "dataset": traffic.name,
+        "flows_per_datagram": traffic.flows_per_datagram,
         "rate": sent.datagrams / sent.seconds,
         "wanted_rate": rate,
         "sent": sender.total,

@@ -103,11 +103,14 @@ def _pause_targets(part: Part) -> Iterator[Target]:
 
 
 def _handover_targets(part: Part) -> Iterator[Target]:
-    text = f"Reload and takeover at {part['wanted_rate']:,.0f} datagrams/s lose nothing"
-    steps = f"{part['reloads']} reloads, {part['takeovers']} takeovers"
-    value = f"{part['drops']:,} of {part['sent']:,} lost at {part['rate']:,.0f}/s; {steps}"
-    complete = part["rate"] >= RATE_LIMIT * part["wanted_rate"] and not part["ended_before_last_step"]
-    yield Target(text, value, not part["drops"] and complete)
+    for run in part["runs"]:
+        text = (
+            f"Reload and takeover at {run['wanted_rate']:,.0f} datagrams/s lose nothing (`{run['dataset']}`)"
+        )
+        steps = f"{run['reloads']} reloads, {run['takeovers']} takeovers"
+        value = f"{run['drops']:,} of {run['sent']:,} lost at {run['rate']:,.0f}/s; {steps}"
+        complete = run["rate"] >= RATE_LIMIT * run["wanted_rate"] and not run["ended_before_last_step"]
+        yield Target(text, value, not run["drops"] and complete)
 
 
 TARGETS: dict[str, Callable[[Part], Iterator[Target]]] = {
@@ -279,14 +282,19 @@ def _write_pause(part: Part) -> Iterator[str]:
 
 
 def _write_handover(part: Part) -> Iterator[str]:
-    yield from write_head("collector", "received", "kernel drops", "flows")
-    for number, each in enumerate(part["collectors"], 1):
-        counts = (f"{each[key]:,}" for key in ("received", "kernel_drops", "flows"))
-        yield write_row(str(number), *counts)
-    yield ""
-    gaps = ", ".join(f"{name} {count:,}" for name, count in part["sequence"].items())
-    yield f"The sender sent {part['sent']:,} datagrams at {part['rate']:,.0f} datagrams/s."
-    yield f"Counters of sequence numbers: {gaps}."
+    yield from write_head("dataset", "collector", "received", "kernel drops", "flows")
+    for run in part["runs"]:
+        for number, each in enumerate(run["collectors"], 1):
+            counts = (f"{each[key]:,}" for key in ("received", "kernel_drops", "flows"))
+            yield write_row(f"`{run['dataset']}`", str(number), *counts)
+    for run in part["runs"]:
+        gaps = ", ".join(f"{name} {count:,}" for name, count in run["sequence"].items())
+        flows = run["rate"] * run["flows_per_datagram"]
+        yield ""
+        yield (
+            f"`{run['dataset']}`: {run['sent']:,} datagrams at {run['rate']:,.0f} datagrams/s, "
+            f"which are {flows:,.0f} flows/s. Counters of sequence numbers: {gaps}."
+        )
 
 
 SECTIONS: dict[str, tuple[str, Callable[[Part], Iterator[str]]]] = {
