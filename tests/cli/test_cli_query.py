@@ -374,18 +374,18 @@ def test_sql_does_not_import_pandas(arguments: tuple[str, ...]) -> None:
 INTERRUPTED_ANYWHERE = """
 import queue, signal, sys, threading
 from click.testing import CliRunner
-from flowbuf.cli import query, session
+from flowbuf.cli import querying, session
 from flowbuf.cli.main import main
 
 session.BATCH_ROWS = 16  # gives many batches
-files = (query.__file__, threading.__file__, queue.__file__)
+files = (querying.__file__, threading.__file__, queue.__file__)
 
 def run(number):
     lines = 0
 
     def trace(frame, event, argument):
         nonlocal lines
-        if frame.f_code.co_filename not in files or frame.f_code.co_name == "query":
+        if frame.f_code.co_filename not in files or frame.f_code.co_name == "run_query":
             return None
         lines += event in ("line", "return")
         if lines == number:

@@ -28,7 +28,7 @@ from flowbuf.schema.assemble import suggest_fix
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query_errors"]
+__all__ = ["FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query_errors", "quoted"]
 
 _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
@@ -330,7 +330,7 @@ class FlowQuery:
 
     def _select_stream(self, source: str, names: Sequence[str]) -> str:
         """Return SQL that selects all columns of a stream, with NULL for those that the stream lacks."""
-        columns = ", ".join(f"{'' if name in names else 'NULL AS '}{_quoted(name)}" for name in self._names)
+        columns = ", ".join(f"{'' if name in names else 'NULL AS '}{quoted(name)}" for name in self._names)
         return f"SELECT {columns} FROM {source}"
 
     def _select_files(self, columns: Columns, names: Sequence[str]) -> str:
@@ -339,10 +339,10 @@ class FlowQuery:
         return f"SELECT {selected} FROM {_read_parquet(names)}"
 
     def _select_column(self, name: str, type: str) -> str:
-        quoted = _quoted(name)
+        column = quoted(name)
         kind = self._schema[name].type if name in self._schema else ""
         render = _RENDERERS.get((kind, type))
-        return f"{render}({quoted}) AS {quoted}" if render else quoted
+        return f"{render}({column}) AS {column}" if render else column
 
     def _define_absent(self) -> None:
         """Create a table without rows, which defines the types of columns that no source has."""
@@ -416,7 +416,8 @@ def _read_parquet(names: Sequence[str]) -> str:
     return f"read_parquet([{literals}])"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return the name of a column as an identifier of SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 

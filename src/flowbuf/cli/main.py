@@ -25,6 +25,7 @@ __all__ = ["COMMANDS", "main"]
 # The summaries of the commands are repeated here, so that `flowbuf --help` does not import them.
 COMMANDS = {
     "read": "Show the flows of captures and message streams.",
+    "top": "Show the largest groups of flows.",
     "query": "Query captures, message streams and Parquet files with SQL.",
     "encode": "Encode captures as Protocol Buffers messages.",
     "collect": "Receive flows of live exporters, and write them.",

@@ -2,72 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
-import time
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from flowbuf.arrow.sql import FlowQuery, columns_named, plain
-from flowbuf.cli.counters import no_rows
-from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, shown_schema, total_size
+from flowbuf.cli.inputs import expand_inputs, is_chosen
 from flowbuf.cli.options import (
     CaptureOptions,
-    UsageProblem,
     counters_option,
     decode_options,
     inputs_argument,
-    schema_errors,
     schema_options,
     verbose_option,
 )
-from flowbuf.cli.output.columnar import (
-    ColumnSource,
-    check_column_output,
-    enrich_option,
-    enriched_schema,
-    load_pipeline,
-    need_sql,
-    query_problems,
-)
-from flowbuf.cli.output.progress import show_progress
-from flowbuf.cli.output.report import Failure, Report
-from flowbuf.cli.output.results import open_results
-from flowbuf.cli.output.streams import (
-    COLUMN_FORMATS,
-    check_overwrite,
-    check_spreadsheet,
-    default_format,
-    force_option,
-    format_option,
-    is_terminal,
-    open_output,
-    spreadsheet_option,
-)
-from flowbuf.cli.session import Session, check_decoding
-from flowbuf.cli.signals import held_signals
-from flowbuf.cli.state import check_state
-from flowbuf.io.output_file import OutputFile
+from flowbuf.cli.output.columnar import enrich_option
+from flowbuf.cli.output.report import Report
+from flowbuf.cli.output.streams import default_format, force_option, format_option, spreadsheet_option
+from flowbuf.cli.querying import Request, run_query
 from flowbuf.schema import Schema
 
-if TYPE_CHECKING:
-    from flowbuf.enrich import Pipeline
-
 __all__ = ["query"]
-
-PARQUET = b"PAR1"
-WAITING = 2
-"""Maximum number of batches that wait for the query."""
-PATIENCE = 1.0
-"""Maximum seconds to wait for the query to end."""
-MOMENT = 0.05
-"""Seconds after which a waiting thread checks if the other one has ended."""
 
 
 @click.command()
@@ -116,221 +70,19 @@ def query(
       flowbuf query "SELECT in_if_name, sum(bytes) FROM flows GROUP BY ALL" a.pcap --enrich network.toml
       flowbuf query "SUMMARIZE flows" capture.pcap
     """
-    inputs = expand_inputs(inputs)
-    check_inputs(inputs, output)
-    check_overwrite(force, output)
-    check_state(decoding.state, output)
-    form = form or default_format(output)
-    check_spreadsheet(spreadsheet, form)
-    if form in COLUMN_FORMATS:
-        check_column_output(form, output)
-    need_sql("flowbuf query")
-    files = [path for path in inputs if _is_parquet(path)]
-    captures = [path for path in inputs if path not in files]
-    check_decoding(captures, decoding, files)
-    if enrich and files:
-        raise UsageProblem(
-            f"{files[0]}: --enrich applies only to captures and messages, not to Parquet; leave it out"
-        )
+    parameters = click.get_current_context().params
+    request = Request(
+        "query",
+        expand_inputs(inputs),
+        output,
+        form or default_format(output),
+        spreadsheet,
+        enrich,
+        decoding,
+        is_chosen(),
+        bool(parameters["only"]),
+    )
+    request.check(force)
     report = Report(notes=verbose)
-    to_terminal = output == "-" and is_terminal(sys.stdout)
-    with schema_errors():
-        schema = shown_schema(schema, captures, is_chosen())
-        schema = schema.enable(*columns_named(sql, schema))
-    pipeline = load_pipeline(enrich, schema, report)
-    schema = enriched_schema(schema, pipeline, bool(click.get_current_context().params["only"]))
-    everything = ColumnSource(schema, ip="text", pipeline=pipeline)
-    with query_problems("SQL"):
-        add_problem = _fail if decoding.strict else report.add_problem
-        question = FlowQuery(sql, schema, _plain_type(everything), bool(captures), files, add_problem)
-    columns = _narrow(everything, question, decoding, pipeline)
-    with open_output(output) as file:
-        with (
-            show_progress(total_size(captures), quiet=to_terminal) as show,
-            Session(columns.decoded, decoding, report, show, "queried") as session,
-        ):
-            _Answer(question, columns, form, file, to_terminal, spreadsheet).run(session, captures)
-            session.finish()
-        if not session.readable and not question.files and (question.reads or files):
-            file.discard()
-    if session.readable and not session.flows:
-        report.add_note(no_rows(columns.schema, session.counters))
+    run_query(sql, request, schema, report)
     sys.exit(report.status)
-
-
-def _is_parquet(path: str) -> bool:
-    if not os.path.isfile(path):  # a look at a pipe would consume its data
-        return False
-    with open(path, "rb") as file:
-        return file.read(len(PARQUET)) == PARQUET
-
-
-def _fail(text: str) -> None:
-    raise Failure(text)
-
-
-def _narrow(
-    everything: ColumnSource, question: FlowQuery, decoding: CaptureOptions, pipeline: Pipeline | None
-) -> ColumnSource:
-    """Return a source that decodes only the columns that the query uses."""
-    schema = everything.schema
-    needed = list(question.columns)
-    if schema.rate and (decoding.scale or decoding.override_sampling):
-        needed.append(schema.rate.name)
-    for name in needed:  # the list grows
-        needed += [other for other in schema[name].depends if other not in needed]
-    if not needed:
-        return everything
-    with schema_errors():
-        return ColumnSource(schema.only(*needed), ip="text", pipeline=pipeline)
-
-
-def _plain_type(columns: ColumnSource) -> Any:
-    """Return the `pyarrow.Schema` of flows in SQL."""
-    import pyarrow
-
-    empty = pyarrow.Table.from_batches([], columns.type)  # empty_table() would import pandas
-    return plain(empty).schema
-
-
-class _Answer:
-    """Run a query in a thread that writes the results, while the main thread reads the inputs.
-
-    Only the main thread waits for input, so that a signal ends it. The query stops the reading when it has
-    enough.
-
-    A signal may raise an exception at any line of the main thread. So both threads share simple queues, which
-    stay consistent. An exception inside a `Queue` could leave the other thread waiting forever. One inside
-    `Thread.join` would end the wait permanently.
-    """
-
-    def __init__(
-        self,
-        question: FlowQuery,
-        columns: ColumnSource,
-        form: str,
-        file: OutputFile,
-        to_terminal: bool,
-        spreadsheet: bool,
-    ) -> None:
-        self._question = question
-        self._columns = columns
-        self._output = (form, file)
-        self._to_terminal = to_terminal
-        self._spreadsheet = spreadsheet
-        self._batches: SimpleQueue[Any] = SimpleQueue()
-        self._places: SimpleQueue[None] = SimpleQueue()
-        """One item for each batch that may still be added."""
-        self._ends: SimpleQueue[BaseException | None] = SimpleQueue()
-        """Receives the end of the query: its error, or None."""
-        self._ended = False
-        self._failed = False
-        self._asked = False
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        for _ in range(WAITING):
-            self._places.put(None)
-
-    def run(self, session: Session, inputs: Sequence[str]) -> None:
-        """Run the query until everything is written. Raise the error of either thread."""
-        try:
-            with held_signals():
-                self._thread.start()
-            if self._question.reads:
-                self._feed(session, inputs)
-            error = self._ends.get()
-        except BaseException:
-            self._failed = True
-            self._interrupt()
-            raise
-        finally:
-            self._release()
-            if self._ended:
-                self._question.close()
-            del self._question  # the query holds the reader of this object
-        if error is not None:
-            raise error
-
-    def _feed(self, session: Session, inputs: Sequence[str]) -> None:
-        for path in inputs:
-            for batch in self._columns.read(session.columns(path)):
-                if not session.stopped and not self._give(plain(batch)):
-                    session.stop()  # the input is still reported
-            if session.stopped:
-                return
-        self._give(None)
-
-    def _give(self, batch: Any) -> bool:
-        """Add a batch, or None at the end. Return False if the query has ended."""
-        while not self._ended:
-            with suppress(Empty):
-                self._places.get(timeout=MOMENT)
-                self._batches.put(batch)
-                return True
-        return False
-
-    def _interrupt(self) -> None:
-        """Interrupt the query repeatedly until it ends, at most PATIENCE seconds.
-
-        It may not have begun yet. Or it may wait without limit for the reader of a pipe.
-        """
-        deadline = time.monotonic() + PATIENCE
-        while not self._ended and time.monotonic() < deadline:
-            self._question.interrupt()
-            time.sleep(0.001)
-
-    def _release(self) -> None:
-        """Wait for threads of the query that still request batches.
-
-        None may run when the interpreter ends.
-        """
-        deadline = time.monotonic() + PATIENCE
-        while self._asked and time.monotonic() < deadline:
-            time.sleep(0.001)
-
-    # Run in the threads of the query ------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        end: BaseException | None = None
-        try:
-            self._write()
-        except BaseException as error:
-            end = error
-            _clear_frames(error)  # frees partially read data, which would live as long as the error
-        self._ended = True
-        self._ends.put(end)
-
-    def _write(self) -> None:
-        import pyarrow
-
-        stream = pyarrow.RecordBatchReader.from_batches(_plain_type(self._columns), self._taken())
-        with query_problems("SQL"):
-            type, batches = self._question.run(stream)
-            with open_results(*self._output, type, self._to_terminal, self._spreadsheet) as writer:
-                for batch in batches:
-                    writer.write(batch)
-                writer.finish()
-
-    def _taken(self) -> Iterator[Any]:
-        while (batch := self._take()) is not None:
-            yield batch
-        if self._failed:
-            raise ValueError("reading the input failed")
-
-    def _take(self) -> Any:
-        self._asked = True
-        try:
-            while not self._failed and not self._ended:
-                with suppress(Empty):
-                    batch = self._batches.get(timeout=MOMENT)
-                    self._places.put(None)
-                    return batch
-            return None
-        finally:
-            self._asked = False
-
-
-def _clear_frames(error: BaseException | None) -> None:
-    """Clear the frames of an error, and of the errors that caused it."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__

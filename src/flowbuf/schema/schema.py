@@ -161,6 +161,19 @@ class Schema:
             raise no_column(name, self._by_name, self.reserved).located(self.origin)
         return column
 
+    def find(self, name: str) -> Column | None:
+        """Return the column with a name, or None. Upper case and underscores may differ.
+
+        In the preset "akvorado", `find("src_addr")` returns the column SrcAddr.
+        """
+
+        def plain(text: str) -> str:
+            return text.replace("_", "").lower()
+
+        if name in self:
+            return self[name]
+        return next((column for column in self if plain(column.name) == plain(name)), None)
+
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 

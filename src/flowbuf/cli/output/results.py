@@ -30,7 +30,7 @@ from flowbuf.cli.output.writers import FlowWriter
 from flowbuf.io.output_file import OutputFile
 from flowbuf.targets.flow_text import format_bool, format_real, format_time, to_json_string
 
-__all__ = ["open_results", "to_text"]
+__all__ = ["open_results", "rows_of", "to_text"]
 
 
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -60,7 +60,7 @@ class _JsonLines:
         keys = [f"{to_json_string(name)}:" for name in batch.schema.names]
         lines = [
             "{" + ",".join([key + _to_json(value) for key, value in zip(keys, row, strict=True)]) + "}\n"
-            for row in _rows(batch)
+            for row in rows_of(batch)
         ]
         self._file.write("".join(lines).encode())
 
@@ -77,7 +77,7 @@ class _Csv:
 
     def write(self, batch: Any) -> None:
         self.count += batch.num_rows
-        write_csv(self._file, (map(self._to_text, row) for row in _rows(batch)))
+        write_csv(self._file, (map(self._to_text, row) for row in rows_of(batch)))
 
     def finish(self) -> None:
         pass
@@ -92,7 +92,7 @@ class _Table(RowTable):
         super().__init__(file, headings, to_terminal, _count_rows, as_asked=True)
 
     def write(self, batch: Any, heading: bool = False) -> None:
-        rows: list[Any] = list(_rows(batch))
+        rows: list[Any] = list(rows_of(batch))
         super().write(rows, heading)
 
 
@@ -110,7 +110,8 @@ def _count_rows(count: int) -> str:
     return f"{count:,} row{'s' if count != 1 else ''}"
 
 
-def _rows(batch: Any) -> Iterable[tuple[Any, ...]]:
+def rows_of(batch: Any) -> Iterable[tuple[Any, ...]]:
+    """Return the rows of a record batch, with times and dates as text."""
     return zip(*map(_values, batch.columns), strict=True)
 
 

@@ -75,24 +75,14 @@ def choose_top_columns(schema: Schema, names: Sequence[str]) -> tuple[tuple[str,
         ConfigError: there are no names, or a column is a list.
         SchemaError: a column does not exist.
     """
-    groups = tuple(dict.fromkeys((_find(schema, name) or schema[name]).name for name in names))
+    groups = tuple(dict.fromkeys((schema.find(name) or schema[name]).name for name in names))
     if not groups:
         raise ConfigError("live_top is empty; name at least one column")
     for name in groups:
         if schema[name].repeated:
             raise ConfigError(f"live_top: column {name!r} is a list; choose a column with one value per flow")
-    others = (_find(schema, name) for name in ("bytes", "packets", "sampling_rate"))
+    others = (schema.find(name) for name in ("bytes", "packets", "sampling_rate"))
     return groups, tuple(dict.fromkeys((*groups, *(column.name for column in others if column))))
-
-
-def _find(schema: Schema, name: str) -> Column | None:
-    """Return the column with a name, in the spelling of the schema or of a preset."""
-
-    def plain(text: str) -> str:
-        return text.replace("_", "").lower()
-
-    same = [column for column in schema if plain(column.name) == plain(name)]
-    return next((column for column in same if column.name == name), same[0] if same else None)
 
 
 class TopTalkers:
@@ -123,8 +113,8 @@ class TopTalkers:
         self.lost: Mapping[str, int] = {}
         self._columns = tuple(schema[name] for name in columns)
         self._keys = [f"key{index}" for index in range(len(columns))]
-        self._sources = {name: _find(schema, name) for name in ("bytes", "packets")}
-        self._rate = None if scaled else _find(schema, "sampling_rate")
+        self._sources = {name: schema.find(name) for name in ("bytes", "packets")}
+        self._rate = None if scaled else schema.find("sampling_rate")
         self._step = window / SLOTS
         self._clock = clock
         self._begin = clock()
