@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.test_cli_terminal import EVIL, SAFE, SCHEMA, on_a_terminal
+from tests.support.cases import slow
 from tests.support.command import flowbuf, json_lines, pcap, write
 from tests.support.datagrams import (
     VARIABLE,
@@ -58,7 +59,7 @@ def by_group(rows: list[dict[str, Any]], keys: tuple[str, ...]) -> dict[tuple[An
 
 
 @pytest.mark.parametrize("capture", [SFLOW, NETFLOW9], ids=["sflow", "netflow9"])
-@pytest.mark.parametrize("by", ["bytes", "packets", "flows"])
+@pytest.mark.parametrize("by", ["bytes", *slow("packets", "flows")])
 def test_groups_have_the_sums_of_their_flows(capture: Path, by: str) -> None:
     expected = rank(capture, KEYS, by)
     found = top(",".join(KEYS), capture, "--by", by, "-n", 10_000)
@@ -72,6 +73,7 @@ def test_sflow_is_scaled() -> None:
     assert rank(SFLOW, KEYS, "bytes")[0]["bytes"] > rank(SFLOW, KEYS, "bytes", scaled=False)[0]["bytes"]
 
 
+@pytest.mark.slow
 def test_scaled_flows_are_not_scaled_twice() -> None:
     assert top("src_addr", SFLOW, "--scale") == top("src_addr", SFLOW)
 
@@ -103,7 +105,7 @@ def test_where_selects_flows() -> None:
     assert top("dst_port", NETFLOW9, "--where", f"dst_port = {port}") == [{**expected[0], "share": 1}]
 
 
-@pytest.mark.parametrize("condition", ["dst_port = 0 AND proto = 0", "false"])
+@pytest.mark.parametrize("condition", ["dst_port = 0 AND proto = 0", *slow("false")])
 def test_a_condition_that_matches_nothing_is_reported(condition: str) -> None:
     result = flowbuf("top", "src_addr", NETFLOW9, "--where", condition)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "flowbuf: no flow matches --where\n")
@@ -116,6 +118,7 @@ def test_names_of_presets_are_found() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_column_that_is_named_twice_counts_once() -> None:
     names = "src_addr,SrcAddr,src_addr"
     assert top(names, NETFLOW9, "--schema", "akvorado") == top("SrcAddr", NETFLOW9, "--schema", "akvorado")
@@ -166,7 +169,7 @@ def test_partly_unknown_rates_are_reported(unsampled: Path) -> None:
     assert (row["bytes"], row["packets"], row["flows"]) == (1000, 100, 1)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["parquet", *slow("csv")])
 def test_results_are_written_to_files(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"top.{suffix}"
     assert top("src_addr,proto", NETFLOW9, "-o", path) == []
