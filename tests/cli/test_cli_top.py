@@ -26,6 +26,20 @@ from tests.support.datagrams import (
 
 DATA = Path(__file__).parents[1] / "data"
 SFLOW, NETFLOW9 = DATA / "generated-sflow.pcap", DATA / "generated-netflow9.pcap"
+WITHOUT_RATE = """
+[schema]
+name = "bare"
+[[column]]
+name = "proto"
+number = 1
+type = "uint8"
+sources = ["ipfix:protocolIdentifier", "packet:ip.proto"]
+[[column]]
+name = "bytes"
+number = 2
+type = "uint64"
+sources = ["ipfix:octetDeltaCount", "sflow:sampled_ip.length"]
+"""
 KEYS, SUMS = ("src_addr", "dst_port"), ("bytes", "packets", "flows")
 
 
@@ -78,7 +92,7 @@ def test_scaled_flows_are_not_scaled_twice() -> None:
     assert top("src_addr", SFLOW, "--scale") == top("src_addr", SFLOW)
 
 
-def test_a_known_rate_is_unsaturated_and_an_absurd_one_does_not_overflow(tmp_path: Path) -> None:
+def test_rates_above_the_largest_count_as_the_largest(tmp_path: Path) -> None:
     flows = pcap(netflow5(record5(octets=2**32 - 1), sampling=0))
     capture = write(tmp_path / "a.pcap", flows)
     (row,) = top("proto", capture, "--override-sampling", 2**32)
@@ -151,11 +165,15 @@ def unsampled(tmp_path: Path) -> Path:
 
 def test_a_terminal_shows_the_number_of_groups(unsampled: Path, tmp_path: Path) -> None:
     groups = len(rank(SFLOW, ("proto",), "bytes"))
-    for capture, last in (
-        (SFLOW, f"1 of {groups} groups; scaled by the sampling rate"),
-        (unsampled, "1 of 2 groups; not scaled: no sampling rate is known"),
+    (tmp_path / "bare.toml").write_text(WITHOUT_RATE)
+    for capture, options, last in (
+        (SFLOW, (), f"1 of {groups} groups; scaled by the sampling rate"),
+        (SFLOW, ("--scale",), f"1 of {groups} groups; scaled by the sampling rate"),
+        (SFLOW, ("--schema", "bare.toml"), f"1 of {groups} groups; not scaled: no sampling rate is known"),
+        (unsampled, (), "1 of 2 groups; not scaled: no sampling rate is known"),
+        (unsampled, ("--scale",), "1 of 2 groups; not scaled: no sampling rate is known"),
     ):
-        status, text = on_a_terminal(tmp_path, "top", "proto", str(capture), "-n", "1")
+        status, text = on_a_terminal(tmp_path, "top", "proto", str(capture), "-n", "1", *options)
         assert (status, text.splitlines()[-1]) == (0, last)
 
 

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from flowbuf.cli.inputs import expand_inputs, is_chosen
+from flowbuf.cli.inputs import is_chosen
 from flowbuf.cli.options import (
     CaptureOptions,
     counters_option,
@@ -17,7 +17,7 @@ from flowbuf.cli.options import (
 )
 from flowbuf.cli.output.columnar import enrich_option
 from flowbuf.cli.output.report import Report
-from flowbuf.cli.output.streams import default_format, force_option, format_option, spreadsheet_option
+from flowbuf.cli.output.streams import force_option, format_option, output_option, spreadsheet_option
 from flowbuf.cli.querying import Request, run_query
 from flowbuf.schema import Schema
 
@@ -28,13 +28,7 @@ __all__ = ["query"]
 @click.argument("sql")
 @inputs_argument
 @format_option("results")
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="OUT",
-    help="Write to OUT; .gz, .zst compress; - is stdout.  [default: -]",
-)
+@output_option
 @force_option
 @spreadsheet_option
 @enrich_option
@@ -70,19 +64,18 @@ def query(
       flowbuf query "SELECT in_if_name, sum(bytes) FROM flows GROUP BY ALL" a.pcap --enrich network.toml
       flowbuf query "SUMMARIZE flows" capture.pcap
     """
-    parameters = click.get_current_context().params
-    request = Request(
+    request = Request.check(
         "query",
-        expand_inputs(inputs),
+        inputs,
         output,
-        form or default_format(output),
+        form,
+        force,
         spreadsheet,
         enrich,
         decoding,
-        is_chosen(),
-        bool(parameters["only"]),
+        chosen=is_chosen(),
+        only=bool(click.get_current_context().params["only"]),
     )
-    request.check(force)
     report = Report(notes=verbose)
     run_query(sql, request, schema, report)
     sys.exit(report.status)

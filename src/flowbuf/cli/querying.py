@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowbuf.arrow.sql import FlowQuery, columns_named, plain
 from flowbuf.cli.counters import no_rows
-from flowbuf.cli.inputs import check_inputs, shown_schema, total_size
+from flowbuf.cli.inputs import check_inputs, expand_inputs, shown_schema, total_size
 from flowbuf.cli.options import CaptureOptions, UsageProblem, schema_errors
 from flowbuf.cli.output.columnar import (
     ColumnSource,
@@ -32,6 +32,7 @@ from flowbuf.cli.output.streams import (
     COLUMN_FORMATS,
     check_overwrite,
     check_spreadsheet,
+    default_format,
     is_terminal,
     open_output,
 )
@@ -61,12 +62,11 @@ OpenResults = Callable[[str, OutputFile, Any, bool, bool], AbstractContextManage
 
 @dataclass(frozen=True)
 class Request:
-    """Inputs, output and options of a command that runs SQL. `check` raises UsageProblem for wrong ones.
+    """Inputs, output and options of a command that runs SQL. `check` makes it.
 
     `chosen` is True if the user has chosen columns by name. `only` is True if no other columns may be shown.
     """
 
-    command: str
     inputs: tuple[str, ...]
     output: str
     form: str
@@ -81,15 +81,33 @@ class Request:
         """True if the output is a terminal."""
         return self.output == "-" and is_terminal(sys.stdout)
 
-    def check(self, force: bool) -> None:
-        """Check the options. `force` allows to replace the output."""
-        check_inputs(self.inputs, self.output)
-        check_overwrite(force, self.output)
-        check_state(self.decoding.state, self.output)
-        check_spreadsheet(self.spreadsheet, self.form)
-        if self.form in COLUMN_FORMATS:
-            check_column_output(self.form, self.output)
-        need_sql(f"flowbuf {self.command}")
+    @classmethod
+    def check(
+        cls,
+        command: str,
+        inputs: tuple[str, ...],
+        output: str,
+        form: str | None,
+        force: bool,
+        spreadsheet: bool,
+        enrich: tuple[str, ...],
+        decoding: CaptureOptions,
+        **chosen: bool,
+    ) -> Request:
+        """Check the options of a command, and return them with patterns and the default format replaced.
+
+        Raise UsageProblem.
+        """
+        inputs = expand_inputs(inputs)
+        check_inputs(inputs, output)
+        check_overwrite(force, output)
+        check_state(decoding.state, output)
+        form = form or default_format(output)
+        check_spreadsheet(spreadsheet, form)
+        if form in COLUMN_FORMATS:
+            check_column_output(form, output)
+        need_sql(f"flowbuf {command}")
+        return cls(inputs, output, form, spreadsheet, enrich, decoding, **chosen)
 
 
 def run_query(
@@ -104,7 +122,7 @@ def run_query(
 
     Args:
         sql: One SELECT statement.
-        request: Inputs, output and options, which were checked.
+        request: Inputs, output and options.
         schema: Schema of the flows. Columns that the SQL names need not be enabled.
         report: Receiver of problems and notes.
         open_writer: Opens the writer of results.

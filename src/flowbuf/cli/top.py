@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from flowbuf.arrow.sql import RowFilter, quoted
-from flowbuf.cli.inputs import expand_inputs
 from flowbuf.cli.options import (
     CaptureOptions,
     UsageProblem,
@@ -23,21 +22,21 @@ from flowbuf.cli.options import (
     split_names,
     verbose_option,
 )
-from flowbuf.cli.output.columnar import enrich_option, need_sql, query_problems
+from flowbuf.cli.output.columnar import enrich_option, query_problems
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.results import open_results, rows_of, to_text
-from flowbuf.cli.output.streams import default_format, force_option, format_option, spreadsheet_option
+from flowbuf.cli.output.streams import force_option, format_option, output_option, spreadsheet_option
 from flowbuf.cli.output.table import Heading, RowTable, column_heading
 from flowbuf.cli.output.terminal import clean_line
 from flowbuf.cli.output.writers import FlowWriter
 from flowbuf.cli.querying import Request, run_query
+from flowbuf.collect.outputs.top_talkers import MEASURES
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Column, Schema
 from flowbuf.targets.flow_text import NUMBERS
 
 __all__ = ["top"]
 
-MEASURES = ("bytes", "packets", "flows")
 SHARE = "share"
 ALL = "all_"
 """Prefix of the sums of all flows, in the result of the query."""
@@ -65,13 +64,7 @@ LARGEST_RATE = 2**32
     help="Count only flows that match, for example \"dst_port = 53 and in_net(src_addr, '10.0.0.0/8')\".",
 )
 @format_option("groups")
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    metavar="OUT",
-    help="Write to OUT; .gz, .zst compress; - is stdout.  [default: -]",
-)
+@output_option
 @force_option
 @spreadsheet_option
 @enrich_option
@@ -113,21 +106,17 @@ def top(
     """
     schema = load_schema(reference)
     groups = Groups.choose(schema, split_names([columns]), by, decoding.scale)
+    request = Request.check("top", inputs, output, form, force, spreadsheet, enrich, decoding)
     if where is not None:
-        need_sql("--where")
         with query_problems("--where"):
             RowFilter(where, schema)
-    request = Request(
-        "top", expand_inputs(inputs), output, form or default_format(output), spreadsheet, enrich, decoding
-    )
-    request.check(force)
     report = Report(notes=verbose)
     result = Result(groups)
     origin = "COLUMNS" if where is None else "--where"
     run_query(groups.make_sql(where, limit), request, schema, report, result.open, origin)
-    if where is not None and not result.count and not report.status:
+    if where is not None and not result.totals and not report.status:
         report.add_note("no flow matches --where")
-    if note := groups.describe_rates(result.totals):
+    if note := groups.describe_unknown(result.totals):
         report.add_note(note)
     sys.exit(report.status)
 
@@ -140,7 +129,7 @@ class Groups:
         columns: Columns of the groups.
         sums: SQL of each sum, for bytes, packets and flows as far as the schema has them.
         by: Sum by which groups are sorted.
-        rate: Column of the sampling rate; None if sums are not multiplied by it.
+        rate: Column of the sampling rate, or None.
     """
 
     columns: tuple[Column, ...]
@@ -170,11 +159,11 @@ class Groups:
                 )
             if column.name in (*MEASURES, SHARE):
                 raise UsageProblem(f"column {column.name!r} is a sum of each group; name other columns")
-        rate = None if scaled else schema.find("sampling_rate")
+        rate = schema.find("sampling_rate")
         sums = {}
         for measure in ("bytes", "packets"):
             if counted := schema.find(measure):
-                sums[measure] = _sum(counted, rate)
+                sums[measure] = _sum(counted, None if scaled else rate)
         sums["flows"] = "count(*)"
         by = by or next(iter(sums))
         if by not in sums:
@@ -186,8 +175,9 @@ class Groups:
     def make_sql(self, where: str | None, limit: int) -> str:
         """Return the query. Its result has the groups, the sums, the share, and the sums of all flows."""
         keys = ", ".join(quoted(column.name) for column in self.columns)
-        sums = ", ".join(f"{sql} AS {name}" for name, sql in {**self.sums, **self._hidden()}.items())
-        totals = ", ".join(f"sum({name}) OVER () AS {ALL}{name}" for name in (*self.sums, *self._hidden()))
+        everything = {**self.sums, **self._hidden()}
+        sums = ", ".join(f"{sql} AS {name}" for name, sql in everything.items())
+        totals = ", ".join(f"sum({name}) OVER () AS {ALL}{name}" for name in everything)
         condition = "" if where is None else f"WHERE (\n{where}\n)"
         return (
             f"SELECT {keys}, {', '.join(self.sums)}, "
@@ -203,7 +193,12 @@ class Groups:
             return {}
         return {"unknown": f"count(*) FILTER (coalesce({quoted(self.rate.name)}, 0) = 0)"}
 
-    def describe_rates(self, totals: Mapping[str, Any]) -> str:
+    def describe_scaling(self, totals: Mapping[str, int]) -> str:
+        """Return how the sums depend on the sampling rate."""
+        known = self.rate is not None and totals["unknown"] < totals["flows"]
+        return "scaled by the sampling rate" if known else "not scaled: no sampling rate is known"
+
+    def describe_unknown(self, totals: Mapping[str, int]) -> str:
         """Return a note if the sampling rate is known for a part of the flows, or ""."""
         unknown, flows = totals.get("unknown", 0), totals.get("flows", 0)
         if not 0 < unknown < flows:
@@ -226,13 +221,11 @@ class Result:
     """Writes the result of the query, and keeps the sums of all flows.
 
     Attributes:
-        count: Number of groups written.
         totals: Number of `groups`, and the sums of all flows by name. Empty without flows.
     """
 
     def __init__(self, groups: Groups) -> None:
-        self.count = 0
-        self.totals: dict[str, Any] = {}
+        self.totals: dict[str, int] = {}
         self._groups = groups
 
     @contextmanager
@@ -266,7 +259,6 @@ class _Splitter:
     def write(self, batch: Any) -> None:
         if not batch.num_rows:
             return
-        self._result.count += batch.num_rows
         for name in batch.schema.names:
             if name not in self._names:
                 self._result.totals[name.removeprefix(ALL)] = int(batch[name][0].as_py())
@@ -318,13 +310,8 @@ class _TopTable(RowTable):
         return [{first: _Label(f"{others:,} more"), SHARE: share, **rest}, total]
 
     def _describe(self, count: int) -> str:
-        scaled = (
-            "scaled by the sampling rate" if self._is_scaled() else "not scaled: no sampling rate is known"
-        )
-        return f"{count:,} of {self._totals['groups']:,} groups; {scaled}"
-
-    def _is_scaled(self) -> bool:
-        return self._groups.rate is None or self._totals["unknown"] < self._totals["flows"]
+        scaling = self._groups.describe_scaling(self._totals)
+        return f"{count:,} of {self._totals['groups']:,} groups; {scaling}"
 
 
 def _group_heading(column: Column) -> Heading:

@@ -166,13 +166,10 @@ class Schema:
 
         In the preset "akvorado", `find("src_addr")` returns the column SrcAddr.
         """
-
-        def plain(text: str) -> str:
-            return text.replace("_", "").lower()
-
         if name in self:
             return self[name]
-        return next((column for column in self if plain(column.name) == plain(name)), None)
+        folded = fold(name)
+        return next((column for column in self if fold(column.name) == folded), None)
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name

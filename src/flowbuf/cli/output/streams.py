@@ -16,7 +16,15 @@ from flowbuf.io.output_file import OutputFile
 __all__ = [
     *("COLUMN_FORMATS", "check_overwrite", "check_spreadsheet", "default_format", "describe_os_error"),
     *("force_option", "format_option", "is_terminal"),
-    *("open_errors", "open_output", "print_text", "refuse_terminal", "spreadsheet_option", "standard_output"),
+    *(
+        "open_errors",
+        "open_output",
+        "output_option",
+        "print_text",
+        "refuse_terminal",
+        "spreadsheet_option",
+        "standard_output",
+    ),
 ]
 
 COLUMN_FORMATS = ("parquet", "arrow")
@@ -67,6 +75,14 @@ def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         "[default: by the name of OUT; else table on a terminal, jsonl in a pipe]",
     )
 
+
+output_option = click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="OUT",
+    help="Write to OUT; .gz, .zst compress; - is stdout.  [default: -]",
+)
 
 force_option = click.option(
     "--force",

@@ -21,6 +21,7 @@ from flowbuf.cli.counters import COUNTER_WORDS, SECTIONS, count_rows, section_of
 from flowbuf.cli.output.terminal import clean_line
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Column, Schema
+from flowbuf.schema.column import fold
 from flowbuf.targets.flow_text import NUMBERS, format_address, text_renderer
 
 __all__ = ["CounterTable", "FlowTable", "Heading", "RowTable", "column_heading"]
@@ -293,17 +294,12 @@ class Layout:
         ]
 
 
-def _plain(name: str) -> str:
-    """Return a form that is equal for the names of a column in different schemas: src_addr, SrcAddr."""
-    return name.replace("_", "").lower()
-
-
-_RANKS = {_plain(name): rank for rank, name in reversed([*enumerate(IMPORTANCE)])}
+_RANKS = {fold(name): rank for rank, name in reversed([*enumerate(IMPORTANCE)])}
 
 
 def importance(heading: Heading) -> int:
     """Return the rank of a column. Columns with a smaller rank are removed later."""
-    return _RANKS.get(_plain(heading.name), len(IMPORTANCE))
+    return _RANKS.get(fold(heading.name), len(IMPORTANCE))
 
 
 def measure(text: str) -> int:
