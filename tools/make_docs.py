@@ -61,7 +61,13 @@ PYTHON = {
         ),
     ),
     "columns": (
-        *("flowbuf.read_capture", "flowbuf.read_messages", "flowbuf.FlowStream", "flowbuf.FlowBatch"),
+        *(
+            "flowbuf.read_capture",
+            "flowbuf.scan",
+            "flowbuf.read_messages",
+            "flowbuf.FlowStream",
+            "flowbuf.FlowBatch",
+        ),
         "flowbuf.encode_columns",
     ),
     "schemas": ("flowbuf.Schema", "flowbuf.Column"),

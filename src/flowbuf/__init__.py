@@ -3,6 +3,7 @@
 A TOML schema defines the columns. The main entry points:
 
 - `read_capture` reads the flows of a capture as Arrow columns.
+- `scan` returns them as a lazy table of polars or duckdb.
 - `encode_capture` writes the flows of a capture as Protocol Buffers messages.
 - `Decoder` decodes UDP payloads, and keeps the state of their exporters.
 - `Collector` receives the flows of live exporters.
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from flowbuf.kafka.sink import KafkaSink, ProduceReport
     from flowbuf.options import DecodeOptions
     from flowbuf.sampling import SamplingRule
+    from flowbuf.scan import scan
     from flowbuf.schema import Column, Schema
 
     __version__: str
@@ -95,6 +97,7 @@ __all__ = [
     "read_capture",
     "read_messages",
     "save_state",
+    "scan",
 ]
 
 # Names are imported on first use, because a command installs its signal handlers before any slow import.
@@ -107,6 +110,7 @@ _MODULES = {
     "decoder": ("Decoder",),
     "options": ("DecodeOptions",),
     "sampling": ("SamplingRule",),
+    "scan": ("scan",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "io.capture": ("CaptureReader",),
     "io.columns": ("encode_columns", "read_capture", "read_messages"),

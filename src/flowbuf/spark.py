@@ -20,7 +20,6 @@ raises DecodeError instead.
 from __future__ import annotations
 
 import functools
-import glob
 import json
 import logging
 import os
@@ -42,6 +41,7 @@ except ImportError as error:
 from flowbuf._core import STATUSES
 from flowbuf.arrow.batch import FlowStream
 from flowbuf.io.columns import read_capture
+from flowbuf.io.find_files import find_files
 from flowbuf.schema import Schema
 from flowbuf.schema.source import did_you_mean
 from flowbuf.targets.spark import spark_type, to_ddl
@@ -223,18 +223,12 @@ def _expand(path: str) -> list[str]:
         raise FileNotFoundError(
             f"{path}: is a URL, not a path; mount the files at a path that all workers can read"
         )
-    if os.path.isfile(local):
-        return [local]
-    pattern = os.path.join(glob.escape(local), "*") if os.path.isdir(local) else local
-    found = sorted(glob.glob(pattern, recursive=True))
-    files = [
-        file for file in found if os.path.isfile(file) and not os.path.basename(file).startswith((".", "_"))
-    ]
-    if not files:
+    try:
+        return find_files(local)
+    except FileNotFoundError:
         raise FileNotFoundError(
             f"{path}: no file has this name or matches this pattern; flowbuf searched for {local}"
-        )
-    return files
+        ) from None
 
 
 # Conversion to the Arrow types of Spark ---------------------------------------------------------------------

@@ -120,9 +120,11 @@ def test_consumers_see_the_error(name: str) -> None:
     """Methods of FlowStream raise the original exception. Consumers of the C stream raise its text."""
 
     class Reader:
+        name = "failing"
+        repeatable = True
         counters: ClassVar[dict[str, int]] = {}
 
-        def open(self, ip: str) -> tuple[_core.TableType, Iterator[Any]]:
+        def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Iterator[Any]]:
             return TYPE, fail(error)
 
     error, text = ERRORS[name]

@@ -42,6 +42,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "options": {"sampling", "_core"},
     "decoder": {"schema", "arrow", "options", "_core"},
     "io": {"errors", "schema", "arrow", "decoder", "options", "_core"},
+    "scan": {"errors", "schema", "arrow", "io"},
     "kafka": {"errors", "schema", "arrow", "io", "_core"},
     "clickhouse": {"errors", "schema", "targets", "arrow"},
     "enrich": {"errors", "schema", "targets"},

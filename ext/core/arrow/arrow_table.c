@@ -337,6 +337,14 @@ fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base,
     return new_table(table, plan, base, base->batch, fields, count);
 }
 
+fb_status fb_table_take(fb_table **table, const fb_plan *plan, const fb_table *base,
+                        const uint64_t *rows, size_t row_count, const fb_table_field *fields,
+                        size_t count) {
+    fb_batch *batch;
+    fb_status status = fb_batch_take(&batch, plan, base->batch, rows, row_count);
+    return status == FB_OK ? fb_table_new(table, plan, batch, fields, count) : status;
+}
+
 void fb_table_release(fb_table *table) {
     if (!table || atomic_fetch_sub_explicit(&table->references, 1, memory_order_acq_rel) > 1)
         return;

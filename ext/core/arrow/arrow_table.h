@@ -43,6 +43,12 @@ fb_status fb_table_new(fb_table **table, const fb_plan *plan, fb_batch *batch,
    NO_MEMORY. */
 fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base,
                         const fb_table_field *fields, size_t count);
+/* Create a table with copies of some rows of `base`, in the given order. NO_MEMORY: memory is
+   short, or the rows do not fit into one table. REQUIRES: all numbers of rows are less than
+   fb_table_rows(base). */
+fb_status fb_table_take(fb_table **table, const fb_plan *plan, const fb_table *base,
+                        const uint64_t *rows, size_t row_count, const fb_table_field *fields,
+                        size_t count);
 /* Release the caller's reference, from any thread. Exported arrays hold their own references. */
 void fb_table_release(fb_table *table);
 size_t fb_table_rows(const fb_table *table);

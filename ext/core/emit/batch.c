@@ -228,3 +228,99 @@ void fb_vector_add_address(fb_vector *vector, const uint8_t *data, size_t size) 
     fb_vector_set_address(vector, vector->count++, data, size);
     vector->used += 16;
 }
+
+/* Copies of rows ----------------------------------------------------------------------------- */
+
+/* Bytes or members of a row, in a vector of strings, bytes or lists. */
+typedef struct {
+    size_t begin, end;
+} range;
+
+static range find_range(const uint32_t *offsets, size_t i) {
+    return (range){offsets[i], offsets[i + 1]};
+}
+
+/* Return the bytes of the values of a row. */
+static range find_bytes(const fb_vector *vector, size_t row) {
+    range found = find_range(vector->offsets, row);
+    if (!vector->listed) return found;
+    if (vector->width) return (range){found.begin * vector->width, found.end * vector->width};
+    if (found.begin == found.end) return (range){0, 0}; /* there may be no members at all */
+    return (range){vector->members[found.begin], vector->members[found.end]};
+}
+
+static bool reserve_copies(fb_batch *copy, fb_vector *to, const fb_vector *from,
+                           const uint64_t *rows, size_t count) {
+    size_t bytes = 0, members = 0;
+    for (size_t i = 0; i < count; i++) {
+        range place = find_bytes(from, rows[i]), listed = find_range(from->offsets, rows[i]);
+        bytes += place.end - place.begin;
+        members += listed.end - listed.begin;
+        if (bytes > INT32_MAX - FB_BATCH_SLACK || members > INT32_MAX) return false;
+    }
+    if (!grow_values(copy, to, bytes + FB_BATCH_SLACK)) return false;
+    return !to->listed || grow_members(copy, to, members);
+}
+
+static void copy_members(fb_vector *to, const fb_vector *from, range members) {
+    for (size_t i = members.begin; !to->width && i < members.end; i++)
+        to->members[to->count + i - members.begin + 1] =
+            (uint32_t)(to->used + from->members[i + 1] - from->members[members.begin]);
+    to->count += members.end - members.begin;
+}
+
+static void copy_uneven_row(fb_vector *to, const fb_vector *from, size_t row) {
+    range bytes = find_bytes(from, row);
+    if (to->listed) copy_members(to, from, find_range(from->offsets, row));
+    if (bytes.begin == bytes.end) return; /* there may be no values at all */
+    fb_vector_put_bytes(to, from->values + bytes.begin, bytes.end - bytes.begin);
+}
+
+#define COPY_FIXED(size) \
+    case size: \
+        for (size_t i = 0; i < count; i++) \
+            memcpy(to->values + i * (size), from->values + rows[i] * (size), size); \
+        return
+
+/* `memcpy` of a constant size is one instruction. */
+static void copy_fixed(fb_vector *to, const fb_vector *from, const uint64_t *rows, size_t count) {
+    switch (to->width) {
+        COPY_FIXED(1);
+        COPY_FIXED(2);
+        COPY_FIXED(4);
+        COPY_FIXED(8);
+        default: COPY_FIXED(16);
+    }
+}
+
+static bool copy_vector(fb_batch *copy, fb_vector *to, const fb_vector *from, const uint64_t *rows,
+                        size_t count) {
+    for (size_t i = 0; to->present && i < count; i++) to->present[i] = from->present[rows[i]];
+    if (is_fixed(to)) {
+        copy_fixed(to, from, rows, count);
+        return true;
+    }
+    if (!reserve_copies(copy, to, from, rows, count)) return false;
+    for (size_t i = 0; i < count; i++) {
+        copy_uneven_row(to, from, rows[i]);
+        fb_vector_end(to, i);
+    }
+    return true;
+}
+
+fb_status fb_batch_take(fb_batch **out, const fb_plan *plan, const fb_batch *batch,
+                        const uint64_t *rows, size_t count) {
+    fb_memory memory = batch->memory;
+    fb_batch *copy;
+    memory.used = 0;
+    if (fb_batch_new(&copy, plan, count ? count : 1, memory) != FB_OK) return FB_NO_MEMORY;
+    copy->rows = count;
+    for (size_t i = 0; i < copy->vector_count; i++) {
+        if (!(plan->columns[i].flags & FB_COLUMN_ENABLED)) continue;
+        if (copy_vector(copy, &copy->vectors[i], &batch->vectors[i], rows, count)) continue;
+        fb_batch_free(copy);
+        return FB_NO_MEMORY;
+    }
+    *out = copy;
+    return FB_OK;
+}

@@ -48,6 +48,11 @@ void fb_batch_free(fb_batch *batch);
 /* Make room for more rows. OK. NO_MEMORY: the batch is unchanged. REQUIRES: capacity is not less
    than before; no row is under construction. */
 fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity);
+/* Create a batch of copies of some rows, in the given order. The copy uses the allocator of the
+   batch, and counts its own bytes. OK. NO_MEMORY: memory is short, or an offset would exceed
+   INT32_MAX. REQUIRES: all numbers of rows are less than batch->rows. */
+fb_status fb_batch_take(fb_batch **copy, const fb_plan *plan, const fb_batch *batch,
+                        const uint64_t *rows, size_t count);
 /* Return the bytes of one value of a column; 0: variable. */
 unsigned fb_batch_width(const fb_column *column);
 /* Return true for enabled columns of strings, bytes and lists: each row of them must be ended. */

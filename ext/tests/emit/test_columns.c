@@ -260,6 +260,125 @@ static void grows_a_batch(void) {
     text_free(&grown);
 }
 
+/* Copies of rows ----------------------------------------------------------------------------- */
+
+/* Append the text of each row of the batch, in the given order. */
+static void describe_rows(text *to, const named_plan *plan, const fb_batch *batch,
+                          const uint64_t *rows, size_t count) {
+    text whole = {0};
+    describe_batch(&whole, plan, batch);
+    for (size_t i = 0; i < count; i++) {
+        const char *line = text_of(&whole);
+        for (uint64_t before = rows[i]; before; before--) line = strchr(line, '\n') + 1;
+        text_put(to, "%.*s\n", (int)(strchr(line, '\n') - line), line);
+    }
+    text_free(&whole);
+}
+
+static void check_copy(const table *t, const uint64_t *rows, size_t count) {
+    text wanted = {0}, copied = {0};
+    fb_batch *copy;
+    CHECK_STATUS(fb_batch_take(&copy, t->session.plan.plan, t->batch, rows, count), FB_OK);
+    describe_rows(&wanted, &t->session.plan, t->batch, rows, count);
+    describe_batch(&copied, &t->session.plan, copy);
+    CHECK_TEXT(text_of(&copied), text_of(&wanted));
+    for (size_t i = 0; i < copy->vector_count; i++) /* also where a value is absent */
+        CHECK(!t->batch->vectors[i].present == !copy->vectors[i].present);
+    fb_batch_free(copy);
+    text_free(&wanted);
+    text_free(&copied);
+}
+
+static void decode_samples(table *t) {
+    byte_buffer d;
+    for (size_t i = 0; i < sample_count; i++) {
+        fb_position position = {0};
+        samples[i].build(&d);
+        fb_datagram datagram = datagram_of(d.data, d.size, SOURCE_ADDRESS);
+        CHECK_STATUS(fb_columns_decode(t->session.decoder, &datagram, 1, &position, &t->columns),
+                     FB_OK);
+    }
+}
+
+static void copies_rows(void) {
+    text lines = {0};
+    plan_put_rich(&lines);
+    const char *const plans[] = {text_of(&lines), usual_columns, every_type};
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        table t;
+        uint64_t order[64];
+        table_open(&t, plans[i], 100);
+        decode_samples(&t);
+        const size_t rows = t.batch->rows;
+        CHECK(rows > 10 && rows <= 32);
+        for (uint64_t row = 0; row < rows; row++) order[row] = row;
+        check_copy(&t, order, rows);
+        check_copy(&t, order, 0);
+        for (uint64_t row = 0; row < rows; row++) check_copy(&t, &row, 1);
+        for (uint64_t row = 0; row < 2 * rows; row++) order[row] = (rows - 1 - row / 2) % rows;
+        check_copy(&t, order, 2 * rows);
+        table_close(&t);
+    }
+    text_free(&lines);
+}
+
+/* Copies have members and text of their own, in each kind of list. */
+static void copies_lists(void) {
+    table t;
+    table_open(&t, "1 a uint\n2 n uint repeated\n3 t string repeated\n4 x ip repeated\n5 s string",
+               10);
+    begin_without_datagram(&t);
+    for (unsigned row = 0; row < 4; row++) {
+        static const uint8_t address[4] = {192, 0, 2, 1};
+        fb_columns_cursor at;
+        CHECK(fb_columns_begin(&t.columns, 1000, &at));
+        fb_columns_put_uint(&t.columns, &at, target_of(&t, "a"), row + 1);
+        for (unsigned i = 0; row != 1 && i < row + 1; i++) {
+            fb_columns_repeat_uint(&t.columns, &at, target_of(&t, "n"), 10 * row + i);
+            fb_columns_repeat_bytes(&t.columns, &at, target_of(&t, "t"), (const uint8_t *)"abcd",
+                                    i);
+            fb_columns_repeat_bytes(&t.columns, &at, target_of(&t, "x"), address, 4);
+        }
+        fb_columns_put_bytes(&t.columns, &at, target_of(&t, "s"), (const uint8_t *)"text", row);
+        fb_columns_finish(&t.columns, at);
+    }
+    check_copy(&t, (uint64_t[]){3, 1, 0, 2, 2}, 5);
+    check_copy(&t, (uint64_t[]){1, 1}, 2);
+    fb_batch *copy;
+    CHECK_STATUS(fb_batch_take(&copy, t.session.plan.plan, t.batch, (uint64_t[]){3, 1, 0}, 3),
+                 FB_OK);
+    fb_batch_free(t.batch);
+    t.batch = copy;
+    CHECK_TEXT(table_text(&t), "a=4 n=[30,31,32,33] t=[\"\",\"a\",\"ab\",\"abc\"] "
+                               "x=[192.0.2.1,192.0.2.1,192.0.2.1,192.0.2.1] s=\"tex\"\n"
+                               "a=2 s=\"t\"\n"
+                               "a=1 n=[0] t=[\"\"] x=[192.0.2.1]\n");
+    table_close(&t);
+}
+
+static void copies_rows_until_memory_is_short(void) {
+    text lines = {0};
+    plan_put_rich(&lines);
+    table t;
+    table_open(&t, text_of(&lines), 100);
+    decode_samples(&t);
+    for (size_t fail_at = 1;; fail_at++) {
+        fb_batch *copy;
+        size_t held = t.session.allocator.held;
+        t.session.allocator.fail_at = t.session.allocator.calls + fail_at;
+        fb_status status =
+            fb_batch_take(&copy, t.session.plan.plan, t.batch, (uint64_t[]){0, 5, 9}, 3);
+        if (status == FB_OK) fb_batch_free(copy);
+        else CHECK_STATUS(status, FB_NO_MEMORY);
+        CHECK_EQUAL(t.session.allocator.held, held);
+        if (status == FB_OK) break;
+        CHECK(fail_at < 500);
+    }
+    t.session.allocator.fail_at = 0;
+    table_close(&t);
+    text_free(&lines);
+}
+
 /* Little memory ------------------------------------------------------------------------------ */
 
 static void survives_every_failed_allocation(void) {
@@ -309,5 +428,6 @@ static void stops_before_offsets_overflow(void) {
 
 RUN_TESTS(TEST(has_a_width_for_each_type), TEST(stores_the_limits_of_every_type),
           TEST(undoes_a_row), TEST(gives_the_same_rows_at_every_batch_size),
-          TEST(overrides_late_columns), TEST(grows_a_batch), TEST(survives_every_failed_allocation),
+          TEST(overrides_late_columns), TEST(grows_a_batch), TEST(copies_rows), TEST(copies_lists),
+          TEST(copies_rows_until_memory_is_short), TEST(survives_every_failed_allocation),
           TEST(stops_before_offsets_overflow))

@@ -268,6 +268,8 @@ cdef extern from "core/arrow/arrow_table.h" nogil:
                            const fb_table_field *fields, size_t count)
     fb_status fb_table_view(fb_table **table, const fb_plan *plan, fb_table *base,
                             const fb_table_field *fields, size_t count)
+    fb_status fb_table_take(fb_table **table, const fb_plan *plan, const fb_table *base, const uint64_t *rows,
+                            size_t row_count, const fb_table_field *fields, size_t count)
     void fb_table_release(fb_table *table)
     size_t fb_table_rows(const fb_table *table)
     size_t fb_table_size(const fb_table *table)

@@ -6,6 +6,8 @@ cdef enum:
 
 cdef class TableType:
     cdef readonly Plan plan
+    cdef readonly tuple names
+    cdef readonly bint text  # some addresses are text
     cdef fb_table_field *fields
     cdef fb_field_type *types
     cdef size_t count

@@ -2,12 +2,13 @@
 
 https://arrow.apache.org/docs/format/CDataInterface.html specifies the interface.
 """
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from libc.errno cimport EINVAL, EIO, ENOMEM
-from libc.stdint cimport uint8_t, uint16_t
+from libc.stdint cimport uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -39,7 +40,8 @@ cdef class TableType:
     """The Arrow type of tables of a plan.
 
     `fields` are tuples of column name, Arrow format, extension name or None, nullable, required, text, and
-    enum members (number -> name) or None. `text` exports addresses as text.
+    enum members (number -> name) or None. `text` exports addresses as text. They may leave out columns, and
+    have any order.
     """
 
     def __cinit__(self, Plan plan not None, fields):
@@ -51,6 +53,8 @@ cdef class TableType:
         self.types = <fb_field_type *> PyMem_Malloc(max(len(items), 1) * sizeof(fb_field_type))
         if not self.fields or not self.types:
             raise MemoryError
+        self.names = tuple(item[0] for item in items)
+        self.text = any(item[5] for item in items)
         for name, format, extension, nullable, required, text, members in items:
             self.add(name, format, extension, nullable, required, text, members)
 
@@ -111,6 +115,30 @@ cdef void free_array(object capsule) noexcept:
     free(array)
 
 
+cdef uint64_t *copy_rows(object rows, size_t limit, size_t *count) except NULL:
+    """Return a copy of the numbers of rows, which the caller frees with PyMem_Free. Raise IndexError."""
+    cdef Py_buffer view
+    cdef uint64_t *numbers
+    cdef size_t i
+    PyObject_GetBuffer(rows, &view, PyBUF_SIMPLE)
+    try:
+        if view.len % sizeof(uint64_t):
+            raise ValueError(f"the rows have {view.len} bytes; pass integers of 64 bits")
+        count[0] = view.len // sizeof(uint64_t)
+        numbers = <uint64_t *> PyMem_Malloc(max(view.len, 1))
+        if not numbers:
+            raise MemoryError
+        memcpy(numbers, view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+    for i in range(count[0]):
+        if numbers[i] >= limit:
+            wrong = numbers[i]
+            PyMem_Free(numbers)
+            raise IndexError(f"row {wrong} is not among the {limit} rows of the table")
+    return numbers
+
+
 cdef class Table:
     """A finished batch of rows. It is immutable, and safe to use from any thread."""
 
@@ -138,6 +166,27 @@ cdef class Table:
             raise ValueError("the type belongs to another plan; use a TableType of the same plan")
         other.type = type
         check(fb_table_view(&other.table, type.plan.plan, self.table, type.fields, type.count))
+        return other
+
+    def take(self, rows):
+        """Return a table with copies of some rows, in the given order.
+
+        `rows`: their numbers, a buffer of 64-bit integers in the byte order of the machine.
+        """
+        cdef Table other = Table.__new__(Table)
+        cdef size_t count = 0
+        cdef uint64_t *numbers = copy_rows(rows, fb_table_rows(self.table), &count)
+        cdef fb_status status
+        cdef TableType type = self.type
+        other.type = type
+        try:
+            with nogil:
+                status = fb_table_take(
+                    &other.table, type.plan.plan, self.table, numbers, count, type.fields, type.count
+                )
+        finally:
+            PyMem_Free(numbers)
+        check(status)
         return other
 
     def __arrow_c_array__(self, requested_schema=None):

@@ -8,15 +8,21 @@ Both implement the Arrow PyCapsule protocol, so any library with Arrow support a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from array import array
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from flowbuf import _core
+from flowbuf.arrow.preview import PREVIEW_ROWS, describe_columns, preview_html
 from flowbuf.errors import optional_import
 from flowbuf.schema import Schema
+from flowbuf.schema.assemble import suggest_fix
+from flowbuf.schema.plan import compile_plan
 from flowbuf.targets.arrow import fields_of, register_types
 
 Read = TypeVar("Read")
+Tables: TypeAlias = Generator[_core.Table, None, None]
 
 if TYPE_CHECKING:
     import pandas
@@ -27,6 +33,9 @@ __all__ = ["BATCH_ROWS", "IP_FORMS", "FlowBatch", "FlowStream", "TableReader", "
 
 BATCH_ROWS = 1 << 14
 """Default number of rows per batch: two or three megabytes, which fit into the processor's cache."""
+
+SHOWN_COLUMNS = 30
+"""Largest number of column names that an error lists."""
 
 IP_FORMS = ("binary", "text")
 """Values of the option `ip`, the form of IP and MAC addresses."""
@@ -41,9 +50,19 @@ def check_ip(ip: str) -> None:
 @functools.lru_cache(
     maxsize=64
 )  # arguments and result are immutable; for a few rows, building the type takes longer than decoding them
-def new_table_type(schema: Schema, plan: _core.Plan, ip: str = "binary") -> _core.TableType:
-    """Return the Arrow type of tables of a plan of this schema."""
-    fields = fields_of(schema, text=ip == "text")
+def new_table_type(
+    schema: Schema, plan: _core.Plan, ip: str = "binary", columns: tuple[str, ...] | None = None
+) -> _core.TableType:
+    """Return the Arrow type of tables of a plan of this schema.
+
+    Args:
+        schema: Schema that the plan was compiled from.
+        plan: Plan of the rows.
+        ip: Form of IP and MAC addresses.
+        columns: Columns of the table, in this order, which the plan enables. Default: all enabled columns, in
+            order of their numbers.
+    """
+    fields = fields_of(schema, text=ip == "text", columns=columns)
     rows = (
         (field.name, field.format, field.extension, field.nullable, field.required, field.text, field.members)
         for field in fields
@@ -52,13 +71,37 @@ def new_table_type(schema: Schema, plan: _core.Plan, ip: str = "binary") -> _cor
 
 
 class TableReader(Protocol):
-    """Source of the tables of a stream."""
+    """Source of the tables of a stream.
 
-    counters: dict[str, int]
+    Attributes:
+        name: Name of the source, for messages to users.
+        counters: Counters of the last read.
+        repeatable: True if the source can be read several times.
+    """
 
-    def open(self, ip: str) -> tuple[_core.TableType, Iterator[_core.Table]]:
-        """Return the type of the tables, and an iterator over the tables from the start."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def counters(self) -> dict[str, int]: ...
+    @property
+    def repeatable(self) -> bool: ...
+
+    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
+        """Return the type of tables with these columns, and an iterator over the tables from the start."""
         ...
+
+
+def check_columns(schema: Schema, columns: Iterable[str], there: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of columns without repetitions. Raise SchemaError for a column that is not there."""
+    names = tuple(dict.fromkeys(columns))
+    for name in names:
+        if name in there:
+            continue
+        fix = f"columns are {', '.join(there[:SHOWN_COLUMNS])}{', …' if len(there) > SHOWN_COLUMNS else ''}"
+        if name not in schema:
+            raise schema.error(None, f"there is no column {name!r}", suggest_fix(name, there) or fix)
+        raise schema.error(None, f"column {name!r} was not read", fix)
+    return names
 
 
 class FlowBatch:
@@ -66,6 +109,8 @@ class FlowBatch:
 
     A batch is immutable, and safe to use from any thread. It shares its memory with everything made from it;
     the memory is freed with the last of them. `len(batch)` is the number of flows.
+
+    `batch[10:20]`, with any slice, returns a batch with copies of these flows.
 
     Example:
         for batch in flowbuf.read_capture("flows.pcap"):
@@ -80,7 +125,53 @@ class FlowBatch:
         return len(self._table)
 
     def __repr__(self) -> str:
-        return f"<FlowBatch: {len(self):,} flows, {len(self.schema.enabled)} columns>"
+        return f"<FlowBatch: {len(self):,} flows, {describe_columns(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        return preview_html(repr(self), self[:PREVIEW_ROWS])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
+        return self._table.type.names
+
+    def __getitem__(self, rows: slice) -> FlowBatch:
+        if not isinstance(rows, slice):
+            raise TypeError(
+                f"a batch is indexed with a slice, such as batch[:10], not with {type(rows).__name__}; "
+                "for values, convert it with to_pandas(), to_polars() or to_arrow()"
+            )
+        numbers = range(*rows.indices(len(self)))
+        if numbers == range(len(self)):
+            return self
+        return FlowBatch(self.schema, self._table.take(array("Q", numbers)))
+
+    def select(self, *columns: str) -> FlowBatch:
+        """Return the same flows with only these columns, in this order. The memory is shared.
+
+        Raises:
+            SchemaError: the batch has no such column.
+        """
+        names = check_columns(self.schema, columns, self.columns)
+        return self._view(names, "text" if self._table.type.text else "binary")
+
+    def filter(self, condition: str) -> FlowBatch:
+        """Return a batch with copies of the flows that match a condition.
+
+        Args:
+            condition: Condition in SQL, as in `flowbuf read --where`: `"dst_port = 53 and bytes > 512"`.
+                Addresses are text in it. It may name only columns of the batch.
+
+        Raises:
+            ImportError: duckdb or pyarrow is not installed (`flowbuf[sql]`).
+            QueryError: the condition is invalid.
+            SchemaError: the condition names a column that the batch does not have.
+        """
+        return FlowBatch(self.schema, TableFilter(condition, self.schema).apply(self._table))
+
+    def _view(self, columns: tuple[str, ...], ip: str) -> FlowBatch:
+        type = new_table_type(self.schema, self._table.type.plan, ip, columns)
+        return FlowBatch(self.schema, self._table.view(type))
 
     @property
     def nbytes(self) -> int:
@@ -89,8 +180,7 @@ class FlowBatch:
 
     def text(self) -> FlowBatch:
         """Return the same flows with IP and MAC addresses as text."""
-        type = new_table_type(self.schema, self._table.type.plan, "text")
-        return FlowBatch(self.schema, self._table.view(type))
+        return self if self._table.type.text else self._view(self.columns, "text")
 
     def __arrow_c_schema__(self) -> object:
         register_types()
@@ -149,16 +239,36 @@ class FlowStream:
     `to_pandas` and `to_polars` read all flows into memory. A stream of a path starts from the beginning each
     time it is read. A stream of a file object or of standard input can be read once.
 
+    `select`, `filter` and a slice such as `stream[:1000]` return streams too. Nothing is read before the
+    flows are requested. Then only the columns in use are decoded, and reading ends with the last flow of a
+    slice.
+
     Example:
         stream = flowbuf.read_capture("flows.pcap")
         flows = stream.to_pandas()
         print(stream.counters)
     """
 
-    def __init__(self, schema: Schema, reader: TableReader, ip: str = "binary") -> None:
+    def __init__(
+        self, schema: Schema, reader: TableReader, ip: str = "binary", columns: tuple[str, ...] | None = None
+    ) -> None:
         self.schema = schema
         self._reader = reader
         self._ip = ip
+        self._columns = tuple(column.name for column in schema.enabled) if columns is None else columns
+
+    def __repr__(self) -> str:
+        return f"<FlowStream: {self._reader.name}, {describe_columns(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        if not self._reader.repeatable:  # a preview would consume it
+            return preview_html(repr(self), None)
+        return preview_html(repr(self), next(iter(self[:PREVIEW_ROWS]), None))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
+        return self._columns
 
     @property
     def counters(self) -> dict[str, int]:
@@ -170,18 +280,54 @@ class FlowStream:
 
     def text(self) -> FlowStream:
         """Return the same flows with IP and MAC addresses as text."""
-        return FlowStream(self.schema, self._reader, "text")
+        return FlowStream(self.schema, self._reader, "text", self._columns)
+
+    def select(self, *columns: str) -> FlowStream:
+        """Return the flows with only these columns, in this order.
+
+        Raises:
+            SchemaError: the stream has no such column.
+        """
+        names = check_columns(self.schema, columns, self.columns)
+        return FlowStream(self.schema, self._reader, self._ip, names)
+
+    def filter(self, condition: str) -> FlowStream:
+        """Return only the flows that match a condition.
+
+        Args:
+            condition: Condition in SQL, as in `flowbuf read --where`: `"dst_port = 53 and bytes > 512"`.
+                Addresses are text in it. Columns that it names need not be among those of the stream.
+
+        Raises:
+            ImportError: duckdb or pyarrow is not installed (`flowbuf[sql]`).
+            QueryError: the condition is invalid.
+        """
+        reader = _FilteredReader(self._reader, self.schema, condition)
+        return FlowStream(self.schema, reader, self._ip, self._columns)
+
+    def __getitem__(self, rows: slice) -> FlowStream:
+        if not isinstance(rows, slice):
+            raise TypeError(
+                f"a stream is indexed with a slice, such as stream[:10], not with {type(rows).__name__}"
+            )
+        begin, end = rows.start or 0, rows.stop
+        if rows.step not in (None, 1) or begin < 0 or (end is not None and end < 0):
+            raise ValueError("a slice of a stream has no step and no negative limits; write stream[10:20]")
+        return FlowStream(self.schema, _SlicedReader(self._reader, begin, end), self._ip, self._columns)
+
+    def _open(self) -> tuple[_core.TableType, Tables]:
+        return self._reader.open(self._columns, self._ip)
 
     def __iter__(self) -> Iterator[FlowBatch]:
-        return (FlowBatch(self.schema, table) for table in self._reader.open(self._ip)[1])
+        return (FlowBatch(self.schema, table) for table in self._open()[1])
 
     def __arrow_c_schema__(self) -> object:
         register_types()
-        return self._reader.open(self._ip)[0].__arrow_c_schema__()
+        return self._open()[0].__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         register_types()
-        return _core.export_stream(*self._reader.open(self._ip))
+        return _core.export_stream(*self._open())
 
     def to_arrow(self) -> pyarrow.Table:
         """Read all flows into a pyarrow.Table.
@@ -222,7 +368,7 @@ class FlowStream:
         The library gets only the text of an exception of the stream, and raises its own. The original
         exception is raised instead.
         """
-        watched = _WatchedStream(*self._reader.open(self._ip))
+        watched = _WatchedStream(*self._open())
         try:
             result = read(watched)
         except Exception:
@@ -234,10 +380,126 @@ class FlowStream:
         return result
 
 
+class TableFilter:
+    """A condition in SQL that selects rows of tables.
+
+    Args:
+        condition: Condition in SQL.
+        schema: Schema of the tables.
+
+    Attributes:
+        columns: Columns that the condition names.
+
+    Raises:
+        ImportError: duckdb or pyarrow is not installed.
+        QueryError: the condition is invalid.
+    """
+
+    def __init__(self, condition: str, schema: Schema) -> None:
+        with optional_import("a condition needs duckdb and pyarrow", "flowbuf[sql]"):
+            import duckdb  # noqa: F401
+            import pyarrow  # noqa: F401
+
+            from flowbuf.arrow.sql import RowFilter
+
+        self._schema = schema
+        self._filter = RowFilter(condition, schema)
+        self.columns = self._filter.columns
+        self._check()
+
+    def _check(self) -> None:
+        """Evaluate the condition on no rows, to find its errors before any work."""
+        import pyarrow
+
+        register_types(needed=True)
+        needed = self._schema.only_needed(*self.columns)
+        type = pyarrow.schema(new_table_type(needed, compile_plan(needed), "text", self.columns))
+        arrays = [pyarrow.nulls(0, field.type) for field in type]
+        self._filter.rows(pyarrow.RecordBatch.from_arrays(arrays, schema=type))
+
+    def apply(self, table: _core.Table) -> _core.Table:
+        """Return a table of the matching rows.
+
+        Raises:
+            QueryError: the condition fails for a value.
+            SchemaError: the condition names a column that the table does not have.
+        """
+        names = check_columns(self._schema, self.columns, table.type.names)
+        seen = table.view(new_table_type(self._schema, table.type.plan, "text", names))
+        rows = self._filter.rows(FlowBatch(self._schema, seen).to_arrow())
+        if len(rows) == len(table):
+            return table
+        if not len(rows):
+            return table.take(b"")
+        begin, size = 8 * rows.offset, 8 * len(rows)  # in bytes
+        return table.take(memoryview(rows.buffers()[1])[begin : begin + size])
+
+
+class _FilteredReader:
+    """Tables of a reader with only the rows that match a condition."""
+
+    def __init__(self, reader: TableReader, schema: Schema, condition: str) -> None:
+        self._reader = reader
+        self._schema = schema
+        self._filter = TableFilter(condition, schema)
+        self.name = f"{reader.name} where {condition}"
+        self.repeatable = reader.repeatable
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return self._reader.counters
+
+    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
+        type, tables = self._reader.open(tuple(dict.fromkeys((*columns, *self._filter.columns))), "binary")
+        shown = new_table_type(self._schema, type.plan, ip, columns)
+        return shown, self._read(tables, shown)
+
+    def _read(self, tables: Tables, shown: _core.TableType) -> Tables:
+        with closing(tables):
+            for table in tables:
+                found = self._filter.apply(table)
+                if len(found):
+                    yield found.view(shown)
+
+
+class _SlicedReader:
+    """Tables of a reader with the rows from number `begin` to `end`, or to the last one."""
+
+    def __init__(self, reader: TableReader, begin: int, end: int | None) -> None:
+        self._reader = reader
+        self._begin = begin
+        self._end = end
+        self.name = f"{reader.name} [{begin or ''}:{'' if end is None else end}]"
+        self.repeatable = reader.repeatable
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return self._reader.counters
+
+    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
+        type, tables = self._reader.open(columns, ip)
+        return type, self._read(tables)
+
+    def _read(self, tables: Tables) -> Tables:
+        before = 0
+        with closing(tables):
+            while self._end is None or before < self._end:
+                table = next(tables, None)
+                if table is None:
+                    return
+                end = None if self._end is None else self._end - before
+                numbers = range(len(table))[max(self._begin - before, 0) : end]
+                before += len(table)
+                if len(numbers) == len(table):
+                    yield table
+                elif numbers:
+                    yield table.take(array("Q", numbers))
+
+
 class _WatchedStream:
     """An Arrow stream of tables that stores an exception raised while they are read."""
 
-    def __init__(self, type: _core.TableType, tables: Iterator[_core.Table]) -> None:
+    def __init__(self, type: _core.TableType, tables: Tables) -> None:
         self.error: BaseException | None = None
         self._type = type
         self._tables = tables
@@ -245,7 +507,7 @@ class _WatchedStream:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return _core.export_stream(self._type, self._watch())
 
-    def _watch(self) -> Iterator[_core.Table]:
+    def _watch(self) -> Tables:
         try:
             yield from self._tables
         except GeneratorExit:

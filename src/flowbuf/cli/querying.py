@@ -178,12 +178,10 @@ def _narrow(
     needed = list(question.columns)
     if schema.rate and (decoding.scale or decoding.override_sampling):
         needed.append(schema.rate.name)
-    for name in needed:  # the list grows
-        needed += [other for other in schema[name].depends if other not in needed]
     if not needed:
         return everything
     with schema_errors():
-        return ColumnSource(schema.only(*needed), ip="text", pipeline=pipeline)
+        return ColumnSource(schema.only_needed(*needed), ip="text", pipeline=pipeline)
 
 
 def _plain_type(columns: ColumnSource) -> Any:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from flowbuf import _core
-from flowbuf.arrow.batch import BATCH_ROWS, FlowStream, check_ip, new_table_type
+from flowbuf.arrow.batch import BATCH_ROWS, FlowStream, Tables, check_ip, new_table_type
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError, DecodeError, EncodeError
 from flowbuf.io.capture import CaptureReader
+from flowbuf.io.find_files import find_files
 from flowbuf.io.input_stream import Content, check_source
 from flowbuf.io.message_stream import StreamBytes, StreamWindows
 from flowbuf.io.proto_file import find_proto, read_proto
@@ -28,13 +28,17 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_tables", "encode_columns", "message_tables", "read_capture", "read_messages"]
 
-Source: TypeAlias = str | os.PathLike[str] | BinaryIO | bytes | bytearray | memoryview
+CaptureSource: TypeAlias = str | os.PathLike[str] | BinaryIO
+Source: TypeAlias = CaptureSource | bytes | bytearray | memoryview
 
 
 def read_capture(
-    source: str | os.PathLike[str] | BinaryIO,
+    source: CaptureSource | Sequence[CaptureSource],
     schema: Schema | str = "flow",
     *,
+    columns: Iterable[str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
     ip: str = "binary",
     batch_rows: int = BATCH_ROWS,
     port: int | None = None,
@@ -42,15 +46,22 @@ def read_capture(
     options: DecodeOptions | None = None,
     **keywords: Unpack[DecodeKeywords],
 ) -> FlowStream:
-    """Read the flows of a capture as Arrow columns.
+    """Read the flows of captures as Arrow columns.
 
-    The capture is read when flows are requested, not in this call. Malformed data is counted in
+    Captures are read when flows are requested, not in this call. Malformed data is counted in
     `FlowStream.counters`, unless `strict` is set.
 
     Args:
         source: Capture (pcap or pcapng, plain, gzip or zstd): path, "-" for standard input, or binary file
-            object.
+            object. A folder stands for the files directly in it, and a pattern such as "captures/*.pcap" for
+            the files that match, sorted by name. A list of these is read in its order, by one decoder:
+            templates of one capture apply to the next.
         schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
+        columns: Names of the columns to decode, in the order of the result. They need not be enabled.
+            Default: the enabled columns of the schema.
+        where: Condition in SQL that selects flows, as in `flowbuf read --where`: "dst_port = 53 and bytes >
+            512". Addresses are text in it. Columns that it names need not be chosen. Default: all flows.
+        limit: Maximum number of flows. Reading ends with the last of them. Default: no limit.
         ip: Form of IP and MAC addresses in Arrow columns: "binary" or "text". Default: "binary". Binary IP
             addresses have 16 bytes, with IPv4 as ::ffff:a.b.c.d. Binary MAC addresses are numbers.
         batch_rows: Maximum number of flows per batch, 2 to 67,108,864. Default: 16,384.
@@ -64,34 +75,56 @@ def read_capture(
         FlowStream: Iterate over it for batches, or convert it with to_pandas(), to_polars() or to_arrow().
 
     Raises:
-        SchemaError: The schema cannot be loaded, or cannot be decoded into.
+        SchemaError: The schema cannot be loaded, cannot be decoded into, or has no column of a name in
+            columns.
         KeyError: override names a column that the schema does not have.
         ValueError: An option is invalid.
-        OSError: The capture cannot be opened. Raised when flows are read.
-        CaptureError: source is not a capture, or reading failed. Raised after the flows before the error.
-        DecodeError: With strict, data or the capture is damaged. Raised after the flows before the damage.
+        ImportError: where is given, and duckdb or pyarrow is not installed (`flowbuf[sql]`).
+        QueryError: where is not a valid condition.
+        OSError: A capture cannot be opened, or no file matches. Raised when flows are read.
+        CaptureError: A source is not a capture, or reading failed. Raised after the flows before the error.
+        DecodeError: With strict, data or a capture is damaged. Raised after the flows before the damage.
 
     Example:
         flows = flowbuf.read_capture("capture.pcap").to_pandas()
+        dns = flowbuf.read_capture("captures/*.pcap", columns=["src_addr", "bytes"], where="dst_port = 53")
     """
     check_ip(ip)
-    new_decoder = functools.partial(Decoder, schema, merge_options(options, keywords))
-    reader = _CaptureTables(source, port, new_decoder, override, batch_rows)
-    return FlowStream(reader.schema, reader, ip)
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit is {limit}; it may be 0 or more")
+    reader = _CaptureTables(source, port, schema, merge_options(options, keywords), override, batch_rows)
+    chosen = None if columns is None else _choose(reader.schema, columns)
+    stream = FlowStream(reader.schema, reader, ip, chosen)
+    if where is not None:
+        stream = stream.filter(where)
+    return stream if limit is None else stream[:limit]
+
+
+def _choose(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return names without repetitions. Raise SchemaError for an unknown one."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns is a text; pass a list of names, such as [{columns!r}]")
+    names: dict[str, None] = {}
+    for name in columns:
+        if name in schema:
+            names[name] = None
+        else:  # a group, or an unknown name
+            names.update(dict.fromkeys(column.name for column in schema.choose(name)))
+    return tuple(names)
 
 
 class _Tables:
     """Tables of a source. They can be read repeatedly, if the source can."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, name: str, repeatable: bool) -> None:
+        self.name = name
+        self.repeatable = repeatable
         self._begun = False
         self.counters: dict[str, int] = {}
 
     def _begin(self) -> None:
         """Raise ValueError at the second read of a source that can be read only once."""
-        again = isinstance(self._source, str | os.PathLike | bytes | bytearray | memoryview)
-        if self._begun and (self._source == "-" or not again):
+        if self._begun and not self.repeatable:
             raise ValueError(
                 "the flows were read already, and their source can be read only once; open the source again"
             )
@@ -99,47 +132,87 @@ class _Tables:
         self.counters = {}
 
 
+def _is_path(source: object) -> bool:
+    return isinstance(source, str | os.PathLike) and source != "-"
+
+
+def _name_of(source: object) -> str:
+    if source == "-":
+        return "<stdin>"
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    return str(getattr(source, "name", "<file>"))
+
+
 class _CaptureTables(_Tables):
-    """Tables of a capture. Each read uses a new decoder."""
+    """Tables of captures. Each read uses a new decoder."""
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | BinaryIO,
+        source: CaptureSource | Sequence[CaptureSource],
         port: int | None,
-        new_decoder: functools.partial[Decoder],
+        schema: Schema | str,
+        options: DecodeOptions,
         override: dict[str, Any] | None,
         batch_rows: int,
     ) -> None:
-        check_source(source)
-        super().__init__(source)
-        self._capture = source
+        sources = cast("list[CaptureSource]", list(source) if isinstance(source, list | tuple) else [source])
+        for each in sources:
+            check_source(each)
+        if not sources:
+            raise ValueError("source is an empty list; name at least one capture")
+        super().__init__(_describe(sources), all(map(_is_path, sources)))
+        self._sources = sources
         self._port = port
-        self._new_decoder = new_decoder
+        self._options = options
         self._override = override
         self._batch_rows = batch_rows
-        self.schema = self._new_builder("binary")[0].schema  # report invalid options now
+        decoder = Decoder(schema, options)  # report invalid options now
+        decoder.new_builder(batch_rows)
+        self.schema = decoder.schema
 
-    def _new_builder(self, ip: str) -> tuple[Decoder, _core.TableType, _core.ColumnBuilder]:
-        decoder = self._new_decoder()
-        builder = decoder.new_builder(self._batch_rows, ip)
-        return decoder, builder.type, builder
+    def _decoded(self, columns: tuple[str, ...]) -> Schema:
+        """Return the schema with the columns to decode: also those that chosen ones or options depend on."""
+        schema = self.schema
+        needed = [*columns, *(self._override or {})]
+        if schema.rate and (self._options.scale or self._options.changes_rates):
+            needed.append(schema.rate.name)
+        return schema.only_needed(*needed)
 
-    def open(self, ip: str) -> tuple[_core.TableType, Iterator[_core.Table]]:
-        decoder, type, builder = self._new_builder(ip)
-        return type, self._read(decoder, builder)
+    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
+        schema = self._decoded(columns)
+        decoder = Decoder(schema, self._options)
+        type = new_table_type(schema, decoder.plan, ip, columns)
+        return type, self._read(decoder, _core.ColumnBuilder(decoder, type, self._batch_rows))
 
-    def _read(self, decoder: Decoder, builder: _core.ColumnBuilder) -> Iterator[_core.Table]:
+    def _files(self) -> Iterator[CaptureSource]:
+        for source in self._sources:
+            if isinstance(source, str | os.PathLike) and source != "-":
+                yield from find_files(os.fspath(source))
+            else:
+                yield source
+
+    def _read(self, decoder: Decoder, builder: _core.ColumnBuilder) -> Tables:
         self._begin()
-        with CaptureReader(self._capture, self._port) as reader:
-            try:
-                yield from decode_tables(reader, builder, self._override)
-                if decoder.strict:
-                    reader.check()
-                decoder.finish()
-            finally:
-                counters = Counter(reader.counters)
-                counters.update(decoder.counters)
-                self.counters = dict(counters)
+        counters: Counter[str] = Counter()
+        try:
+            for file in self._files():
+                with CaptureReader(file, self._port) as reader:
+                    try:
+                        yield from decode_tables(reader, builder, self._override)
+                        if decoder.strict:
+                            reader.check()
+                    finally:
+                        counters.update(reader.counters)
+            decoder.finish()
+        finally:
+            counters.update(decoder.counters)
+            self.counters = dict(counters)
+
+
+def _describe(sources: Sequence[object]) -> str:
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    return _name_of(sources[0]) + more
 
 
 def decode_tables(
@@ -148,7 +221,7 @@ def decode_tables(
     override: dict[str, Any] | None = None,
     *,
     prompt: bool = False,
-) -> Iterator[_core.Table]:
+) -> Tables:
     """Yield a capture as tables. Each is full except the last one.
 
     Args:
@@ -176,7 +249,7 @@ def decode_tables(
     yield from _finish(builder)
 
 
-def _finish(builder: _core.TableBuilder) -> Iterator[_core.Table]:
+def _finish(builder: _core.TableBuilder) -> Tables:
     """Yield the remaining rows, if there are any."""
     yield from (table for table in builder.finish_each() if len(table))
 
@@ -204,7 +277,8 @@ def read_messages(
         source: Path (plain, gzip or zstd), "-" for standard input, binary file object, or the uncompressed
             bytes.
         schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
-        columns: Names of the columns to read. Default: all columns described above.
+        columns: Names of the columns to read, in the order of the result. Default: all columns described
+            above.
         ip: Form of IP and MAC addresses, as in `read_capture`. Default: "binary".
         batch_rows: Maximum number of flows per batch. Default: 16,384.
         strict: Raise DecodeError at damage, after the flows before it. Default: False.
@@ -229,27 +303,34 @@ def read_messages(
     described = read_proto(proto, loaded) if proto else loaded
     chosen = loaded if isinstance(schema, Schema) else replace(described, columns=described.enabled)
     if columns is not None:
-        chosen = chosen.only(*columns)
-    return FlowStream(chosen, _MessageTables(source, chosen, batch_rows, strict), ip)
+        names = _choose(chosen, columns)
+        chosen = chosen.only(*names)
+    return FlowStream(
+        chosen, _MessageTables(source, chosen, batch_rows, strict), ip, None if columns is None else names
+    )
 
 
 class _MessageTables(_Tables):
     """Tables of a stream of messages."""
 
     def __init__(self, source: Source, schema: Schema, batch_rows: int, strict: bool) -> None:
-        if not isinstance(source, bytes | bytearray | memoryview):
+        held = isinstance(source, bytes | bytearray | memoryview)
+        if not held:
             check_source(source)
-        super().__init__(source)
+        super().__init__("messages" if held else _name_of(source), held or _is_path(source))
+        self._source = source
         self._schema = schema
         self._batch_rows = batch_rows
         self._strict = strict
-        self.open("binary")  # report invalid options now
+        self.open((), "binary")  # report invalid options now
 
-    def open(self, ip: str) -> tuple[_core.TableType, Iterator[_core.Table]]:
-        type = new_table_type(self._schema, compile_plan(self._schema), ip)
+    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
+        # all columns of the schema, so that the counter `unknown_field` does not depend on the chosen ones
+        schema = self._schema.enable(*columns)
+        type = new_table_type(schema, compile_plan(schema), ip, columns)
         return type, self._read(_core.MessageTables(type, self._batch_rows))
 
-    def _read(self, reader: _core.MessageTables) -> Iterator[_core.Table]:
+    def _read(self, reader: _core.MessageTables) -> Tables:
         self._begin()
         with self._open_windows() as windows:
             try:
@@ -273,9 +354,7 @@ class _MessageTables(_Tables):
             yield StreamWindows(content)
 
 
-def message_tables(
-    windows: StreamWindows, reader: _core.MessageTables, *, prompt: bool = False
-) -> Iterator[_core.Table]:
+def message_tables(windows: StreamWindows, reader: _core.MessageTables, *, prompt: bool = False) -> Tables:
     """Yield a message stream as tables. Each is full except the last one. `windows.fault` describes damage.
 
     Args:

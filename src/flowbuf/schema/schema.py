@@ -256,6 +256,35 @@ class Schema:
         """
         return self.switch(only=self._check_names("only", names))
 
+    def choose(self, *names: str) -> tuple[Column, ...]:
+        """Return columns, in the order of their numbers, whether they are enabled or not.
+
+        Args:
+            *names: Names of columns, or of groups such as "group:l2".
+
+        Raises:
+            SchemaError: a name is unknown.
+        """
+        try:
+            switched = switch(self._by_name, self._check_names("choose", names), reserved=self.reserved)
+        except SchemaError as error:
+            raise error.located(self.origin) from None
+        return tuple(self[name] for name, column in switched.items() if column.enabled)
+
+    def only_needed(self, *names: str) -> Schema:
+        """Return the schema with exactly these columns enabled, and those that they depend on.
+
+        Args:
+            *names: Names of columns.
+
+        Raises:
+            SchemaError: a name is unknown.
+        """
+        needed = list(dict.fromkeys(names))
+        for name in needed:  # the list grows
+            needed += [other for other in self[name].depends if other not in needed]
+        return self.switch(only=needed)
+
     def _check_names(self, method: str, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if not isinstance(name, str):

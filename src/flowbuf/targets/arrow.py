@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,13 +68,21 @@ class ArrowField:
     members: dict[int, str] | None
 
 
-def fields_of(schema: Schema, *, text: bool = False) -> tuple[ArrowField, ...]:
-    """Return the enabled columns in order of their numbers; `text` exports IP and MAC addresses as text.
+def fields_of(
+    schema: Schema, *, text: bool = False, columns: Sequence[str] | None = None
+) -> tuple[ArrowField, ...]:
+    """Return the Arrow form of columns.
+
+    Args:
+        schema: Schema of the columns.
+        text: Export IP and MAC addresses as text.
+        columns: Names of the columns. Default: the enabled columns, in order of their numbers.
 
     Raises SchemaError for records that are not flat.
     """
     schema.require_flat("columns of Arrow")
-    return tuple(_field_of(column, text) for column in schema.enabled)
+    chosen = schema.enabled if columns is None else [schema[name] for name in columns]
+    return tuple(_field_of(column, text) for column in chosen)
 
 
 def _field_of(column: Column, text: bool) -> ArrowField:

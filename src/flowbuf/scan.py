@@ -1,0 +1,116 @@
+"""Captures as lazy tables of polars and duckdb, which decode only what a query uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from flowbuf.arrow.batch import FlowStream
+from flowbuf.errors import optional_import
+from flowbuf.io.columns import CaptureSource, read_capture
+from flowbuf.schema import Schema
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars
+
+__all__ = ["scan"]
+
+ENGINES = ("polars", "duckdb")
+
+
+@overload
+def scan(
+    source: CaptureSource | Sequence[CaptureSource],
+    schema: Schema | str = "flow",
+    *,
+    into: Literal["polars"] = "polars",
+    **arguments: Any,
+) -> polars.LazyFrame: ...
+
+
+@overload
+def scan(
+    source: CaptureSource | Sequence[CaptureSource],
+    schema: Schema | str = "flow",
+    *,
+    into: Literal["duckdb"],
+    connection: duckdb.DuckDBPyConnection | None = None,
+    **arguments: Any,
+) -> duckdb.DuckDBPyRelation: ...
+
+
+def scan(
+    source: CaptureSource | Sequence[CaptureSource],
+    schema: Schema | str = "flow",
+    *,
+    into: str = "polars",
+    connection: Any = None,
+    **arguments: Any,
+) -> Any:
+    """Return the flows of captures as a lazy table, which is read when a query needs its rows.
+
+    The query determines what is decoded: columns that it does not use are not decoded, rows that its filter
+    excludes leave memory after each batch, and reading ends at its limit. Each query reads the captures
+    anew. Addresses are text.
+
+    Args:
+        source: Captures, as in `read_capture`.
+        schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
+        into: "polars" returns a `polars.LazyFrame`, "duckdb" a `duckdb.DuckDBPyRelation`. Default: "polars".
+        connection: Connection of duckdb to which the relation belongs. Default: duckdb's default connection.
+        **arguments: Other arguments of `read_capture`: `columns`, `where`, `limit`, `port`, `scale` and so
+            on.
+
+    Raises:
+        ValueError: into is neither "polars" nor "duckdb", connection is given for polars, or an option is
+            invalid.
+        ImportError: polars is not installed (`flowbuf[polars]`), or duckdb or pyarrow (`flowbuf[sql]`).
+        SchemaError: The schema cannot be loaded, or has no column of a name in columns.
+
+    Example:
+        flows = flowbuf.scan("captures/*.pcap.gz")
+        flows.filter(polars.col("dst_port") == 53).select("src_addr", "bytes").head(10).collect()
+
+        flows = flowbuf.scan("capture.pcap", into="duckdb")
+        flows.filter("dst_port = 53").aggregate("src_addr, sum(bytes)").show()
+    """
+    if into not in ENGINES:
+        raise ValueError(f"into is {into!r}; it may be {' or '.join(ENGINES)}")
+    stream = read_capture(source, schema, **{**arguments, "ip": "text"})
+    if into == "duckdb":
+        return _scan_duckdb(stream, connection)
+    if connection is not None:
+        raise ValueError('connection applies only to into="duckdb"; leave it out')
+    return _scan_polars(stream)
+
+
+def _scan_polars(stream: FlowStream) -> polars.LazyFrame:
+    with optional_import("scan needs polars", "flowbuf[polars]"):
+        import polars
+        from polars.io.plugins import register_io_source
+
+    def read(
+        with_columns: list[str] | None,
+        predicate: polars.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,
+    ) -> Iterator[polars.DataFrame]:
+        names = list(stream.columns) if with_columns is None else with_columns
+        used = [] if predicate is None else predicate.meta.root_names()
+        chosen = stream.select(*names, *used)
+        # polars applies the number of rows before the predicate
+        for batch in chosen if n_rows is None else chosen[:n_rows]:
+            frame = polars.DataFrame(batch)
+            yield (frame if predicate is None else frame.filter(predicate)).select(names)
+
+    empty = polars.DataFrame(stream[:0])
+    return register_io_source(read, schema=empty.schema)
+
+
+def _scan_duckdb(stream: FlowStream, connection: Any) -> Any:
+    with optional_import("scan into duckdb needs duckdb and pyarrow", "flowbuf[sql]"):
+        import duckdb
+
+        from flowbuf.arrow.dataset import FlowDataset
+    return (connection or duckdb).from_arrow(FlowDataset(stream))
