@@ -22,8 +22,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scipy.stats import mannwhitneyu
-
 OWN = "flowbuf"
 SIGNIFICANT = 0.05
 EXACT_UP_TO = 30  # values of both samples together; beyond it, the normal approximation is accurate
@@ -48,6 +46,8 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
     """
     values = [*a, *b]
     distinct = len(set(values))
+    from scipy.stats import mannwhitneyu  # takes a second, which modules that only read files do not need
+
     if distinct == 1:
         return 1.0  # no rank differs, so the approximation would divide by zero
     exact = distinct == len(values) <= EXACT_UP_TO

@@ -22,7 +22,7 @@ import flowbuf
 from benchmarks.lab import FAMILIES, FORMATS, Coder, Family, Format, select_formats
 from benchmarks.lab.families import EPOCH, LATEST, Field, Record
 from tests.strategies.basics import register_profiles
-from tests.support.cases import slow
+from tests.support.cases import slow, slow_after
 
 register_profiles()
 ROOT = Path(__file__).parents[2]
@@ -33,6 +33,8 @@ DIGESTS = {
 }
 PAIRS = [(each, family) for each in FORMATS for family in FAMILIES.values()]
 each_pair = pytest.mark.parametrize(("form", "family"), PAIRS, ids=lambda part: part.name)
+each_family = pytest.mark.parametrize("family", slow_after(1, FAMILIES.values()), ids=lambda part: part.name)
+each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda part: part.name)
 
 
 def open_coder(form: Format, family: Family) -> Coder:
@@ -134,7 +136,8 @@ def test_mean_size_of_encoded_telemetry(name: str, size: int) -> None:
 # Round trips ------------------------------------------------------------------------------------------------
 
 
-@each_pair
+@each_format
+@each_family
 def test_a_record_comes_back_exactly(form: Format, family: Family) -> None:
     """Records at the limits of their types are included."""
     coder = open_coder(form, family)

@@ -123,7 +123,7 @@ def test_an_interrupt_writes_the_flows_before_it(tmp_path: Path, output: str) ->
     assert set(os.listdir(tmp_path)) == {output, *proto}
 
 
-@pytest.mark.parametrize("output", ["x.pb", "x.parquet", "x.jsonl"])
+@pytest.mark.parametrize("output", ["x.pb", "x.parquet", *slow("x.jsonl")])
 def test_packets_buffered_by_the_writer_are_read(tmp_path: Path, output: str) -> None:
     """tcpdump also gets the signal, writes its buffer and ends."""
     process = start(tmp_path, output, pcap(GOOD))
@@ -195,7 +195,7 @@ def end_broken(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     return end(process)
 
 
-@pytest.mark.parametrize("output", ["x.pb", "x.parquet", "x.csv"])
+@pytest.mark.parametrize("output", ["x.pb", "x.parquet", *slow("x.csv")])
 def test_a_second_interrupt_ends_at_once(tmp_path: Path, output: str) -> None:
     process = start(tmp_path, output, pcap(GOOD))
     process.send_signal(signal.SIGINT)
@@ -207,7 +207,7 @@ def test_a_second_interrupt_ends_at_once(tmp_path: Path, output: str) -> None:
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("output", ["x.pb", "x.parquet"])
+@pytest.mark.parametrize("output", ["x.parquet", *slow("x.pb")])
 def test_an_interrupt_before_any_input_leaves_no_file(tmp_path: Path, output: str) -> None:
     process = start(tmp_path, output, b"")
     process.send_signal(signal.SIGINT)
@@ -224,7 +224,7 @@ def test_standard_output_is_completed(tmp_path: Path) -> None:
     assert pq.read_table(pyarrow.BufferReader(content)).num_rows == 1
 
 
-@pytest.mark.parametrize("content", [pcap(GOOD, CUT_SHORT), pcap(GOOD, WITHOUT_TEMPLATE)])
+@pytest.mark.parametrize("content", [pcap(GOOD, CUT_SHORT), *slow(pcap(GOOD, WITHOUT_TEMPLATE))])
 def test_faults_are_still_reported(tmp_path: Path, content: bytes) -> None:
     process = start(tmp_path, "x.csv", content)
     process.send_signal(signal.SIGINT)

@@ -21,6 +21,7 @@ import pytest
 
 from flowbuf.cli.output.results import to_text
 from flowbuf.schema import Schema
+from tests.support.cases import slow_after
 from tests.support.command import (
     CUT_SHORT,
     GOOD,
@@ -208,7 +209,11 @@ def test_describe_and_summarize_list_the_columns() -> None:
     ]
 
 
-@pytest.mark.parametrize("capture", sorted(SHIPPED.glob("*.pcap")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "capture",
+    slow_after(4, sorted(SHIPPED.glob("*.pcap"))),  # the generated ones are first
+    ids=lambda path: path.name,
+)
 def test_every_column_can_be_queried(capture: Path) -> None:
     """This includes lists of enums that are empty in all flows."""
     every = ",".join(column.name for column in Schema.load("flow"))

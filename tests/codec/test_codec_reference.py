@@ -19,6 +19,7 @@ from flowbuf import Codec
 from flowbuf.errors import DecodeError, EncodeError
 from tests.reference.codec import CodecError, Reference
 from tests.strategies.basics import register_profiles
+from tests.support.cases import slow
 from tests.support.codec_messages import (
     bytes_field,
     group_field,
@@ -34,7 +35,7 @@ SCHEMAS = ("telemetry", "record", "client_message", "flow")
 NAMES = (*SCHEMAS, "Everything", "Old", "Maps", "Tree")
 
 each_type = pytest.mark.parametrize("name", NAMES)
-each_kind_of_time = pytest.mark.parametrize("times", ["datetime", "ns"])
+each_kind_of_time = pytest.mark.parametrize("times", ["datetime", *slow("ns")])
 register_profiles()
 few = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 many = settings(few, max_examples=min(30, settings.default.max_examples))
