@@ -187,7 +187,7 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "zero": (["-o", "null:", "--workers", "0"], "workers is '0'; the least value is 1"),
     "time": (["-o", "null:", "--rotate", "5 parsecs"], 'rotate is \'5 parsecs\'; write a time such as "90s"'),
     "size": (["-o", "null:", "--receive-buffer", "big"], "receive_buffer is 'big'; write a size such as"),
-    "choice": (["-o", "null:", "--ip", "hex"], "ip is 'hex'; write one of binary, text"),
+    "choice": (["-o", "null:", "--ip", "hex"], "ip is 'hex'; write one of text, binary"),
     "address": (["-o", "null:", "--listen", "2055"], "'2055' is not an address; write ADDRESS:PORT"),
     "condition": (["-o", "null:", "--where", "no_column = 1"], "no_column"),
     "column": (["-o", "null:", "--columns", "no_column"], "no_column"),
@@ -488,6 +488,7 @@ def test_flows_are_stored_in_files(tmp_path: Path) -> None:
     assert len(parquet) == len(messages) == 1
     flows = pyarrow.parquet.read_table(parquet[0])
     assert flows.num_rows == 300
+    assert flows["src_addr"].type == pyarrow.string()
     assert sum(len(batch) for batch in read_messages(messages[0])) == 300
     total = sum(sum(batch.to_arrow()["bytes"].to_pylist()) for batch in read_messages(messages[0]))
     assert total == sum(flows["bytes"].to_pylist())

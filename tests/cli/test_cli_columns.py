@@ -39,6 +39,8 @@ def output(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_the_suffix_of_the_output_selects_its_format(output: Path) -> None:
     result = flowbuf("read", NETFLOW9, "-o", output)
     assert (result.exit_code, result.output) == (0, "")
+    assert read_columns(output).equals(read_capture(NETFLOW9, ip="text").to_arrow().combine_chunks())
+    assert flowbuf("read", NETFLOW9, "-o", output, "--ip", "binary").exit_code == 0
     assert read_columns(output).equals(read_capture(NETFLOW9).to_arrow().combine_chunks())
 
 
@@ -79,17 +81,17 @@ def test_templates_of_one_capture_apply_to_the_next(tmp_path: Path) -> None:
 def test_columns_are_written_to_a_pipe(form: str) -> None:
     output = io.BytesIO(flowbuf("read", SFLOW, "-f", form).stdout_bytes)
     table = pq.read_table(output) if form == "parquet" else pa.ipc.open_stream(output).read_all()
-    assert table.combine_chunks().equals(read_capture(SFLOW).to_arrow().combine_chunks())
+    assert table.combine_chunks().equals(read_capture(SFLOW, ip="text").to_arrow().combine_chunks())
 
 
 def test_addresses_are_bytes_or_text(output: Path) -> None:
-    assert flowbuf("read", SFLOW, "-o", output, "--ip", "text", "--enable", "src_mac").exit_code == 0
+    assert flowbuf("read", SFLOW, "-o", output, "--enable", "src_mac").exit_code == 0
     text = read_columns(output)
     assert (text.schema.field("src_addr").type, text.schema.field("src_mac").type) == (
         pa.string(),
         pa.string(),
     )
-    assert flowbuf("read", SFLOW, "-o", output, "--enable", "src_mac").exit_code == 0
+    assert flowbuf("read", SFLOW, "-o", output, "--ip", "binary", "--enable", "src_mac").exit_code == 0
     binary = read_columns(output)
     assert str(binary.schema.field("src_addr").type).startswith("extension<flowbuf.ip")
     assert [row["src_mac"] for row in text.to_pylist()] == [row["src_mac"] for row in binary.to_pylist()]
@@ -100,7 +102,7 @@ def test_addresses_are_bytes_or_text(output: Path) -> None:
 
 def test_columns_equal_json_lines(tmp_path: Path) -> None:
     options = ("--scale", "--override-sampling", "7", "--time", "export")
-    flowbuf("read", NETFLOW9, "-o", tmp_path / "x.parquet", "--ip", "text", *options)
+    flowbuf("read", NETFLOW9, "-o", tmp_path / "x.parquet", *options)
     lines = [
         json.loads(line) for line in flowbuf("read", NETFLOW9, "-f", "jsonl", *options).stdout.splitlines()
     ]

@@ -12,6 +12,8 @@ import pytest
 from flowbuf.schema import Schema
 from tests.support.command import GOOD, WITHOUT_TEMPLATE, flowbuf, generated, json_lines, pcap, write
 
+SFLOW = Path(__file__).parents[1] / "data" / "generated-sflow.pcap"
+
 FLOW = Schema.load("flow")
 
 
@@ -283,3 +285,23 @@ def test_an_invalid_option_is_a_usage_error(capture: Path, option: list[str]) ->
     result = flowbuf("read", capture, *option)
     assert (result.exit_code, result.stdout) == (2, "")
     assert option[0].lstrip("-") in result.stderr
+
+
+def test_tables_keep_the_order_of_columns() -> None:
+    options = ("-n", "5", "--where", "dst_port > 0", "--columns")
+    shown = flowbuf("read", SFLOW, "-f", "table", *options, "dst_port,bytes,tunnel_id,src_addr")
+    rows = json_lines(flowbuf("read", SFLOW, *options, "dst_port,bytes,src_addr"))
+    upper, title, *lines = shown.stdout.splitlines()
+    assert (upper.split(), title.split()) == (["tunnel_"], ["dst_port", "bytes", "id", "src_addr"])
+    assert [line.split() for line in lines] == [
+        [str(row["dst_port"]), f"{row['bytes']:,}", row["src_addr"]] for row in rows
+    ]
+
+
+@pytest.mark.parametrize("options", [(), ("--where", "proto = 1")])
+def test_tables_name_icmp_messages(options: tuple[str, ...]) -> None:
+    """Their columns are disabled, and are not shown themselves."""
+    shown = flowbuf("read", SFLOW, "-f", "table", *options).stdout
+    wanted = flowbuf("read", SFLOW, "--columns", "proto,icmp_type", "--where", "proto = 1 and icmp_type = 8")
+    assert shown.count(" echo-request ") >= len(json_lines(wanted)) > 0
+    assert "icmp" not in shown.replace("ICMP", "")

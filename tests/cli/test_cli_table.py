@@ -54,10 +54,15 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Show:
     `width` is the width of the terminal.
     """
 
-    def show(*blocks: list[dict[str, Any]], width: int | None = None, schema: Schema = FLOW) -> list[str]:
+    def show(
+        *blocks: list[dict[str, Any]],
+        width: int | None = None,
+        schema: Schema = FLOW,
+        order: tuple[str, ...] = (),
+    ) -> list[str]:
         monkeypatch.setenv("COLUMNS", str(width))
         file: Any = io.BytesIO()
-        table = FlowTable(file, schema, to_terminal=width is not None)
+        table = FlowTable(file, schema, to_terminal=width is not None, order=order)
         for block in blocks:
             table.write(block)
         table.finish()
@@ -133,7 +138,72 @@ def test_the_most_important_columns_are_removed_last(show: Show) -> None:
     schema = FLOW.enable("time_flow_start", "time_flow_end", "src_mac", "dst_mac")
     one = flow(time_flow_start=1, time_flow_end=2, src_mac=1, dst_mac=2, in_if=7)
     *_, last = show([one], width=100, schema=schema)
-    assert last == "1 flow; no room for time_flow_start, time_flow_end, src_mac, dst_mac"
+    assert last == (
+        "1 flow, 3 packets, 1,500 bytes; no room for time_flow_start, time_flow_end, src_mac, dst_mac"
+    )
+
+
+def test_several_exporters_are_shown_in_80_columns(show: Show) -> None:
+    flows = [flow(in_if=1), flow(in_if=2, exporter_address=mapped("192.0.2.9"))]
+    for blocks in ([flows], [flows[:1], flows[1:]]):
+        *lines, last = show(*blocks, width=80)
+        assert max(map(cell_len, lines)) <= 80
+        assert sum("192.0.2.9" in line for line in lines) == 1
+        assert "exporter_address" not in last.partition("no room for")[2]
+    assert show(flows[:1], width=80)[1].startswith("2023-11-14 · exporter 192.0.2.1 · ")
+
+
+def test_named_columns_keep_their_order(show: Show) -> None:
+    """Those without values are shown too. Addresses and ports have columns of their own."""
+    order = ("bytes", "src_addr", "in_if", "src_port", "proto")
+    assert show([flow(), flow(bytes=7)], schema=FLOW.only(*order), order=order) == [
+        "bytes  src_addr      in_if  src_port  proto",
+        "1,500  198.51.100.1              443  TCP",
+        "    7  198.51.100.1              443  TCP",
+    ]
+    lines = show([flow()], schema=FLOW.only(*order, "packets"), order=(*order, "nothing"))
+    assert lines[0].split() == [*order, "packets"]
+
+
+def test_the_last_columns_are_removed_first_if_they_are_named(show: Show) -> None:
+    order = ("packets", "src_addr", "dst_addr", "bytes")
+    lines = show([flow()], schema=FLOW.only(*order), order=order, width=40)
+    assert lines[1].split() == ["packets", "src_addr", "dst_addr"]
+    assert lines[-1] == "1 flow, 3 packets, 1,500 bytes; no room for bytes"
+
+
+def test_the_last_line_has_the_sums(show: Show) -> None:
+    blocks = ([flow(), flow(bytes=998_500)], [flow(), {"proto": 6}])
+    assert show(*blocks, width=200)[-1] == "4 flows, 9 packets, 1,001,500 bytes"
+    assert show(*blocks, width=200, schema=FLOW.disable("packets"))[-1] == "4 flows, 1,001,500 bytes"
+    assert show(*blocks, width=200, schema=FLOW.only("proto"))[-1] == "4 flows"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"proto": 1, "icmp_type": 8}, "203.0.113.2 echo-request"),
+        ({"proto": 1, "icmp_type": 3, "icmp_code": 3}, "203.0.113.2 port-unreachable"),
+        ({"proto": 1, "icmp_type": 3, "icmp_code": 77}, "203.0.113.2 unreachable 77"),
+        ({"proto": 1, "icmp_type": 200, "icmp_code": 1}, "203.0.113.2 type 200, code 1"),
+        ({"proto": 58, "icmp_type": 135}, "203.0.113.2 neighbor-solicitation"),
+        ({"proto": 58, "icmp_type": 1, "icmp_code": 4}, "203.0.113.2 port-unreachable"),
+        ({"proto": 58, "icmp_type": 128}, "203.0.113.2 echo-request"),
+        # The convention of Cisco: type and code as destination port, beside source port 0.
+        ({"proto": 1, "dst_port": 8 << 8}, "203.0.113.2 echo-request"),
+        ({"proto": 1, "dst_port": 3 << 8 | 1}, "203.0.113.2 host-unreachable"),
+        ({"proto": 58, "dst_port": 129 << 8}, "203.0.113.2 echo-reply"),
+        ({"proto": 58, "dst_port": 129}, "203.0.113.2:129"),
+        ({"proto": 1, "dst_port": 8 << 8, "src_port": 5}, "203.0.113.2:2048"),
+        ({"proto": 6, "dst_port": 8 << 8}, "203.0.113.2:2048"),
+        ({"proto": 1}, "203.0.113.2"),
+    ],
+)
+def test_icmp_messages_have_names(show: Show, values: dict[str, int], text: str) -> None:
+    one = {name: value for name, value in flow().items() if not name.endswith("_port")}
+    begin = show([{**one, **values}])[-1].index("203.0.113.2")
+    line = show([{**one, **values}])[-1]
+    assert line[begin:].startswith(f"{text}  ")
 
 
 def test_columns_of_presets_have_the_same_importance(show: Show) -> None:

@@ -83,3 +83,16 @@ def test_each_setting_is_an_option_with_a_description() -> None:
         for setting in settings_of(kind):
             assert setting.help.endswith("."), setting.name
             assert setting.convert(setting.default) == setting.default
+
+
+@pytest.mark.parametrize(
+    ("to", "form"),
+    [
+        *(("flows/", "text"), ("s3://bucket/flows", "text"), ("pb:flows/", "binary"), ("-", "binary")),
+        *(("null:", "binary"), ("kafka://host/topic", "binary"), ("http://host:8123/", "binary")),
+    ],
+)
+def test_only_parquet_has_addresses_in_the_chosen_form(to: str, form: str) -> None:
+    """All other outputs convert addresses themselves."""
+    assert OutputConfig(to=to).address_form == form
+    assert OutputConfig(to=to, ip="binary").address_form == "binary"

@@ -39,9 +39,16 @@ def rows_of(columns: FlowBatch | FlowStream) -> Rows:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
+    type = column.type
+    if pa.types.is_list(type) and _is_time(type.value_type):
+        column = column.cast(pa.list_(pa.int64()))
+    elif _is_time(type):
         column = column.cast(pa.int64())
     return list(column.to_pylist())
+
+
+def _is_time(type: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(type) or pa.types.is_duration(type))
 
 
 def comparable(values: list[Any]) -> list[Any]:

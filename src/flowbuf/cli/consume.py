@@ -13,7 +13,7 @@ import click
 from flowbuf.cli.consume_outputs import ClickHouseOutlet, FolderOutlet, Outlet, SchemaChanged, StreamOutlet
 from flowbuf.cli.kafka_options import KafkaOptions, kafka_options
 from flowbuf.cli.options import UsageProblem, WholeNumber, load_schema, schema_errors, verbose_option
-from flowbuf.cli.output.columnar import check_column_output, ip_option, need
+from flowbuf.cli.output.columnar import address_form, check_column_output, ip_option, need
 from flowbuf.cli.output.progress import Show, show_lag
 from flowbuf.cli.output.report import MAX_LINES, Report
 from flowbuf.cli.output.streams import (
@@ -189,9 +189,9 @@ def consume(
         if sink:
             outlet = ClickHouseOutlet(sink, source, commit)
         elif folder:
-            outlet = FolderOutlet(form, output, ip or "binary", source, commit)
+            outlet = FolderOutlet(form, output, address_form(form, ip), source, commit)
         else:
-            outlet = StreamOutlet(form, output, ip or "binary", commit, spreadsheet)
+            outlet = StreamOutlet(form, output, address_form(form, ip), commit, spreadsheet)
         quiet = output == "-" and is_terminal(sys.stdout) and not sink
         with outlet, show_lag(quiet) as show, stop_signals() as stop:
             _store_all(source, outlet, limit, faults, show, stop)

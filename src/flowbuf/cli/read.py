@@ -19,7 +19,7 @@ from flowbuf.cli.options import (
     rows_options,
     verbose_option,
 )
-from flowbuf.cli.output.columnar import check_column_output, enrich_option, ip_option
+from flowbuf.cli.output.columnar import address_form, check_column_output, enrich_option, ip_option
 from flowbuf.cli.output.progress import show_progress
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import (
@@ -114,7 +114,7 @@ def read(
       flowbuf read capture.pcap -n 20 --columns src_addr,dst_addr,bytes
       flowbuf read capture.pcapng.gz -f jsonl --where "dst_port = 53 and bytes > 512"
       flowbuf read capture.pcap --where "in_net(src_addr, '192.0.2.0/24') or src_mac = '02:00:00:00:00:01'"
-      flowbuf read capture.pcap -o flows.parquet --ip text
+      flowbuf read capture.pcap -o flows.parquet
       flowbuf read capture.pcap --enrich network.toml --columns exporter_name,in_if_name,src_net_name
       flowbuf read 'captures/**/*.pcap.gz' -o parquet/
       flowbuf read 'captures/**/*.pcap.gz' -o parquet/ --rows-per-file 10000000
@@ -134,19 +134,21 @@ def read(
     form = form or _default_format(output, folder, several=len(schemas) > 1)
     _check_form(form, output, ip)
     check_spreadsheet(spreadsheet, form)
-    only = bool(click.get_current_context().params["only"])
+    only = click.get_current_context().params["only"]
+    order = [column.name for name in only for column in schemas[0].choose(name)] if len(schemas) == 1 else []
     reading = Reading(
         form,
         schemas[0],
         decoding,
         where,
-        ip or "binary",
+        address_form(form, ip),
         enrich,
         limit,
         is_chosen(),
-        only,
+        bool(only),
         rows_per_file,
         spreadsheet,
+        tuple(order),
     )
     report = Report(notes=verbose)
     if len(schemas) > 1:

@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Reading", "check_parts"]
 
+ICMP_COLUMNS = ("icmp_type", "icmp_code")
+"""Columns that tables show as the name of an ICMP message, beside the destination."""
+
 
 @dataclass(frozen=True)
 class Reading:
     """Options of `flowbuf read`.
 
-    `chosen` is True if the user has chosen columns by name. `only` is True if no other columns may be shown.
+    `chosen` is True if the user has chosen columns by name. `only` is True if no other columns may be shown,
+    and `order` has their names then, in the order of the user.
     """
 
     form: str
@@ -45,6 +49,7 @@ class Reading:
     only: bool = False
     rows_per_file: int | None = None
     spreadsheet: bool = False
+    order: tuple[str, ...] = ()
 
     def prepare(self, inputs: Sequence[str], report: Report) -> tuple[Schema, ColumnSource | None]:
         """Return the columns to show, and the source of record batches, or None to read row by row.
@@ -54,7 +59,13 @@ class Reading:
         schema = shown_schema(self.schema, inputs, self.chosen)
         pipeline = load_pipeline(self.enrich, schema, report)
         schema = enriched_schema(schema, pipeline, self.only)
-        return schema, self._new_columns(schema, pipeline)
+        return schema, self._new_columns(self._extend(schema), pipeline)
+
+    def _extend(self, schema: Schema) -> Schema:
+        """Return the schema with the columns that a table needs in addition to those that it shows."""
+        if self.form != "table" or self.chosen or schema.rows != "flows":
+            return schema
+        return schema.enable(*(name for name in ICMP_COLUMNS if name in schema))
 
     def _new_columns(self, schema: Schema, pipeline: Pipeline | None) -> ColumnSource | None:
         if self.form not in COLUMN_FORMATS and self.where is None and pipeline is None:
@@ -72,7 +83,7 @@ class Reading:
         """Read the inputs and write their flows. `interrupt` ends standard input."""
         schema, columns = self.prepare(inputs, report)
         with self._open(output, schema, columns, report) as (writer, discard):
-            decoded = columns.decoded if columns else schema
+            decoded = columns.decoded if columns else self._extend(schema)
             with Session(decoded, self.decoding, report, show, interrupt=interrupt) as session:
                 self._read(inputs, self._source(session, columns), writer, session)
                 session.finish()
@@ -94,7 +105,9 @@ class Reading:
             return open_parts(self.form, output, columns.type, self.rows_per_file, report.add_note)
         to_terminal = output == "-" and is_terminal(sys.stdout)
         sections = schema.rows == "counters" and not self.chosen
-        return open_writer(self.form, output, schema, to_terminal, sections, columns, self.spreadsheet)
+        return open_writer(
+            self.form, output, schema, to_terminal, sections, columns, self.spreadsheet, self.order
+        )
 
     def _source(self, session: Session, columns: ColumnSource | None) -> Callable[[str], Iterator[Any]]:
         """Return a function that yields the flows of an input: lists of rows, or record batches.

@@ -64,7 +64,7 @@ class OutputConfig:
     enrich: tuple[str, ...] = setting(
         "list", (), "Add columns from FILE.toml or your MODULE:FUNCTION.", "SPEC"
     )
-    ip: str = setting("text", "binary", "Form of addresses in Parquet.", choices=("binary", "text"))
+    ip: str = setting("text", "text", "Form of addresses in Parquet.", choices=("text", "binary"))
     queue_flows: int = setting(
         "whole", 1 << 20, "Most flows that wait in memory for this output.", "N", least=1
     )
@@ -101,6 +101,14 @@ class OutputConfig:
     partitions: int = setting(
         "whole", 0, "Create a missing topic with N partitions. 0 expects the topic.", "N"
     )
+
+    @property
+    def address_form(self) -> str:
+        """Form of addresses in the batches for this output. Only Parquet stores batches as they are."""
+        if self.to.startswith("s3://"):
+            return self.ip
+        others = ("pb:", "kafka://", "http://", "https://")
+        return self.ip if self.to.endswith("/") and not self.to.startswith(others) else "binary"
 
 
 @dataclass(frozen=True)

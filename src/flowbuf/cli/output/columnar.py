@@ -15,7 +15,7 @@ import click
 from flowbuf.arrow.batch import IP_FORMS, FlowBatch
 from flowbuf.cli.options import UsageProblem, schema_errors
 from flowbuf.cli.output.report import Report
-from flowbuf.cli.output.streams import is_terminal, refuse_terminal
+from flowbuf.cli.output.streams import COLUMN_FORMATS, is_terminal, refuse_terminal
 from flowbuf.cli.signals import held_signals
 from flowbuf.errors import EnrichmentError, QueryError, optional_import
 from flowbuf.io.column_file import ArrowSink, ColumnSink, ParquetSink
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("ColumnSource", "ColumnWriter"),
-    *("check_column_output", "enrich_option", "enriched_schema", "ip_option"),
+    *("address_form", "check_column_output", "enrich_option", "enriched_schema", "ip_option"),
     *("load_pipeline", "need", "need_sql", "open_columns", "open_sink", "query_problems"),
 ]
 
@@ -76,9 +76,20 @@ class ColumnSource(FlowSelection):
 ip_option = click.option(
     "--ip",
     type=click.Choice(IP_FORMS),
-    help="Write IP and MAC addresses to Parquet and Arrow as bytes (and numbers), or as text.  "
-    "[default: binary]",
+    help="Write IP and MAC addresses to Parquet and Arrow as text, or as bytes (and numbers).  "
+    "[default: text]",
 )
+
+
+def address_form(form: str, ip: str | None) -> str:
+    """Return the form of addresses in the batches for an output.
+
+    Args:
+        form: Format of the output. Formats other than Parquet and Arrow convert addresses to text themselves.
+        ip: Value of --ip, or None.
+    """
+    return ip or "text" if form in COLUMN_FORMATS else "binary"
+
 
 enrich_option = click.option(
     "--enrich",

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.style import Style
 
 from flowbuf.cli.counters import COUNTER_WORDS, SECTIONS, count_rows, section_of, section_schema
+from flowbuf.cli.output.protocols import describe_icmp, describe_protocol, describe_tcp_flags
 from flowbuf.cli.output.terminal import clean_line
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Column, Schema
@@ -40,6 +41,7 @@ IMPORTANCE = (
         "src_addr",
         "dst_addr",
         "bytes",
+        "exporter_address",  # above the table if there is one exporter
         "packets",
         "proto",
         "time",
@@ -47,7 +49,7 @@ IMPORTANCE = (
         "dst_port",
     ),
     *("time_received", "tcp_flags"),
-    *("tunnel", "in_if", "out_if", "src_as", "dst_as", "exporter_address", "sampling_rate"),
+    *("tunnel", "in_if", "out_if", "src_as", "dst_as", "sampling_rate"),
     *(name for section in SECTIONS.values() for name in section),
 )
 # Columns that often have one value for all flows. It is then printed once, above the table.
@@ -61,12 +63,6 @@ CONTEXT = {
     "sample_kind": "{}",
 }
 
-PROTOCOLS = {
-    **{1: "ICMP", 2: "IGMP", 4: "IPIP", 6: "TCP", 17: "UDP", 33: "DCCP", 41: "IPv6", 46: "RSVP", 47: "GRE"},
-    **{50: "ESP", 51: "AH", 58: "ICMPv6", 88: "EIGRP", 89: "OSPF", 103: "PIM", 112: "VRRP", 115: "L2TP"},
-    **{132: "SCTP", 136: "UDPLite"},
-}
-TCP_FLAGS = "FSRPAUECN"
 TUNNEL = ("tunnel_src_addr", "tunnel_dst_addr", "tunnel_id")  # one column of the table
 # Numbers that are shown as words.
 LEFT = {"proto", "tcp_flags", "forwarding_status", "if_status", "drop_reason", "source_id_type"}
@@ -126,10 +122,14 @@ class RowTable:
         """Print the last line, on a terminal."""
         if not self._to_terminal or not count:
             return
-        notes = [self._count_text(count)]
+        notes = [self.describe_count(count)]
         if hidden:
             notes.append("no room for " + ", ".join(hidden))
         self._file.write(f"\n{self._styled('; '.join(notes), DIM)}\n".encode())
+
+    def describe_count(self, count: int) -> str:
+        """Return the text for a number of rows."""
+        return self._count_text(count)
 
     def _print_heading(self) -> None:
         layout = self._layout
@@ -143,10 +143,39 @@ class RowTable:
 
 
 class FlowTable(RowTable):
-    """Write flows as a table."""
+    """Write flows as a table. The last line on a terminal has the sums of packets and bytes.
 
-    def __init__(self, file: OutputFile, schema: Schema, to_terminal: bool) -> None:
-        super().__init__(file, make_headings(schema), to_terminal, functools.partial(count_rows, schema))
+    Args:
+        file: Open output file.
+        schema: Schema of the flows.
+        to_terminal: The output is a terminal.
+        order: Columns that the user named. They come first, in this order, each in a column of its own, even
+            if all values are absent. Default: a choice of columns, in the order of the table.
+    """
+
+    def __init__(
+        self, file: OutputFile, schema: Schema, to_terminal: bool, order: Sequence[str] = ()
+    ) -> None:
+        enabled = {column.name: column for column in schema.enabled}
+        names = dict.fromkeys([*(name for name in order if name in enabled), *enabled])
+        headings = [column_heading(enabled[name]) for name in names] if order else make_headings(schema)
+        super().__init__(file, headings, to_terminal, functools.partial(count_rows, schema), bool(order))
+        self._sums = {name: 0 for name in ("packets", "bytes") if _is_number(enabled.get(name))}
+
+    def write(self, flows: Sequence[Flow], heading: bool = False) -> None:
+        """Write a block of rows, as in `RowTable`."""
+        for name in self._sums:
+            self._sums[name] += sum(flow.get(name, 0) for flow in flows)
+        super().write(flows, heading)
+
+    def describe_count(self, count: int) -> str:
+        """Return the number of flows, and their sums."""
+        sums = (f"{total:,} {name}" for name, total in self._sums.items())
+        return ", ".join([super().describe_count(count), *sums])
+
+
+def _is_number(column: Column | None) -> bool:
+    return column is not None and column.type in NUMBERS and not column.repeated
 
 
 class CounterTable:
@@ -341,15 +370,35 @@ def _time_headings(column: Column) -> list[Heading]:
 
 
 def _endpoint(address: str, port: str) -> Callable[[Flow], str]:
-    """Return a function for an address with its port: 192.0.2.1:53, [2001:db8::1]:53."""
+    """Return a function for an address with its port: 192.0.2.1:53, [2001:db8::1]:53.
+
+    With ICMP, the name of the message takes the place of the destination port: 192.0.2.1 echo-request.
+    """
 
     def render(flow: Flow) -> str:
         text = format_address(flow[address]) if address in flow else ""
+        if port == "dst_port" and (message := _icmp_message(flow)):
+            return f"{text} {message}"
         if port not in flow:
             return text
         return f"[{text}]:{flow[port]}" if ":" in text else f"{text}:{flow[port]}"
 
     return render
+
+
+def _icmp_message(flow: Flow) -> str:
+    """Return the name of an ICMP message, or "" if the type is unknown.
+
+    Some exporters write type and code in place of the destination port, with source port 0. ICMPv6 has no
+    type 0, so a smaller number is not both.
+    """
+    protocol = flow.get("proto", 0)
+    both = flow.get("icmp_type", 0) << 8 | flow.get("icmp_code", 0)
+    if not both and not flow.get("src_port"):
+        both = flow.get("dst_port", 0)
+    if not both or (protocol == 58 and both < 256):
+        return ""
+    return describe_icmp(protocol, both)
 
 
 def _tunnel(flow: Flow) -> str:
@@ -364,7 +413,7 @@ def _tunnel(flow: Flow) -> str:
 def column_heading(column: Column) -> Heading:
     """Return the heading of one column."""
     name = column.name
-    number = column.type in NUMBERS and not column.repeated
+    number = _is_number(column)
     render: Callable[[Any], str] = (number and _SPECIAL.get(name)) or text_renderer(column)
     if number and name == "etype":
         return Heading(name, _ethertype)
@@ -394,13 +443,9 @@ def _status(value: int) -> str:
     return f"{what} {value}" if value & 63 else what
 
 
-def _flags(value: int) -> str:
-    return "".join(letter for bit, letter in enumerate(TCP_FLAGS) if value >> bit & 1)
-
-
 _SPECIAL: dict[str, Callable[[Any], str]] = {
-    "proto": lambda value: PROTOCOLS.get(value, str(value)),
-    "tcp_flags": _flags,
+    "proto": describe_protocol,
+    "tcp_flags": describe_tcp_flags,
     "packets": "{:,}".format,
     "bytes": "{:,}".format,
     "sampling_rate": "1:{}".format,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Protocol
@@ -43,14 +43,16 @@ def open_writer(
     sections: bool,
     columns: FlowSelection | None,
     spreadsheet: bool = False,
+    order: Sequence[str] = (),
 ) -> Iterator[tuple[FlowWriter, Discard]]:
     """Open one file. The writer takes record batches if `columns` is set, otherwise lists of rows.
 
-    With `sections`, tables of counters show only the most important columns.
+    With `sections`, tables of counters show only the most important columns. Tables show the columns of
+    `order` first, as `FlowTable` does.
     """
     with (
         open_output(output) as file,
-        open_file_writer(form, file, schema, to_terminal, sections, columns, spreadsheet) as writer,
+        open_file_writer(form, file, schema, to_terminal, sections, columns, spreadsheet, order) as writer,
     ):
         yield writer, file.discard
 
@@ -64,15 +66,15 @@ def open_file_writer(
     sections: bool,
     columns: FlowSelection | None,
     spreadsheet: bool = False,
+    order: Sequence[str] = (),
 ) -> Iterator[FlowWriter]:
     """Return a writer like `open_writer`, for an open file."""
-    if columns is None:
-        yield _new_row_writer(form, file, schema, to_terminal, sections, spreadsheet)
-    elif form in COLUMN_FORMATS:
+    if columns is not None and form in COLUMN_FORMATS:
         with open_columns(form, file, columns.type) as writer:
             yield writer
-    else:
-        yield RowsOfColumns(_new_row_writer(form, file, schema, to_terminal, sections, spreadsheet), schema)
+        return
+    rows = _new_row_writer(form, file, schema, to_terminal, sections, spreadsheet, order)
+    yield rows if columns is None else RowsOfColumns(rows, schema)
 
 
 @contextmanager
@@ -209,12 +211,18 @@ class RowsOfColumns:
 
 
 def _new_row_writer(
-    form: str, file: OutputFile, schema: Schema, to_terminal: bool, sections: bool, spreadsheet: bool
+    form: str,
+    file: OutputFile,
+    schema: Schema,
+    to_terminal: bool,
+    sections: bool,
+    spreadsheet: bool,
+    order: Sequence[str],
 ) -> FlowWriter:
     if form == "table":
         from flowbuf.cli.output.table import CounterTable, FlowTable
 
         if schema.rows == "counters" and sections:
             return CounterTable(file, schema, to_terminal)
-        return FlowTable(file, schema, to_terminal)
+        return FlowTable(file, schema, to_terminal, order)
     return JsonLines(file, schema) if form == "jsonl" else Csv(file, schema, spreadsheet)
