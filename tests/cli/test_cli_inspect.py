@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flowbuf.cli.inspect import _share as share
+from flowbuf.schema import Schema
 from tests.support.command import EXPORTER, GOOD, WITHOUT_TEMPLATE, flowbuf, generated, pcap, write
 from tests.support.datagrams import (
     data_set,
@@ -322,3 +324,111 @@ def test_a_foreign_file_prints_one_line(path: Path, content: bytes, reason: str)
 def test_a_missing_file_is_a_usage_error() -> None:
     result = flowbuf("inspect", "missing.pcap")
     assert (result.exit_code, result.output) == (2, "Error: missing.pcap: No such file or directory\n")
+
+
+# Fields -----------------------------------------------------------------------------------------------------
+
+FIELDS = pcap(
+    ipfix(template_set(template(256, (1, 8), (137, 2, 2636), (82, 65535), (8, 4), (999, 3), (291, 65535)))),
+    ipfix(data_set(256, bytes(8) + u16(0) + variable(b"") + bytes(4) + bytes(3) + variable(b""))),
+    ipfix(
+        data_set(
+            256, uint(9, 8) + u16(500) + variable(b"eth0") + bytes([192, 0, 2, 1]) + b"abc" + variable(b"")
+        )
+    ),
+)
+
+
+def fields_of(survey: dict[str, Any]) -> dict[str, tuple[str | None, list[str]]]:
+    return {each["source"]: (each["sample"], each["columns"]) for each in survey["fields"]}
+
+
+def test_fields_are_sources_with_a_value_and_columns(path: Path) -> None:
+    """A value is preferred to a zero. Fields of lists have none."""
+    fields = fields_of(inspect(path, FIELDS))
+    assert fields == {
+        "ipfix:octetDeltaCount": ("9", ["bytes"]),
+        "ipfix:2636/137": ("500", []),
+        "ipfix:interfaceName": ("eth0", ["interface_name"]),
+        "ipfix:sourceIPv4Address": ("192.0.2.1", ["src_addr"]),
+        "ipfix:999": ("616263", []),
+        "ipfix:basicList": (None, []),
+    }
+    schema = Schema.load("flow")
+    for number, source in enumerate(fields, 1000):  # ready to copy
+        schema = schema.add(f"field_{number}", number, "bytes", [source])
+    text = flowbuf("inspect", path).stdout
+    for source, (sample, columns) in fields.items():
+        assert re.search(rf"^ {source} +{sample or ''} +{' '.join(columns)} *$", text, re.MULTILINE)
+
+
+def test_a_zero_is_shown_if_there_is_no_other_value(path: Path) -> None:
+    zeros = pcap(
+        ipfix(template_set(template(256, (1, 8), (8, 4)))),
+        ipfix(data_set(256, bytes(12))),
+    )
+    assert fields_of(inspect(path, zeros)) == {
+        "ipfix:octetDeltaCount": ("0", ["bytes"]),
+        "ipfix:sourceIPv4Address": (None, ["src_addr"]),  # an address of zeros is absent
+    }
+
+
+def test_fields_of_netflow9_have_its_own_numbers(path: Path) -> None:
+    fields = fields_of(inspect(path, NETFLOW9))
+    assert fields["netflow9:40000"] == ("0", [])
+    assert fields["ipfix:samplerId"] == ("3", ["sampler_id"])
+
+
+def test_long_values_are_cut_in_the_table(path: Path) -> None:
+    long = pcap(
+        ipfix(template_set(template(256, (82, 65535)))),
+        ipfix(data_set(256, variable(b"x" * 100 + b"\x1b[31m"))),
+    )
+    assert fields_of(inspect(path, long))["ipfix:interfaceName"][0] == "x" * 100 + "\x1b[31m"
+    assert f" {'x' * 39}… " in flowbuf("inspect", path).stdout
+
+
+def test_standard_input_has_no_values() -> None:
+    survey = json.loads(flowbuf("inspect", "-", "--json", stdin=FIELDS).stdout)
+    assert fields_of(survey)["ipfix:octetDeltaCount"] == (None, ["bytes"])
+
+
+def test_values_use_the_templates_of_a_state(path: Path, tmp_path: Path) -> None:
+    first = write(tmp_path / "first.pcap", pcap(ipfix(template_set(template(256, (1, 8))))))
+    state = tmp_path / "exporters.state"
+    assert flowbuf("read", first, "--state", state).exit_code == 0
+    write(path, pcap(ipfix(data_set(256, uint(9, 8)))))
+    result = flowbuf("inspect", path, "--state", state, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert fields_of(json.loads(result.stdout)) == {"ipfix:octetDeltaCount": ("9", ["bytes"])}
+
+
+def test_sflow_has_no_fields(path: Path) -> None:
+    assert inspect(path, generated("sflow"))["fields"] == []
+    assert "Fields" not in flowbuf("inspect", path).stdout
+
+
+# Several captures -------------------------------------------------------------------------------------------
+
+
+def test_several_captures_are_summarized_separately(path: Path, tmp_path: Path) -> None:
+    other = write(tmp_path / "b.pcap", pcap(GOOD))
+    write(path, NETFLOW9)
+    for arguments in ([path, other], [tmp_path / "*.pcap"]):
+        surveys = json.loads(flowbuf("inspect", *arguments, "--json").stdout)
+        alone = [json.loads(flowbuf("inspect", each, "--json").stdout) for each in (path, other)]
+        assert surveys == alone
+    text = flowbuf("inspect", path, other).stdout
+    assert text == flowbuf("inspect", path).stdout + flowbuf("inspect", other).stdout
+
+
+def test_the_worst_capture_decides_the_status(path: Path, tmp_path: Path) -> None:
+    write(path, pcap(WITHOUT_TEMPLATE))
+    good, foreign = write(tmp_path / "b.pcap", pcap(GOOD)), write(tmp_path / "c.pcap", b"no capture")
+    assert flowbuf("inspect", good, path).exit_code == 1
+    result = flowbuf("inspect", foreign, good, "--json")
+    assert result.exit_code == 1
+    assert f"{foreign}: not a capture" in result.stderr
+    assert [survey["capture"]["name"] for survey in json.loads(result.stdout)] == [str(good)]
+    missing = flowbuf("inspect", good, tmp_path / "none.pcap")
+    assert (missing.exit_code, missing.stdout) == (2, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Iterator
@@ -12,14 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from flowbuf._core import STATUSES
+from flowbuf.cli.capture_fields import survey_fields
 from flowbuf.cli.capture_summary import survey_capture
-from flowbuf.cli.inputs import check_inputs, total_size
+from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.options import CaptureOptions, exporter_options
 from flowbuf.cli.output.console import StdoutConsole, fit_table, new_table
 from flowbuf.cli.output.progress import show_progress
 from flowbuf.cli.output.report import Failure, Report
 from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
-from flowbuf.cli.output.terminal import escape_line
+from flowbuf.cli.output.terminal import clean_line, escape_line
 from flowbuf.cli.state import check_known_state, read_state
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
@@ -47,61 +49,99 @@ NUMBERS = (
     "restarts",
 )
 SPARED_OF_EXPORTERS = ("bytes", "templates", "options", "protocol", "datagrams")
+SAMPLE_WIDTH = 40
+"""Largest width of a value in the table of fields, in characters."""
 SPARED_OF_SEQUENCES = ("protocol", "restarts", "late")
 
 
 @click.command()
-@click.argument("capture")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all information.")
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print a JSON object with all information. Several captures are a list of objects.",
+)
 @exporter_options
-def inspect(capture: str, as_json: bool, decoding: CaptureOptions) -> None:
-    """Summarize a capture: exporters, templates, sampling, losses.
+def inspect(captures: tuple[str, ...], as_json: bool, decoding: CaptureOptions) -> None:
+    """Summarize captures: exporters, templates, sampling, losses.
 
     Losses are computed from sequence numbers, in the unit of each protocol: flows (NetFlow v5, v7), packets
     (NetFlow v9), records (IPFIX), datagrams and samples (sFlow). Losses before the first and after the last
     datagram are unknown. Losses do not change the exit status.
 
-    CAPTURE is pcap or pcapng, plain, gzip or zstd; - is stdin. The exit status is 1 if any data is malformed
-    or cannot be decoded.
+    The fields of templates are listed as sources, which a column of your own schema takes as they are: with
+    a value from the capture, and the columns of the schema flow that they fill. Reading stdin shows no
+    values.
+
+    CAPTURE is pcap or pcapng, plain, gzip or zstd, or a pattern; - is stdin. Each is summarized separately,
+    with its own templates. The exit status is 1 if any data is malformed or cannot be decoded.
 
     \b
     Examples:
       flowbuf inspect capture.pcap
+      flowbuf inspect 'captures/*.pcap.gz'
       flowbuf inspect capture.pcapng.gz --port 2055
       flowbuf inspect today.pcap --state exporters.state
       flowbuf inspect capture.pcap --json | jq '.exporters[].domains[].templates[].id'
+      flowbuf inspect capture.pcap --json | jq -r '.fields[] | select(.columns == []) | .source'
     """
-    check_inputs([capture])
+    paths = expand_inputs(captures)
+    check_inputs(paths)
     check_known_state(decoding.state)
     report = Report()
+    surveys = []
+    for path in paths:
+        try:
+            survey = _survey(path, decoding, report)
+        except CaptureError as error:
+            if len(paths) == 1:
+                raise Failure(str(error)) from error
+            report.add_problem(str(error))
+            continue
+        surveys.append(survey)
+        if not as_json:
+            _print_tables(survey)
+        if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)):
+            report.status = 1
+    if as_json:
+        shown: Any = surveys if len(paths) > 1 else surveys[0]
+        print_text(escape_json(json.dumps(shown, indent=2, ensure_ascii=False)))
+    sys.exit(report.status)
 
-    def new_decoder(schema: Schema) -> Decoder:
+
+def _survey(path: str, decoding: CaptureOptions, report: Report) -> dict[str, Any]:
+    """Return the summary of a capture. An error of reading is reported, and ends it.
+
+    Raise CaptureError if it is not a capture.
+    """
+
+    def new_decoder(schema: Schema, report: Report = report) -> Decoder:
         decoder = decoding.new_decoder(schema)
         read_state(decoding.state, decoder, report)
         return decoder
 
-    try:
-        with (
-            Content(capture, ends_at_error=True) as content,
-            CaptureReader(content, decoding.port) as reader,
-            show_progress(total_size([capture])) as show,
-        ):
-            survey = survey_capture(reader, show, new_decoder)
-    except CaptureError as error:
-        raise Failure(str(error)) from error
-    if as_json:
-        print_text(escape_json(json.dumps(survey, indent=2, ensure_ascii=False)))
-    else:
-        console = StdoutConsole(width=None if is_terminal(sys.stdout) else WIDTH_IN_A_PIPE)
-        with standard_output():
-            for part in _tables(survey, console.width):
-                console.print(part)
-    if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)):
-        report.status = 1
+    with (
+        Content(path, ends_at_error=True) as content,
+        CaptureReader(content, decoding.port) as reader,
+        show_progress(total_size([path])) as show,
+    ):
+        survey = survey_capture(reader, show, new_decoder)
+    again = None if path == "-" or content.size is None else path  # a pipe cannot be read again
+    survey["fields"] = survey_fields(
+        survey, again, decoding.port, functools.partial(new_decoder, report=Report())
+    )
     if content.failure:
         flows = sum(exporter["flows"] for exporter in survey["exporters"])
         report.add_problem(f"{content.name}: {content.failure} after {_amount(flows, 'flow')}")
-    sys.exit(report.status)
+    return survey
+
+
+def _print_tables(survey: dict[str, Any]) -> None:
+    console = StdoutConsole(width=None if is_terminal(sys.stdout) else WIDTH_IN_A_PIPE)
+    with standard_output():
+        for part in _tables(survey, console.width):
+            console.print(part)
 
 
 def _all_counters(survey: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
@@ -132,6 +172,8 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
         for domain in exporter["domains"]:
             if domain["templates"] or domain["samplers"]:
                 yield _domain_table(exporter, domain)
+    if survey["fields"]:
+        yield _fields_table(survey["fields"])
     counters = list(_all_counters(survey))
     if counters:
         yield _counters_table(counters)
@@ -291,6 +333,16 @@ def _fields_text(fields: list[dict[str, Any]]) -> Text:
         text.append(each["name"] or plain, style="cyan" if each["scope"] else "")
         text.append(":variable" if each["size"] is None else f":{each['size']}", style="dim")
     return text
+
+
+def _fields_table(fields: list[dict[str, Any]]) -> Table:
+    table = new_table("Fields", "source", "sample", "columns", wraps="columns")
+    for each in fields:
+        sample = clean_line(each["sample"] or "")
+        if len(sample) > SAMPLE_WIDTH:
+            sample = f"{sample[: SAMPLE_WIDTH - 1]}…"
+        table.add_row(each["source"], sample, ", ".join(each["columns"]))
+    return table
 
 
 def _counters_table(counters: list[tuple[str, str, int]]) -> Table:

@@ -31,7 +31,7 @@ COMMANDS = {
     "collect": "Receive flows of live exporters, and write them.",
     "produce": "Send captures to Kafka as Protocol Buffers messages.",
     "consume": "Read flows from Kafka.",
-    "inspect": "Summarize a capture: exporters, templates, sampling, losses.",
+    "inspect": "Summarize captures: exporters, templates, sampling, losses.",
     "generate": "Write a capture of synthetic, valid flow traffic.",
     "replay": "Send the datagrams of captures to a collector.",
     "schema": "Show, check and compare schemas.",
