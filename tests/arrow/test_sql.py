@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flowbuf.arrow.sql import RowFilter, columns_named, connect, query_errors
+from flowbuf.arrow.sql import RowFilter, columns_named, connect, query_errors, with_rates
 from flowbuf.errors import QueryError
 from flowbuf.schema import Schema
 
@@ -158,3 +158,42 @@ def test_errors_suggest_the_schema_that_has_the_column() -> None:
         query_errors(["my_bytes"]),
     ):
         connect().sql("SELECT src_mac FROM (SELECT 1 AS my_bytes)")
+
+
+# Sampling rates ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "completed"),
+    [
+        ("SELECT sum(scaled(bytes)) FROM flows", "SELECT sum(scaled(bytes, rate)) FROM flows"),
+        ("SELECT SCALED ( a+b ) , scaled(c)", "SELECT SCALED ( a+b , rate) , scaled(c, rate)"),
+        ("SELECT scaled(scaled(bytes))", "SELECT scaled(scaled(bytes, rate), rate)"),
+        ("SELECT scaled(greatest(a, b))", "SELECT scaled(greatest(a, b), rate)"),
+        ("SELECT scaled([a, b][1])", "SELECT scaled([a, b][1], rate)"),
+        ("SELECT scaled(bytes /* ), */)", "SELECT scaled(bytes /* ), */, rate)"),
+        ("SELECT 'é', scaled(\"ü\")", "SELECT 'é', scaled(\"ü\", rate)"),
+        *((same, same) for same in ("", "SELECT scaled(bytes, 2)", "SELECT 'scaled(bytes)' -- scaled(a)")),
+        *((same, same) for same in ("SELECT myscaled(a), scaled_(a), scaled", "SELECT scaled(", "SELECT 'a")),
+    ],
+)
+def test_calls_of_scaled_get_the_rate(sql: str, completed: str) -> None:
+    assert with_rates(sql, "rate") == completed
+
+
+def test_scaled_without_a_rate_is_an_error() -> None:
+    assert with_rates("SELECT scaled(bytes, 2)", None) == "SELECT scaled(bytes, 2)"
+    with pytest.raises(QueryError, match="needs a sampling rate"):
+        with_rates("SELECT scaled(bytes)", None)
+
+
+@pytest.mark.parametrize(
+    ("value", "rate", "result"),
+    [
+        *(("5::UBIGINT", "1000", 5000), ("5", "0", 5), ("5", "NULL", 5), ("NULL", "7", None)),
+        ("18446744073709551615::UBIGINT", "18446744073709551615::UBIGINT", (2**64 - 1) * 2**32),
+        ("2.5", "4", 10),
+    ],
+)
+def test_scaled_multiplies_by_known_rates(value: str, rate: str, result: int | None) -> None:
+    assert connect().execute(f"SELECT scaled({value}, {rate})").fetchone() == (result,)

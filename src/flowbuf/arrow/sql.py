@@ -28,13 +28,19 @@ from flowbuf.schema.assemble import suggest_fix
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query_errors", "quoted"]
+__all__ = [
+    *("FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query_errors", "quoted"),
+    *("LARGEST_RATE", "with_rates"),
+]
 
 _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
+_SCALED = re.compile(rb"scaled\b", re.IGNORECASE)
 _ACROSS_FLOWS = re.compile(
     r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))"
 )
+LARGEST_RATE = 2**32
+"""Larger sampling rates count as this, so that sums do not overflow."""
 SHOWN_COLUMNS = 30
 """Largest number of column names that an error lists."""
 RESULT_ROWS = 1 << 14
@@ -59,6 +65,45 @@ def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
     return tuple(column.name for column in schema if column.name.lower() in words)
 
 
+def with_rates(sql: str, rate: str | None) -> str:
+    """Return SQL with a second argument in each `scaled(value)`: the sampling rate.
+
+    Args:
+        sql: SQL of a query.
+        rate: SQL of the rate, such as the name of its column. None: the flows have none.
+
+    Raises:
+        QueryError: `scaled(value)` occurs, and there is no rate.
+    """
+    import duckdb
+
+    text = sql.encode()  # duckdb counts bytes
+    tokens = [(offset, str(kind).rpartition(".")[2]) for offset, kind in duckdb.tokenize(sql)]
+    ends = []
+    for i, (offset, kind) in enumerate(tokens[:-1]):
+        called = kind == "identifier" and _SCALED.match(text, offset)
+        if called and text[tokens[i + 1][0] : tokens[i + 1][0] + 1] == b"(":
+            ends.append(_find_end(text, tokens[i + 1 :]))
+    for end in sorted(filter(None, ends), reverse=True):
+        if rate is None:
+            raise QueryError("scaled needs a sampling rate, and the schema has no column for it")
+        text = text[:end] + f", {rate}".encode() + text[end:]
+    return text.decode()
+
+
+def _find_end(text: bytes, tokens: Sequence[tuple[int, str]]) -> int | None:
+    """Return the offset of the bracket that ends a call with one argument; None for another number."""
+    depth = 0
+    for offset, kind in tokens:
+        sign = text[offset : offset + 1] if kind == "operator" else b""
+        depth += (sign in (b"(", b"[", b"{")) - (sign in (b")", b"]", b"}"))
+        if depth == 0:
+            return offset
+        if depth == 1 and sign == b",":
+            return None
+    return None
+
+
 def connect() -> Any:
     """Open a duckdb database in memory with the functions of flowbuf.
 
@@ -77,6 +122,10 @@ def connect() -> Any:
     }
     connection: Any = duckdb.connect(config=config)
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(
+        "CREATE MACRO scaled(value, rate) AS "
+        f"value * greatest(least(coalesce(rate, 0), {LARGEST_RATE}), 1)::HUGEINT"
+    )
     connection.create_function("in_net", _in_net, ["VARCHAR", "VARCHAR"], "BOOLEAN", type="arrow")
     connection.create_function("text_of_ip", _text_of_ip, ["BLOB"], "VARCHAR", type="arrow")
     connection.create_function("text_of_mac", _text_of_mac, ["UBIGINT"], "VARCHAR", type="arrow")

@@ -13,8 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from flowbuf._core import STATUSES
-from flowbuf.cli.capture_fields import survey_fields
-from flowbuf.cli.capture_summary import survey_capture
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.options import CaptureOptions, exporter_options
 from flowbuf.cli.output.console import StdoutConsole, fit_table, new_table
@@ -23,6 +21,8 @@ from flowbuf.cli.output.report import Failure, Report
 from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
 from flowbuf.cli.output.terminal import clean_line, escape_line
 from flowbuf.cli.state import check_known_state, read_state
+from flowbuf.cli.survey.capture import survey_capture
+from flowbuf.cli.survey.fields import survey_fields
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
 from flowbuf.io.capture import CaptureReader

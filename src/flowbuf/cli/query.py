@@ -52,12 +52,14 @@ def query(
 
     The SQL dialect is DuckDB's. The flows of all inputs are in the table `flows`. Columns in the SQL need not
     be enabled. Addresses are text, enums are names, times are UTC, and durations are numbers.
-    in_net(src_addr, '192.0.2.0/24') is true if the address is in the network. Only needed columns are
-    decoded. Flows are streamed, so memory stays bounded unless the SQL reads them twice.
+    in_net(src_addr, '192.0.2.0/24') is true if the address is in the network. scaled(bytes) is multiplied by
+    the sampling rate where it is known. Only needed columns are decoded. Flows are streamed, so memory stays
+    bounded unless the SQL reads them twice.
 
     \b
     Examples:
       flowbuf query "SELECT src_addr, sum(bytes) FROM flows GROUP BY ALL ORDER BY 2 DESC LIMIT 10" a.pcap
+      flowbuf query "SELECT dst_as, sum(scaled(bytes)) FROM flows GROUP BY ALL ORDER BY 2 DESC" a.pcap
       flowbuf query "SELECT count(*) FROM flows WHERE in_net(dst_addr, '10.0.0.0/8')" *.pcap.gz
       flowbuf query "SELECT dst_port, count(*) FROM flows GROUP BY ALL" january.parquet -o ports.csv
       flowbuf query "FROM flows WHERE src_mac = '02:00:00:00:00:01'" capture.pcap -o found.parquet

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from flowbuf.arrow.sql import FlowQuery, columns_named, plain
+from flowbuf.arrow.sql import FlowQuery, columns_named, plain, quoted, with_rates
 from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, shown_schema, total_size
 from flowbuf.cli.options import CaptureOptions, UsageProblem, schema_errors
@@ -129,6 +129,8 @@ def run_query(
         origin: First word of errors of the SQL.
     """
     decoding = request.decoding
+    with query_problems(origin):
+        sql = with_rates(sql, _rate_sql(schema, decoding))
     files = [path for path in request.inputs if _is_parquet(path)]
     captures = [path for path in request.inputs if path not in files]
     check_decoding(captures, decoding, files)
@@ -151,12 +153,26 @@ def run_query(
             show_progress(total_size(captures), quiet=request.to_terminal) as show,
             Session(columns.decoded, decoding, report, show, "queried") as session,
         ):
-            _Answer(question, columns, request, file, open_writer, origin).run(session, captures)
+            answer = _Answer(question, columns, request, file, open_writer, origin)
+            answer.run(session, captures)
             session.finish()
         if not session.readable and not question.files and (question.reads or files):
             file.discard()
+    if origin == "SQL" and answer.unknown_rates:
+        report.add_note(
+            f"{answer.unknown_rates:,} of {session.flows:,} flows have no sampling rate: scaled(…) does not "
+            "multiply them, and products with the rate are 0; set it with --default-sampling"
+        )
     if session.readable and not session.flows:
         report.add_note(no_rows(columns.schema, session.counters))
+
+
+def _rate_sql(schema: Schema, decoding: CaptureOptions) -> str | None:
+    """Return the sampling rate in SQL; None if the schema has no column for it."""
+    if decoding.scale:
+        return "1"  # values are multiplied already
+    rate = next((column for column in schema if column.scale == "rate"), None)
+    return quoted(rate.name) if rate else None
 
 
 def _is_parquet(path: str) -> bool:
@@ -226,6 +242,9 @@ class _Answer:
         self._ended = False
         self._failed = False
         self._asked = False
+        self.unknown_rates = 0
+        """Number of flows without a sampling rate, if the query uses it."""
+        self._rate = self._find_rate()
         self._thread = threading.Thread(target=self._work, daemon=True)
         for _ in range(WAITING):
             self._places.put(None)
@@ -253,11 +272,27 @@ class _Answer:
     def _feed(self, session: Session, inputs: Sequence[str]) -> None:
         for path in inputs:
             for batch in self._columns.read(session.columns(path)):
+                self._count_unknown_rates(batch)
                 if not session.stopped and not self._give(plain(batch)):
                     session.stop()  # the input is still reported
             if session.stopped:
                 return
         self._give(None)
+
+    def _find_rate(self) -> str | None:
+        """Return the column of the sampling rate, if the query uses it."""
+        rate = self._columns.schema.rate
+        return rate.name if rate and rate.name in self._question.columns else None
+
+    def _count_unknown_rates(self, batch: Any) -> None:
+        if self._rate is None:
+            return
+        import pyarrow
+        import pyarrow.compute
+
+        rates = batch.column(self._rate)
+        zeros = pyarrow.compute.equal(rates, pyarrow.scalar(0, rates.type))
+        self.unknown_rates += pyarrow.compute.sum(zeros).as_py() or 0
 
     def _give(self, batch: Any) -> bool:
         """Add a batch, or None at the end. Return False if the query has ended."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from flowbuf.arrow.sql import RowFilter, quoted
+from flowbuf.arrow.sql import LARGEST_RATE, RowFilter, quoted
 from flowbuf.cli.options import (
     CaptureOptions,
     UsageProblem,
@@ -40,9 +40,6 @@ __all__ = ["top"]
 SHARE = "share"
 ALL = "all_"
 """Prefix of the sums of all flows, in the result of the query."""
-
-LARGEST_RATE = 2**32
-"""Larger sampling rates count as this, so that sums do not overflow."""
 
 
 @click.command()

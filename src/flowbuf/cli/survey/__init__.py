@@ -1,0 +1,1 @@
+"""Content of a capture as one structure, for `flowbuf inspect`."""
