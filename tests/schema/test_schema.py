@@ -64,6 +64,34 @@ def test_enable_and_disable_return_another_schema():
     assert names(TINY) == ["colour", "size"]
 
 
+def test_only_needed_adds_dependencies():
+    schema = FLOW.add("extra", 1000, "uint8", ["ipfix:4"], depends=["bytes"], enabled=False)
+    assert [column.name for column in schema.only_needed("extra", "proto").enabled] == [
+        "bytes",
+        "proto",
+        "extra",
+    ]
+    assert FLOW.only_needed(*(column.name for column in FLOW.enabled)) is FLOW
+    assert FLOW.only_needed().enabled == ()
+    with pytest.raises(SchemaError, match="no column 'nope'"):
+        FLOW.only_needed("nope")
+
+
+def test_choose_returns_columns_in_the_order_of_their_numbers():
+    group = [column.name for column in FLOW if column.group == "l2"]
+    chosen = FLOW.choose("dst_addr", "group:l2", "src_addr", "tunnel_id")
+    assert [column.name for column in chosen if column.name not in group] == [
+        "src_addr",
+        "dst_addr",
+        "tunnel_id",
+    ]
+    assert set(group) <= {column.name for column in chosen}
+    assert FLOW.choose() == ()
+    for name in ("nope", "group:nope"):
+        with pytest.raises(SchemaError, match="nope"):
+            FLOW.choose(name)
+
+
 def test_only_disables_the_rest():
     assert names(TINY.only("size")) == ["size"]
     assert names(TINY.only()) == []

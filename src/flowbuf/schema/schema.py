@@ -283,6 +283,8 @@ class Schema:
         needed = list(dict.fromkeys(names))
         for name in needed:  # the list grows
             needed += [other for other in self[name].depends if other not in needed]
+        if set(needed) == {column.name for column in self.enabled}:
+            return self  # plans of the same object are compiled once
         return self.switch(only=needed)
 
     def _check_names(self, method: str, names: tuple[str, ...]) -> tuple[str, ...]:
