@@ -10,6 +10,7 @@ import shutil
 import sys
 from array import array
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,14 @@ def test_a_condition_that_fails_for_a_value_is_an_error() -> None:
 def test_a_batch_is_filtered_only_by_its_columns() -> None:
     with pytest.raises(SchemaError, match="column 'packets' was not read"):
         only_batch().select("bytes").filter("packets > 1")
+
+
+def test_a_filtered_stream_is_read_by_several_threads() -> None:
+    stream = read_capture(NETFLOW9, batch_rows=4).filter("bytes % 3 = 0").select("bytes")
+    wanted = [value for value in whole()["bytes"].to_pylist() if value % 3 == 0]
+    with ThreadPoolExecutor(4) as pool:
+        tables = list(pool.map(lambda _: stream.to_arrow(), range(8)))
+    assert all(table["bytes"].to_pylist() == wanted for table in tables)
 
 
 def test_a_condition_names_its_requirement(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ Both implement the Arrow PyCapsule protocol, so any library with Arrow support a
 from __future__ import annotations
 
 import functools
+import threading
 from array import array
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -381,7 +382,7 @@ class FlowStream:
 
 
 class TableFilter:
-    """A condition in SQL that selects rows of tables.
+    """A condition in SQL that selects rows of tables, in any thread.
 
     Args:
         condition: Condition in SQL.
@@ -404,6 +405,7 @@ class TableFilter:
 
         self._schema = schema
         self._filter = RowFilter(condition, schema)
+        self._lock = threading.Lock()  # the filter has one connection
         self.columns = self._filter.columns
         self._check()
 
@@ -426,7 +428,9 @@ class TableFilter:
         """
         names = check_columns(self._schema, self.columns, table.type.names)
         seen = table.view(new_table_type(self._schema, table.type.plan, "text", names))
-        rows = self._filter.rows(FlowBatch(self._schema, seen).to_arrow())
+        batch = FlowBatch(self._schema, seen).to_arrow()
+        with self._lock:
+            rows = self._filter.rows(batch)
         if len(rows) == len(table):
             return table
         if not len(rows):
