@@ -59,8 +59,7 @@ def scan(
         schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
         into: "polars" returns a `polars.LazyFrame`, "duckdb" a `duckdb.DuckDBPyRelation`. Default: "polars".
         connection: Connection of duckdb to which the relation belongs. Default: duckdb's default connection.
-        **arguments: Other arguments of `read_capture`: `columns`, `where`, `limit`, `port`, `scale` and so
-            on.
+        **arguments: Other arguments of `read_capture`, such as `columns` or `scale`, except `ip`.
 
     Raises:
         ValueError: into is neither "polars" nor "duckdb", connection is given for polars, or an option is
@@ -77,7 +76,9 @@ def scan(
     """
     if into not in ENGINES:
         raise ValueError(f"into is {into!r}; it may be {' or '.join(ENGINES)}")
-    stream = read_capture(source, schema, **{**arguments, "ip": "text"})
+    if "ip" in arguments:
+        raise TypeError("scan takes no ip, because addresses are text; leave it out")
+    stream = read_capture(source, schema, ip="text", **arguments)
     if into == "duckdb":
         return _scan_duckdb(stream, connection)
     if connection is not None:

@@ -165,6 +165,7 @@ def test_errors_of_reading_arrive(tmp_path: Path) -> None:
         ({"columns": ["nope"]}, SchemaError, "no column 'nope'"),
         ({"where": "nope = 1"}, QueryError, "nope"),
         ({"nope": 1}, TypeError, "nope"),
+        ({"ip": "binary"}, TypeError, "scan takes no ip"),
     ],
 )
 def test_wrong_arguments_are_errors(arguments: dict[str, Any], error: type[Exception], text: str) -> None:

@@ -68,11 +68,10 @@ def inspect(captures: tuple[str, ...], as_json: bool, decoding: CaptureOptions) 
 
     Losses are computed from sequence numbers, in the unit of each protocol: flows (NetFlow v5, v7), packets
     (NetFlow v9), records (IPFIX), datagrams and samples (sFlow). Losses before the first and after the last
-    datagram are unknown. Losses do not change the exit status.
+    datagram are unknown. They do not change the exit status.
 
-    The fields of templates are listed as sources, which a column of your own schema takes as they are: with
-    a value from the capture, and the columns of the schema flow that they fill. Reading stdin shows no
-    values.
+    The fields of data templates are listed as sources for columns of your own schema. Each has a value from
+    the capture, if one is found, and the columns of the schema flow that it fills. stdin has no values.
 
     CAPTURE is pcap or pcapng, plain, gzip or zstd, or a pattern; - is stdin. Each is summarized separately,
     with its own templates. The exit status is 1 if any data is malformed or cannot be decoded.

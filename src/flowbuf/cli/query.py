@@ -52,9 +52,9 @@ def query(
 
     The SQL dialect is DuckDB's. The flows of all inputs are in the table `flows`. Columns in the SQL need not
     be enabled. Addresses are text, enums are names, times are UTC, and durations are numbers.
-    in_net(src_addr, '192.0.2.0/24') is true if the address is in the network. scaled(bytes) is multiplied by
-    the sampling rate where it is known. Only needed columns are decoded. Flows are streamed, so memory stays
-    bounded unless the SQL reads them twice.
+    in_net(src_addr, '192.0.2.0/24') is true if the address is in the network. scaled(bytes) is bytes
+    times the sampling rate, if it is known. Only needed columns are decoded. Flows are streamed, and stored
+    only if the SQL sorts them or reads them twice.
 
     \b
     Examples:

@@ -90,8 +90,8 @@ def top(
     Flows with equal values in COLUMNS are a group. The columns need not be enabled. An INPUT is a capture, a
     message stream or a Parquet file of flowbuf.
 
-    Bytes and packets are multiplied by the sampling rate of their flow where it is known. The share is that
-    of the sum by which groups are sorted. Tables end with the sums of the other groups, and of all flows.
+    Bytes and packets are multiplied by the sampling rate of their flow where it is known. The share is a
+    group's part of the sum of --by. Tables end with the sums of the other groups, and of all matching flows.
 
     \b
     Examples:

@@ -61,13 +61,13 @@ def read_capture(
             Default: the enabled columns of the schema.
         where: Condition in SQL that selects flows, as in `flowbuf read --where`: "dst_port = 53 and bytes >
             512". Addresses are text in it. Columns that it names need not be chosen. Default: all flows.
-        limit: Maximum number of flows. Reading ends with the last of them. Default: no limit.
+        limit: Maximum number of matching flows. Reading ends with the last of them. Default: no limit.
         ip: Form of IP and MAC addresses in Arrow columns: "binary" or "text". Default: "binary". Binary IP
             addresses have 16 bytes, with IPv4 as ::ffff:a.b.c.d. Binary MAC addresses are numbers.
         batch_rows: Maximum number of flows per batch, 2 to 67,108,864. Default: 16,384.
         port: Decode only datagrams to this UDP port. Default: all.
-        override: Values of late columns that replace those of every flow, for example {"sampling_rate":
-            1000}.
+        override: Values that replace those of every flow, only of columns with `late = true`, for example
+            {"sampling_rate": 1000}.
         options: Options of decoding. Default: `DecodeOptions()`.
         **keywords: Fields of `DecodeOptions` to replace, for example `scale=True`.
 
@@ -76,14 +76,13 @@ def read_capture(
 
     Raises:
         SchemaError: The schema cannot be loaded, cannot be decoded into, or has no column of a name in
-            columns.
-        KeyError: override names a column that the schema does not have.
+            columns or override.
         ValueError: An option is invalid.
         ImportError: where is given, and duckdb or pyarrow is not installed (`flowbuf[sql]`).
         QueryError: where is not a valid condition.
         OSError: A capture cannot be opened, or no file matches. Raised when flows are read.
         CaptureError: A source is not a capture, or reading failed. Raised after the flows before the error.
-        DecodeError: With strict, data or a capture is damaged. Raised after the flows before the damage.
+        DecodeError: With strict, data is damaged or cannot be decoded. Raised after the flows before it.
 
     Example:
         flows = flowbuf.read_capture("capture.pcap").to_pandas()
@@ -287,8 +286,8 @@ def read_messages(
         FlowStream: Iterate over it for batches, or convert it with to_pandas(), to_polars() or to_arrow().
 
     Raises:
-        SchemaError: The .proto and the schema differ in a column, or the schema cannot be loaded.
-        KeyError: The schema has no column of a name in columns.
+        SchemaError: The .proto and the schema differ in a column, the schema cannot be loaded, or it has no
+            column of a name in columns.
         ValueError: An option is invalid.
         OSError: The stream cannot be read. Raised after the flows before the error.
         DecodeError: With strict, the stream is damaged. The text contains the byte offset.
