@@ -284,6 +284,7 @@ class FlowQuery:
         on_problem: Called with a message for each file that cannot be read.
 
     Attributes:
+        named: Columns that the SQL names.
         columns: Columns of the stream that the query uses; all columns if that is unknown.
         files: Files that can be read.
         reads: True if the query uses the stream.
@@ -316,7 +317,8 @@ class FlowQuery:
         self.reads = bool(scans)
         self._streams = streams
         self._keeps = len(scans) > 1 or repeats
-        used = set(columns_named(sql, schema)).union(*scans)
+        self.named = columns_named(sql, schema)
+        used = set(self.named).union(*scans)
         self.columns = [name for name in self._names if name in used or not scans]
 
     def _group(self, files: Sequence[str], on_problem: Callable[[str], None]) -> dict[Columns, list[str]]:

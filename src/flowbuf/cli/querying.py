@@ -280,9 +280,9 @@ class _Answer:
         self._give(None)
 
     def _find_rate(self) -> str | None:
-        """Return the column of the sampling rate, if the query uses it."""
+        """Return the column of the sampling rate, if the SQL names it."""
         rate = self._columns.schema.rate
-        return rate.name if rate and rate.name in self._question.columns else None
+        return rate.name if rate and rate.name in self._question.named else None
 
     def _count_unknown_rates(self, batch: Any) -> None:
         if self._rate is None:
