@@ -27,7 +27,16 @@ def measure_memory(setting: Setting) -> dict[str, Any]:
     """Return the resident memory of a collector that discards flows and also writes Parquet files."""
     traffic = setting.traffic(DATASET)
     seconds = setting.duration(SECONDS)
-    files = ["-o", f"{setting.new_folder('flows')}/", "--rotate", "1m", "--keep-bytes", "2GiB"]
+    files = [
+        "-o",
+        f"{setting.new_folder('flows')}/",
+        "--name",
+        "parquet",
+        "--rotate",
+        "1m",
+        "--keep-bytes",
+        "2GiB",
+    ]
     with (
         Flowbuf(setting, ["-o", "null:", *files]) as running,
         BareSender(setting, traffic, running) as sender,

@@ -60,21 +60,13 @@ class FlowSelection:
         self._filter = _new_filter(where, schema) if where is not None else None
         wanted = schema.enable(*self._filter.columns) if self._filter else schema
         self.decoded = pipeline.extend(wanted) if pipeline else wanted
-        self._check_filter()
+        if self._filter:
+            self._filter.check(arrow_schema(self.decoded, "text"))
 
     @property
     def takes_all(self) -> bool:
         """True if all flows are selected: there is no condition, and no enrichment."""
         return self._filter is None and self._pipeline is None
-
-    def _check_filter(self) -> None:
-        """Evaluate the filter on no rows, to find its errors before any work."""
-        if self._filter:
-            import pyarrow
-
-            kind = arrow_schema(self.decoded, "text")
-            columns = [pyarrow.nulls(0, field.type) for field in kind]  # pyarrow.array would import pandas
-            self._filter.rows(pyarrow.RecordBatch.from_arrays(columns, schema=kind))
 
     def apply(self, batch: FlowBatch | pyarrow.RecordBatch) -> Any:
         """Return the selected flows of a batch of the schema `decoded` as a `pyarrow.RecordBatch`.

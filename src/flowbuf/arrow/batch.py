@@ -18,7 +18,7 @@ from flowbuf import _core
 from flowbuf.arrow.preview import PREVIEW_ROWS, describe_columns, preview_html
 from flowbuf.errors import optional_import
 from flowbuf.schema import Schema
-from flowbuf.schema.assemble import suggest_fix
+from flowbuf.schema.assemble import list_columns, suggest_fix
 from flowbuf.schema.plan import compile_plan
 from flowbuf.targets.arrow import fields_of, register_types
 
@@ -34,9 +34,6 @@ __all__ = ["BATCH_ROWS", "IP_FORMS", "FlowBatch", "FlowStream", "TableReader", "
 
 BATCH_ROWS = 1 << 14
 """Default number of rows per batch: two or three megabytes, which fit into the processor's cache."""
-
-SHOWN_COLUMNS = 30
-"""Largest number of column names that an error lists."""
 
 IP_FORMS = ("binary", "text")
 """Values of the option `ip`, the form of IP and MAC addresses."""
@@ -98,10 +95,10 @@ def check_columns(schema: Schema, columns: Iterable[str], there: Sequence[str]) 
     for name in names:
         if name in there:
             continue
-        fix = f"columns are {', '.join(there[:SHOWN_COLUMNS])}{', …' if len(there) > SHOWN_COLUMNS else ''}"
         if name not in schema:
-            raise schema.error(None, f"there is no column {name!r}", suggest_fix(name, there) or fix)
-        raise schema.error(None, f"column {name!r} was not read", fix)
+            fix = suggest_fix(name, there) or list_columns(there)
+            raise schema.error(None, f"there is no column {name!r}", fix)
+        raise schema.error(None, f"column {name!r} was not read", list_columns(there))
     return names
 
 
@@ -399,7 +396,7 @@ class TableFilter:
     def __init__(self, condition: str, schema: Schema) -> None:
         with optional_import("a condition needs duckdb and pyarrow", "flowbuf[sql]"):
             import duckdb  # noqa: F401
-            import pyarrow  # noqa: F401
+            import pyarrow
 
             from flowbuf.arrow.sql import RowFilter
 
@@ -407,17 +404,9 @@ class TableFilter:
         self._filter = RowFilter(condition, schema)
         self._lock = threading.Lock()  # the filter has one connection
         self.columns = self._filter.columns
-        self._check()
-
-    def _check(self) -> None:
-        """Evaluate the condition on no rows, to find its errors before any work."""
-        import pyarrow
-
         register_types(needed=True)
-        needed = self._schema.only_needed(*self.columns)
-        type = pyarrow.schema(new_table_type(needed, compile_plan(needed), "text", self.columns))
-        arrays = [pyarrow.nulls(0, field.type) for field in type]
-        self._filter.rows(pyarrow.RecordBatch.from_arrays(arrays, schema=type))
+        needed = schema.only_needed(*self.columns)
+        self._filter.check(pyarrow.schema(new_table_type(needed, compile_plan(needed), "text", self.columns)))
 
     def apply(self, table: _core.Table) -> _core.Table:
         """Return a table of the matching rows.
@@ -439,19 +428,26 @@ class TableFilter:
         return table.take(memoryview(rows.buffers()[1])[begin : begin + size])
 
 
-class _FilteredReader:
-    """Tables of a reader with only the rows that match a condition."""
+class _DerivedReader:
+    """A part of the rows of another reader."""
 
-    def __init__(self, reader: TableReader, schema: Schema, condition: str) -> None:
+    def __init__(self, reader: TableReader, name: str) -> None:
         self._reader = reader
-        self._schema = schema
-        self._filter = TableFilter(condition, schema)
-        self.name = f"{reader.name} where {condition}"
+        self.name = f"{reader.name} {name}"
         self.repeatable = reader.repeatable
 
     @property
     def counters(self) -> dict[str, int]:
         return self._reader.counters
+
+
+class _FilteredReader(_DerivedReader):
+    """Tables of a reader with only the rows that match a condition."""
+
+    def __init__(self, reader: TableReader, schema: Schema, condition: str) -> None:
+        super().__init__(reader, f"where {condition}")
+        self._schema = schema
+        self._filter = TableFilter(condition, schema)
 
     def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
         type, tables = self._reader.open(tuple(dict.fromkeys((*columns, *self._filter.columns))), "binary")
@@ -466,19 +462,13 @@ class _FilteredReader:
                     yield found.view(shown)
 
 
-class _SlicedReader:
+class _SlicedReader(_DerivedReader):
     """Tables of a reader with the rows from number `begin` to `end`, or to the last one."""
 
     def __init__(self, reader: TableReader, begin: int, end: int | None) -> None:
-        self._reader = reader
+        super().__init__(reader, f"[{begin or ''}:{'' if end is None else end}]")
         self._begin = begin
         self._end = end
-        self.name = f"{reader.name} [{begin or ''}:{'' if end is None else end}]"
-        self.repeatable = reader.repeatable
-
-    @property
-    def counters(self) -> dict[str, int]:
-        return self._reader.counters
 
     def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
         type, tables = self._reader.open(columns, ip)

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 from flowbuf.arrow.rows import render_addresses
 from flowbuf.errors import QueryError
 from flowbuf.schema import Schema
-from flowbuf.schema.assemble import suggest_fix
+from flowbuf.schema.assemble import list_columns, suggest_fix
 
 if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
     *("FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query_errors", "quoted"),
-    *("LARGEST_RATE", "with_rates"),
+    "with_rates",
 ]
 
 _IPV4 = 2**32 - 1
@@ -41,8 +41,6 @@ _ACROSS_FLOWS = re.compile(
 )
 LARGEST_RATE = 2**32
 """Larger sampling rates count as this, so that sums do not overflow."""
-SHOWN_COLUMNS = 30
-"""Largest number of column names that an error lists."""
 RESULT_ROWS = 1 << 14
 """Rows per batch of results."""
 
@@ -172,11 +170,7 @@ def _advise(message: str, columns: list[str]) -> str:
     missing = re.search(r'[Cc]olumn (?:named )?"(.*?)"', message)
     if not missing or missing[1] in columns:
         return ""
-    if advice := suggest_fix(missing[1], columns):
-        return advice
-    rest = len(columns) - SHOWN_COLUMNS
-    more = f" and {rest} more (flowbuf schema show --all lists them)" if rest > 0 else ""
-    return f"columns are {', '.join(columns[:SHOWN_COLUMNS])}{more}"
+    return suggest_fix(missing[1], columns) or list_columns(columns)
 
 
 def plain(table: Any) -> Any:
@@ -231,6 +225,13 @@ class RowFilter:
             self._connection.extract_statements(f"SELECT CASE WHEN\n{condition}\nTHEN true END")
         except duckdb.Error as error:
             raise wanted from error
+
+    def check(self, type: Any) -> None:
+        """Evaluate the condition on no rows of a `pyarrow.Schema`, to find its errors before any work."""
+        import pyarrow
+
+        columns = [pyarrow.nulls(0, field.type) for field in type]  # pyarrow.array would import pandas
+        self.rows(pyarrow.RecordBatch.from_arrays(columns, schema=type))
 
     def rows(self, batch: pyarrow.RecordBatch) -> Any:
         """Return the numbers of the matching rows as an Arrow array.

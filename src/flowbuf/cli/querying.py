@@ -158,7 +158,7 @@ def run_query(
             session.finish()
         if not session.readable and not question.files and (question.reads or files):
             file.discard()
-    if origin == "SQL" and answer.unknown_rates:
+    if answer.unknown_rates:
         report.add_note(
             f"{answer.unknown_rates:,} of {session.flows:,} flows have no sampling rate: scaled(…) does not "
             "multiply them, and products with the rate are 0; set it with --default-sampling"
@@ -243,8 +243,9 @@ class _Answer:
         self._failed = False
         self._asked = False
         self.unknown_rates = 0
-        """Number of flows without a sampling rate, if the query uses it."""
-        self._rate = self._find_rate()
+        """Number of flows without a sampling rate, if the user's query names it."""
+        rate = columns.schema.rate if origin == "SQL" else None
+        self._rate = rate.name if rate and rate.name in question.named else None
         self._thread = threading.Thread(target=self._work, daemon=True)
         for _ in range(WAITING):
             self._places.put(None)
@@ -278,11 +279,6 @@ class _Answer:
             if session.stopped:
                 return
         self._give(None)
-
-    def _find_rate(self) -> str | None:
-        """Return the column of the sampling rate, if the SQL names it."""
-        rate = self._columns.schema.rate
-        return rate.name if rate and rate.name in self._question.named else None
 
     def _count_unknown_rates(self, batch: Any) -> None:
         if self._rate is None:

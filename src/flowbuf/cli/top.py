@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from flowbuf.arrow.sql import LARGEST_RATE, RowFilter, quoted
+from flowbuf.arrow.sql import RowFilter, quoted
 from flowbuf.cli.options import (
     CaptureOptions,
     UsageProblem,
@@ -210,8 +210,7 @@ def _sum(column: Column, rate: Column | None) -> str:
     value = f"coalesce({quoted(column.name)}, 0)::HUGEINT"
     if rate is None:
         return f"sum({value})"
-    factor = f"greatest(coalesce({quoted(rate.name)}, 0), 1)"
-    return f"sum({value} * least({factor}, {LARGEST_RATE}))"
+    return f"sum(scaled({value}, {quoted(rate.name)}))"
 
 
 class Result:

@@ -6,7 +6,7 @@ at the end, because intermediate steps may violate them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,10 @@ from flowbuf.schema.message import SubMessage, check_messages, reach
 from flowbuf.schema.shape import FLAT
 from flowbuf.schema.source import did_you_mean
 
-__all__ = ["Parts", "assemble", "no_column", "suggest_fix", "switch"]
+__all__ = ["Parts", "assemble", "list_columns", "no_column", "suggest_fix", "switch"]
+
+SHOWN_COLUMNS = 30
+"""Largest number of column names that an error lists."""
 
 
 @dataclass
@@ -76,6 +79,13 @@ def no_column(
 def suggest_fix(name: str, columns: Collection[str], groups: Iterable[str] = ()) -> str:
     """Return a suggestion for a name that no column has, or '' if nothing is similar."""
     return same_meaning(name, columns) or _suggest_extends(name) or did_you_mean(name, [*columns, *groups])
+
+
+def list_columns(columns: Sequence[str]) -> str:
+    """Return the names of columns for an error; of many, the first ones and the number of the others."""
+    rest = len(columns) - SHOWN_COLUMNS
+    more = f" and {rest} more (flowbuf schema show --all lists them)" if rest > 0 else ""
+    return f"columns are {', '.join(columns[:SHOWN_COLUMNS])}{more}"
 
 
 def _suggest_extends(name: str) -> str:

@@ -160,7 +160,8 @@ class FlowTable(RowTable):
         names = dict.fromkeys([*(name for name in order if name in enabled), *enabled])
         headings = [column_heading(enabled[name]) for name in names] if order else make_headings(schema)
         super().__init__(file, headings, to_terminal, functools.partial(count_rows, schema), bool(order))
-        self._sums = {name: 0 for name in ("packets", "bytes") if _is_number(enabled.get(name))}
+        summed = ("packets", "bytes") if to_terminal else ()
+        self._sums = {name: 0 for name in summed if _is_number(enabled.get(name))}
 
     def write(self, flows: Sequence[Flow], heading: bool = False) -> None:
         """Write a block of rows, as in `RowTable`."""
