@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -178,3 +179,25 @@ def test_a_missing_library_names_its_extra(into: str, extra: str, monkeypatch: p
     monkeypatch.setitem(sys.modules, into, None)
     with pytest.raises(ImportError, match=rf"pip install 'flowbuf\[{extra}\]'"):
         flowbuf.scan(NETFLOW9, into=into)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "end", [".limit(1).fetchall()", ".limit(100).fetchall()", ".filter('bytes < 0').limit(1).fetchall()"]
+)
+def test_the_interpreter_ends_after_a_part_of_a_result(end: str) -> None:
+    """No thread of a library reads flows while the interpreter ends."""
+    script = f"import flowbuf; flowbuf.scan([{str(NETFLOW9)!r}] * 3000, into='duckdb', batch_rows=64){end}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_duckdb_does_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(
+        "flowbuf.io.columns.find_files",
+        lambda path: read.append(path) or [path],  # type: ignore[func-returns-value]
+    )
+    flows = flowbuf.scan([NETFLOW9] * 3000, into="duckdb", connection=duckdb.connect())
+    read.clear()
+    assert len(flows.limit(10).fetchall()) == 10
+    assert 0 < len(read) < 300

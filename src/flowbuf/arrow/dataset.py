@@ -22,7 +22,7 @@ __all__ = ["FlowDataset"]
 class FlowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     """Flows of a stream, with the types that duckdb reads.
 
-    Only `schema` and `scanner` are implemented: duckdb uses nothing else.
+    Only `schema`, `scanner` and `to_reader` of the scanner are implemented: duckdb uses nothing else.
     """
 
     def __init__(self, stream: FlowStream) -> None:
@@ -35,14 +35,30 @@ class FlowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     def scanner(self, columns: list[str] | None = None, filter: Any = None, **options: Any) -> Any:
         """Return a scanner that decodes only the columns of the result and of the filter."""
-        names = self._type.names if columns is None else columns
+        names = list(self._type.names if columns is None else columns)
         used = () if filter is None else columns_named(str(filter), self._stream.schema)
         there = [name for name in used if name in self._stream.columns]
-        chosen = self._stream.select(*names, *there)
-        type = pyarrow.schema([self._type.field(name) for name in chosen.columns])
-        reader = pyarrow.RecordBatchReader.from_batches(type, self._read(chosen))
-        return pyarrow.dataset.Scanner.from_batches(reader, columns=list(names), filter=filter)
+        type = pyarrow.schema([self._type.field(name) for name in names])
+        batches = _read(self._stream.select(*names, *there), names, filter)
+        return _Scanner(pyarrow.RecordBatchReader.from_batches(type, batches))
 
-    def _read(self, stream: FlowStream) -> Iterator[Any]:
-        for batch in stream:
-            yield plain(batch.to_arrow())
+
+class _Scanner:
+    """A scanner that reads when duckdb asks for a batch.
+
+    One of pyarrow reads ahead in a thread, which may run Python code while the interpreter ends.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def to_reader(self) -> Any:
+        return self._reader
+
+
+def _read(stream: FlowStream, names: list[str], filter: Any) -> Iterator[Any]:
+    for batch in stream:
+        table = pyarrow.Table.from_batches([plain(batch.to_arrow())])
+        if filter is not None:
+            table = table.filter(filter)
+        yield from table.select(names).to_batches()
