@@ -5,6 +5,7 @@ Results are compared with those of pyarrow and duckdb for all flows.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sys
@@ -324,6 +325,15 @@ def test_a_list_a_folder_and_a_pattern_are_read_in_order(folder: Path) -> None:
         assert sum(map(len, stream)) == len(both)  # again
     assert read_capture(f"{folder}/**").to_arrow().num_rows == len(both) + 300
     assert read_capture(folder / ".hidden").to_arrow().num_rows == 300
+
+
+def test_only_regular_files_of_a_folder_are_read(tmp_path: Path) -> None:
+    """A pipe would block, and a link may lead nowhere."""
+    shutil.copy(NETFLOW9, tmp_path / "a.pcap")
+    os.mkfifo(tmp_path / "b.pcap")
+    (tmp_path / "c.pcap").symlink_to("nowhere")
+    (tmp_path / "d.pcap").symlink_to("a.pcap")
+    assert read_capture(tmp_path).to_arrow().num_rows == 600
 
 
 def test_captures_of_a_list_share_a_decoder(tmp_path: Path) -> None:

@@ -432,3 +432,26 @@ def test_the_worst_capture_decides_the_status(path: Path, tmp_path: Path) -> Non
     assert [survey["capture"]["name"] for survey in json.loads(result.stdout)] == [str(good)]
     missing = flowbuf("inspect", good, tmp_path / "none.pcap")
     assert (missing.exit_code, missing.stdout) == (2, "")
+
+
+def test_a_field_with_id_0_is_left_out(path: Path) -> None:
+    """No element has this id. The other fields keep their values."""
+    content = pcap(
+        netflow9(template_set9(template(256, (0, 4), (1, 4)))), netflow9(data_set(256, bytes(4) + u32(7)))
+    )
+    assert fields_of(inspect(path, content)) == {"ipfix:octetDeltaCount": ("7", ["bytes"])}
+
+
+def test_more_fields_than_a_schema_can_have(path: Path) -> None:
+    """Those beyond the limit have no value."""
+    templates = [
+        template(256 + i, *((id, 4, 9) for id in range(1 + 300 * i, 301 + 300 * i))) for i in range(5)
+    ]
+    content = pcap(
+        *(ipfix(template_set(each)) for each in templates),
+        *(ipfix(data_set(256 + i, u32(i + 1) * 300)) for i in range(5)),
+    )
+    samples = [sample for sample, _ in fields_of(inspect(path, content)).values()]
+    assert len(samples) == 1500
+    assert samples[:1023] == [str(i // 300 + 1) for i in range(1023)]
+    assert set(samples[1023:]) == {None}

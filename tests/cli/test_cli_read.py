@@ -305,3 +305,27 @@ def test_tables_name_icmp_messages(options: tuple[str, ...]) -> None:
     wanted = flowbuf("read", SFLOW, "--columns", "proto,icmp_type", "--where", "proto = 1 and icmp_type = 8")
     assert shown.count(" echo-request ") >= len(json_lines(wanted)) > 0
     assert "icmp" not in shown.replace("ICMP", "")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        'name = "icmp_type"\ntype = "bytes"',
+        'name = "icmp_type"\ntype = "uint8"\nrepeated = true\nenabled = true',
+        'name = "icmp_code"\ntype = "uint8"\ndepends = ["other"]',
+        'name = "proto"\ntype = "bytes"\nenabled = true',
+        'name = "proto"\ntype = "uint8"\nrepeated = true\nenabled = true',
+    ],
+)
+def test_tables_do_not_rely_on_the_types_of_named_columns(column: str, tmp_path: Path) -> None:
+    """A schema of the user may give these names to other columns."""
+    columns = ['name = "dst_addr"\ntype = "ip"\nsources = ["ipfix:destinationIPv4Address"]\nenabled = true']
+    columns += [
+        'name = "dst_port"\ntype = "uint16"\nsources = ["ipfix:destinationTransportPort"]\nenabled = true'
+    ]
+    columns += [f'{column}\nsources = ["ipfix:protocolIdentifier"]', 'name = "other"\ntype = "uint8"']
+    text = "".join(f"[[column]]\nnumber = {i}\n{each}\n" for i, each in enumerate(columns, 1))
+    schema = write(tmp_path / "own.toml", f'[schema]\nname = "own"\n{text}'.encode())
+    shown = flowbuf("read", SFLOW.with_name("generated-netflow9.pcap"), "--schema", schema, "-f", "table")
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert "10.1.128.12:443" in shown.stdout

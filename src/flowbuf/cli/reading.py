@@ -16,6 +16,7 @@ from flowbuf.cli.output.columnar import ColumnSource, enriched_schema, load_pipe
 from flowbuf.cli.output.progress import Show
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import COLUMN_FORMATS, is_terminal, open_errors
+from flowbuf.cli.output.table import is_number
 from flowbuf.cli.output.writers import Discard, FlowWriter, open_parts, open_writer
 from flowbuf.cli.session import Session
 from flowbuf.cli.signals import Interrupt
@@ -65,7 +66,8 @@ class Reading:
         """Return the schema with the columns that a table needs in addition to those that it shows."""
         if self.form != "table" or self.chosen or schema.rows != "flows":
             return schema
-        return schema.enable(*(name for name in ICMP_COLUMNS if name in schema))
+        columns = [schema[name] for name in ICMP_COLUMNS if name in schema]
+        return schema.enable(*(each.name for each in columns if is_number(each) and not each.depends))
 
     def _new_columns(self, schema: Schema, pipeline: Pipeline | None) -> ColumnSource | None:
         if self.form not in COLUMN_FORMATS and self.where is None and pipeline is None:

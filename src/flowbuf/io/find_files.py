@@ -13,7 +13,7 @@ def find_files(path: str) -> list[str]:
 
     A folder stands for the files directly in it. In a pattern, `*`, `?` and `[…]` match parts of a name, and
     `**` any folders. Names that begin with a dot or an underscore are left out, unless the path names the
-    file itself.
+    file itself. So are pipes, sockets and dangling links.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -23,9 +23,7 @@ def find_files(path: str) -> list[str]:
     pattern = os.path.join(glob.escape(path), "*") if os.path.isdir(path) else path
     found = sorted(glob.glob(pattern, recursive=True))
     files = [
-        file
-        for file in found
-        if not os.path.isdir(file) and not os.path.basename(file).startswith((".", "_"))
+        file for file in found if os.path.isfile(file) and not os.path.basename(file).startswith((".", "_"))
     ]
     if not files:
         raise FileNotFoundError(f"{path}: no file has this name or matches this pattern")

@@ -25,7 +25,7 @@ from flowbuf.schema import Column, Schema
 from flowbuf.schema.column import fold
 from flowbuf.targets.flow_text import NUMBERS, format_address, text_renderer
 
-__all__ = ["CounterTable", "FlowTable", "Heading", "RowTable", "column_heading"]
+__all__ = ["CounterTable", "FlowTable", "Heading", "RowTable", "column_heading", "is_number"]
 
 Flow = Mapping[str, Any]
 Cells = Mapping["Heading", list[str]]
@@ -64,6 +64,8 @@ CONTEXT = {
 }
 
 TUNNEL = ("tunnel_src_addr", "tunnel_dst_addr", "tunnel_id")  # one column of the table
+# Columns with the type and the code of an ICMP message, or numbers from which they follow.
+ICMP = ("proto", "src_port", "dst_port", "icmp_type", "icmp_code")
 # Numbers that are shown as words.
 LEFT = {"proto", "tcp_flags", "forwarding_status", "if_status", "drop_reason", "source_id_type"}
 
@@ -161,7 +163,7 @@ class FlowTable(RowTable):
         headings = [column_heading(enabled[name]) for name in names] if order else make_headings(schema)
         super().__init__(file, headings, to_terminal, functools.partial(count_rows, schema), bool(order))
         summed = ("packets", "bytes") if to_terminal else ()
-        self._sums = {name: 0 for name in summed if _is_number(enabled.get(name))}
+        self._sums = {name: 0 for name in summed if is_number(enabled.get(name))}
 
     def write(self, flows: Sequence[Flow], heading: bool = False) -> None:
         """Write a block of rows, as in `RowTable`."""
@@ -175,7 +177,8 @@ class FlowTable(RowTable):
         return ", ".join([super().describe_count(count), *sums])
 
 
-def _is_number(column: Column | None) -> bool:
+def is_number(column: Column | None) -> bool:
+    """Return True for a column whose value is one number."""
     return column is not None and column.type in NUMBERS and not column.repeated
 
 
@@ -350,7 +353,8 @@ def make_headings(schema: Schema) -> list[Heading]:
         if f"{side}_addr" in enabled and enabled[f"{side}_addr"].type == "ip":
             del enabled[f"{side}_addr"]
             enabled.pop(f"{side}_port", None)
-            headings.append(Heading(name, _endpoint(f"{side}_addr", f"{side}_port")))
+            icmp = side == "dst" and all(is_number(schema[each]) for each in ICMP if each in schema)
+            headings.append(Heading(name, _endpoint(f"{side}_addr", f"{side}_port", icmp)))
     first = [enabled.pop(name) for name in ("proto", "tcp_flags", "packets", "bytes") if name in enabled]
     headings += [column_heading(column) for column in first]
     if [enabled.pop(name) for name in TUNNEL if name in enabled]:
@@ -370,15 +374,15 @@ def _time_headings(column: Column) -> list[Heading]:
     ]
 
 
-def _endpoint(address: str, port: str) -> Callable[[Flow], str]:
+def _endpoint(address: str, port: str, icmp: bool) -> Callable[[Flow], str]:
     """Return a function for an address with its port: 192.0.2.1:53, [2001:db8::1]:53.
 
-    With ICMP, the name of the message takes the place of the destination port: 192.0.2.1 echo-request.
+    With `icmp`, the name of an ICMP message takes the place of the port: 192.0.2.1 echo-request.
     """
 
     def render(flow: Flow) -> str:
         text = format_address(flow[address]) if address in flow else ""
-        if port == "dst_port" and (message := _icmp_message(flow)):
+        if icmp and (message := _icmp_message(flow)):
             return f"{text} {message}"
         if port not in flow:
             return text
@@ -414,7 +418,7 @@ def _tunnel(flow: Flow) -> str:
 def column_heading(column: Column) -> Heading:
     """Return the heading of one column."""
     name = column.name
-    number = _is_number(column)
+    number = is_number(column)
     render: Callable[[Any], str] = (number and _SPECIAL.get(name)) or text_renderer(column)
     if number and name == "etype":
         return Heading(name, _ethertype)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from flowbuf._core import MessageReader
+from flowbuf._core import MAX_COLUMNS, MessageReader
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.encode import decode_batches
 from flowbuf.io.message_stream import read_in_steps
-from flowbuf.schema import Schema, elements
+from flowbuf.schema import Column, Schema, elements
 from flowbuf.schema.plan import compile_plan
 from flowbuf.schema.source import Source
 from flowbuf.targets.flow_text import text_renderer
@@ -52,7 +53,8 @@ def survey_fields(
 
     Returns:
         list: Objects with `source` (for the key `sources` of a column), `sample` (text, or None), and
-            `columns` (columns of the schema `flow` with this source).
+            `columns` (columns of the schema `flow` with this source). Fields beyond the largest number of
+            columns of a schema have no sample.
     """
     fields = _find_fields(survey)
     samples = _find_samples(fields, path, port, new_decoder) if path and fields else {}
@@ -71,7 +73,8 @@ def _find_fields(survey: dict[str, Any]) -> dict[str, dict[str, Any]]:
             for template in domain["templates"]:
                 if template["kind"] == "data":
                     for each in template["fields"]:
-                        fields.setdefault(_source_of(each, domain["protocol"]), each)
+                        if each["id"] or each["pen"]:  # no element has the id 0 (RFC 7012)
+                            fields.setdefault(_source_of(each, domain["protocol"]), each)
     return fields
 
 
@@ -101,14 +104,15 @@ def _find_samples(
     new_decoder: Callable[[Schema], Decoder],
 ) -> dict[str, str]:
     """Return a value of each field as text. A zero is used only if no other value is found."""
-    schema = Schema.load("flow").only("exporter_address")
     sources: dict[str, str] = {}
-    for number, (text, each) in enumerate(fields.items(), FIRST_NUMBER):
-        type = _type_of(each)
-        if type:
-            name = f"field_{number}"
-            schema = schema.add(name, number, sources=[text], explicit=True, **type)
-            sources[name] = text
+    columns: list[Column] = []
+    for number, (text, each) in enumerate(islice(fields.items(), MAX_COLUMNS - 1), FIRST_NUMBER):
+        if type := _type_of(each):
+            table = {"name": f"field_{number}", "number": number, "sources": [text], **type}
+            columns.append(Column.from_table({**table, "enabled": True, "explicit": True}, "inspect"))
+            sources[columns[-1].name] = text
+    base = Schema.load("flow")
+    schema = replace(base, columns=(base["exporter_address"], *columns))
     renderers = {name: text_renderer(schema[name]) for name in sources}
     samples: dict[str, str] = {}
     waiting = set(sources)
