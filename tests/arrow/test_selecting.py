@@ -165,6 +165,30 @@ def test_select_keeps_its_order(text: bool) -> None:
     assert batch.select("bytes").select().columns == ()
 
 
+@pytest.mark.parametrize("text", [False, True])
+def test_the_schema_has_exactly_the_columns(text: bool) -> None:
+    """So it describes the batch to a database, and does not add columns of zeros."""
+    names = ("dst_addr", "icmp_type", "bytes")  # one of them is disabled
+    stream = read_capture(SFLOW, columns=names)
+    if text:
+        stream = stream.text()
+    batch = next(iter(stream))
+    for part in (stream, batch, stream[:5], batch[:5], stream.filter("proto = 1"), batch.filter("bytes > 0")):
+        assert {column.name for column in part.schema.enabled} == set(names)
+    assert {column.name for column in batch.select("bytes").schema.enabled} == {"bytes"}
+    assert read_capture(SFLOW, FLOW).schema is FLOW
+    assert next(iter(read_capture(SFLOW, FLOW))).schema is FLOW
+
+
+def test_a_schema_without_a_dependency_is_an_error() -> None:
+    schema = FLOW.add("extra", 1000, "uint8", ["ipfix:4"], depends=["bytes"])
+    batch = next(iter(read_capture(NETFLOW9, schema, columns=["extra", "proto"])))
+    with pytest.raises(SchemaError, match="depends on bytes, which is disabled"):
+        _ = batch.schema
+    assert batch.to_arrow().num_rows == 300
+    assert "<th>extra</th>" in batch._repr_html_()
+
+
 @pytest.mark.parametrize(
     ("select", "name", "text"),
     [

@@ -116,7 +116,7 @@ class FlowBatch:
     """
 
     def __init__(self, schema: Schema, table: _core.Table) -> None:
-        self.schema = schema
+        self._schema = schema
         self._table = table
 
     def __len__(self) -> int:
@@ -133,6 +133,15 @@ class FlowBatch:
         """Names of the columns, in their order."""
         return self._table.type.names
 
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """Schema with exactly the columns of the batch enabled.
+
+        Raises:
+            SchemaError: a column depends on one that the batch does not have.
+        """
+        return self._schema.only(*self.columns)
+
     def __getitem__(self, rows: slice) -> FlowBatch:
         if not isinstance(rows, slice):
             raise TypeError(
@@ -142,7 +151,7 @@ class FlowBatch:
         numbers = range(*rows.indices(len(self)))
         if numbers == range(len(self)):
             return self
-        return FlowBatch(self.schema, self._table.take(array("Q", numbers)))
+        return FlowBatch(self._schema, self._table.take(array("Q", numbers)))
 
     def select(self, *columns: str) -> FlowBatch:
         """Return the same flows with only these columns, in this order. The memory is shared.
@@ -150,7 +159,7 @@ class FlowBatch:
         Raises:
             SchemaError: the batch has no such column.
         """
-        names = check_columns(self.schema, columns, self.columns)
+        names = check_columns(self._schema, columns, self.columns)
         return self._view(names, "text" if self._table.type.text else "binary")
 
     def filter(self, condition: str) -> FlowBatch:
@@ -165,11 +174,11 @@ class FlowBatch:
             QueryError: the condition is invalid.
             SchemaError: the condition names a column that the batch does not have.
         """
-        return FlowBatch(self.schema, TableFilter(condition, self.schema).apply(self._table))
+        return FlowBatch(self._schema, TableFilter(condition, self._schema).apply(self._table))
 
     def _view(self, columns: tuple[str, ...], ip: str) -> FlowBatch:
-        type = new_table_type(self.schema, self._table.type.plan, ip, columns)
-        return FlowBatch(self.schema, self._table.view(type))
+        type = new_table_type(self._schema, self._table.type.plan, ip, columns)
+        return FlowBatch(self._schema, self._table.view(type))
 
     @property
     def nbytes(self) -> int:
@@ -216,7 +225,7 @@ class FlowBatch:
         with optional_import("to_pandas needs pandas and pyarrow", "flowbuf[pandas]"):
             import pyarrow
 
-        return _to_pandas(pyarrow.table(self.text()), self.schema)
+        return _to_pandas(pyarrow.table(self.text()), self._schema)
 
     def to_polars(self) -> polars.DataFrame:
         """Return the flows as a polars DataFrame, with addresses as text.
@@ -250,7 +259,7 @@ class FlowStream:
     def __init__(
         self, schema: Schema, reader: TableReader, ip: str = "binary", columns: tuple[str, ...] | None = None
     ) -> None:
-        self.schema = schema
+        self._schema = schema
         self._reader = reader
         self._ip = ip
         self._columns = tuple(column.name for column in schema.enabled) if columns is None else columns
@@ -268,6 +277,15 @@ class FlowStream:
         """Names of the columns, in their order."""
         return self._columns
 
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """Schema with exactly the columns of the stream enabled.
+
+        Raises:
+            SchemaError: a column depends on one that the stream does not have.
+        """
+        return self._schema.only(*self.columns)
+
     @property
     def counters(self) -> dict[str, int]:
         """Counters of the last read, up to the point that it reached: number of occurrences per status name.
@@ -278,7 +296,7 @@ class FlowStream:
 
     def text(self) -> FlowStream:
         """Return the same flows with IP and MAC addresses as text."""
-        return FlowStream(self.schema, self._reader, "text", self._columns)
+        return FlowStream(self._schema, self._reader, "text", self._columns)
 
     def select(self, *columns: str) -> FlowStream:
         """Return the flows with only these columns, in this order.
@@ -286,8 +304,8 @@ class FlowStream:
         Raises:
             SchemaError: the stream has no such column.
         """
-        names = check_columns(self.schema, columns, self.columns)
-        return FlowStream(self.schema, self._reader, self._ip, names)
+        names = check_columns(self._schema, columns, self.columns)
+        return FlowStream(self._schema, self._reader, self._ip, names)
 
     def filter(self, condition: str) -> FlowStream:
         """Return only the flows that match a condition.
@@ -300,8 +318,8 @@ class FlowStream:
             ImportError: duckdb or pyarrow is not installed (`flowbuf[sql]`).
             QueryError: the condition is invalid.
         """
-        reader = _FilteredReader(self._reader, self.schema, condition)
-        return FlowStream(self.schema, reader, self._ip, self._columns)
+        reader = _FilteredReader(self._reader, self._schema, condition)
+        return FlowStream(self._schema, reader, self._ip, self._columns)
 
     def __getitem__(self, rows: slice) -> FlowStream:
         if not isinstance(rows, slice):
@@ -311,13 +329,13 @@ class FlowStream:
         begin, end = rows.start or 0, rows.stop
         if rows.step not in (None, 1) or begin < 0 or (end is not None and end < 0):
             raise ValueError("a slice of a stream has no step and no negative limits; write stream[10:20]")
-        return FlowStream(self.schema, _SlicedReader(self._reader, begin, end), self._ip, self._columns)
+        return FlowStream(self._schema, _SlicedReader(self._reader, begin, end), self._ip, self._columns)
 
     def _open(self) -> tuple[_core.TableType, Tables]:
         return self._reader.open(self._columns, self._ip)
 
     def __iter__(self) -> Iterator[FlowBatch]:
-        return (FlowBatch(self.schema, table) for table in self._open()[1])
+        return (FlowBatch(self._schema, table) for table in self._open()[1])
 
     def __arrow_c_schema__(self) -> object:
         register_types()
@@ -347,7 +365,7 @@ class FlowStream:
         Raises:
             ImportError: pandas or pyarrow is not installed (`flowbuf[pandas]`).
         """
-        return _to_pandas(self.text().to_arrow(), self.schema)
+        return _to_pandas(self.text().to_arrow(), self._schema)
 
     def to_polars(self) -> polars.DataFrame:
         """Read all flows into a polars DataFrame, with addresses as text.

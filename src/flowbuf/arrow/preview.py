@@ -45,10 +45,10 @@ def _table(flows: FlowBatch) -> str:
     from flowbuf.arrow.rows import RowReader
 
     batch = flows.text().to_arrow()
-    reader = RowReader(flows.schema)
+    reader = RowReader(flows._schema)
     columns = []
     for name in flows.columns:
-        column = flows.schema[name]
+        column = flows._schema[name]
         render = text_renderer(column)
         if column.type in ("ip", "mac"):
             render = " ".join if column.repeated else str

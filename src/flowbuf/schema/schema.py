@@ -283,8 +283,6 @@ class Schema:
         needed = list(dict.fromkeys(names))
         for name in needed:  # the list grows
             needed += [other for other in self[name].depends if other not in needed]
-        if set(needed) == {column.name for column in self.enabled}:
-            return self  # plans of the same object are compiled once
         return self.switch(only=needed)
 
     def _check_names(self, method: str, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -313,7 +311,10 @@ class Schema:
             switched = switch(self._by_name, only, enable, disable, self.reserved)
         except SchemaError as error:
             raise error.located(self.origin) from None
-        return replace(self, columns=tuple(switched.values()))
+        columns = tuple(switched.values())
+        if columns == self.columns:
+            return self  # plans of the same object are compiled once
+        return replace(self, columns=columns)
 
     def add(
         self,
