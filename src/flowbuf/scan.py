@@ -52,7 +52,7 @@ def scan(
 
     The query determines what is decoded: columns that it does not use are not decoded, rows that its filter
     excludes leave memory after each batch, and reading ends at its limit. Each query reads the captures
-    anew. Addresses are text.
+    again. flowbuf writes addresses as text.
 
     Args:
         source: Captures, as in `read_capture`.
