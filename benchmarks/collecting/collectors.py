@@ -6,6 +6,7 @@ benchmarks/peers says how the other programs are installed.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -15,7 +16,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.peers.harness import BUILD
@@ -28,13 +29,22 @@ from .setting import BUFFER, Absent, Failed, Setting
 from .sums import Metrics, Totals
 from .traffic import Traffic
 
-__all__ = ["BareReceiver", "Flowbuf", "GoFlow2", "Nfdump", "Peer", "Pmacct", "find_goflow2"]
+__all__ = ["BareReceiver", "Flowbuf", "GoFlow2", "Nfdump", "Peer", "Pmacct", "find_goflow2", "write_outputs"]
 
 DEFAULT_WINDOW = 1 << 16
 """Bytes that the default receive buffer of Linux (212,992 bytes) certainly holds."""
 
 PAUSE = 1_000_000
 """Nanoseconds that the bare receiver sleeps after a call that returned few datagrams, as flowbuf does."""
+
+
+def write_outputs(path: Path, outputs: Sequence[Mapping[str, object]]) -> Path:
+    """Write a configuration of `flowbuf collect` with these outputs, and return its path."""
+    lines: list[str] = []
+    for output in outputs:
+        lines += ["[[output]]", *(f"{key} = {json.dumps(value)}" for key, value in output.items()), ""]
+    path.write_text("\n".join(lines))
+    return path
 
 
 class Flowbuf(Running):

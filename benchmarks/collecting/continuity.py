@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .collectors import BareReceiver, Flowbuf
+from .collectors import BareReceiver, Flowbuf, write_outputs
 from .processes import wait_until
 from .senders import BareSender
 from .setting import Setting
@@ -91,10 +91,10 @@ def _pause_flowbuf(setting: Setting, traffic: Traffic, running: Flowbuf) -> int:
 
 def _write_config(path: Path, second: bool) -> None:
     """Write a configuration with one output or with two, so that each reload changes the outputs."""
-    outputs = ['[[output]]\nto = "null:"\nname = "all"\n']
+    outputs: list[dict[str, Any]] = [{"to": "null:", "name": "all"}]
     if second:
-        outputs.append('[[output]]\nto = "null:"\nname = "second"\ncolumns = ["src_addr", "bytes"]\n')
-    path.write_text("\n".join(outputs))
+        outputs.append({"to": "null:", "name": "second", "columns": ["src_addr", "bytes"]})
+    write_outputs(path, outputs)
 
 
 class Chain:

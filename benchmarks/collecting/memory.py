@@ -6,7 +6,7 @@ import statistics
 import time
 from typing import Any
 
-from .collectors import Flowbuf
+from .collectors import Flowbuf, write_outputs
 from .processes import read_resident
 from .senders import BareSender
 from .setting import Setting
@@ -27,18 +27,11 @@ def measure_memory(setting: Setting) -> dict[str, Any]:
     """Return the resident memory of a collector that discards flows and also writes Parquet files."""
     traffic = setting.traffic(DATASET)
     seconds = setting.duration(SECONDS)
-    files = [
-        "-o",
-        f"{setting.new_folder('flows')}/",
-        "--name",
-        "parquet",
-        "--rotate",
-        "1m",
-        "--keep-bytes",
-        "2GiB",
-    ]
+    flows = f"{setting.new_folder('flows')}/"
+    parquet = {"to": flows, "name": "parquet", "rotate": "1m", "keep_bytes": "2GiB"}
+    config = write_outputs(setting.new_folder("config") / "collector.toml", [{"to": "null:"}, parquet])
     with (
-        Flowbuf(setting, ["-o", "null:", *files]) as running,
+        Flowbuf(setting, [str(config)]) as running,
         BareSender(setting, traffic, running) as sender,
     ):
         setting.show("memory: find the highest rate")

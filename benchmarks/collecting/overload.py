@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import subprocess
 import threading
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .collectors import Flowbuf
+from .collectors import Flowbuf, write_outputs
 from .processes import Running
 from .senders import BareSender
 from .setting import Setting
@@ -78,12 +77,7 @@ def _write_config(folder: Path, slow: str | None) -> Path:
     if slow:
         queue = {"on_overflow": slow, "queue_flows": SLOW_FLOWS, "spool": f"{folder}/spool"}
         outputs.append({"to": "-", "name": "slow", **queue})
-    lines = []
-    for output in outputs:
-        lines += ["[[output]]", *(f"{key} = {json.dumps(value)}" for key, value in output.items()), ""]
-    path = folder / "collector.toml"
-    path.write_text("\n".join(lines))
-    return path
+    return write_outputs(folder / "collector.toml", outputs)
 
 
 def _count_parquet(folder: Path) -> int:
