@@ -67,6 +67,9 @@ def scan(
         ImportError: polars is not installed (`flowbuf[polars]`), or duckdb or pyarrow (`flowbuf[sql]`).
         SchemaError: The schema cannot be loaded, or has no column of a name in columns.
 
+    While a query runs, polars and duckdb raise their own exceptions. The text names the capture and the
+    problem.
+
     Example:
         flows = flowbuf.scan("captures/*.pcap.gz")
         flows.filter(polars.col("dst_port") == 53).select("src_addr", "bytes").head(10).collect()

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -122,9 +122,10 @@ def test_consumers_see_the_error(name: str) -> None:
     class Reader:
         name = "failing"
         repeatable = True
-        counters: ClassVar[dict[str, int]] = {}
 
-        def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Iterator[Any]]:
+        def open(
+            self, columns: tuple[str, ...], ip: str, count: object
+        ) -> tuple[_core.TableType, Iterator[Any]]:
             return TYPE, fail(error)
 
     error, text = ERRORS[name]

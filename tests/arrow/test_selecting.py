@@ -5,6 +5,7 @@ Results are compared with those of pyarrow and duckdb for all flows.
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -129,6 +130,30 @@ def test_a_slice_closes_its_capture_and_counts(tmp_path: Path) -> None:
     assert stream.counters["early_data"] == 1
 
 
+def test_streams_have_counters_of_their_own(tmp_path: Path) -> None:
+    good, cut = (write(tmp_path / f"{i}.pcap", pcap(GOOD) + b"cut" * i) for i in range(2))
+    stream = read_capture([good, cut])
+    begin = stream[:1]
+    assert begin.to_polars().height == 1
+    assert stream._repr_html_().count("<tr>") == 2
+    assert begin.counters == stream.counters == {}  # the cut was not reached
+    for read in (stream.to_polars, stream.to_pandas, stream.to_arrow, lambda: list(stream)):
+        list(begin)
+        stream._counters = {}
+        read()
+        begin._repr_html_()
+        assert stream.counters == {"truncated_capture": 1}
+        assert begin.counters == {}
+
+
+def test_a_condition_may_name_other_columns_in_text() -> None:
+    batch = next(iter(read_capture(NETFLOW9, columns=["bytes", "src_addr"])))
+    found = batch.filter("bytes > 1 and src_addr <> 'dst_addr' -- not packets")
+    assert len(found) == len(batch)
+    with pytest.raises(SchemaError, match="'packets' was not read"):
+        batch.filter("packets > 1")
+
+
 @pytest.mark.parametrize(
     ("index", "error", "text"),
     [
@@ -222,9 +247,9 @@ def test_only_columns_in_use_are_decoded(monkeypatch: pytest.MonkeyPatch) -> Non
     decoded: list[set[str]] = []
     read = _CaptureTables._read
 
-    def record(self: Any, decoder: Any, builder: Any) -> Any:
+    def record(self: Any, decoder: Any, *arguments: Any) -> Any:
         decoded.append({column.name for column in decoder.schema.enabled})
-        return read(self, decoder, builder)
+        return read(self, decoder, *arguments)
 
     monkeypatch.setattr(_CaptureTables, "_read", record)
     read_capture(NETFLOW9, columns=["bytes"]).to_arrow()
@@ -378,11 +403,23 @@ def test_a_name_with_brackets_is_a_file(tmp_path: Path) -> None:
 
 
 def test_sources_without_files_are_errors(tmp_path: Path) -> None:
-    for source in (tmp_path, tmp_path / "*.pcap", tmp_path / "none.pcap"):
-        with pytest.raises(FileNotFoundError, match="no file"):
+    texts = {"": "no files", "*.pcap": "no file matches", "none.pcap": "No such file"}
+    for name, text in texts.items():
+        source = tmp_path / name
+        with pytest.raises(FileNotFoundError, match=text) as found:
             read_capture(source).to_arrow()
+        assert (found.value.errno, found.value.filename) == (errno.ENOENT, str(source))
     with pytest.raises(ValueError, match="empty list"):
         read_capture([])
+
+
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("os.listdir", refuse)  # root may read any folder
+    with pytest.raises(PermissionError, match="Permission denied"):
+        read_capture(tmp_path).to_arrow()
 
 
 def test_a_capture_that_is_none_is_named_after_the_flows_before_it(folder: Path) -> None:

@@ -137,6 +137,12 @@ def test_column_names_in_sql_are_case_insensitive() -> None:
     )
 
 
+def test_column_names_in_literals_and_comments_are_none() -> None:
+    sql = """SELECT 'dst_addr', $$dst_port$$, "Src_Port" -- packets
+        FROM flows /* src_mac */ WHERE bytes > 1"""
+    assert columns_named(sql, FLOW) == ("bytes", "src_port")
+
+
 def test_missing_extensions_raise_and_are_not_downloaded(tmp_path: Path) -> None:
     connection = connect()
     connection.execute("SET extension_directory = ?", [str(tmp_path)])
@@ -175,6 +181,7 @@ def test_errors_suggest_the_schema_that_has_the_column() -> None:
         ("SELECT 'é', scaled(\"ü\")", "SELECT 'é', scaled(\"ü\", rate)"),
         *((same, same) for same in ("", "SELECT scaled(bytes, 2)", "SELECT 'scaled(bytes)' -- scaled(a)")),
         *((same, same) for same in ("SELECT myscaled(a), scaled_(a), scaled", "SELECT scaled(", "SELECT 'a")),
+        ('SELECT "scaled"(bytes), "Scaled" (a)', 'SELECT "scaled"(bytes, rate), "Scaled" (a, rate)'),
     ],
 )
 def test_calls_of_scaled_get_the_rate(sql: str, completed: str) -> None:
@@ -185,6 +192,24 @@ def test_scaled_without_a_rate_is_an_error() -> None:
     assert with_rates("SELECT scaled(bytes, 2)", None) == "SELECT scaled(bytes, 2)"
     with pytest.raises(QueryError, match="needs a sampling rate"):
         with_rates("SELECT scaled(bytes)", None)
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [("SELECT scaled()", "scaled needs a value"), ("SELECT '\udcff'", "not UTF-8")],
+)
+def test_calls_of_scaled_that_cannot_be_completed_are_errors(sql: str, text: str) -> None:
+    with pytest.raises(QueryError, match=text):
+        with_rates(sql, "rate")
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [("scaled(bytes) > 1", "only in flowbuf query"), ("bytes > '\udcff'", "not UTF-8")],
+)
+def test_conditions_with_scaled_are_errors(condition: str, text: str) -> None:
+    with pytest.raises(QueryError, match=text):
+        RowFilter(condition, FLOW)
 
 
 @pytest.mark.parametrize(

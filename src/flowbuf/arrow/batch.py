@@ -24,6 +24,7 @@ from flowbuf.targets.arrow import fields_of, register_types
 
 Read = TypeVar("Read")
 Tables: TypeAlias = Generator[_core.Table, None, None]
+Count: TypeAlias = Callable[[dict[str, int]], None]
 
 if TYPE_CHECKING:
     import pandas
@@ -73,19 +74,19 @@ class TableReader(Protocol):
 
     Attributes:
         name: Name of the source, for messages to users.
-        counters: Counters of the last read.
         repeatable: True if the source can be read several times.
     """
 
     @property
     def name(self) -> str: ...
     @property
-    def counters(self) -> dict[str, int]: ...
-    @property
     def repeatable(self) -> bool: ...
 
-    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
-        """Return the type of tables with these columns, and an iterator over the tables from the start."""
+    def open(self, columns: tuple[str, ...], ip: str, count: Count) -> tuple[_core.TableType, Tables]:
+        """Return the type of tables with these columns, and an iterator over the tables from the start.
+
+        The iterator passes its counters to `count`: none when it begins, and all when it ends or is closed.
+        """
         ...
 
 
@@ -263,6 +264,7 @@ class FlowStream:
         self._reader = reader
         self._ip = ip
         self._columns = tuple(column.name for column in schema.enabled) if columns is None else columns
+        self._counters: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<FlowStream: {self._reader.name}, {describe_columns(self.columns)}>"
@@ -290,9 +292,10 @@ class FlowStream:
     def counters(self) -> dict[str, int]:
         """Counters of the last read, up to the point that it reached: number of occurrences per status name.
 
+        Streams made from this one, with `select`, `filter`, `text` or a slice, have counters of their own.
         `flowbuf.STATUSES` describes the statuses.
         """
-        return self._reader.counters
+        return self._counters
 
     def text(self) -> FlowStream:
         """Return the same flows with IP and MAC addresses as text."""
@@ -331,8 +334,11 @@ class FlowStream:
             raise ValueError("a slice of a stream has no step and no negative limits; write stream[10:20]")
         return FlowStream(self._schema, _SlicedReader(self._reader, begin, end), self._ip, self._columns)
 
-    def _open(self) -> tuple[_core.TableType, Tables]:
-        return self._reader.open(self._columns, self._ip)
+    def _open(self, ip: str | None = None) -> tuple[_core.TableType, Tables]:
+        return self._reader.open(self._columns, ip or self._ip, self._count)
+
+    def _count(self, counters: dict[str, int]) -> None:
+        self._counters = counters
 
     def __iter__(self) -> Iterator[FlowBatch]:
         return (FlowBatch(self._schema, table) for table in self._open()[1])
@@ -365,7 +371,10 @@ class FlowStream:
         Raises:
             ImportError: pandas or pyarrow is not installed (`flowbuf[pandas]`).
         """
-        return _to_pandas(self.text().to_arrow(), self._schema)
+        with optional_import("to_pandas needs pandas and pyarrow", "flowbuf[pandas]"):
+            import pyarrow
+
+        return _to_pandas(self._read_by(pyarrow.table, "text"), self._schema)
 
     def to_polars(self) -> polars.DataFrame:
         """Read all flows into a polars DataFrame, with addresses as text.
@@ -376,15 +385,15 @@ class FlowStream:
         with optional_import("to_polars needs polars", "flowbuf[polars]"):
             import polars
 
-        return self.text()._read_by(polars.DataFrame)
+        return self._read_by(polars.DataFrame, "text")
 
-    def _read_by(self, read: Callable[[Any], Read]) -> Read:
+    def _read_by(self, read: Callable[[Any], Read], ip: str | None = None) -> Read:
         """Return the result of `read`, a function of another library, for this stream.
 
         The library gets only the text of an exception of the stream, and raises its own. The original
         exception is raised instead.
         """
-        watched = _WatchedStream(*self._open())
+        watched = _WatchedStream(*self._open(ip))
         try:
             result = read(watched)
         except Exception:
@@ -454,10 +463,6 @@ class _DerivedReader:
         self.name = f"{reader.name} {name}"
         self.repeatable = reader.repeatable
 
-    @property
-    def counters(self) -> dict[str, int]:
-        return self._reader.counters
-
 
 class _FilteredReader(_DerivedReader):
     """Tables of a reader with only the rows that match a condition."""
@@ -467,8 +472,9 @@ class _FilteredReader(_DerivedReader):
         self._schema = schema
         self._filter = TableFilter(condition, schema)
 
-    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
-        type, tables = self._reader.open(tuple(dict.fromkeys((*columns, *self._filter.columns))), "binary")
+    def open(self, columns: tuple[str, ...], ip: str, count: Count) -> tuple[_core.TableType, Tables]:
+        needed = tuple(dict.fromkeys((*columns, *self._filter.columns)))
+        type, tables = self._reader.open(needed, "binary", count)
         shown = new_table_type(self._schema, type.plan, ip, columns)
         return shown, self._read(tables, shown)
 
@@ -488,8 +494,8 @@ class _SlicedReader(_DerivedReader):
         self._begin = begin
         self._end = end
 
-    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
-        type, tables = self._reader.open(columns, ip)
+    def open(self, columns: tuple[str, ...], ip: str, count: Count) -> tuple[_core.TableType, Tables]:
+        type, tables = self._reader.open(columns, ip, count)
         return type, self._read(tables)
 
     def _read(self, tables: Tables) -> Tables:

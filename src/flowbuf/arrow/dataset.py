@@ -5,13 +5,14 @@ Requires pyarrow.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pyarrow.dataset
 
-from flowbuf.arrow.sql import columns_named, plain
+from flowbuf.arrow.sql import plain
 
 if TYPE_CHECKING:
     from flowbuf.arrow.batch import FlowStream
@@ -36,10 +37,10 @@ class FlowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def scanner(self, columns: list[str] | None = None, filter: Any = None, **options: Any) -> Any:
         """Return a scanner that decodes only the columns of the result and of the filter."""
         names = list(self._type.names if columns is None else columns)
-        used = () if filter is None else columns_named(str(filter), self._stream.schema)
-        there = [name for name in used if name in self._stream.columns]
+        words = set() if filter is None else set(re.findall(r"\w+", str(filter)))
+        used = [name for name in self._stream.columns if name in words]
         type = pyarrow.schema([self._type.field(name) for name in names])
-        batches = _read(self._stream.select(*names, *there), names, filter)
+        batches = _read(self._stream.select(*names, *used), names, filter)
         return _Scanner(pyarrow.RecordBatchReader.from_batches(type, batches))
 
 
@@ -57,8 +58,11 @@ class _Scanner:
 
 
 def _read(stream: FlowStream, names: list[str], filter: Any) -> Iterator[Any]:
-    for batch in stream:
-        table = pyarrow.Table.from_batches([plain(batch.to_arrow())])
-        if filter is not None:
-            table = table.filter(filter)
-        yield from table.select(names).to_batches()
+    try:
+        for batch in stream:
+            table = pyarrow.Table.from_batches([plain(batch.to_arrow())])
+            if filter is not None:
+                table = table.filter(filter)
+            yield from table.select(names).to_batches()
+    except Exception as error:
+        raise OSError(str(error)) from None  # duckdb shows the whole traceback of an error

@@ -13,12 +13,13 @@ import contextlib
 import functools
 import glob
 import ipaddress
+import itertools
 import json
 import re
 import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flowbuf.arrow.rows import render_addresses
 from flowbuf.errors import QueryError
@@ -35,7 +36,6 @@ __all__ = [
 
 _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
-_SCALED = re.compile(rb"scaled\b", re.IGNORECASE)
 _ACROSS_FLOWS = re.compile(
     r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))"
 )
@@ -54,12 +54,43 @@ _RENDERERS = {
 """The SQL function that formats an address, by its type in the schema and its duckdb type in a file."""
 
 
+class _Token(NamedTuple):
+    """A word or sign of SQL. `text` is in lower case, without quotes around it, and "" for literals."""
+
+    offset: int  # in bytes
+    text: str
+
+
+def _tokens_of(sql: str) -> list[_Token]:
+    """Return the tokens of SQL without comments. Raise QueryError for text that is not UTF-8."""
+    import duckdb
+
+    try:
+        content = sql.encode()  # duckdb counts bytes
+    except UnicodeEncodeError:
+        raise QueryError("the SQL is not UTF-8") from None
+    found = [(offset, str(kind).rpartition(".")[2]) for offset, kind in duckdb.tokenize(sql)]
+    tokens = []
+    for (offset, kind), (end, _) in itertools.pairwise([*found, (len(content), "")]):
+        text = (
+            content[offset:end].decode().lower()
+        )  # with the spaces, and in some versions comments, after it
+        if kind == "operator":
+            tokens.append(_Token(offset, text[:1]))
+        elif kind in ("identifier", "keyword"):
+            word = _WORD.match(text.lstrip('"'))
+            tokens.append(_Token(offset, word[0] if word else ""))
+        elif kind != "comment":
+            tokens.append(_Token(offset, ""))
+    return tokens
+
+
 def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
     """Return the columns of a schema, enabled or not, whose names occur in SQL.
 
-    Upper and lower case are equal.
+    Upper and lower case are equal. Raise QueryError for text that is not UTF-8.
     """
-    words = {word.lower() for word in _WORD.findall(sql)}
+    words = {token.text for token in _tokens_of(sql)}
     return tuple(column.name for column in schema if column.name.lower() in words)
 
 
@@ -71,33 +102,38 @@ def with_rates(sql: str, rate: str | None) -> str:
         rate: SQL of the rate, such as the name of its column. None: the flows have none.
 
     Raises:
-        QueryError: `scaled(value)` occurs, and there is no rate.
+        QueryError: `scaled(value)` occurs, and there is no rate. Or it has no value, or the text is not
+            UTF-8.
     """
-    import duckdb
-
-    text = sql.encode()  # duckdb counts bytes
-    tokens = [(offset, str(kind).rpartition(".")[2]) for offset, kind in duckdb.tokenize(sql)]
-    ends = []
-    for i, (offset, kind) in enumerate(tokens[:-1]):
-        called = kind == "identifier" and _SCALED.match(text, offset)
-        if called and text[tokens[i + 1][0] : tokens[i + 1][0] + 1] == b"(":
-            ends.append(_find_end(text, tokens[i + 1 :]))
-    for end in sorted(filter(None, ends), reverse=True):
+    text = sql.encode(errors="replace")
+    for end in sorted(_ends_of_scaled(sql), reverse=True):
         if rate is None:
             raise QueryError("scaled needs a sampling rate, and the schema has no column for it")
         text = text[:end] + f", {rate}".encode() + text[end:]
     return text.decode()
 
 
-def _find_end(text: bytes, tokens: Sequence[tuple[int, str]]) -> int | None:
+def _ends_of_scaled(sql: str) -> Iterator[int]:
+    """Yield the offset of the bracket that ends each call of `scaled` with one argument."""
+    tokens = _tokens_of(sql)
+    for i in range(len(tokens) - 2):
+        if tokens[i].text != "scaled" or tokens[i + 1].text != "(":
+            continue
+        if tokens[i + 2].text == ")":
+            raise QueryError("scaled needs a value; write for example sum(scaled(bytes))")
+        end = _find_end(tokens[i + 1 :])
+        if end is not None:
+            yield end
+
+
+def _find_end(tokens: Iterable[_Token]) -> int | None:
     """Return the offset of the bracket that ends a call with one argument; None for another number."""
     depth = 0
-    for offset, kind in tokens:
-        sign = text[offset : offset + 1] if kind == "operator" else b""
-        depth += (sign in (b"(", b"[", b"{")) - (sign in (b")", b"]", b"}"))
+    for offset, sign in tokens:
+        depth += (sign in ("(", "[", "{")) - (sign in (")", "]", "}"))
         if depth == 0:
             return offset
-        if depth == 1 and sign == b",":
+        if depth == 1 and sign == ",":
             return None
     return None
 
@@ -218,6 +254,11 @@ class RowFilter:
         )
         if not re.sub("--.*", "", condition).strip():
             raise wanted
+        if any(_ends_of_scaled(condition)):
+            raise QueryError(
+                "scaled works only in flowbuf query; to compare multiplied values, read with --scale "
+                "(scale=True in Python)"
+            )
         with query_errors(self._known):
             if len(self._connection.extract_statements(self._sql)) != 1:
                 raise QueryError("the condition has several statements; write one expression")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from flowbuf import _core
-from flowbuf.arrow.batch import BATCH_ROWS, FlowStream, Tables, check_ip, new_table_type
+from flowbuf.arrow.batch import BATCH_ROWS, Count, FlowStream, Tables, check_ip, new_table_type
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError, DecodeError, EncodeError
 from flowbuf.io.capture import CaptureReader
@@ -119,7 +119,6 @@ class _Tables:
         self.name = name
         self.repeatable = repeatable
         self._begun = False
-        self.counters: dict[str, int] = {}
 
     def _begin(self) -> None:
         """Raise ValueError at the second read of a source that can be read only once."""
@@ -128,7 +127,6 @@ class _Tables:
                 "the flows were read already, and their source can be read only once; open the source again"
             )
         self._begun = True
-        self.counters = {}
 
 
 def _is_path(source: object) -> bool:
@@ -178,11 +176,11 @@ class _CaptureTables(_Tables):
             needed.append(schema.rate.name)
         return schema.only_needed(*needed)
 
-    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
+    def open(self, columns: tuple[str, ...], ip: str, count: Count) -> tuple[_core.TableType, Tables]:
         schema = self._decoded(columns)
         decoder = Decoder(schema, self._options)
         type = new_table_type(schema, decoder.plan, ip, columns)
-        return type, self._read(decoder, _core.ColumnBuilder(decoder, type, self._batch_rows))
+        return type, self._read(decoder, _core.ColumnBuilder(decoder, type, self._batch_rows), count)
 
     def _files(self) -> Iterator[CaptureSource]:
         for source in self._sources:
@@ -191,8 +189,9 @@ class _CaptureTables(_Tables):
             else:
                 yield source
 
-    def _read(self, decoder: Decoder, builder: _core.ColumnBuilder) -> Tables:
+    def _read(self, decoder: Decoder, builder: _core.ColumnBuilder, count: Count) -> Tables:
         self._begin()
+        count({})
         counters: Counter[str] = Counter()
         try:
             for file in self._files():
@@ -206,7 +205,7 @@ class _CaptureTables(_Tables):
             decoder.finish()
         finally:
             counters.update(decoder.counters)
-            self.counters = dict(counters)
+            count(dict(counters))
 
 
 def _describe(sources: Sequence[object]) -> str:
@@ -321,16 +320,17 @@ class _MessageTables(_Tables):
         self._schema = schema
         self._batch_rows = batch_rows
         self._strict = strict
-        self.open((), "binary")  # report invalid options now
+        self.open((), "binary", lambda counters: None)  # report invalid options now
 
-    def open(self, columns: tuple[str, ...], ip: str) -> tuple[_core.TableType, Tables]:
+    def open(self, columns: tuple[str, ...], ip: str, count: Count) -> tuple[_core.TableType, Tables]:
         # all columns of the schema, so that the counter `unknown_field` does not depend on the chosen ones
         schema = self._schema.enable(*columns)
         type = new_table_type(schema, compile_plan(schema), ip, columns)
-        return type, self._read(_core.MessageTables(type, self._batch_rows))
+        return type, self._read(_core.MessageTables(type, self._batch_rows), count)
 
-    def _read(self, reader: _core.MessageTables) -> Tables:
+    def _read(self, reader: _core.MessageTables, count: Count) -> Tables:
         self._begin()
+        count({})
         with self._open_windows() as windows:
             try:
                 yield from message_tables(windows, reader)
@@ -342,7 +342,7 @@ class _MessageTables(_Tables):
                     "unknown_field": reader.unknown_fields,
                     "invalid_utf8": reader.invalid_texts,
                 }
-                self.counters = {name: count for name, count in counted.items() if count}
+                count({name: number for name, number in counted.items() if number})
 
     @contextlib.contextmanager
     def _open_windows(self) -> Iterator[StreamWindows]:

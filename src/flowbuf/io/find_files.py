@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 
@@ -16,15 +17,19 @@ def find_files(path: str) -> list[str]:
     file itself. So are pipes, sockets and dangling links.
 
     Raises:
-        FileNotFoundError: There is no such file.
+        OSError: There is no such file, or the folder cannot be read.
     """
-    if os.path.lexists(path) and not os.path.isdir(path):
+    if os.path.isdir(path):
+        found = sorted(os.path.join(path, name) for name in os.listdir(path))
+    elif not glob.has_magic(path) or os.path.lexists(path):
+        os.stat(path)  # raises OSError if the file is missing
         return [path]
-    pattern = os.path.join(glob.escape(path), "*") if os.path.isdir(path) else path
-    found = sorted(glob.glob(pattern, recursive=True))
+    else:
+        found = sorted(glob.glob(path, recursive=True))
     files = [
         file for file in found if os.path.isfile(file) and not os.path.basename(file).startswith((".", "_"))
     ]
     if not files:
-        raise FileNotFoundError(f"{path}: no file has this name or matches this pattern")
+        reason = "the folder has no files" if os.path.isdir(path) else "no file matches this pattern"
+        raise FileNotFoundError(errno.ENOENT, reason, path)
     return files
