@@ -96,7 +96,7 @@ def test_errors_in_a_file_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "far.proto").write_text('syntax = "proto3"; import "far/away.proto"; message M {}')
     (tmp_path / "set.desc").write_bytes(b"\xff")
     (tmp_path / "flows.toml").write_text(
-        '[schema]\nname = "f"\n[[column]]\nname = "a"\nnumber = 1\ntype = "int32"\n'
+        '[schema]\nname = "f"\n[[column]]\nname = "a"\nnumber = 1\ntype = "int32"\nenabled = false\n'
     )
     for name, message in [
         ("empty.proto", "has no messages"),

@@ -19,14 +19,12 @@ TINY = Schema.from_toml(
     name = "size"
     number = 7
     type = "uint32"
-    enabled = true
 
     [[column]]
     name = "colour"
     number = 3
     type = "enum"
     values = { none = 0, red = 1 }
-    enabled = true
     group = "looks"
 
     [[column]]
@@ -35,6 +33,7 @@ TINY = Schema.from_toml(
     type = "uint8"
     group = "looks"
     depends = ["colour"]
+    enabled = false
     """,
     "tiny.toml",
 )

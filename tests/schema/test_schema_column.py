@@ -54,7 +54,7 @@ def test_times_with_unit_proto_are_messages(type_name):
 
 def test_columns_have_defaults():
     result = column()
-    assert (result.enabled, result.repeated, result.explicit, result.late) == (False, False, False, False)
+    assert (result.enabled, result.repeated, result.explicit, result.late) == (True, False, False, False)
     assert (result.group, result.sources, result.unit, result.ip, result.mirror, result.depends) == (
         None,
         (),

@@ -48,6 +48,42 @@ def test_a_file_extends_a_built_in_schema(tmp_path):
     assert schema.name == "mine"
 
 
+NEW = """
+[schema]
+name = "mine"
+
+[[column]]
+name = "new"
+number = 1001
+type = "uint32"
+mirror = { name = "opposite", number = 1002 }
+
+[[column]]
+name = "off"
+number = 1003
+type = "uint32"
+enabled = false
+"""
+
+CHANGED = """
+[[column]]
+name = "src_mac"
+doc = "changed"
+
+[[column]]
+name = "bytes"
+doc = "changed"
+"""
+
+
+def test_new_columns_are_enabled_and_inherited_ones_keep_their_state(tmp_path):
+    assert [column.name for column in load(tmp_path, NEW).enabled] == ["new", "opposite"]
+    schema = load(tmp_path, NEW.replace('"mine"', '"mine"\nextends = "flow"') + CHANGED)
+    assert [column.name for column in schema.columns if column.doc == "changed"] == ["bytes", "src_mac"]
+    default = [column.name for column in Schema.load("flow").enabled]
+    assert [column.name for column in schema.enabled] == [*default, "new", "opposite"]
+
+
 def test_inherited_columns_keep_the_keys_that_a_file_does_not_set(tmp_path):
     column = load(tmp_path, EXTENDING)["src_as"]
     assert (column.number, column.type, column.late, column.enabled) == (14, "uint32", True, True)

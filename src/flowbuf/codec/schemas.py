@@ -138,7 +138,6 @@ def _new_column(field: Field, type: str, members: Mapping[str, int], origin: str
         field.name,
         field.number,
         type,
-        enabled=True,
         repeated=field.repeated,
         explicit=field.presence,
         values=members,

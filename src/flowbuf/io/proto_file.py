@@ -143,7 +143,6 @@ def _find_column(
         name,
         int(number),
         "enum" if plain in members else plain,
-        enabled=True,
         values=members.get(plain, {}),
         repeated=label == "repeated",
         explicit=label == "optional",

@@ -142,7 +142,7 @@ def read_description(data: bytes, origin: str = SCHEMAS_TOPIC) -> Schema:
 def _read_columns(
     described: Mapping[str, Any], origin: str
 ) -> tuple[tuple[Column, ...], tuple[Reserved, ...]]:
-    columns = tuple(Column.from_table({**table, "enabled": True}, origin) for table in described["columns"])
+    columns = tuple(Column.from_table(table, origin) for table in described["columns"])
     return columns, tuple(Reserved(old["number"], old["name"]) for old in described["reserved"])
 
 

@@ -133,8 +133,7 @@ def _apply(parts: Parts, document: Document) -> None:
     parts.reserved += [_read_reserved(table) for table in document.reserved]
     if document.messages and parts.rows != RECORDS:
         raise SchemaError(f"[[message.{next(iter(document.messages))}.column]] is only for objects", FLAT)
-    added = {"enabled": True} if parts.rows == RECORDS else {}
-    parts.columns = _merge_columns(parts.columns, document.columns, document.origin, added)
+    parts.columns = _merge_columns(parts.columns, document.columns, document.origin)
     for name, tables in document.messages.items():
         parts.messages[name] = _merge_message(name, parts.messages.get(name), tables, document.origin)
     _check_used(parts, document)
@@ -147,12 +146,8 @@ def _merge_columns(
     inherited: Mapping[str, Column],
     tables: Iterable[Mapping[str, Any]],
     origin: str,
-    added: Mapping[str, Any],
 ) -> dict[str, Column]:
-    """Return the inherited columns, changed by the tables of a file, and its new columns.
-
-    `added` has the defaults of new columns.
-    """
+    """Return the inherited columns, changed by the tables of a file, and its new columns."""
     columns = dict(inherited)
     seen: set[str] = set()
     for table in tables:
@@ -165,7 +160,7 @@ def _merge_columns(
             fix = suggest_column(name, inherited) or "add number = … and type = … if it is a new column"
             raise SchemaError("does not exist, so it cannot be changed", fix, column=name)
         else:
-            column = Column.from_table({**added, **table}, origin)
+            column = Column.from_table(table, origin)
         columns[column.name] = column
         seen.add(column.name)
     return columns
@@ -184,7 +179,7 @@ def _merge_message(
                     "mirror is not allowed in a message", fix, column=str(table.get("name", ""))
                 )
         known = {column.name: column for column in old.columns}
-        columns = _merge_columns(known, tables["column"], origin, {"enabled": True})
+        columns = _merge_columns(known, tables["column"], origin)
         reserved = [_read_reserved(table) for table in tables["reserved"]]
     except SchemaError as error:
         raise empty.error(error.column, error.problem, error.fix) from None

@@ -36,18 +36,18 @@ class Column:
         name: Name of the column, and of the field in the message.
         number: Protocol Buffers field number.
         type: One of flowbuf.schema.TYPES, or of RECORD_TYPES if the rows are records.
-        enabled: True if rows have the column. Default: False.
-        group: Name of a group of columns that can be enabled together, or None.
+        enabled: True if rows have the column. Default: True.
+        group: Name of a group. In lists of names, `group:NAME` means all its columns. Default: None.
         sources: Ranks of equal sources, best first.
         repeated: True for a list of values: every occurrence of an element in a record, or the members of a
             list (RFC 6313).
         explicit: True if zero is written too, so that it differs from absent (field presence).
-        late: True if the value may be overridden until its row is finished.
+        late: True if `override` of `read_capture` may replace the value. Default: False.
         unit: Unit of a timestamp or duration: "s", "ms", "us" or "ns". In records, "proto" makes it a
             google.protobuf.Timestamp or Duration.
         ip: Form of an address: "mapped" (16 bytes, the default) or "native" (4 or 16 bytes).
-        values: Members of an enum, name -> number.
-        map: Values on the wire -> numbers of enum members.
+        values: Members of an enum, name -> number, such as { unknown = 0, ingress = 1 }.
+        map: Values of the source -> numbers of enum members, where they differ.
         depends: Columns that must be enabled too.
         mirror: Name of the same column of the other direction.
         scale: Role in scaling totals: a "count" is multiplied by the "rate".
@@ -80,7 +80,7 @@ class Column:
     name: str
     number: int
     type: str
-    enabled: bool = False
+    enabled: bool = True
     group: str | None = None
     sources: tuple[tuple[Source, ...], ...] = ()
     repeated: bool = False

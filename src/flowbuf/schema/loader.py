@@ -13,7 +13,7 @@ Format of a file:
     disable = ["next_hop"]           # applied after `enable`
     retire = ["out_if"]              # remove the column, and reserve its number and name
 
-    [[column]]                       # a new column, or changed keys of an inherited one
+    [[column]]                       # a new column, enabled by default, or changed keys of an inherited one
     name = "src_port"
     number = 10
     type = "uint16"
@@ -44,8 +44,7 @@ Records
 -------
 
 A schema with `rows = "records"` describes objects of any kind, for `flowbuf.Codec`. Decoders cannot fill
-them, so their columns have no `sources`. Columns are enabled by default. A record may contain messages, maps
-and lists:
+them, so their columns have no `sources`. A record may contain messages, maps and lists:
 
     [[column]]
     name = "readings"
