@@ -20,6 +20,7 @@
 #   make docs                  build the documentation site into build/site
 #   make fields                write docs/reference/fields.md from the schema and docs/reference/collectors.csv
 #   make kafka                 start a real Kafka broker on this machine; make kafka-stop ends it
+#   make registry              start a schema registry on this machine; make registry-stop ends it
 #   make s3-server             build the S3 server that tests of object stores use (needs Go)
 #   make clean                 stop the broker, and remove environments and builds
 #
@@ -34,7 +35,7 @@ TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
 SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
 
-.PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers bench-collectors check wheel docs fields kafka kafka-stop s3-server clean setup core-tests
+.PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers bench-collectors check wheel docs fields kafka kafka-stop registry registry-stop s3-server clean setup core-tests
 
 setup: $(BUILT) $(TOOLS) core-tests $(VENV)/.compiled
 
@@ -164,6 +165,13 @@ kafka:
 
 kafka-stop:
 	@$(PYTHON) tools/kafka stop
+
+registry:
+	@$(PYTHON) tools/registry start
+	@echo "make registry-stop stops it, and its schemas are lost" >&2
+
+registry-stop:
+	@$(PYTHON) tools/registry stop
 
 # The version is the one that the tests were written with.
 s3-server:

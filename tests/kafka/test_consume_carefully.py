@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 
 import flowbuf
-from flowbuf.cli.consume_outputs import FolderOutlet
-from flowbuf.cli.output.report import Failure
+from flowbuf.cli.consume_outputs import FolderOutlet, Selections
+from flowbuf.cli.output.report import Failure, Report
 from flowbuf.errors import PartitionLost
 from flowbuf.kafka.consumer import SourceBatch
 from tests.support.broker import Broker
@@ -76,7 +76,8 @@ def test_a_batch_that_was_not_stored_leaves_no_file(capture: Path, tmp_path: Pat
 
     flows = list(flowbuf.read_capture(capture))
     source, committed = Source(), []
-    with FolderOutlet("parquet", f"{tmp_path}", "binary", source, committed.append) as outlet:  # type: ignore[arg-type]
+    everything = Selections(Report(), "binary")
+    with FolderOutlet("parquet", f"{tmp_path}", everything, source, committed.append) as outlet:  # type: ignore[arg-type]
         batch = SourceBatch("flows", 0, 0, 100, flowbuf.Schema.load("flow"), flows, ())
         with pytest.raises(PartitionLost):
             outlet.store(batch, None)

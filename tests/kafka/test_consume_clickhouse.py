@@ -17,6 +17,7 @@ from flowbuf.targets.clickhouse_tables import TableOptions, to_ddl
 from tests.support.broker import Broker, MakeTopic
 from tests.support.clickhouse.http import ClickHouse
 from tests.support.command import flowbuf, generated, write
+from tests.support.consuming import notes
 from tools import services
 
 FLOWS = 3000
@@ -71,7 +72,7 @@ def test_every_flow_is_inserted_once(
     broker: Broker, front: ClickHouse, topic: str, table: str, capture: Path
 ) -> None:
     result = flowbuf(*arguments(broker, front, topic, table))
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, notes(result)) == (0, [])
     assert count(front, table) == (FLOWS, FLOWS)
     expected = sum(row["bytes"] for row in rows(capture))
     assert int(front.ask(f"SELECT sum(bytes) FROM {table}")) == expected
@@ -95,7 +96,7 @@ def test_a_recreated_topic_is_another_topic(
     )
     assert produced.exit_code == 0, produced.stderr
     result = flowbuf(*arguments(broker, front, topic, table))
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, notes(result)) == (0, [])
     assert count(front, table) == (2 * FLOWS, 2 * FLOWS)
 
 
@@ -122,7 +123,7 @@ def test_flows_are_inserted_once_if_the_consumer_dies_before_its_commit(
     assert 0 < before < FLOWS
     result = flowbuf(*arguments(broker, front, topic, table, batch_bytes=9_000))
     assert result.exit_code == 0
-    waiting, *joined = result.stderr.splitlines()  # for the session of the killed consumer
+    waiting, *joined = notes(result)  # for the session of the killed consumer
     assert (
         "waiting for 1 other member to rejoin; a killed member stays in the group until its session"
         in waiting

@@ -30,7 +30,8 @@ COMMANDS_OF_A_FAST_PAGE = 4
 
 # Addresses of brokers in pages.
 BROKERS = ("192.0.2.1:9092", "127.0.0.1:9092", "localhost:9092")
-MODULES = {"kafka": "confluent_kafka", "chdb": "chdb", "spark": "pyspark"}
+REGISTRY = "http://localhost:8081"
+MODULES = {"kafka": "confluent_kafka", "registry": "confluent_kafka", "chdb": "chdb", "spark": "pyspark"}
 
 
 # Links ------------------------------------------------------------------------------------------------------
@@ -113,6 +114,8 @@ def test_blocks_that_need_services_run(page: str, folder: Path, request: pytest.
     if "kafka" in run.services:
         broker: Broker = request.getfixturevalue("own_broker")
         run.replace |= dict.fromkeys(BROKERS, broker.servers)
+    if "registry" in run.services:
+        run.replace[REGISTRY] = request.getfixturevalue("registry")
     run_page(page, folder, run)
 
 

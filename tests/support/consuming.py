@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +32,13 @@ def produce(broker: Broker, capture: Path, topic: str, *options: object) -> str:
 def consume(broker: Broker, topic: str, *options: object) -> Result:
     """Consume all messages of the topic."""
     return flowbuf("consume", "--kafka", broker.servers, "--topic", topic, "--until-end", *options)
+
+
+def notes(result: Result) -> list[str]:
+    """Return the lines on standard error before the totals, which must be there."""
+    *lines, totals = result.stderr.splitlines()
+    assert re.fullmatch(r"flowbuf: [\d,]+ flows from [\d,]+ Kafka records(; .*)?", totals), result.stderr
+    return lines
 
 
 @contextmanager

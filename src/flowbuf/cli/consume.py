@@ -10,10 +10,31 @@ from typing import Any
 
 import click
 
-from flowbuf.cli.consume_outputs import ClickHouseOutlet, FolderOutlet, Outlet, SchemaChanged, StreamOutlet
+from flowbuf.cli.consume_outputs import (
+    ClickHouseOutlet,
+    FolderOutlet,
+    Outlet,
+    SchemaChanged,
+    Selections,
+    StreamOutlet,
+)
 from flowbuf.cli.kafka_options import KafkaOptions, kafka_options
-from flowbuf.cli.options import UsageProblem, WholeNumber, load_schema, schema_errors, verbose_option
-from flowbuf.cli.output.columnar import address_form, check_column_output, ip_option, need
+from flowbuf.cli.options import (
+    UsageProblem,
+    WholeNumber,
+    load_schema,
+    schema_errors,
+    split_names,
+    verbose_option,
+)
+from flowbuf.cli.output.columnar import (
+    address_form,
+    check_column_output,
+    enrich_option,
+    ip_option,
+    need,
+    where_option,
+)
 from flowbuf.cli.output.progress import Show, show_lag
 from flowbuf.cli.output.report import MAX_LINES, Report
 from flowbuf.cli.output.streams import (
@@ -28,7 +49,7 @@ from flowbuf.cli.output.streams import (
 )
 from flowbuf.cli.signals import Stop, stop_signals
 from flowbuf.clickhouse.sink import ClickHouseSink
-from flowbuf.errors import PartitionLost
+from flowbuf.errors import KafkaError, PartitionLost
 from flowbuf.kafka.consumer import BatchLimits, KafkaSource, SourceBatch
 from flowbuf.kafka.dead_letters import DeadLetters
 from flowbuf.schema import Schema
@@ -43,7 +64,12 @@ _PROMPT_BYTES = 1 << 22  # bytes of Kafka records per batch for output that is s
 @click.command()
 @kafka_options
 @click.option(
-    "--topic", "topics", multiple=True, required=True, metavar="T", help="Read this topic. May be repeated."
+    "--topic",
+    "topics",
+    multiple=True,
+    required=True,
+    metavar="T",
+    help="Read this topic, or all topics that match a regular expression (^flows-.*). May be repeated.",
 )
 @click.option(
     "--group",
@@ -58,6 +84,9 @@ _PROMPT_BYTES = 1 << 22  # bytes of Kafka records per batch for output that is s
     metavar="N",
     help="Stop after N flows. A batch that is cut is not committed.",
 )
+@where_option
+@click.option("--columns", multiple=True, metavar="A,B", help="Write only these columns.")
+@enrich_option
 @format_option("flows")
 @spreadsheet_option
 @click.option(
@@ -104,6 +133,9 @@ def consume(
     group: str | None,
     until_end: bool,
     limit: int | None,
+    where: str | None,
+    columns: tuple[str, ...],
+    enrich: tuple[str, ...],
     form: str | None,
     spreadsheet: bool,
     output: str,
@@ -136,14 +168,18 @@ def consume(
 
     Ctrl-C and SIGTERM act like the end of the topic: flows read so far are stored and committed.
 
+    --where, --columns and --enrich work as in flowbuf read, on the columns of the Kafka records. Records of
+    which no flow is written are committed too.
+
     A Kafka record that cannot be decoded is reported, and copied to the topic of --dead-letter. The others
-    are processed, and the exit status is 1.
+    are processed, and the exit status is 1. The command ends with totals on standard error.
 
     \b
     Examples:
       flowbuf consume --kafka localhost:9092 --topic flows -n 20
       flowbuf consume --kafka localhost:9092 --topic flows -f jsonl | jq .src_addr
       flowbuf consume --kafka localhost:9092 --topic flows --until-end -o flows.parquet
+      flowbuf consume --kafka localhost:9092 --topic '^flows-.*' --where "dst_port = 53"
       flowbuf consume --kafka localhost:9092 --topic flows --group archive -o parquet/ --batch-seconds 300
       flowbuf consume --kafka localhost:9092 --topic flows --group a --dead-letter flows-bad -f jsonl
       flowbuf consume --kafka localhost:9092 --topic flows --group ch --clickhouse http://localhost:8123
@@ -163,7 +199,7 @@ def consume(
         raise UsageProblem(f"{output}: exists already, and a group does not read stored flows again; {fix}")
     check_overwrite(force, output)
     for topic in topics:
-        if "{" in topic or "," in topic:
+        if not topic.startswith("^") and ("{" in topic or "," in topic):
             raise UsageProblem(f"--topic {topic} is not the name of one topic; repeat --topic for each topic")
     if dead_letter in topics:
         raise UsageProblem(
@@ -180,28 +216,43 @@ def consume(
         else None
     )
     limits = BatchLimits(batch_bytes, batch_seconds) if folder or sink else BatchLimits(_PROMPT_BYTES)
-    options = {"group": group, "until_end": until_end, "framing": framing, "limits": limits}
+    options: dict[str, Any] = {"group": group, "until_end": until_end, "framing": framing, "limits": limits}
+    options["hidden"] = [dead_letter] if dead_letter else []
+    selections = Selections(report, address_form(form, ip), where, split_names(columns), enrich)
     letters = kafka.open_letters(dead_letter, report.add_note) if dead_letter else None
     with _open_source(kafka, report, topics, schema, **options) as source:
         faults = Faults(report, letters)
         commit = functools.partial(_commit, source, report)
         outlet: Outlet
         if sink:
-            outlet = ClickHouseOutlet(sink, source, commit)
+            outlet = ClickHouseOutlet(sink, selections, source, commit)
         elif folder:
-            outlet = FolderOutlet(form, output, address_form(form, ip), source, commit)
+            outlet = FolderOutlet(form, output, selections, source, commit)
         else:
-            outlet = StreamOutlet(form, output, address_form(form, ip), commit, spreadsheet)
+            outlet = StreamOutlet(form, output, selections, commit, spreadsheet)
         quiet = output == "-" and is_terminal(sys.stdout) and not sink
-        with outlet, show_lag(quiet) as show, stop_signals() as stop:
-            _store_all(source, outlet, limit, faults, show, stop)
+        try:
+            with outlet, show_lag(quiet) as show, stop_signals() as stop:
+                _store_all(source, outlet, limit, faults, show, stop)
+        except KafkaError:
+            report.add_note(_describe_totals(source, outlet, selections, faults))
+            raise
     faults.finish(outlet.count)
     _report_counts(source, report)
-    if not outlet.count:
-        report.add_note("no flows")
-    elif is_terminal(sys.stderr) and not quiet:
-        report.add_note(f"{outlet.count:,} flows")
+    report.add_note(_describe_totals(source, outlet, selections, faults))
     sys.exit(report.status)
+
+
+def _describe_totals(source: KafkaSource, outlet: Outlet, selections: Selections, faults: Faults) -> str:
+    """Return the totals, for example "500 flows from 12 Kafka records"."""
+    parts = [f"{outlet.count:,} flows from {source.records:,} Kafka records"]
+    if selections.filtered:
+        parts.append(f"{selections.filtered:,} other flows were filtered out")
+    if faults.count:
+        parts.append(f"{faults.count:,} of the Kafka records cannot be decoded")
+    if selections.cut:
+        parts.append("the last batch was cut by -n")
+    return "; ".join(parts)
 
 
 def _check_clickhouse(group: str | None) -> None:
@@ -247,42 +298,46 @@ def _check_form(form: str, output: str, ip: str | None, folder: bool) -> None:
 def _open_source(
     kafka: KafkaOptions, report: Report, topics: tuple[str, ...], schema: Schema | None, **options: Any
 ) -> KafkaSource:
-    return KafkaSource(
-        kafka.servers,
-        topics,
-        **options,
-        schema=schema,
-        registry=kafka.open_registry(),
-        schema_topic=kafka.schema_topic,
-        settings=kafka.settings,
-        timeout=kafka.timeout,
-        on_problem=report.add_note,
-    )
+    """Return a source. Raise UsageProblem for an invalid pattern, and KafkaError."""
+    try:
+        return KafkaSource(
+            kafka.servers,
+            topics,
+            **options,
+            schema=schema,
+            registry=kafka.open_registry(),
+            schema_topic=kafka.schema_topic,
+            settings=kafka.settings,
+            timeout=kafka.timeout,
+            on_problem=report.add_note,
+        )
+    except ValueError as error:
+        raise UsageProblem(f"--topic: {error}") from error
 
 
 class Faults:
-    """Report Kafka records that cannot be decoded, and copy them to the dead-letter topic."""
+    """Report Kafka records that cannot be decoded, and copy them to the dead-letter topic. Count them."""
 
     def __init__(self, report: Report, letters: DeadLetters | None) -> None:
         self.report = report
         self._letters = letters
-        self._count = 0
+        self.count = 0
 
     def add(self, batch: SourceBatch) -> None:
         """Handle the faults of a batch, before the batch is stored."""
-        for fault in batch.faults[: max(MAX_LINES - self._count, 0)]:
+        for fault in batch.faults[: max(MAX_LINES - self.count, 0)]:
             where = f"{fault.topic}, partition {fault.partition}, offset {fault.offset}"
             self.report.add_problem(f"{where}: {fault.reason}")
-        self._count += len(batch.faults)
+        self.count += len(batch.faults)
         if self._letters and batch.faults:
             self._letters.send(batch.faults)
 
     def finish(self, flows: int) -> None:
         """Report the number of faults that were not printed. Suggest a fix if no record could be decoded."""
-        if self._count and not flows:
+        if self.count and not flows:
             self.report.add_note("no Kafka record can be decoded; check --schema and --framing")
-        if self._count > MAX_LINES:
-            self.report.add_note(f"{self._count - MAX_LINES} more Kafka records cannot be decoded")
+        if self.count > MAX_LINES:
+            self.report.add_note(f"{self.count - MAX_LINES} more Kafka records cannot be decoded")
 
 
 def _commit(source: KafkaSource, report: Report, batch: SourceBatch) -> None:

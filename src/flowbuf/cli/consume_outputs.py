@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol
 
-from flowbuf.cli.output.columnar import ColumnSource, open_sink
-from flowbuf.cli.output.report import Failure
+from flowbuf.cli.options import UsageProblem, schema_errors
+from flowbuf.cli.output.columnar import ColumnSource, enriched_schema, load_pipeline, open_sink
+from flowbuf.cli.output.report import Failure, Report
 from flowbuf.cli.output.streams import COLUMN_FORMATS, is_terminal, open_errors, open_output
 from flowbuf.cli.output.writers import FlowWriter, open_file_writer
 from flowbuf.clickhouse.sink import ClickHouseSink
@@ -20,8 +21,17 @@ from flowbuf.errors import FlowbufError
 from flowbuf.io.output_file import OutputFile
 from flowbuf.kafka.consumer import KafkaSource, SourceBatch
 from flowbuf.schema import Schema
+from flowbuf.schema.assemble import list_columns
 
-__all__ = ["ClickHouseOutlet", "Commit", "FolderOutlet", "Outlet", "SchemaChanged", "StreamOutlet"]
+__all__ = [
+    "ClickHouseOutlet",
+    "Commit",
+    "FolderOutlet",
+    "Outlet",
+    "SchemaChanged",
+    "Selections",
+    "StreamOutlet",
+]
 
 Commit = Callable[[SourceBatch], None]
 
@@ -52,33 +62,110 @@ class Outlet(Protocol):
     ) -> None: ...
 
 
+class Selections:
+    """The enrichments, the condition and the columns of an output, for each schema of Kafka records.
+
+    Args:
+        report: Receiver of the notes of enrichments.
+        ip: Form of IP and MAC addresses.
+        where: Condition in SQL, or None.
+        columns: Names of the columns to write, in this order; empty for all.
+        enrich: Enrichments, as in --enrich.
+
+    Attributes:
+        cut: True if the limit cut the last batch.
+        filtered: Number of flows so far that did not match the condition, or that an enrichment left out.
+        columns: Names of the columns to write.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        ip: str,
+        where: str | None = None,
+        columns: Sequence[str] = (),
+        enrich: Sequence[str] = (),
+    ) -> None:
+        self.cut = False
+        self.filtered = 0
+        self.columns = columns
+        self._report = report
+        self._ip = ip
+        self._where = where
+        self._enrich = enrich
+        self._sources: dict[str, tuple[ColumnSource, tuple[str, ...]]] = {}
+
+    def of(self, schema: Schema) -> ColumnSource:
+        """Return the selection from Kafka records of a schema.
+
+        Raise UsageProblem if it needs columns that they do not have.
+        """
+        return self._choose(schema)[0]
+
+    def _choose(self, schema: Schema) -> tuple[ColumnSource, tuple[str, ...]]:
+        """Return the selection, and the columns of the Kafka records that it reads."""
+        if schema.hash not in self._sources:
+            self._sources[schema.hash] = self._new_source(schema)
+        return self._sources[schema.hash]
+
+    def _new_source(self, schema: Schema) -> tuple[ColumnSource, tuple[str, ...]]:
+        with schema_errors():
+            shown = schema.only(*self.columns) if self.columns else schema
+        pipeline = load_pipeline(self._enrich, shown, self._report)
+        shown = enriched_schema(shown, pipeline, bool(self.columns))
+        source = ColumnSource(shown, self._where, self._ip, pipeline)
+        there = [column.name for column in schema.enabled]
+        needed = [column.name for column in source.decoded.enabled]
+        for name in needed:
+            if name not in there and not (pipeline and name in pipeline.provides):
+                raise UsageProblem(f"the Kafka records have no column {name!r}; {list_columns(there)}")
+        return source, tuple(name for name in needed if name in there)
+
+    def read(self, batch: SourceBatch, limit: int | None) -> Iterator[Any]:
+        """Yield the selected flows of a batch as record batches, with at most `limit` flows in all."""
+        source, names = self._choose(batch.schema)
+        self.cut = False
+        for flows in batch.flows:
+            (rows,) = source.read(iter([flows.select(*names)]))
+            self.filtered += len(flows) - len(rows)
+            if limit is not None:
+                self.cut |= len(rows) > limit
+                rows = rows[:limit]
+                limit -= len(rows)
+            if len(rows):
+                yield rows
+
+
 class StreamOutlet:
     """One output for all flows.
 
     In a stream, flows are stored when written. In a file, they are stored when it is complete.
     """
 
-    def __init__(self, form: str, output: str, ip: str, commit: Commit, spreadsheet: bool = False) -> None:
+    def __init__(
+        self, form: str, output: str, selections: Selections, commit: Commit, spreadsheet: bool = False
+    ) -> None:
         self.count = 0
         self._form = form
         self._output = output
-        self._ip = ip
+        self._selections = selections
         self._commit = commit
         self._spreadsheet = spreadsheet
         self._at_once = output == "-" and form not in COLUMN_FORMATS
         self._open = ExitStack()
         self._file: OutputFile | None = None
         self._schema: Schema | None = None
-        self._columns: ColumnSource | None = None
         self._writer: FlowWriter | None = None
         # last batch of each partition that is not stored yet
         self._waiting: dict[tuple[str, int], SourceBatch] = {}
 
-    def _start(self, schema: Schema) -> None:
-        """Open the output, or switch to another schema.
+    def _start(self, records: Schema) -> None:
+        """Open the output for Kafka records of a schema, or switch to it.
 
         JSON lines may change columns; other formats may not.
         """
+        columns = self._selections.of(records)
+        schema = columns.schema
         if self._schema is not None and schema.hash == self._schema.hash:
             return
         if self._schema is not None and self._form != "jsonl":
@@ -89,34 +176,28 @@ class StreamOutlet:
             )
         if self._file is None:
             self._file = self._open.enter_context(open_output(self._output, durable=True))
-        self._schema, self._columns = schema, ColumnSource(schema, ip=self._ip)
+        self._schema = schema
         to_terminal = self._output == "-" and is_terminal(sys.stdout)
-        counters = schema.rows == "counters"
+        order = self._selections.columns
+        sections = schema.rows == "counters" and not order
         opened = open_file_writer(
-            self._form, self._file, schema, to_terminal, counters, self._columns, self._spreadsheet
+            self._form, self._file, schema, to_terminal, sections, columns, self._spreadsheet, order
         )
         self._writer = self._open.enter_context(opened)
 
     def store(self, batch: SourceBatch, limit: int | None) -> None:
-        written = self._write(batch, limit) if len(batch) else 0
-        if written < len(batch):
-            return  # a partial batch is not committed and is read again
+        if len(batch):
+            self._start(batch.schema)
+            assert self._writer
+            for flows in self._selections.read(batch, limit):
+                self._writer.write(flows)
+                self.count += len(flows)
+        if self._selections.cut:
+            return  # a batch that is cut is not committed, and is read again
         if self._at_once:
             self._commit(batch)
         else:
             self._waiting[batch.topic, batch.partition] = replace(batch, flows=(), faults=())
-
-    def _write(self, batch: SourceBatch, limit: int | None) -> int:
-        """Write a batch. Return the number of flows written."""
-        self._start(batch.schema)
-        assert self._columns
-        assert self._writer
-        written = 0
-        for flows in first_rows(self._columns.read(iter(batch.flows)), limit):
-            self._writer.write(flows)
-            written += len(flows)
-            self.count += len(flows)
-        return written
 
     def __enter__(self) -> StreamOutlet:
         self._open.__enter__()
@@ -149,14 +230,15 @@ class FolderOutlet:
     old topic. A topic without an identifier is accepted.
     """
 
-    def __init__(self, form: str, folder: str, ip: str, source: KafkaSource, commit: Commit) -> None:
+    def __init__(
+        self, form: str, folder: str, selections: Selections, source: KafkaSource, commit: Commit
+    ) -> None:
         self.count = 0
         self._form = form
         self._folder = folder
-        self._ip = ip
+        self._selections = selections
         self._source = source
         self._commit = commit
-        self._columns: dict[str, ColumnSource] = {}
         self._ranges: dict[tuple[str, int], set[tuple[int, int]]] = {}  # offset ranges of existing files
         self._remembered: dict[str, str] = {}  # identifiers of topics in the folder
 
@@ -167,21 +249,21 @@ class FolderOutlet:
             self._source.promise(batch)
             self._remember(batch.topic, batch.topic_id)
             self._write(batch, limit)
-        if limit is None or len(batch) <= limit:
+        if not self._selections.cut:
             self._commit(batch)
 
     def _write(self, batch: SourceBatch, limit: int | None) -> None:
-        columns = self._columns.get(batch.schema.hash)
-        if columns is None:
-            columns = self._columns[batch.schema.hash] = ColumnSource(batch.schema, ip=self._ip)
         name = f"{batch.topic}-{batch.partition}-{batch.first:020d}-{batch.end:020d}.{self._form}"
         with (
             OutputFile(os.path.join(self._folder, name), durable=True) as file,
-            open_sink(self._form, file, columns.type) as sink,
+            open_sink(self._form, file, self._selections.of(batch.schema).type) as sink,
         ):
-            for flows in first_rows(columns.read(iter(batch.flows)), limit):
+            before = self.count
+            for flows in self._selections.read(batch, limit):
                 sink.write(flows)
                 self.count += len(flows)
+            if self.count == before:
+                file.discard()
         self._ranges[batch.topic, batch.partition].add((batch.first, batch.end))
 
     def _check(self, batch: SourceBatch) -> None:
@@ -261,17 +343,21 @@ class FolderOutlet:
 class ClickHouseOutlet:
     """A table of ClickHouse. It stores batches with the same token once."""
 
-    def __init__(self, sink: ClickHouseSink, source: KafkaSource, commit: Commit) -> None:
+    def __init__(
+        self, sink: ClickHouseSink, selections: Selections, source: KafkaSource, commit: Commit
+    ) -> None:
         self.count = 0
         self._sink = sink
+        self._selections = selections
         self._source = source
         self._commit = commit
 
     def store(self, batch: SourceBatch, limit: int | None) -> None:
         if len(batch):
             self._source.promise(batch)
-            self._sink.insert(batch.schema, batch.flows, batch.token)
-            self.count += len(batch)
+            flows = list(self._selections.read(batch, None))
+            self._sink.insert(self._selections.of(batch.schema).schema, flows, batch.token)
+            self.count += sum(map(len, flows))
         self._commit(batch)
 
     def __enter__(self) -> ClickHouseOutlet:
@@ -281,13 +367,3 @@ class ClickHouseOutlet:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._sink.close()
-
-
-def first_rows(batches: Iterable[Any], limit: int | None) -> Iterator[Any]:
-    """Yield batches with at most `limit` rows in total, or all batches."""
-    for batch in batches:
-        if limit is not None:
-            batch = batch[:limit]
-            limit -= len(batch)
-        if len(batch):
-            yield batch

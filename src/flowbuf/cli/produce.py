@@ -21,6 +21,7 @@ from flowbuf.cli.options import (
     schema_errors,
     verbose_option,
 )
+from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.progress import show_progress
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import print_text
@@ -28,7 +29,7 @@ from flowbuf.cli.session import Session
 from flowbuf.cli.state import check_state
 from flowbuf.decoder import check_rows
 from flowbuf.errors import KafkaError
-from flowbuf.kafka.sink import COMPRESSIONS, KEYS, PACK_SIZE, KafkaSink, check_pack
+from flowbuf.kafka.sink import COMPRESSIONS, FORMATS, KEYS, PACK_SIZE, KafkaSink, check_pack
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
 
@@ -63,6 +64,15 @@ def _check_pack(context: click.Context, parameter: click.Parameter, value: str) 
     help="Put into each Kafka record one flow, the flows of a datagram, or up to BYTES bytes of flows.",
 )
 @click.option(
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="protobuf",
+    show_default=True,
+    help="Send Protocol Buffers messages, or one JSON object per flow.",
+)
+@click.option(
     "--framing",
     type=click.Choice(FRAMINGS),
     help="Send each message alone (bare, ProtobufSingle in ClickHouse) or after its length (delimited, "
@@ -92,6 +102,7 @@ def produce(
     kafka: KafkaOptions,
     topic: str | None,
     pack: int | str,
+    form: str,
     framing: str | None,
     key: str,
     compression: str,
@@ -100,7 +111,7 @@ def produce(
     decoding: CaptureOptions,
     schemas: tuple[Schema, ...],
 ) -> None:
-    """Send captures to Kafka as Protocol Buffers messages.
+    """Send captures to Kafka as Protocol Buffers messages or JSON.
 
     The broker confirms every Kafka record (acks=all, idempotent). At the end, stdout shows the counts: flows,
     Kafka records, and those that were delivered, failed, or sent again. The exit status is 1 if one has
@@ -109,6 +120,9 @@ def produce(
     Readers find the schema from the name of the topic, from the headers of packed Kafka records, and in the
     topic flowbuf-schemas. With --schema-registry, they find it in a registry. Each Kafka record is then one
     flow after the number of its schema, in the wire format of Confluent's libraries.
+
+    With --format json, each Kafka record is one flow, as flowbuf read -f jsonl prints it. It has no headers
+    and no schema. flowbuf consume does not read JSON.
 
     --rows flows,counters sends flows and the counter samples of sFlow to a topic each. The counts then have
     one line per topic.
@@ -124,8 +138,13 @@ def produce(
       flowbuf produce capture.pcap --kafka localhost:9092 --schema-registry http://localhost:8081
       flowbuf produce capture.pcap --kafka broker:9093 --kafka-config client.properties
       flowbuf produce capture.pcap --kafka localhost:9092 --topic flows --schema goflow2
+      flowbuf produce capture.pcap --kafka localhost:9092 --topic flows-json --format json --key exporter
       flowbuf produce sflow.pcap --kafka localhost:9092 --rows flows,counters --topic 'site-{rows}'
     """
+    if form == "json":
+        need("pyarrow", "arrow", "--format json")
+        if topic is None or "{hash}" in topic:
+            raise UsageProblem("--format json needs a topic without {hash}; write --topic T")
     inputs = expand_inputs(inputs)
     check_inputs(inputs)
     check_state(decoding.state)
@@ -136,6 +155,7 @@ def produce(
             schema.to_proto()  # before the work
     options = {
         "pack": pack,
+        "format": form,
         "framing": framing,
         "key": key,
         "compression": compression,

@@ -19,7 +19,13 @@ from flowbuf.cli.options import (
     rows_options,
     verbose_option,
 )
-from flowbuf.cli.output.columnar import address_form, check_column_output, enrich_option, ip_option
+from flowbuf.cli.output.columnar import (
+    address_form,
+    check_column_output,
+    enrich_option,
+    ip_option,
+    where_option,
+)
 from flowbuf.cli.output.progress import show_progress
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import (
@@ -53,11 +59,7 @@ __all__ = ["read"]
     "(-). {rows} stands for the kind of rows.  [default: -]",
 )
 @force_option
-@click.option(
-    "--where",
-    metavar="SQL",
-    help="Keep only flows that match, for example \"dst_port = 53 and in_net(src_addr, '10.0.0.0/8')\".",
-)
+@where_option
 @ip_option
 @spreadsheet_option
 @enrich_option

@@ -10,14 +10,14 @@ import logging
 import operator
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from flowbuf.errors import KafkaError, optional_import
 
 __all__ = [
     *("TIMEOUT", "Note", "Notes"),
-    *("Topics", "import_kafka", "new_client", "read_settings", "redact"),
+    *("Topics", "hide_topics", "import_kafka", "new_client", "read_settings", "redact"),
 ]
 
 TIMEOUT = 30.0
@@ -216,6 +216,17 @@ class Notes:
             self._note(f"kafka: {text}")
 
 
+def hide_topics(names: Iterable[str], more: str = "") -> str:
+    """Return the setting `topic.blacklist` for which regular expressions do not match these topics.
+
+    Args:
+        names: Names of topics. Those of Kafka itself (`__…`) are hidden too.
+        more: The setting of the user.
+    """
+    hidden = [f"^{name.replace('.', '[.]')}$" for name in sorted(names)]
+    return ",".join(filter(None, [more, "^__", *hidden]))
+
+
 class Topics:
     """Find, create and describe the topics of a broker."""
 
@@ -248,26 +259,54 @@ class Topics:
         Raises:
             KafkaError: No broker answers, or the topic is missing or cannot be used.
         """
-        found = self._ask(topic, timeout, wait=partitions is None)
+        found = self._count_partitions(topic, timeout, wait=partitions is None)
         if found:
             return found
         if partitions is None:
             raise KafkaError(f"topic {topic!r} does not exist; {fix}")
         self._create(topic, partitions, dict(config or {}), timeout)
-        return self._ask(topic, timeout, wait=True)
+        return self._count_partitions(topic, timeout, wait=True)
 
-    def _ask(self, topic: str, timeout: float, wait: bool) -> int:
-        """Return the number of partitions, or 0 if the topic does not exist.
+    def expand(self, names: Iterable[str], hidden: Collection[str], timeout: float) -> list[str]:
+        """Return names of topics, each once. A regular expression (`^…`) is replaced by those that match.
 
-        With `wait`, give the broker time to create the topic automatically.
+        Args:
+            names: Names and regular expressions.
+            hidden: Topics that match no expression. Those of Kafka itself (`__…`) do not either.
+            timeout: Seconds to wait for a broker.
+
+        Raises:
+            ValueError: A regular expression is invalid.
+            KafkaError: No broker answers, or no topic matches an expression.
         """
-        begun = time.monotonic()
+        expanded: dict[str, None] = {}
+        for name in names:
+            found = self._match(name, hidden, timeout) if name.startswith("^") else [name]
+            expanded.update(dict.fromkeys(found))
+        return list(expanded)
+
+    def _match(self, pattern: str, hidden: Collection[str], timeout: float) -> list[str]:
+        try:
+            matches = re.compile(pattern).match
+        except re.error as error:
+            raise ValueError(f"topic {pattern!r} is not a regular expression: {error}") from None
+        there = sorted(name for name in self._list(None, time.monotonic(), timeout) if matches(name))
+        found = [name for name in there if name not in hidden and not name.startswith("__")]
+        if not found:
+            raise KafkaError(f"no topic matches {pattern!r}; create one, or correct the expression")
+        return found
+
+    def _list(self, topic: str | None, begun: float, timeout: float) -> Any:
+        """Return the metadata of a topic, or of all topics, by name.
+
+        Raises:
+            KafkaError: No broker has answered `timeout` seconds after `begun`.
+        """
+        names = () if topic is None else (topic,)
         while True:
-            waited = time.monotonic() - begun
+            left = timeout - (time.monotonic() - begun)
             try:
-                found = self._client.list_topics(topic, timeout=max(min(timeout - waited, 1.0), 0.1)).topics[
-                    topic
-                ]
+                return self._client.list_topics(*names, timeout=max(min(left, 1.0), 0.1)).topics
             except self._kafka.KafkaException as error:
                 self._client.poll(0)  # reads the reason
                 if time.monotonic() - begun >= timeout:
@@ -277,14 +316,24 @@ class Topics:
                     raise KafkaError(
                         f"{self._servers}: no broker answered in {timeout:g} s: {problem}"
                     ) from None
-            else:
-                if found.error is None:
-                    return len(found.partitions)
-                missing = found.error.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
-                if missing and (not wait or waited >= min(timeout, _TOPIC_TIMEOUT)):
-                    return 0
-                if waited >= timeout or found.error.code() in self._final:
-                    raise KafkaError(f"topic {topic!r}: {found.error.str()}")
+            time.sleep(_RETRY)
+
+    def _count_partitions(self, topic: str, timeout: float, wait: bool) -> int:
+        """Return the number of partitions, or 0 if the topic does not exist.
+
+        With `wait`, give the broker time to create the topic automatically.
+        """
+        begun = time.monotonic()
+        while True:
+            waited = time.monotonic() - begun
+            found = self._list(topic, begun, timeout)[topic]
+            if found.error is None:
+                return len(found.partitions)
+            missing = found.error.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
+            if missing and (not wait or waited >= min(timeout, _TOPIC_TIMEOUT)):
+                return 0
+            if waited >= timeout or found.error.code() in self._final:
+                raise KafkaError(f"topic {topic!r}: {found.error.str()}")
             time.sleep(_RETRY)
 
     def _create(self, topic: str, partitions: int, config: dict[str, str], timeout: float) -> None:

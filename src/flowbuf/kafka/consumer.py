@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.errors import KafkaError, PartitionLost, SchemaError
 from flowbuf.kafka.batches import BatchLimits, SourceBatch
-from flowbuf.kafka.client import TIMEOUT, Note, Notes, Topics, import_kafka, new_client
+from flowbuf.kafka.client import TIMEOUT, Note, Notes, Topics, hide_topics, import_kafka, new_client
 from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.kafka.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
 from flowbuf.kafka.schema_lookup import SchemaFinder
@@ -92,7 +92,8 @@ class KafkaSource:
 
     Args:
         servers: Initial brokers, "host:port,host:port".
-        topics: Name of a topic, or several names.
+        topics: Name of a topic, or several names. "^flows-.*" and other names that begin with ^ are regular
+            expressions. A group also reads topics that are created later and match.
         group: Consumer group. Default: None, read everything and commit nothing.
         until_end: End the iteration when all existing records were returned. Default: False.
         schema: Schema of Kafka records that name none.
@@ -100,6 +101,7 @@ class KafkaSource:
             schema, else bare.
         registry: Confluent schema registry of the Kafka records. Default: no registry.
         schema_topic: Topic with schema descriptions. None disables it. Default: "flowbuf-schemas".
+        hidden: Topics that match no expression. `schema_topic` and those of Kafka (`__…`) never match.
         limits: Limits of a batch. Default: 16 MiB, 0 seconds.
         settings: Settings of librdkafka. They override the default settings.
         timeout: Seconds to wait for the first answer of a broker. Default: 30.
@@ -111,6 +113,7 @@ class KafkaSource:
 
     Raises:
         ImportError: confluent-kafka is not installed.
+        ValueError: A topic is not a valid regular expression.
         KafkaError: No broker answers, a topic is missing, or the schema of the records is unknown.
         SchemaError: The schema of the records is invalid.
 
@@ -137,6 +140,7 @@ class KafkaSource:
         framing: str | None = None,
         registry: SchemaRegistry | None = None,
         schema_topic: str | None = SCHEMAS_TOPIC,
+        hidden: Collection[str] = (),
         limits: BatchLimits | None = None,
         settings: Mapping[str, Any] | None = None,
         timeout: float = TIMEOUT,
@@ -144,7 +148,6 @@ class KafkaSource:
     ) -> None:
         self.records = 0
         self._kafka = import_kafka()
-        self._topics = [topics] if isinstance(topics, str) else list(topics)
         self._group = group
         self._until_end = until_end
         self._framing = framing
@@ -172,10 +175,16 @@ class KafkaSource:
         self._assigned = False
         self._closed = False
         self._known = Topics(servers, settings, self._notes)
-        counts = {topic: self._known.find(topic, timeout) for topic in self._topics}
-        self._ids = {topic: self._known.find_identifier(topic, timeout) for topic in self._topics}
+        names = [topics] if isinstance(topics, str) else list(topics)
+        hidden = {*hidden, *([schema_topic] if schema_topic else [])}
+        found = self._known.expand(names, hidden, timeout)
+        counts = {topic: self._known.find(topic, timeout) for topic in found}
+        self._first_topic = next(iter(counts))
+        self._ids = {topic: self._known.find_identifier(topic, timeout) for topic in counts}
         # A broker delays its answer until records arrive. A reader that waits for the end needs it soon.
         own: dict[str, Any] = {"group.id": group or "flowbuf", "fetch.wait.max.ms": 20 if until_end else 500}
+        if found != names:  # expressions, which the client evaluates too, for new topics
+            settings["topic.blacklist"] = hide_topics(hidden, str(settings.get("topic.blacklist", "")))
         kip_848 = uses_kip_848(settings)
         if not kip_848:  # with KIP-848, the broker sets it
             own["heartbeat.interval.ms"] = HEARTBEAT
@@ -186,7 +195,7 @@ class KafkaSource:
             steps = "cooperative" in strategy or kip_848
             self._assign = self._consumer.incremental_assign if steps else self._consumer.assign
             own_calls = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
-            self._consumer.subscribe(self._topics, **own_calls)
+            self._consumer.subscribe(names, **own_calls)
         else:
             self._assign_all(counts)
 
@@ -299,7 +308,7 @@ class KafkaSource:
             raise KafkaError(error.args[0].str()) from error
         if self._notes.fatal:
             raise KafkaError(self._notes.fatal)
-        self._notes.look(self._consumer, self._topics[0])
+        self._notes.look(self._consumer, self._first_topic)
         if self._joining:
             self._joining.look()
         if messages:

@@ -13,17 +13,20 @@ from types import TracebackType
 from typing import Any
 
 from flowbuf._core import count_messages, cut_messages, hash_conversations, split_messages
-from flowbuf.errors import KafkaError
+from flowbuf.arrow.row_text import JsonRows
+from flowbuf.errors import DecodeError, KafkaError, optional_import
 from flowbuf.kafka.client import TIMEOUT, Note
+from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.kafka.packs import PACK_SIZE, Packs
 from flowbuf.kafka.schema_registry import FRAMING_HEADER, SCHEMA_HEADER, SCHEMAS_TOPIC, SchemaRegistry
 from flowbuf.kafka.topic_producer import COMPRESSIONS, TopicProducer, explain_refusal
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
 
-__all__ = ["COMPRESSIONS", "KEYS", "PACK_SIZE", "KafkaSink", "ProduceReport", "check_pack"]
+__all__ = ["COMPRESSIONS", "FORMATS", "KEYS", "PACK_SIZE", "KafkaSink", "ProduceReport", "check_pack"]
 
 KEYS = ("none", "exporter", "flow")
+FORMATS = ("protobuf", "json")
 _WAIT = 0.05  # seconds per wait for space in the queue
 _FLUSH = 1.0  # seconds between two checks for a signal
 _LAST_CHANCE = 5.0  # seconds to confirm records that were sent before an error
@@ -111,6 +114,9 @@ class KafkaSink:
         schema: Schema of the messages, name of a built-in schema, or path to a TOML file. Default: "flow".
         pack: Content of a Kafka record. "flow": one message. "datagram": the messages of one `write`. A
             number: as many messages as fit into that many bytes, at least one. Default: 65,536.
+        format: "protobuf", or "json": each Kafka record is one flow, as `flowbuf read -f jsonl` prints it.
+            JSON needs pyarrow and the name of a topic, and has no framing, registry and schema description.
+            Default: "protobuf".
         framing: "bare" (one message alone, only with pack "flow") or "delimited" (each message after its
             length as a varint). Default: the framing of the schema if it has one, else bare for pack "flow",
             else delimited.
@@ -158,6 +164,7 @@ class KafkaSink:
         schema: Schema | str = "flow",
         *,
         pack: int | str = PACK_SIZE,
+        format: str = "protobuf",
         framing: str | None = None,
         key: str = "none",
         compression: str = "none",
@@ -176,6 +183,12 @@ class KafkaSink:
                 f"topic is {topic!r}; the only braces it may contain are {{hash}}, {{name}}, {{rows}}"
             )
         self.report = ProduceReport()
+        self._json: _JsonValues | None = None
+        if format == "json":
+            _check_json(topic, pack, framing, bool(registry))
+            self._json, pack, schema_topic = _JsonValues(self.schema), "flow", None
+        elif format != "protobuf":
+            raise ValueError(f"format is {format!r}; it may be {' or '.join(FORMATS)}")
         if registry and pack not in (PACK_SIZE, "flow"):
             raise ValueError("a schema registry needs one message per Kafka record; leave out pack")
         self._pack = "flow" if registry else check_pack(pack)
@@ -276,7 +289,7 @@ class KafkaSink:
 
     def _send_each(self, messages: bytes | memoryview, key: bytes | None) -> None:
         """Send each message in its own Kafka record."""
-        values = split_messages(messages, None if self.framing == "delimited" else self._prefix)
+        values = self._split(messages)
         keys: Iterable[bytes | None] = repeat(key)
         if self._conversation:
             keys = hash_conversations(messages, **self._conversation)
@@ -293,8 +306,14 @@ class KafkaSink:
             sent = values[: len(values) - left] if left else values
             self.report.records += len(sent)
             self.report.flows += len(sent)
-            self.report.bytes += sum(map(len, sent)) if left else len(messages)
+            self.report.bytes += sum(map(len, sent)) if left or self._json else len(messages)
             self.report.empty += sent.count(b"")
+
+    def _split(self, messages: bytes | memoryview) -> list[bytes]:
+        """Return the value of a Kafka record for each message."""
+        if self._json:
+            return self._json.read(messages)
+        return split_messages(messages, None if self.framing == "delimited" else self._prefix)
 
     def _send(self, value: bytes, key: bytes | None, count: int) -> None:
         """Send a Kafka record with `count` messages."""
@@ -409,6 +428,42 @@ class KafkaSink:
             self.close()
         else:
             self.abandon()
+
+
+class _JsonValues:
+    """Turns messages into JSON objects.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        SchemaError: The schema is not flat.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        with optional_import("JSON needs pyarrow", "flowbuf[arrow]"):
+            import pyarrow  # noqa: F401
+        schema.require_flat("JSON")
+        self._reader = RecordReader(schema, "delimited")
+        self._rows = JsonRows(schema)
+
+    def read(self, messages: bytes | memoryview) -> list[bytes]:
+        """Return the object of each message. Raises DecodeError."""
+        flows, faults = self._reader.read([bytes(messages)])
+        if faults:
+            raise DecodeError(faults[0])
+        return [line.encode() for batch in flows for line in self._rows.read(batch.to_arrow())]
+
+
+def _check_json(topic: str, pack: int | str, framing: str | None, registered: bool) -> None:
+    """Raise ValueError for arguments that cannot be combined with JSON."""
+    if "{hash}" in topic:
+        raise ValueError('format "json" needs a topic without {hash}, which stands for a schema; set topic')
+    for name, given in (
+        ("pack", pack not in (PACK_SIZE, "flow")),
+        ("framing", framing),
+        ("registry", registered),
+    ):
+        if given:
+            raise ValueError(f"JSON has one flow per Kafka record, and no schema; leave out {name}")
 
 
 def _choose_framing(pack: int | str, framing: str | None, schema: Schema, registered: bool) -> str:

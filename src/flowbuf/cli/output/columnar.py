@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     *("ColumnSource", "ColumnWriter"),
     *("address_form", "check_column_output", "enrich_option", "enriched_schema", "ip_option"),
-    *("load_pipeline", "need", "need_sql", "open_columns", "open_sink", "query_problems"),
+    *("load_pipeline", "need", "need_sql", "open_columns", "open_sink", "query_problems", "where_option"),
 ]
 
 
@@ -91,6 +91,11 @@ def address_form(form: str, ip: str | None) -> str:
     return ip or "text" if form in COLUMN_FORMATS else "binary"
 
 
+where_option = click.option(
+    "--where",
+    metavar="SQL",
+    help="Keep only flows that match, for example \"dst_port = 53 and in_net(src_addr, '10.0.0.0/8')\".",
+)
 enrich_option = click.option(
     "--enrich",
     multiple=True,
