@@ -29,7 +29,7 @@ COMMANDS = {
     "query": "Query captures, message streams and Parquet files with SQL.",
     "encode": "Encode captures as Protocol Buffers messages.",
     "collect": "Receive flows of live exporters, and write them.",
-    "produce": "Send captures to Kafka as Protocol Buffers messages.",
+    "produce": "Send captures to Kafka as Protocol Buffers messages or JSON.",
     "consume": "Read flows from Kafka.",
     "inspect": "Summarize captures: exporters, templates, sampling, losses.",
     "generate": "Write a capture of synthetic, valid flow traffic.",
