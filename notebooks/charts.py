@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import sys
 import textwrap
@@ -35,7 +36,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from benchmarks.machine import describe_machine
+try:
+    from benchmarks.machine import describe_machine
+except ModuleNotFoundError:  # the notebooks were copied, and measure nothing
+
+    def describe_machine(found: object = None) -> str:
+        """Return the kind and number of processors."""
+        return f"{platform.machine()}, {os.cpu_count()} processors"
+
 
 ROOT = Path(__file__).resolve().parent.parent
 """Folder of the project, for notebooks that run or import benchmarks/. Do not print it."""

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 import flowbuf as api
 from flowbuf import _core
-from flowbuf.cli.generate import PROTOCOLS, generate
+from flowbuf.cli.generate import PROTOCOLS, generate, sample
 from tests.support.cases import slow
 
 START = 1_735_689_600_000_000_000  # 2025-01-01
@@ -307,3 +307,27 @@ def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     result = run("--protocol", "ipfix", "--flows", 1, "-o", path)
     assert result.exit_code == 2
     assert str(path) in result.output
+
+
+# The sample -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sample.pcap", "other.pcap.gz"])
+def test_the_sample_is_a_capture_that_can_be_decoded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = [] if name == "sample.pcap" else ["-o", name]
+    result = CliRunner().invoke(sample, options)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"flowbuf: {name}: 478 flows; next, try flowbuf inspect {name}\n"
+    stream = api.read_capture(name)
+    assert stream.to_arrow().num_rows == 478
+    assert stream.counters.keys() <= {"template_repeated"}
+    assert (tmp_path / name).stat().st_size < 30_000
+
+
+def test_the_sample_can_be_piped() -> None:
+    result = CliRunner().invoke(sample, ["-o", "-"])
+    assert result.stdout_bytes == (Path(__file__).parents[1] / "data/softflowd-ipfix.pcap").read_bytes()
+    assert result.stderr == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -82,6 +83,22 @@ def test_measuring_notebooks_run(path: Path, tmp_path: Path) -> None:
     now = {cell: len(outputs) for cell, outputs in read_outputs(read(copy))}
     assert now == {cell: len(outputs) for cell, outputs in read_outputs(read(path))}
     assert any(now.values())
+
+
+@pytest.mark.expensive
+@pytest.mark.parametrize("name", ["flows", "schema"])
+def test_notebooks_run_outside_the_repository(name: str, tmp_path: Path) -> None:
+    """A notebook needs only `charts.py` beside it. Its text may differ, because of another machine."""
+    folder = tmp_path / "anywhere"
+    folder.mkdir()
+    for file in ("charts.py", "execute.py", f"{name}.ipynb"):
+        shutil.copy(FOLDER / file, folder)
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "execute.py", f"{name}.ipynb"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    tables = [outputs for _, outputs in read_outputs(read(folder / f"{name}.ipynb"))]
+    assert tables == [outputs for _, outputs in read_outputs(read(FOLDER / f"{name}.ipynb"))]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

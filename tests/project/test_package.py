@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 
 from flowbuf import Codec
+from tests.support.documents import run_page
 from tools import build_wheels
 
 ROOT = Path(__file__).parents[2]
 CODEC = Codec.load("telemetry")
 NEEDED = [
     "flowbuf/py.typed",
+    "flowbuf/data/sample.pcap",
     "flowbuf/_core/__init__.pyi",
     "flowbuf/schemas/flow.toml",
     "flowbuf/schemas/goflow2.toml",
@@ -156,6 +158,24 @@ def test_the_wheel_runs(wheel: Path, tmp_path: Path) -> None:
         PYTHONPATH=str(tmp_path),
     )
     assert Path(where.strip()).is_relative_to(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the interpreter of a new environment with the wheel and what README.md says to install."""
+    folder = tmp_path_factory.mktemp("installed")
+    run(sys.executable, "-m", "venv", folder, cwd=folder)
+    (extras,) = re.findall(r"^pip install '\.(\[.*?\])' (.*?) *#", (ROOT / "README.md").read_text(), re.M)
+    wanted = [f"flowbuf{extras[0]} @ {wheel.as_uri()}", *extras[1].split()]
+    run(folder / "bin/pip", "install", "-q", "--only-binary", ":all:", *wanted, cwd=folder)
+    return str(folder / "bin/python")
+
+
+@pytest.mark.expensive
+def test_the_commands_of_the_readme_run_in_an_empty_folder(installed: str, tmp_path: Path) -> None:
+    run_page("README.md", tmp_path, python=installed)
+    where = run(installed, "-c", "import flowbuf; print(flowbuf.__file__)", cwd=tmp_path)
+    assert Path(where.strip()).is_relative_to(Path(installed).parents[1])
 
 
 def test_kafka_is_imported_on_first_use() -> None:

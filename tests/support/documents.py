@@ -92,13 +92,16 @@ class Run:
         return code
 
 
-def run_page(page: str, folder: Path, run: Run | None = None) -> None:
-    """Run the blocks of a page in a folder, in a process of its own. Raise AssertionError if one fails."""
-    command = [sys.executable, "-m", "tests.support.documents", page]
+def run_page(page: str, folder: Path, run: Run | None = None, python: str = sys.executable) -> None:
+    """Run the blocks of a page in a folder, in a process of its own. Raise AssertionError if one fails.
+
+    `python` is an interpreter with flowbuf.
+    """
+    command = [python, "-m", "tests.support.documents", page]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     done = subprocess.run(

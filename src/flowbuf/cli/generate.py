@@ -1,7 +1,8 @@
-"""`flowbuf generate`: write captures of synthetic, valid flow traffic."""
+"""`flowbuf generate` and `flowbuf sample`: write captures of synthetic and of recorded flow traffic."""
 
 from __future__ import annotations
 
+import importlib.resources
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -15,9 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from flowbuf import _core
 from flowbuf.cli.options import UsageProblem, WholeNumber
 from flowbuf.cli.output.streams import check_overwrite, force_option, open_output, refuse_terminal
-from flowbuf.cli.output.terminal import terminal_of
+from flowbuf.cli.output.terminal import escape_line, terminal_of
 
-__all__ = ["generate"]
+__all__ = ["generate", "sample"]
 
 PROTOCOLS = ("netflow1", "netflow5", "netflow7", "netflow9", "ipfix", "sflow", "mixed")
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -127,6 +128,38 @@ def generate(
             for piece in pieces:
                 file.write(piece)
                 show(pieces.flows_written)
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    default="sample.pcap",
+    show_default=True,
+    metavar="CAPTURE",
+    help="Write to this file: .pcap, .pcap.gz, .pcap.zst; - is stdout.",
+)
+@force_option
+def sample(output: str, force: bool) -> None:
+    """Write a small capture of a real exporter, to try commands.
+
+    softflowd exported 478 flows of generated packets as IPFIX, without sampling. The addresses are private or
+    reserved for documentation.
+
+    \b
+    Examples:
+      flowbuf sample
+      flowbuf sample -o capture.pcap
+      flowbuf sample -o sample.pcap.gz --force
+    """
+    check_overwrite(force, output)
+    content = importlib.resources.files("flowbuf").joinpath("data/sample.pcap").read_bytes()
+    with open_output(output) as file:
+        refuse_terminal(file, "a capture")
+        file.write(content)
+    if output != "-":
+        name = escape_line(output)
+        print(f"flowbuf: {name}: 478 flows; next, try flowbuf inspect {name}", file=sys.stderr)
 
 
 @contextmanager

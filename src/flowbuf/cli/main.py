@@ -32,11 +32,14 @@ COMMANDS = {
     "produce": "Send captures to Kafka as Protocol Buffers messages or JSON.",
     "consume": "Read flows from Kafka.",
     "inspect": "Summarize captures: exporters, templates, sampling, losses.",
+    "sample": "Write a small capture of a real exporter, to try commands.",
     "generate": "Write a capture of synthetic, valid flow traffic.",
     "replay": "Send the datagrams of captures to a collector.",
     "schema": "Show, check and compare schemas.",
     "bench": "Measure the decoding speed on this machine.",
 }
+_MODULES = {"sample": "generate"}
+"""Modules of commands. Other commands have a module of the same name."""
 
 
 class _Commands(click.Group):
@@ -49,7 +52,9 @@ class _Commands(click.Group):
         if name not in COMMANDS:
             return None
         with held_signals():
-            command: click.Command = getattr(importlib.import_module(f"flowbuf.cli.{name}"), name)
+            command: click.Command = getattr(
+                importlib.import_module(f"flowbuf.cli.{_MODULES.get(name, name)}"), name
+            )
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
