@@ -51,7 +51,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
         *("errors", "schema", "arrow", "decoder", "options", "selection", "io", "enrich", "kafka"),
         *("clickhouse", "targets", "networks", "sampling", "_core"),
     },
-    "spark": {"schema", "targets", "arrow", "io", "_core"},
+    "spark": {"errors", "schema", "targets", "arrow", "io", "kafka", "_core"},
     "codec": {"errors", "schema", "arrow", "io", "_core"},
     "bench": {"errors", "schema", "decoder", "options", "io", "_core"},
 }

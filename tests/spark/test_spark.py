@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import logging
-import os
 import re
-import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,48 +36,29 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install --g
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
 
-from flowbuf.spark import FlowbufDataSource
+from flowbuf.spark import FlowbufDataSource, kafka
+from tests.support.spark import MARKS, open_session, rows_of
 
 SHIPPED = Path(__file__).parents[1] / "data"
 NETFLOW9 = SHIPPED / "generated-netflow9.pcap"
 FLOW = Schema.load("flow")
 EVERYTHING = [column.name for column in FLOW]
 
-# Spark warns about versions of pandas that it was not tested with. It leaves its sockets to the garbage
-# collector.
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings(
-        "ignore::FutureWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+pytestmark = MARKS
 
 Rows = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
-        pytest.skip("java is not installed, and Spark runs on it")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYSPARK_PYTHON", sys.executable)
-        environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", False)
-        session = builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
-        session.dataSource.register(FlowbufDataSource)
+    with open_session() as session:
         yield session
-        session.stop()
-        gc.collect()  # closes the sockets of Spark before other tests run
 
 
 def load(spark: SparkSession, paths: Path | str | list[str], **options: object) -> DataFrame:
     return (
         spark.read.format("flowbuf").options(**options).load(paths if isinstance(paths, list) else str(paths))
     )
-
-
-def rows_of(frame: DataFrame) -> Rows:
-    return list(frame.toArrow().to_pylist())
 
 
 def rows_expected(*paths: Path, schema: Schema = FLOW, **options: Any) -> Rows:
@@ -344,4 +321,5 @@ def test_the_page_has_every_option_and_type() -> None:
     options = str(caught.value).partition("options are ")[2].split(", ")
     assert len(options) > 12
     assert set(options) - {"path", "paths"} <= words
+    assert {*kafka._OPTIONS} - {"topic"} <= words
     assert set(TYPES) <= words

@@ -14,7 +14,7 @@ from flowbuf.errors import KafkaError, PartitionLost, SchemaError
 from flowbuf.kafka.batches import BatchLimits, SourceBatch
 from flowbuf.kafka.client import TIMEOUT, Note, Notes, Topics, hide_topics, import_kafka, new_client
 from flowbuf.kafka.kafka_records import RecordReader
-from flowbuf.kafka.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
+from flowbuf.kafka.partitions import AWAY, LOST, UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
 from flowbuf.kafka.schema_lookup import SchemaFinder
 from flowbuf.kafka.schema_registry import (
     FRAMING_HEADER,
@@ -38,30 +38,6 @@ _BATCHES = 4  # maximum number of full batches in memory, of all partitions
 _PATIENCE = 300.0
 _NO_VALUE = "the Kafka record has no value"
 _UNSAID = f"the schema is unknown, because the Kafka record has no header {SCHEMA_HEADER}"
-
-# Errors for a member that was removed from its group, or whose partitions are being reassigned.
-_LOST = {
-    *(
-        "ILLEGAL_GENERATION",
-        "UNKNOWN_MEMBER_ID",
-        "REBALANCE_IN_PROGRESS",
-        "STALE_MEMBER_EPOCH",
-        "FENCED_MEMBER_EPOCH",
-    ),
-    "_ASSIGNMENT_LOST",
-}
-# Temporary errors: a broker is unavailable or has just started.
-_AWAY = {
-    *(
-        "_TRANSPORT",
-        "_ALL_BROKERS_DOWN",
-        "_TIMED_OUT",
-        "_WAIT_COORD",
-        "NETWORK_EXCEPTION",
-        "REQUEST_TIMED_OUT",
-    ),
-    *("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "_TIMED_OUT_QUEUE"),
-}
 
 # Default settings.
 _DEFAULTS: dict[str, Any] = {
@@ -96,6 +72,8 @@ class KafkaSource:
             expressions. A group also reads topics that are created later and match.
         group: Consumer group. Default: None, read everything and commit nothing.
         until_end: End the iteration when all existing records were returned. Default: False.
+        ranges: Partitions to read, as (topic, number) -> first offset and the offset after the last. Only
+            without a group. Default: all of the topics.
         schema: Schema of Kafka records that name none.
         framing: Framing of Kafka records that name none: "bare" or "delimited". Default: the framing of their
             schema, else bare.
@@ -136,6 +114,7 @@ class KafkaSource:
         *,
         group: str | None = None,
         until_end: bool = False,
+        ranges: Mapping[tuple[str, int], tuple[int, int]] | None = None,
         schema: Schema | None = None,
         framing: str | None = None,
         registry: SchemaRegistry | None = None,
@@ -149,7 +128,7 @@ class KafkaSource:
         self.records = 0
         self._kafka = import_kafka()
         self._group = group
-        self._until_end = until_end
+        self._until_end = until_end or ranges is not None
         self._framing = framing
         self._limits = limits or BatchLimits()
         self._timeout = timeout
@@ -197,19 +176,25 @@ class KafkaSource:
             own_calls = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
             self._consumer.subscribe(names, **own_calls)
         else:
-            self._assign_all(counts)
+            self._assign_all(counts, ranges)
 
     # Partitions ---------------------------------------------------------------------------------------------
 
-    def _assign_all(self, counts: Mapping[str, int]) -> None:
+    def _assign_all(
+        self, counts: Mapping[str, int], ranges: Mapping[tuple[str, int], tuple[int, int]] | None
+    ) -> None:
         begin = self._kafka.OFFSET_BEGINNING
-        places = [(topic, number) for topic, count in counts.items() for number in range(count)]
+        everything = {(topic, number): begin for topic, count in counts.items() for number in range(count)}
+        places = everything if ranges is None else {place: first for place, (first, _) in ranges.items()}
         # without metadata, the client finds the leaders half a second later
         with suppress(self._kafka.KafkaException):
             for topic in counts:
                 self._consumer.list_topics(topic, timeout=self._timeout)
-        self._consumer.assign([self._kafka.TopicPartition(*place, begin) for place in places])
+        self._consumer.assign([self._kafka.TopicPartition(*place, first) for place, first in places.items()])
         self._partitions = {place: self._new_partition(*place) for place in places}
+        for place, (first, end) in (ranges or {}).items():
+            self._partitions[place].begin_at(first)
+            self._partitions[place].stop, self._partitions[place].at_end = end, first >= end
         self._assigned = True
 
     def _new_partition(self, topic: str, number: int) -> Partition:
@@ -334,6 +319,10 @@ class KafkaSource:
             if partition is None:  # it was revoked in the meantime
                 unread.popleft()
                 continue
+            if partition.is_outside(message.offset()):
+                partition.at_end = True
+                unread.popleft()
+                continue
             kind, reason = self._kind_of(partition, message)
             ended = None
             if partition.must_end(kind, message.offset()):
@@ -364,6 +353,8 @@ class KafkaSource:
         first, message = self._unread[0], self._kafka.Message
         partition = self._partitions.get((first.topic(), first.partition()))
         if partition is None or partition.promised is not None or not partition.plain:
+            return None
+        if partition.is_outside(self._unread[-1].offset()):
             return None
         if partition.kind not in (None, UNTOLD) or first.offset() < partition.end or partition.first is None:
             return None
@@ -535,9 +526,9 @@ class KafkaSource:
         deadline = time.monotonic() + _PATIENCE
         while (error := self._try_commit(place)) is not None:
             problem = f"{where}: was not committed: {error.str()}"
-            if error.name() in _LOST:
+            if error.name() in LOST:
                 raise PartitionLost(problem)
-            if error.name() not in _AWAY or time.monotonic() > deadline:
+            if error.name() not in AWAY or time.monotonic() > deadline:
                 raise KafkaError(problem)
             time.sleep(_WAIT)
 

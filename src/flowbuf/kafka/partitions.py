@@ -9,12 +9,41 @@ from typing import Any, NamedTuple
 
 from flowbuf.kafka.dead_letters import Fault
 
-__all__ = ["RECORD_BYTES", "UNTOLD", "Kind", "Partition", "fault_of", "promise_of", "read_promise"]
+__all__ = [
+    *("AWAY", "LOST", "RECORD_BYTES", "UNTOLD", "Kind", "Partition"),
+    *("fault_of", "promise_of", "read_promise"),
+]
 
 RECORD_BYTES = 250
 """Approximate overhead of a Kafka record in Python, in bytes."""
 
 _PROMISE = "flowbuf:"  # prefix of offset metadata that stores the end of the next batch
+
+
+LOST = {
+    *(
+        "ILLEGAL_GENERATION",
+        "UNKNOWN_MEMBER_ID",
+        "REBALANCE_IN_PROGRESS",
+        "STALE_MEMBER_EPOCH",
+        "FENCED_MEMBER_EPOCH",
+    ),
+    "_ASSIGNMENT_LOST",
+}
+"""Errors for a member that was removed from its group, or whose partitions are being reassigned."""
+
+AWAY = {
+    *(
+        "_TRANSPORT",
+        "_ALL_BROKERS_DOWN",
+        "_TIMED_OUT",
+        "_WAIT_COORD",
+        "NETWORK_EXCEPTION",
+        "REQUEST_TIMED_OUT",
+    ),
+    *("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "_TIMED_OUT_QUEUE"),
+}
+"""Temporary errors: a broker is unavailable or has just started."""
 
 
 class Kind(NamedTuple):
@@ -35,6 +64,7 @@ class Partition:
         topic: Name of the topic.
         number: Number of the partition.
         first: Offset after the last batch. None before the first Kafka record.
+        stop: Offset before which reading ends. None for the end of the partition.
         promised: Required end of the next batch, which may be stored already. None if the end is free.
         begin: Offset at which this group member began.
         end: Offset after the last Kafka record.
@@ -50,6 +80,7 @@ class Partition:
     topic: str
     number: int
     first: int | None = None
+    stop: int | None = None
     promised: int | None = None
     begin: int = 0
     end: int = 0
@@ -105,8 +136,12 @@ class Partition:
     def _note(self, size: int, offset: int) -> int:
         self.bytes += size
         self.end = offset + 1
-        self.at_end = False
+        self.at_end = self.is_outside(self.end)
         return size
+
+    def is_outside(self, offset: int) -> bool:
+        """Return True if an offset is not to be read."""
+        return self.stop is not None and offset >= self.stop
 
     def must_end(self, kind: Kind | None, offset: int) -> bool:
         """Return True if the waiting batch must end before this Kafka record."""
