@@ -89,7 +89,7 @@ def check_without_compiler(python: Path, wheel: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run(python, "-m", "venv", folder)
         programs = Path(folder, "bin")
-        only = {"PATH": str(programs), "CC": "there-is-no-compiler"}
+        only = {"PATH": str(programs), "CC": "there-is-no-compiler", "PYTHONPATH": ""}
         wanted = [f"flowbuf @ {wheel.resolve().as_uri()}", "grpcio-tools"]
         run(programs / "pip", "install", "-q", "--only-binary", ":all:", *wanted, cwd=Path(folder), **only)
         said = run(programs / "python", ROOT / "examples/demo.py", cwd=Path(folder), **only)
@@ -103,7 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     pythons, missing = (options.python, []) if options.python else find_pythons()
     options.output.mkdir(parents=True, exist_ok=True)
-    for outdated in options.output.glob("flowbuf-*"):
+    if not pythons:
+        sys.exit(f"no Python of the versions {', '.join(missing)} is installed")
+    for outdated in [*options.output.glob("flowbuf-*.whl"), *options.output.glob("flowbuf-*.tar.gz")]:
         outdated.unlink()
     sdist = build_sdist(options.output)
     print(sdist, flush=True)

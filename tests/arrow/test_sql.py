@@ -143,6 +143,19 @@ def test_column_names_in_literals_and_comments_are_none() -> None:
     assert columns_named(sql, FLOW) == ("bytes", "src_port")
 
 
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        ("dst_port = 53 AND\u00a0bytes > 512", {"dst_port", "bytes"}),
+        ("SELECT\u2003src_mac FROM\u00a0flows", {"src_mac"}),
+        ("COLUMNS('bytes') > 1", {"bytes"}),
+        ('"src_mac" > 1', {"src_mac"}),
+    ],
+)
+def test_column_names_are_found_in_unusual_sql(sql: str, columns: set[str]) -> None:
+    assert set(columns_named(sql, FLOW)) == columns
+
+
 def test_missing_extensions_raise_and_are_not_downloaded(tmp_path: Path) -> None:
     connection = connect()
     connection.execute("SET extension_directory = ?", [str(tmp_path)])

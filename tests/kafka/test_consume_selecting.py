@@ -10,7 +10,6 @@ import pytest
 
 import flowbuf
 from flowbuf import KafkaError
-from flowbuf.kafka.client import hide_topics
 from flowbuf.kafka.consumer import KafkaSource
 from flowbuf.kafka.sink import KafkaSink
 from tests.support.broker import Broker, MakeTopic
@@ -157,14 +156,15 @@ def test_a_pattern_reads_all_matching_topics(broker: Broker, make_topic: MakeTop
     assert len(json_lines(only)) == FLOWS
 
 
+@pytest.mark.slow
 def test_a_group_reads_topics_that_are_created_later(
     broker: Broker, make_topic: MakeTopic, capture: Path, group: str, tmp_path: Path
 ) -> None:
+    """It looks for them every half minute."""
     prefix = f"later-{uuid.uuid4().hex[:6]}"
     produce(broker, capture, make_topic(f"{prefix}-1"))
     folder = tmp_path / "flows"
-    options = ("-o", f"{folder}/", "--group", group, "--batch-seconds", 0, "-X", "metadata.max.age.ms=1000")
-    options += ("-X", "topic.metadata.refresh.interval.ms=500")
+    options = ("-o", f"{folder}/", "--group", group, "--batch-seconds", 0)
     with consuming(broker, f"^{prefix}-.*", *options):
         wait(lambda: folder.exists() and list(folder.glob("*-1-0-*.parquet")))
         produce(broker, capture, make_topic(f"{prefix}-2"))
@@ -180,8 +180,83 @@ def test_patterns_without_a_topic_and_invalid_ones_are_errors(broker: Broker) ->
     assert (result.exit_code, "is not a regular expression" in result.stderr) == (2, True)
 
 
-def test_hidden_topics_are_quoted() -> None:
-    assert hide_topics(["b.c", "a"], "^x") == "^x,^__,^a$,^b[.]c$"
+@pytest.mark.parametrize("pattern", [r"-\d+$", "-(?:1|22)$", "-[12]+$|never", "-(?!3)"])
+def test_a_group_reads_the_same_topics_as_without_it(
+    broker: Broker, make_topic: MakeTopic, capture: Path, group: str, pattern: str
+) -> None:
+    prefix = make_topic()
+    for number in (1, 22):
+        produce(broker, capture, make_topic(f"{prefix}-{number}"))
+    make_topic(f"{prefix}-3x")
+    make_topic(f"of-{prefix}-4")
+    for options in ((), ("--group", group)):
+        result = consume(broker, f"^{prefix}{pattern}", "-f", "jsonl", *options)
+        assert (result.exit_code, len(json_lines(result))) == (0, 2 * FLOWS), result.stderr
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "custom")])
+def test_a_pattern_finds_schemas_in_their_topic(
+    broker: Broker, make_topic: MakeTopic, capture: Path, tmp_path: Path, group: tuple[str, ...]
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        '[schema]\nname = "mine"\nextends = "flow"\n[[column]]\nname = "own"\nnumber = 1001\ntype = "uint8"\n'
+    )
+    topic = make_topic()
+    produce(broker, capture, topic, "--schema", path)
+    result = consume(broker, f"^{topic}", "--topic", topic, "-f", "jsonl", *group)
+    assert (result.exit_code, len(json_lines(result))) == (0, FLOWS), result.stderr
+
+
+def test_a_topic_of_json_does_not_end_the_reading_of_others(
+    broker: Broker, make_topic: MakeTopic, capture: Path
+) -> None:
+    prefix = make_topic()
+    produce(broker, capture, make_topic(f"{prefix}-a"))
+    produce(broker, capture, make_topic(f"{prefix}-json"), "--format", "json")
+    result = consume(broker, f"^{prefix}-", "-f", "jsonl")
+    assert (result.exit_code, len(json_lines(result))) == (1, FLOWS)
+    assert f"{FLOWS} of the Kafka records cannot be decoded" in result.stderr
+
+
+def test_topics_and_ranges_are_checked(broker: Broker, topic: str) -> None:
+    with pytest.raises(ValueError, match="topics is empty"):
+        KafkaSource(broker.servers, [])
+    with pytest.raises(ValueError, match="ranges cannot be read in a group"):
+        KafkaSource(broker.servers, topic, group="g", ranges={(topic, 0): (0, 1)})
+    with pytest.raises(KafkaError, match="has no partition 7"):
+        KafkaSource(broker.servers, topic, ranges={(topic, 7): (0, 1)})
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_flows_before_another_schema_stay(
+    broker: Broker, topic: str, capture: Path, tmp_path: Path, form: str
+) -> None:
+    """The second schema lacks a chosen column."""
+    produce(broker, capture, topic, "--enable", "src_mac")
+    produce(broker, capture, topic, "--columns", "bytes")
+    out = tmp_path / f"flows.{form}"
+    result = consume(broker, topic, "--columns", "src_mac,bytes", "-o", out)
+    assert (result.exit_code, out.exists()) == (1, True)
+    assert "no column 'src_mac'" in result.stderr
+    assert "the flows before them are stored" in result.stderr
+    assert f"flowbuf: {FLOWS} flows from " in result.stderr
+
+
+def test_a_condition_that_matches_nothing_is_no_reason_to_check_the_schema(
+    broker: Broker, topic: str, capture: Path
+) -> None:
+    produce(broker, capture, topic)
+    broker.produce(topic, [b"\x05abcd"], headers=dict(broker.read(topic)[0].headers() or ()))
+    result = consume(broker, topic, "-f", "jsonl", "--where", "src_port = 1")
+    assert result.exit_code == 1
+    assert "check --schema" not in result.stderr
+    assert f"{FLOWS} other flows were filtered out" in result.stderr
+
+
+def test_a_wrong_condition_is_an_error_before_any_record(broker: Broker, topic: str) -> None:
+    result = consume(broker, topic, "--where", "dst_port = (")
+    assert (result.exit_code, "--where: " in result.stderr) == (2, True)
 
 
 # JSON -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from flowbuf import Codec
+from flowbuf.schema.toml_json import parse_toml
 from tests.support.documents import run_page
 from tools import build_wheels
 
@@ -169,6 +170,15 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     wanted = [f"flowbuf{extras[0]} @ {wheel.as_uri()}", *extras[1].split()]
     run(folder / "bin/pip", "install", "-q", "--only-binary", ":all:", *wanted, cwd=folder)
     return str(folder / "bin/python")
+
+
+@pytest.mark.expensive
+def test_the_commands_that_test_a_release_run(installed: str, tmp_path: Path) -> None:
+    """cibuildwheel runs them with each wheel."""
+    commands = parse_toml((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["test-command"]
+    path = os.pathsep.join((str(Path(installed).parent), os.environ["PATH"]))
+    for command in commands:
+        run("bash", "-eo", "pipefail", "-c", command.replace("{project}", str(ROOT)), cwd=tmp_path, PATH=path)
 
 
 @pytest.mark.expensive

@@ -36,6 +36,7 @@ __all__ = [
 
 _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _ACROSS_FLOWS = re.compile(
     r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))"
 )
@@ -55,10 +56,14 @@ _RENDERERS = {
 
 
 class _Token(NamedTuple):
-    """A word or sign of SQL. `text` is in lower case, without quotes around it, and "" for literals."""
+    """A part of SQL: a sign, or words in lower case without quotes. A literal has "" and no words.
+
+    duckdb returns several words as one token if spaces that are not ASCII separate them.
+    """
 
     offset: int  # in bytes
     text: str
+    words: Sequence[str] = ()
 
 
 def _tokens_of(sql: str) -> list[_Token]:
@@ -78,8 +83,9 @@ def _tokens_of(sql: str) -> list[_Token]:
         if kind == "operator":
             tokens.append(_Token(offset, text[:1]))
         elif kind in ("identifier", "keyword"):
-            word = _WORD.match(text.lstrip('"'))
-            tokens.append(_Token(offset, word[0] if word else ""))
+            words = _WORD.findall(_COMMENT.sub(" ", text))
+            words = words[:1] if text.startswith('"') else words
+            tokens.append(_Token(offset, words[0] if words else "", words))
         elif kind != "comment":
             tokens.append(_Token(offset, ""))
     return tokens
@@ -90,7 +96,9 @@ def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
 
     Upper and lower case are equal. Raise QueryError for text that is not UTF-8.
     """
-    words = {token.text for token in _tokens_of(sql)}
+    words = {word for token in _tokens_of(sql) for word in token.words}
+    if "columns" in words:  # COLUMNS('bytes') selects columns by a regular expression
+        words = set(_WORD.findall(sql.lower()))
     return tuple(column.name for column in schema if column.name.lower() in words)
 
 
@@ -129,7 +137,7 @@ def _ends_of_scaled(sql: str) -> Iterator[int]:
 def _find_end(tokens: Iterable[_Token]) -> int | None:
     """Return the offset of the bracket that ends a call with one argument; None for another number."""
     depth = 0
-    for offset, sign in tokens:
+    for offset, sign, _ in tokens:
         depth += (sign in ("(", "[", "{")) - (sign in (")", "]", "}"))
         if depth == 0:
             return offset

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from flowbuf.arrow.sql import RowFilter
 from flowbuf.cli.consume_outputs import (
     ClickHouseOutlet,
     FolderOutlet,
@@ -33,6 +34,8 @@ from flowbuf.cli.output.columnar import (
     enrich_option,
     ip_option,
     need,
+    need_sql,
+    query_problems,
     where_option,
 )
 from flowbuf.cli.output.progress import Show, show_lag
@@ -49,7 +52,7 @@ from flowbuf.cli.output.streams import (
 )
 from flowbuf.cli.signals import Stop, stop_signals
 from flowbuf.clickhouse.sink import ClickHouseSink
-from flowbuf.errors import KafkaError, PartitionLost
+from flowbuf.errors import FlowbufError, PartitionLost
 from flowbuf.kafka.consumer import BatchLimits, KafkaSource, SourceBatch
 from flowbuf.kafka.dead_letters import DeadLetters
 from flowbuf.schema import Schema
@@ -205,6 +208,10 @@ def consume(
         raise UsageProblem(
             f"--dead-letter {dead_letter} is also read with --topic; choose another dead-letter topic"
         )
+    if where is not None:
+        need_sql("--where")
+        with query_problems("--where"):
+            RowFilter(where, Schema.load())  # its syntax, before any record arrives
     schema = load_schema(reference) if reference else None
     if schema is not None:
         with schema_errors():
@@ -234,10 +241,11 @@ def consume(
         try:
             with outlet, show_lag(quiet) as show, stop_signals() as stop:
                 _store_all(source, outlet, limit, faults, show, stop)
-        except KafkaError:
-            report.add_note(_describe_totals(source, outlet, selections, faults))
+        except (FlowbufError, click.ClickException):
+            if source.records:
+                report.add_note(_describe_totals(source, outlet, selections, faults))
             raise
-    faults.finish(outlet.count)
+    faults.finish(outlet.count + selections.filtered)
     _report_counts(source, report)
     report.add_note(_describe_totals(source, outlet, selections, faults))
     sys.exit(report.status)

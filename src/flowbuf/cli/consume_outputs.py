@@ -98,14 +98,19 @@ class Selections:
     def of(self, schema: Schema) -> ColumnSource:
         """Return the selection from Kafka records of a schema.
 
-        Raise UsageProblem if it needs columns that they do not have.
+        Raise UsageProblem if it needs columns that they lack, or SchemaChanged if earlier ones had them.
         """
         return self._choose(schema)[0]
 
     def _choose(self, schema: Schema) -> tuple[ColumnSource, tuple[str, ...]]:
         """Return the selection, and the columns of the Kafka records that it reads."""
         if schema.hash not in self._sources:
-            self._sources[schema.hash] = self._new_source(schema)
+            try:
+                self._sources[schema.hash] = self._new_source(schema)
+            except UsageProblem as error:
+                if self._sources:  # others had these columns, and their flows stay
+                    raise SchemaChanged(f"{error.message}; the flows before them are stored") from None
+                raise
         return self._sources[schema.hash]
 
     def _new_source(self, schema: Schema) -> tuple[ColumnSource, tuple[str, ...]]:
@@ -264,6 +269,8 @@ class FolderOutlet:
                 self.count += len(flows)
             if self.count == before:
                 file.discard()
+                with suppress(FileNotFoundError):  # of an earlier run with another condition
+                    os.unlink(os.path.join(self._folder, name))
         self._ranges[batch.topic, batch.partition].add((batch.first, batch.end))
 
     def _check(self, batch: SourceBatch) -> None:

@@ -145,6 +145,8 @@ def produce(
         need("pyarrow", "arrow", "--format json")
         if topic is None or "{hash}" in topic:
             raise UsageProblem("--format json needs a topic without {hash}; write --topic T")
+        if kafka.registry_url:
+            raise UsageProblem("--format json has no schema; leave out --schema-registry")
     inputs = expand_inputs(inputs)
     check_inputs(inputs)
     check_state(decoding.state)

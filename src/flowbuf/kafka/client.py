@@ -10,18 +10,30 @@ import logging
 import operator
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from flowbuf.errors import KafkaError, optional_import
 
 __all__ = [
-    *("TIMEOUT", "Note", "Notes"),
-    *("Topics", "hide_topics", "import_kafka", "new_client", "read_settings", "redact"),
+    *("CONSUMER_DEFAULTS", "TIMEOUT", "Note", "Notes"),
+    *("TopicNames", "Topics", "import_kafka", "new_client", "read_settings", "redact"),
 ]
 
 TIMEOUT = 30.0
 """Seconds to wait for the first answer of a broker."""
+
+CONSUMER_DEFAULTS: dict[str, Any] = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "enable.partition.eof": True,
+    "queued.max.messages.kbytes": 65536,
+    "queued.min.messages": 1_000_000,
+    "fetch.message.max.bytes": 1 << 22,
+    "fetch.queue.backoff.ms": 10,  # the default is to wait one second when enough is queued
+}
+"""Default settings of the consumers of flows."""
 
 Note = Callable[[str], None]
 
@@ -40,6 +52,7 @@ _STEADY = 2  # connected statistics before it counts: the first may precede the 
 # Errors that begin with a broker: [thread: ][protocol://]HOST:PORT[/number]: reason
 _OF_BROKER = re.compile(r"(?:\S+: )?(?:\w+://)?(?P<address>[^/\s]+:\d+)(?:/\w+)?: (?P<reason>.*)", re.DOTALL)
 _UNAVAILABLE = {"_TRANSPORT", "_RESOLVE", "_TIMED_OUT"}
+_NEW_TOPICS = 30.0  # seconds between two looks for topics that match a regular expression
 _TOPIC_TIMEOUT = 2.0  # seconds for a broker to create a topic automatically
 
 
@@ -216,17 +229,6 @@ class Notes:
             self._note(f"kafka: {text}")
 
 
-def hide_topics(names: Iterable[str], more: str = "") -> str:
-    """Return the setting `topic.blacklist` for which regular expressions do not match these topics.
-
-    Args:
-        names: Names of topics. Those of Kafka itself (`__…`) are hidden too.
-        more: The setting of the user.
-    """
-    hidden = [f"^{name.replace('.', '[.]')}$" for name in sorted(names)]
-    return ",".join(filter(None, [more, "^__", *hidden]))
-
-
 class Topics:
     """Find, create and describe the topics of a broker."""
 
@@ -373,3 +375,39 @@ class Topics:
             return int(config["max.message.bytes"].value)
         except (self._kafka.KafkaException, KeyError, ValueError):
             return _MESSAGE_LIMIT
+
+
+class TopicNames:
+    """Names of topics and regular expressions, and the topics that they stand for.
+
+    Args:
+        known: Topics of the broker.
+        names: Names and regular expressions (`^…`).
+        hidden: Topics that match no expression.
+        timeout: Seconds to wait for a broker.
+
+    Attributes:
+        topics: Names of the topics that were found last.
+
+    Raises:
+        ValueError: A regular expression is invalid.
+        KafkaError: No broker answers, or no topic matches an expression.
+    """
+
+    def __init__(self, known: Topics, names: Sequence[str], hidden: Collection[str], timeout: float) -> None:
+        self._known = known
+        self._names = names
+        self._hidden = hidden
+        self.topics = known.expand(names, hidden, timeout)
+        self._looked = time.monotonic()
+        self._changes = any(name.startswith("^") for name in names)
+
+    def have_changed(self) -> bool:
+        """Look for other topics from time to time. Return True if there are any."""
+        if not self._changes or time.monotonic() - self._looked < _NEW_TOPICS:
+            return False
+        before = self.topics
+        with suppress(KafkaError):  # no broker answers now
+            self.topics = self._known.expand(self._names, self._hidden, _TOPIC_TIMEOUT)
+        self._looked = time.monotonic()
+        return set(self.topics) != set(before)

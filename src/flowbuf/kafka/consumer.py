@@ -12,7 +12,16 @@ from typing import Any
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.errors import KafkaError, PartitionLost, SchemaError
 from flowbuf.kafka.batches import BatchLimits, SourceBatch
-from flowbuf.kafka.client import TIMEOUT, Note, Notes, Topics, hide_topics, import_kafka, new_client
+from flowbuf.kafka.client import (
+    CONSUMER_DEFAULTS,
+    TIMEOUT,
+    Note,
+    Notes,
+    TopicNames,
+    Topics,
+    import_kafka,
+    new_client,
+)
 from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.kafka.partitions import AWAY, LOST, UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
 from flowbuf.kafka.schema_lookup import SchemaFinder
@@ -39,17 +48,6 @@ _PATIENCE = 300.0
 _NO_VALUE = "the Kafka record has no value"
 _UNSAID = f"the schema is unknown, because the Kafka record has no header {SCHEMA_HEADER}"
 
-# Default settings.
-_DEFAULTS: dict[str, Any] = {
-    "enable.auto.commit": False,
-    "auto.offset.reset": "earliest",
-    "enable.partition.eof": True,
-    "queued.max.messages.kbytes": 65536,
-    "queued.min.messages": 1_000_000,
-    "fetch.message.max.bytes": 1 << 22,
-    "fetch.queue.backoff.ms": 10,  # the default is to wait one second when enough is queued
-}
-
 
 class KafkaSource:
     """Read flows from Kafka topics, as a context manager. It leaves its group when the block ends.
@@ -69,7 +67,7 @@ class KafkaSource:
     Args:
         servers: Initial brokers, "host:port,host:port".
         topics: Name of a topic, or several names. "^flows-.*" and other names that begin with ^ are regular
-            expressions. A group also reads topics that are created later and match.
+            expressions. A group also reads topics that match and are created later, after half a minute.
         group: Consumer group. Default: None, read everything and commit nothing.
         until_end: End the iteration when all existing records were returned. Default: False.
         ranges: Partitions to read, as (topic, number) -> first offset and the offset after the last. Only
@@ -91,7 +89,7 @@ class KafkaSource:
 
     Raises:
         ImportError: confluent-kafka is not installed.
-        ValueError: A topic is not a valid regular expression.
+        ValueError: A topic is not a valid regular expression, there is none, or a group has ranges.
         KafkaError: No broker answers, a topic is missing, or the schema of the records is unknown.
         SchemaError: The schema of the records is invalid.
 
@@ -155,30 +153,33 @@ class KafkaSource:
         self._closed = False
         self._known = Topics(servers, settings, self._notes)
         names = [topics] if isinstance(topics, str) else list(topics)
+        if not names or (group and ranges is not None):
+            raise ValueError("topics is empty; name one" if not names else "ranges cannot be read in a group")
         hidden = {*hidden, *([schema_topic] if schema_topic else [])}
-        found = self._known.expand(names, hidden, timeout)
-        counts = {topic: self._known.find(topic, timeout) for topic in found}
-        self._first_topic = next(iter(counts))
+        self._names = TopicNames(self._known, names, hidden, timeout)
+        counts = {topic: self._known.find(topic, timeout) for topic in self._names.topics}
         self._ids = {topic: self._known.find_identifier(topic, timeout) for topic in counts}
         # A broker delays its answer until records arrive. A reader that waits for the end needs it soon.
-        own: dict[str, Any] = {"group.id": group or "flowbuf", "fetch.wait.max.ms": 20 if until_end else 500}
-        if found != names:  # expressions, which the client evaluates too, for new topics
-            settings["topic.blacklist"] = hide_topics(hidden, str(settings.get("topic.blacklist", "")))
+        wait = 20 if self._until_end else 500
+        own: dict[str, Any] = {"group.id": group or "flowbuf", "fetch.wait.max.ms": wait}
         kip_848 = uses_kip_848(settings)
         if not kip_848:  # with KIP-848, the broker sets it
             own["heartbeat.interval.ms"] = HEARTBEAT
-        self._consumer = new_client("Consumer", servers, settings, {**_DEFAULTS, **own}, self._notes)
+        self._consumer = new_client("Consumer", servers, settings, {**CONSUMER_DEFAULTS, **own}, self._notes)
         self._joining = Joining(servers, group, settings, self._notes, on_problem) if group else None
         if group:
             strategy = str(settings.get("partition.assignment.strategy", ""))
             steps = "cooperative" in strategy or kip_848
             self._assign = self._consumer.incremental_assign if steps else self._consumer.assign
-            own_calls = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
-            self._consumer.subscribe(names, **own_calls)
+            self._subscribe()
         else:
             self._assign_all(counts, ranges)
 
     # Partitions ---------------------------------------------------------------------------------------------
+
+    def _subscribe(self) -> None:
+        calls = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
+        self._consumer.subscribe(self._names.topics, **calls)
 
     def _assign_all(
         self, counts: Mapping[str, int], ranges: Mapping[tuple[str, int], tuple[int, int]] | None
@@ -186,6 +187,8 @@ class KafkaSource:
         begin = self._kafka.OFFSET_BEGINNING
         everything = {(topic, number): begin for topic, count in counts.items() for number in range(count)}
         places = everything if ranges is None else {place: first for place, (first, _) in ranges.items()}
+        for topic, number in places.keys() - everything.keys():
+            raise KafkaError(f"topic {topic!r} has no partition {number}")
         # without metadata, the client finds the leaders half a second later
         with suppress(self._kafka.KafkaException):
             for topic in counts:
@@ -194,6 +197,7 @@ class KafkaSource:
         self._partitions = {place: self._new_partition(*place) for place in places}
         for place, (first, end) in (ranges or {}).items():
             self._partitions[place].begin_at(first)
+            self._partitions[place].begin = first
             self._partitions[place].stop, self._partitions[place].at_end = end, first >= end
         self._assigned = True
 
@@ -293,9 +297,11 @@ class KafkaSource:
             raise KafkaError(error.args[0].str()) from error
         if self._notes.fatal:
             raise KafkaError(self._notes.fatal)
-        self._notes.look(self._consumer, self._first_topic)
+        self._notes.look(self._consumer, self._names.topics[0])
         if self._joining:
             self._joining.look()
+        if self._group and self._names.have_changed():
+            self._subscribe()
         if messages:
             mean = sum(map(len, messages)) / len(messages)
             self._chunk = max(min(int(_CHUNK_BYTES / (mean + 1)), _CHUNK), 10)
@@ -320,6 +326,8 @@ class KafkaSource:
                 unread.popleft()
                 continue
             if partition.is_outside(message.offset()):
+                if message.offset() < partition.begin:
+                    raise KafkaError(f"topic {partition.topic!r}: was created again while it was read")
                 partition.at_end = True
                 unread.popleft()
                 continue
@@ -430,7 +438,7 @@ class KafkaSource:
             schema = reader.schema
             flows, unread = reader.read(list(map(self._kafka.Message.value, partition.records)))
             faults += [fault_of(partition.records[place], reason) for place, reason in unread.items()]
-        elif partition.topic not in self._told and any(fault.reason == _UNSAID for fault in faults):
+        elif self._must_know(partition):
             schema = self._finder.of_topic(partition.topic)  # raises the error for an unknown schema
         if partition.promised is not None and partition.at_end:
             partition.end = max(partition.end, partition.promised)
@@ -449,6 +457,12 @@ class KafkaSource:
         partition.begin_at(partition.end)
         partition.clear()
         return batch
+
+    def _must_know(self, partition: Partition) -> bool:
+        """Return True if no Kafka record of the only topic names its schema. Others may, outside a range."""
+        unsaid = any(fault.reason == _UNSAID for fault in partition.faults)
+        alone = partition.stop is None and len(self._names.topics) == 1
+        return unsaid and alone and partition.topic not in self._told
 
     def _reader(self, topic: str, kind: Kind) -> RecordReader:
         """Return a decoder for this kind of records.

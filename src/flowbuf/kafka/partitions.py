@@ -140,8 +140,8 @@ class Partition:
         return size
 
     def is_outside(self, offset: int) -> bool:
-        """Return True if an offset is not to be read."""
-        return self.stop is not None and offset >= self.stop
+        """Return True if an offset is outside a range that is read. Without a range, no offset is."""
+        return self.stop is not None and not self.begin <= offset < self.stop
 
     def must_end(self, kind: Kind | None, offset: int) -> bool:
         """Return True if the waiting batch must end before this Kafka record."""

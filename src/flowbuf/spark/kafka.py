@@ -22,17 +22,25 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from flowbuf.arrow.batch import FlowBatch
 from flowbuf.errors import DecodeError, KafkaError
 from flowbuf.kafka.client import TIMEOUT, Notes, Topics, import_kafka, new_client
 from flowbuf.kafka.consumer import BatchLimits, KafkaSource
 from flowbuf.kafka.schema_lookup import SchemaFinder
 from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC, SchemaRegistry
 from flowbuf.schema import Schema
-from flowbuf.schema.assemble import list_columns
 from flowbuf.schema.loader import FRAMINGS
 from flowbuf.spark.columns import LOG, arrow_schema, cast
 from flowbuf.spark.options import choice, flag, names, number, read_options
 from flowbuf.targets.spark import spark_type
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # before Spark 4.2
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Nothing: older versions read everything in one batch."""
+
 
 __all__ = ["KAFKA", "KafkaSettings", "TopicPartition", "TopicReader", "TopicStream"]
 
@@ -41,6 +49,12 @@ KAFKA = "kafka"
 
 CLIENT = "kafka."
 """Begin of the options that are settings of librdkafka."""
+
+REGISTRY = "schema.registry."
+"""Begin of those, after CLIENT, that are settings of the registry's client."""
+
+NUMBERS = {"smallint", "int", "bigint", "decimal(20,0)", "float", "double"}
+"""Types of Spark that are numbers."""
 
 BATCH_BYTES = 1 << 22
 MAX_LINES = 20
@@ -66,6 +80,7 @@ class KafkaSettings:
         max_records: Largest number of Kafka records per batch of a stream. Default: no limit.
         strict: Raise an error for Kafka records that cannot be decoded.
         client: Settings of librdkafka.
+        registry_client: Settings of the registry's client.
     """
 
     servers: str
@@ -73,17 +88,20 @@ class KafkaSettings:
     schema: Schema | None = None
     columns: Sequence[str] = ()
     framing: str | None = None
-    registry: str | None = None
+    registry: str | None = field(default=None, repr=False)
     schema_topic: str | None = SCHEMAS_TOPIC
     starting_offsets: str = "earliest"
     max_records: int | None = None
     strict: bool = False
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    registry_client: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaSettings:
         """Return the settings of the options. Raises ValueError for an unknown option or an invalid value."""
-        client = {name[len(CLIENT) :]: text for name, text in options.items() if name.startswith(CLIENT)}
+        both = {name[len(CLIENT) :]: text for name, text in options.items() if name.startswith(CLIENT)}
+        client = {name: text for name, text in both.items() if not name.startswith(REGISTRY)}
+        registry = {name[len(REGISTRY) :]: text for name, text in both.items() if name not in client}
         rest = {name: text for name, text in options.items() if not name.startswith(CLIENT)}
         values = read_options(rest, _OPTIONS)
         if not values.get("topic"):
@@ -91,7 +109,7 @@ class KafkaSettings:
         if values.get("max_records") and not hasattr(DataSourceStreamReader, "getDefaultReadLimit"):
             raise ValueError("max_records needs Spark 4.2 or newer; leave it out")
         named = {_FIELDS.get(name, name): value for name, value in values.items()}
-        return cls(**named, client=client)
+        return cls(**named, client=client, registry_client=registry)
 
     def open(self, ranges: Mapping[Place, tuple[int, int]]) -> KafkaSource:
         """Return a source of these offsets."""
@@ -109,7 +127,7 @@ class KafkaSettings:
         )
 
     def _open_registry(self) -> SchemaRegistry | None:
-        return SchemaRegistry(self.registry) if self.registry else None
+        return SchemaRegistry(self.registry, self.registry_client) if self.registry else None
 
     def find_schema(self) -> Schema:
         """Return the schema of the topics, with the chosen columns.
@@ -123,20 +141,24 @@ class KafkaSettings:
         return found.only(*self.columns) if self.columns else found
 
     def _newest(self, offsets: Mapping[Place, tuple[int, int]]) -> Schema | None:
-        """Return the schema of the last Kafka records; of several, that with most columns."""
+        """Return the schema of the last Kafka records with flows. Of several, it is that with most columns.
+
+        Most topics need only the last record. Before records that cannot be decoded, more are read.
+        """
         filled = {place: (low, high) for place, (low, high) in offsets.items() if low < high}
-        for ranges in ({place: (high - 1, high) for place, (_, high) in filled.items()}, filled):
-            if not ranges:
-                break
-            schemas: list[Schema] = []
-            with self.open(ranges) as source:
+        window = 1
+        while filled:
+            found: dict[Place, Schema] = {}
+            last = {place: (max(low, high - window), high) for place, (low, high) in filled.items()}
+            with self.open(last) as source:
                 for batch in source:
                     if batch is not None and batch.flows:
-                        schemas.append(batch.schema)
-                        if ranges is filled:  # the last records have no flows
-                            break
-            if schemas:
-                return max(schemas, key=lambda schema: len(schema.enabled))
+                        found[batch.topic, batch.partition] = batch.schema
+            if found:
+                return max(found.values(), key=lambda schema: len(schema.enabled))
+            if all(high - window <= low for low, high in filled.values()):
+                break
+            window *= 100
         return None
 
     def _of_topics(self, topics: set[str]) -> Schema:
@@ -194,16 +216,22 @@ class Broker:
                     raise KafkaError(f"topic {topic!r}, partition {partition}: {reason}") from None
         return found
 
+    def identifiers(self) -> dict[str, str]:
+        """Return Kafka's identifiers of the topics; empty if the broker has none. Raises KafkaError."""
+        topics = self._topics.expand(self._names, self._hidden, TIMEOUT)
+        return {topic: self._topics.find_identifier(topic, TIMEOUT) for topic in topics}
+
 
 class TopicPartition(InputPartition):
     """A range of offsets of one partition."""
 
-    def __init__(self, topic: str, number: int, first: int, end: int) -> None:
-        super().__init__((topic, number, first, end))
+    def __init__(self, topic: str, number: int, first: int, end: int, identifier: str) -> None:
+        super().__init__((topic, number, first, end, identifier))
         self.topic = topic
         self.number = number
         self.first = first
         self.end = end
+        self.identifier = identifier
 
 
 class _Reading:
@@ -224,6 +252,8 @@ class _Reading:
             for batch in source:
                 if batch is None:
                     continue
+                if batch.topic_id not in ("", partition.identifier):
+                    raise KafkaError(f"topic {batch.topic!r}: was created again while it was read")
                 for fault in batch.faults:
                     where = f"{fault.topic}, partition {fault.partition}, offset {fault.offset}"
                     text = f"{where}: {fault.reason}"
@@ -235,7 +265,7 @@ class _Reading:
                 if batch.flows:
                     names = _names_in(batch.schema, types)
                     for flows in batch.flows:
-                        yield cast(flows.select(*names).text().to_arrow(), shown)
+                        yield _cast(flows, names, shown)
             if bad > MAX_LINES:
                 LOG.warning("%s, partition %d: %d Kafka records cannot be decoded", *place, bad)
             for what, count in (
@@ -246,58 +276,89 @@ class _Reading:
                     LOG.log(logging.WARNING, "%s, partition %d: %s: %d", *place, what, count)
 
 
-def _names_in(schema: Schema, types: Mapping[str, str]) -> list[str]:
-    """Return the wanted columns that a schema of Kafka records has.
+def _cast(flows: FlowBatch, names: Sequence[str], shown: pa.Schema) -> pa.RecordBatch:
+    """Return flows with the columns of `shown`, of which they have `names`.
 
     Raises:
-        SchemaError: A column has another type.
+        DecodeError: A number does not fit into its type.
+    """
+    if not names:
+        return pa.record_batch([pa.nulls(len(flows), type) for type in shown.types], shown)
+    try:
+        return cast(flows.select(*names).text().to_arrow(), shown)
+    except pa.ArrowInvalid as error:
+        raise DecodeError(f"a value does not fit into the type of its column: {error}") from None
+
+
+def _names_in(schema: Schema, types: Mapping[str, str]) -> list[str]:
+    """Return the wanted columns that a schema of Kafka records has. Numbers may have another type.
+
+    Raises:
+        SchemaError: A column has another type, which is not a number.
     """
     there = {column.name: spark_type(column) for column in schema.enabled}
     for name, type in types.items():
-        if there.get(name, type) != type:
+        if there.get(name, type) != type and not {type, there[name]} <= NUMBERS:
             fix = f"read it as {there[name]}, and cast it then"
             raise schema.error(name, f"cannot be read as {type}", fix)
-    found = [name for name in types if name in there]
-    if not found:
-        raise schema.error(None, "the Kafka records have none of the columns", list_columns(list(there)))
-    return found
+    return [name for name in types if name in there]
 
 
 class TopicReader(_Reading, DataSourceReader):
     """Reads all Kafka records that there are when the query begins."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        found = Broker(self._settings).offsets()
-        return [TopicPartition(*place, low, high) for place, (low, high) in found.items() if low < high]
+        broker = Broker(self._settings)
+        found, ids = broker.offsets(), broker.identifiers()
+        return [
+            TopicPartition(*place, low, high, ids[place[0]])
+            for place, (low, high) in found.items()
+            if low < high
+        ]
 
 
-class TopicStream(_Reading, DataSourceStreamReader):
-    """Reads Kafka records as they arrive. An offset of Spark is {topic: {partition: next offset}}."""
+class TopicStream(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads Kafka records as they arrive.
+
+    An offset of Spark is {topic: {"id": identifier, partition: next offset}}.
+    """
 
     _broker: Broker | None = None
+    _target: Mapping[Place, int] | None = None
+    """Offsets at which a query with the trigger AvailableNow ends."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_broker": None}
 
-    def _offsets(self) -> dict[Place, tuple[int, int]]:
+    def _open(self) -> Broker:
         if self._broker is None:
             self._broker = Broker(self._settings)
-        return self._broker.offsets()
+        return self._broker
 
     def initialOffset(self) -> dict[str, Any]:
         begin = 0 if self._settings.starting_offsets == "earliest" else 1
-        return _to_offset({place: ends[begin] for place, ends in self._offsets().items()})
+        places = {place: ends[begin] for place, ends in self._open().offsets().items()}
+        return _to_offset(places, self._open().identifiers())
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = {place: high for place, (_, high) in self._open().offsets().items()}
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:
-        ends = self._offsets()
+        offsets = self._open().offsets()
+        begins = _from_offset(start)[0] if start else {}
+        for topic in sorted({topic for topic, _ in begins} - {topic for topic, _ in offsets}):
+            LOG.warning("topic %r was deleted, and is not read any more", topic)
+        ends = {place: high for place, (_, high) in offsets.items()}
+        if self._target is not None:
+            ends = {place: min(high, self._target.get(place, high)) for place, high in ends.items()}
+        backlog = {
+            place: max(end - max(begins.get(place, 0), offsets[place][0]), 0) for place, end in ends.items()
+        }
         most = getattr(limit, "max_rows", None)
-        begins = _from_offset(start) if start else {}
-        share = None if most is None else -(-most // max(len(ends), 1))
-        latest = {}
-        for place, (low, high) in ends.items():
-            begin = begins.get(place, low)
-            latest[place] = high if share is None else min(high, max(begin, low) + share)
-        return _to_offset({**begins, **latest})
+        if most is not None:
+            for place, count in _share(backlog, most).items():
+                ends[place] -= backlog[place] - count
+        return _to_offset(ends, self._open().identifiers())
 
     def getDefaultReadLimit(self) -> Any:
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -309,23 +370,27 @@ class TopicStream(_Reading, DataSourceStreamReader):
         """Return the ranges between two offsets of Spark.
 
         Raises:
-            KafkaError: A partition ends before the offset, because the topic was created again.
+            KafkaError: A topic with unread Kafka records was deleted, or created again.
         """
-        begins, ends, there = _from_offset(start), _from_offset(end), self._offsets()
+        (begins, before), (ends, after) = _from_offset(start), _from_offset(end)
+        there, now = self._open().offsets(), self._open().identifiers()
         ranges = []
         for place, stop in ends.items():
+            topic, partition = place
             low, high = there.get(place, (0, 0))
             begin = begins.get(place, low)
-            where = f"topic {place[0]!r}, partition {place[1]}"
-            if stop > high or begin > stop:
+            ids = {before.get(topic, after[topic]), after[topic], now.get(topic, after[topic])}
+            if len(ids) > 1 or begin > stop or (begin < stop and stop > high):
                 raise KafkaError(
-                    f"{where}: ends at offset {high}, before {max(begin, stop)}; the topic was deleted or "
-                    "created again, so begin with another checkpoint"
+                    f"topic {topic!r}: was deleted or created again, so begin with another checkpoint"
                 )
-            if begin < low:
-                LOG.warning("%s: offsets %d to %d were deleted before they were read", where, begin, low)
+            if begin < low < stop:
+                LOG.warning(
+                    "%s, partition %d: offsets %d to %d were deleted before they were read",
+                    *(topic, partition, begin, low),
+                )
             if begin < stop:
-                ranges.append(TopicPartition(*place, begin, stop))
+                ranges.append(TopicPartition(topic, partition, begin, stop, after[topic]))
         return ranges
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -335,16 +400,31 @@ class TopicStream(_Reading, DataSourceStreamReader):
         self._broker = None
 
 
-def _to_offset(places: Mapping[Place, int]) -> dict[str, Any]:
-    offset: dict[str, Any] = {}
+def _share(backlog: Mapping[Place, int], most: int) -> dict[Place, int]:
+    """Return the number of Kafka records to read of each partition: `most` in all, in proportion."""
+    total = sum(backlog.values())
+    if total <= most:
+        return dict(backlog)
+    shares = {place: count * most // total for place, count in backlog.items()}
+    rest = most - sum(shares.values())
+    for place in sorted(backlog, key=lambda place: shares[place] - backlog[place])[:rest]:
+        shares[place] += 1
+    return shares
+
+
+def _to_offset(places: Mapping[Place, int], ids: Mapping[str, str]) -> dict[str, Any]:
+    offset: dict[str, Any] = {topic: {"id": ids[topic]} for topic, _ in places}
     for (topic, partition), next_offset in places.items():
-        offset.setdefault(topic, {})[str(partition)] = next_offset
+        offset[topic][str(partition)] = next_offset
     return offset
 
 
-def _from_offset(offset: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
-    return {
-        (topic, int(partition)): next_offset
-        for topic, partitions in offset.items()
-        for partition, next_offset in partitions.items()
+def _from_offset(offset: Mapping[str, Mapping[str, Any]]) -> tuple[dict[Place, int], dict[str, str]]:
+    """Return the next offsets, and the identifiers of topics."""
+    places = {
+        (topic, int(name)): value
+        for topic, members in offset.items()
+        for name, value in members.items()
+        if name != "id"
     }
+    return places, {topic: members["id"] for topic, members in offset.items()}
