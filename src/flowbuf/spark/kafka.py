@@ -311,7 +311,7 @@ class TopicReader(_Reading, DataSourceReader):
         broker = Broker(self._settings)
         found, ids = broker.offsets(), broker.identifiers()
         return [
-            TopicPartition(*place, low, high, ids[place[0]])
+            TopicPartition(*place, low, high, ids.get(place[0], ""))
             for place, (low, high) in found.items()
             if low < high
         ]
@@ -413,7 +413,7 @@ def _share(backlog: Mapping[Place, int], most: int) -> dict[Place, int]:
 
 
 def _to_offset(places: Mapping[Place, int], ids: Mapping[str, str]) -> dict[str, Any]:
-    offset: dict[str, Any] = {topic: {"id": ids[topic]} for topic, _ in places}
+    offset: dict[str, Any] = {topic: {"id": ids.get(topic, "")} for topic, _ in places}
     for (topic, partition), next_offset in places.items():
         offset[topic][str(partition)] = next_offset
     return offset
