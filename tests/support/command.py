@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from flowbuf import _core
@@ -22,7 +23,14 @@ EXPORTER = "192.0.2.1"
 
 
 def flowbuf(*arguments: object, stdin: bytes = b"") -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+    """Run a command in this process.
+
+    A command excludes all objects from garbage collection, because its process ends soon. This one does not
+    end, and clients of Kafka would keep their sockets.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gc.freeze", lambda: None)
+        return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
 
 
 def generated(protocol: str = "ipfix", flows: int = 100, **options: Any) -> bytes:
