@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,11 +95,11 @@ def check_without_compiler(python: Path, wheel: Path) -> None:
         print(said.splitlines()[-1])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--python", type=Path, action="append", help="interpreter; repeat it for several")
     parser.add_argument("--output", type=Path, default=ROOT / "build/wheels", help="folder of the results")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     pythons, missing = (options.python, []) if options.python else find_pythons()
     options.output.mkdir(parents=True, exist_ok=True)
     if not pythons:
@@ -120,9 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(wheels[-1], flush=True)
     for version in missing:
         print(f"no wheel for Python {version}: python{version} is not installed")
-    if wheels:
-        print(f"{wheels[-1].name}, installed without a compiler, runs the demo:", flush=True)
-        check_without_compiler(pythons[-1], wheels[-1])
+    print(f"{wheels[-1].name}, installed without a compiler, runs the demo:", flush=True)
+    check_without_compiler(pythons[-1], wheels[-1])
 
 
 if __name__ == "__main__":

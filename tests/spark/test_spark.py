@@ -37,7 +37,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
 
 from flowbuf.spark import FlowbufDataSource, kafka
-from tests.support.spark import MARKS, open_session, rows_of
+from tests.support.spark import MARKS, open_session, rows_expected, rows_of
 
 SHIPPED = Path(__file__).parents[1] / "data"
 NETFLOW9 = SHIPPED / "generated-netflow9.pcap"
@@ -59,14 +59,6 @@ def load(spark: SparkSession, paths: Path | str | list[str], **options: object) 
     return (
         spark.read.format("flowbuf").options(**options).load(paths if isinstance(paths, list) else str(paths))
     )
-
-
-def rows_expected(*paths: Path, schema: Schema = FLOW, **options: Any) -> Rows:
-    return [
-        row
-        for path in paths
-        for row in read_capture(path, schema, ip="text", **options).to_arrow().to_pylist()
-    ]
 
 
 # With Spark -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowbuf import DecodeError, KafkaError, Schema, SchemaError, read_capture
+from flowbuf import DecodeError, KafkaError, Schema, SchemaError
 from tests.support.broker import Broker, MakeTopic
 from tests.support.command import generated, write
 from tests.support.consuming import produce
@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from flowbuf.spark import FlowbufDataSource
 from flowbuf.spark.kafka import KafkaSettings, TopicPartition, _share
-from tests.support.spark import MARKS, open_session, rows_of
+from tests.support.spark import MARKS, open_session, rows_expected, rows_of
 
 pytestmark = [*MARKS, pytest.mark.usefixtures("spark")]  # StructType.fromDDL needs a session
 
@@ -49,10 +49,6 @@ def options(broker: Broker, topic: str, **more: object) -> dict[str, Any]:
 
 def load(spark: SparkSession, broker: Broker, topic: str, **more: object) -> DataFrame:
     return spark.read.format("flowbuf").options(**options(broker, topic, **more)).load()
-
-
-def rows_expected(*paths: Path, schema: Schema = FLOW) -> list[dict[str, Any]]:
-    return [row for path in paths for row in read_capture(path, schema, ip="text").to_arrow().to_pylist()]
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

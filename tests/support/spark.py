@@ -8,11 +8,14 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
+from flowbuf import Schema, read_capture
 from flowbuf.spark import FlowbufDataSource
 
 # Spark warns about versions of pandas that it was not tested with. It leaves its sockets to the garbage
@@ -42,6 +45,15 @@ def open_session(master: str = "local[2]") -> Iterator[SparkSession]:
         gc.collect()  # closes the sockets of Spark before other tests run
 
 
-def rows_of(frame: DataFrame) -> list[dict[str, object]]:
+def rows_expected(*paths: Path, schema: Schema | str = "flow", **options: Any) -> list[dict[str, Any]]:
+    """Return the rows of captures, with addresses as text."""
+    return [
+        row
+        for path in paths
+        for row in read_capture(path, schema, ip="text", **options).to_arrow().to_pylist()
+    ]
+
+
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a DataFrame."""
     return list(frame.toArrow().to_pylist())

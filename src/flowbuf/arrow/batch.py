@@ -36,6 +36,8 @@ __all__ = ["BATCH_ROWS", "IP_FORMS", "FlowBatch", "FlowStream", "TableReader", "
 BATCH_ROWS = 1 << 14
 """Default number of rows per batch: two or three megabytes, which fit into the processor's cache."""
 
+_for_pandas = functools.partial(optional_import, "to_pandas needs pandas and pyarrow", "flowbuf[pandas]")
+
 IP_FORMS = ("binary", "text")
 """Values of the option `ip`, the form of IP and MAC addresses."""
 
@@ -223,7 +225,7 @@ class FlowBatch:
         Raises:
             ImportError: pandas or pyarrow is not installed (`flowbuf[pandas]`).
         """
-        with optional_import("to_pandas needs pandas and pyarrow", "flowbuf[pandas]"):
+        with _for_pandas():
             import pyarrow
 
         return _to_pandas(pyarrow.table(self.text()), self._schema)
@@ -371,7 +373,7 @@ class FlowStream:
         Raises:
             ImportError: pandas or pyarrow is not installed (`flowbuf[pandas]`).
         """
-        with optional_import("to_pandas needs pandas and pyarrow", "flowbuf[pandas]"):
+        with _for_pandas():
             import pyarrow
 
         return _to_pandas(self._read_by(pyarrow.table, "text"), self._schema)
@@ -536,7 +538,7 @@ class _WatchedStream:
 
 
 def _to_pandas(plain: pyarrow.Table, schema: Schema) -> pandas.DataFrame:
-    with optional_import("to_pandas needs pandas and pyarrow", "flowbuf[pandas]"):
+    with _for_pandas():
         import pandas
         import pyarrow
         import pyarrow.types

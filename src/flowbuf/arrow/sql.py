@@ -77,9 +77,7 @@ def _tokens_of(sql: str) -> list[_Token]:
     found = [(offset, str(kind).rpartition(".")[2]) for offset, kind in duckdb.tokenize(sql)]
     tokens = []
     for (offset, kind), (end, _) in itertools.pairwise([*found, (len(content), "")]):
-        text = (
-            content[offset:end].decode().lower()
-        )  # with the spaces, and in some versions comments, after it
+        text = content[offset:end].decode().lower()  # and what follows: spaces, in some versions comments
         if kind == "operator":
             tokens.append(_Token(offset, text[:1]))
         elif kind in ("identifier", "keyword"):
@@ -113,8 +111,9 @@ def with_rates(sql: str, rate: str | None) -> str:
         QueryError: `scaled(value)` occurs, and there is no rate. Or it has no value, or the text is not
             UTF-8.
     """
-    text = sql.encode(errors="replace")
-    for end in sorted(_ends_of_scaled(sql), reverse=True):
+    ends = sorted(_ends_of_scaled(sql), reverse=True)
+    text = sql.encode()
+    for end in ends:
         if rate is None:
             raise QueryError("scaled needs a sampling rate, and the schema has no column for it")
         text = text[:end] + f", {rate}".encode() + text[end:]

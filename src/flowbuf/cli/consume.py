@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from flowbuf.arrow.sql import RowFilter
 from flowbuf.cli.consume_outputs import (
     ClickHouseOutlet,
     FolderOutlet,
@@ -31,11 +30,10 @@ from flowbuf.cli.options import (
 from flowbuf.cli.output.columnar import (
     address_form,
     check_column_output,
+    check_condition,
     enrich_option,
     ip_option,
     need,
-    need_sql,
-    query_problems,
     where_option,
 )
 from flowbuf.cli.output.progress import Show, show_lag
@@ -53,6 +51,7 @@ from flowbuf.cli.output.streams import (
 from flowbuf.cli.signals import Stop, stop_signals
 from flowbuf.clickhouse.sink import ClickHouseSink
 from flowbuf.errors import FlowbufError, PartitionLost
+from flowbuf.kafka.client import is_pattern
 from flowbuf.kafka.consumer import BatchLimits, KafkaSource, SourceBatch
 from flowbuf.kafka.dead_letters import DeadLetters
 from flowbuf.schema import Schema
@@ -202,16 +201,14 @@ def consume(
         raise UsageProblem(f"{output}: exists already, and a group does not read stored flows again; {fix}")
     check_overwrite(force, output)
     for topic in topics:
-        if not topic.startswith("^") and ("{" in topic or "," in topic):
+        if not is_pattern(topic) and ("{" in topic or "," in topic):
             raise UsageProblem(f"--topic {topic} is not the name of one topic; repeat --topic for each topic")
     if dead_letter in topics:
         raise UsageProblem(
             f"--dead-letter {dead_letter} is also read with --topic; choose another dead-letter topic"
         )
     if where is not None:
-        need_sql("--where")
-        with query_problems("--where"):
-            RowFilter(where, Schema.load())  # its syntax, before any record arrives
+        check_condition(where, Schema.load())  # before any record arrives
     schema = load_schema(reference) if reference else None
     if schema is not None:
         with schema_errors():
@@ -313,11 +310,7 @@ def _open_source(
             topics,
             **options,
             schema=schema,
-            registry=kafka.open_registry(),
-            schema_topic=kafka.schema_topic,
-            settings=kafka.settings,
-            timeout=kafka.timeout,
-            on_problem=report.add_note,
+            **kafka.arguments(report.add_note),
         )
     except ValueError as error:
         raise UsageProblem(f"--topic: {error}") from error

@@ -93,17 +93,13 @@ class Selections:
         self._ip = ip
         self._where = where
         self._enrich = enrich
-        self._sources: dict[str, tuple[ColumnSource, tuple[str, ...]]] = {}
+        self._sources: dict[str, ColumnSource] = {}
 
     def of(self, schema: Schema) -> ColumnSource:
         """Return the selection from Kafka records of a schema.
 
         Raise UsageProblem if it needs columns that they lack, or SchemaChanged if earlier ones had them.
         """
-        return self._choose(schema)[0]
-
-    def _choose(self, schema: Schema) -> tuple[ColumnSource, tuple[str, ...]]:
-        """Return the selection, and the columns of the Kafka records that it reads."""
         if schema.hash not in self._sources:
             try:
                 self._sources[schema.hash] = self._new_source(schema)
@@ -113,25 +109,26 @@ class Selections:
                 raise
         return self._sources[schema.hash]
 
-    def _new_source(self, schema: Schema) -> tuple[ColumnSource, tuple[str, ...]]:
+    def _new_source(self, schema: Schema) -> ColumnSource:
         with schema_errors():
             shown = schema.only(*self.columns) if self.columns else schema
         pipeline = load_pipeline(self._enrich, shown, self._report)
         shown = enriched_schema(shown, pipeline, bool(self.columns))
         source = ColumnSource(shown, self._where, self._ip, pipeline)
         there = [column.name for column in schema.enabled]
-        needed = [column.name for column in source.decoded.enabled]
-        for name in needed:
-            if name not in there and not (pipeline and name in pipeline.provides):
-                raise UsageProblem(f"the Kafka records have no column {name!r}; {list_columns(there)}")
-        return source, tuple(name for name in needed if name in there)
+        for column in source.decoded.enabled:
+            if column.name not in there and not (pipeline and column.name in pipeline.provides):
+                raise UsageProblem(f"the Kafka records have no column {column.name!r}; {list_columns(there)}")
+        return source
 
     def read(self, batch: SourceBatch, limit: int | None) -> Iterator[Any]:
         """Yield the selected flows of a batch as record batches, with at most `limit` flows in all."""
-        source, names = self._choose(batch.schema)
+        source = self.of(batch.schema)
+        needed = {column.name for column in source.decoded.enabled}
+        names = [column.name for column in batch.schema.enabled if column.name in needed]
         self.cut = False
-        for flows in batch.flows:
-            (rows,) = source.read(iter([flows.select(*names)]))
+        selected = source.read(flows.select(*names) for flows in batch.flows)
+        for flows, rows in zip(batch.flows, selected, strict=True):
             self.filtered += len(flows) - len(rows)
             if limit is not None:
                 self.cut |= len(rows) > limit
@@ -259,8 +256,9 @@ class FolderOutlet:
 
     def _write(self, batch: SourceBatch, limit: int | None) -> None:
         name = f"{batch.topic}-{batch.partition}-{batch.first:020d}-{batch.end:020d}.{self._form}"
+        path = os.path.join(self._folder, name)
         with (
-            OutputFile(os.path.join(self._folder, name), durable=True) as file,
+            OutputFile(path, durable=True) as file,
             open_sink(self._form, file, self._selections.of(batch.schema).type) as sink,
         ):
             before = self.count
@@ -270,7 +268,7 @@ class FolderOutlet:
             if self.count == before:
                 file.discard()
                 with suppress(FileNotFoundError):  # of an earlier run with another condition
-                    os.unlink(os.path.join(self._folder, name))
+                    os.unlink(path)
         self._ranges[batch.topic, batch.partition].add((batch.first, batch.end))
 
     def _check(self, batch: SourceBatch) -> None:

@@ -13,13 +13,11 @@ from flowbuf.cli.options import UsageProblem
 from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.streams import open_errors
 from flowbuf.errors import KafkaError
-from flowbuf.kafka.client import TIMEOUT, Note, Notes, read_settings
+from flowbuf.kafka.client import TIMEOUT, Note, Notes, read_settings, split_settings
 from flowbuf.kafka.dead_letters import DeadLetters
 from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC, SchemaRegistry
 
 __all__ = ["KafkaOptions", "kafka_options"]
-
-_REGISTRY_PREFIX = "schema.registry."
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,19 @@ class KafkaOptions:
             return None
         need("confluent_kafka.schema_registry", "registry", "--schema-registry")
         return SchemaRegistry(self.registry_url, self.registry_settings, self.timeout)
+
+    def arguments(self, note: Note) -> dict[str, Any]:
+        """Return the arguments that `KafkaSource` and `KafkaSink` share.
+
+        Raise UsageProblem if the client of the registry is missing, and KafkaError.
+        """
+        return {
+            "registry": self.open_registry(),
+            "schema_topic": self.schema_topic,
+            "settings": self.settings,
+            "timeout": self.timeout,
+            "on_problem": note,
+        }
 
     def open_letters(self, topic: str, note: Note) -> DeadLetters:
         """Return the writer of Kafka records that cannot be decoded. Raise KafkaError."""
@@ -104,9 +115,7 @@ def kafka_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         need("confluent_kafka", "kafka", "--kafka")
         settings = _read_file(kafka_config) | dict(map(_split_pair, pairs))
-        prefix = len(_REGISTRY_PREFIX)
-        ours = {name: value for name, value in settings.items() if not name.startswith(_REGISTRY_PREFIX)}
-        theirs = {name[prefix:]: value for name, value in settings.items() if name not in ours}
+        ours, theirs = split_settings(settings)
         topic = None if schema_topic == "none" else schema_topic
         options = KafkaOptions(servers, ours, registry_url, theirs, topic, timeout)
         return command(*args, kafka=options, **rest)

@@ -208,11 +208,7 @@ def _open_sink(kafka: KafkaOptions, report: Report, topic: str, schema: Schema, 
             topic,
             schema,
             **options,
-            registry=kafka.open_registry(),
-            schema_topic=kafka.schema_topic,
-            settings=kafka.settings,
-            timeout=kafka.timeout,
-            on_problem=report.add_note,
+            **kafka.arguments(report.add_note),
         )
     except ValueError as error:
         raise UsageProblem(str(error)) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from flowbuf.arrow.sql import RowFilter, quoted
+from flowbuf.arrow.sql import quoted
 from flowbuf.cli.options import (
     CaptureOptions,
     UsageProblem,
@@ -22,7 +22,7 @@ from flowbuf.cli.options import (
     split_names,
     verbose_option,
 )
-from flowbuf.cli.output.columnar import enrich_option, query_problems
+from flowbuf.cli.output.columnar import check_condition, enrich_option
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.results import open_results, rows_of, to_text
 from flowbuf.cli.output.streams import force_option, format_option, output_option, spreadsheet_option
@@ -105,8 +105,7 @@ def top(
     groups = Groups.choose(schema, split_names([columns]), by, decoding.scale)
     request = Request.check("top", inputs, output, form, force, spreadsheet, enrich, decoding)
     if where is not None:
-        with query_problems("--where"):
-            RowFilter(where, schema)
+        check_condition(where, schema)
     report = Report(notes=verbose)
     result = Result(groups)
     origin = "COLUMNS" if where is None else "--where"

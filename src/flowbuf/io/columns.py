@@ -120,13 +120,14 @@ class _Tables:
         self.repeatable = repeatable
         self._begun = False
 
-    def _begin(self) -> None:
-        """Raise ValueError at the second read of a source that can be read only once."""
+    def _begin(self, count: Count) -> None:
+        """Begin to count. Raise ValueError at the second read of a source that can be read only once."""
         if self._begun and not self.repeatable:
             raise ValueError(
                 "the flows were read already, and their source can be read only once; open the source again"
             )
         self._begun = True
+        count({})
 
 
 def _is_path(source: object) -> bool:
@@ -190,8 +191,7 @@ class _CaptureTables(_Tables):
                 yield source
 
     def _read(self, decoder: Decoder, builder: _core.ColumnBuilder, count: Count) -> Tables:
-        self._begin()
-        count({})
+        self._begin(count)
         counters: Counter[str] = Counter()
         try:
             for file in self._files():
@@ -329,8 +329,7 @@ class _MessageTables(_Tables):
         return type, self._read(_core.MessageTables(type, self._batch_rows), count)
 
     def _read(self, reader: _core.MessageTables, count: Count) -> Tables:
-        self._begin()
-        count({})
+        self._begin(count)
         with self._open_windows() as windows:
             try:
                 yield from message_tables(windows, reader)

@@ -18,7 +18,16 @@ from flowbuf.errors import KafkaError, optional_import
 
 __all__ = [
     *("CONSUMER_DEFAULTS", "TIMEOUT", "Note", "Notes"),
-    *("TopicNames", "Topics", "import_kafka", "new_client", "read_settings", "redact"),
+    *(
+        "TopicNames",
+        "Topics",
+        "import_kafka",
+        "is_pattern",
+        "new_client",
+        "read_settings",
+        "redact",
+        "split_settings",
+    ),
 ]
 
 TIMEOUT = 30.0
@@ -40,6 +49,7 @@ Note = Callable[[str], None]
 _SECRET = re.compile(
     r"password|secret|\.key|\.pem|jaas|\.token|credential|user\.info|oauthbearer\.config", re.IGNORECASE
 )
+_REGISTRY_PREFIX = "schema.registry."
 _REPORTS = "delivery.report.only.error"
 _RETRY = 0.2  # seconds between two requests to a broker
 _MESSAGE_LIMIT = 1_000_000  # bytes
@@ -84,6 +94,15 @@ def read_settings(path: str) -> dict[str, str]:
                 raise KafkaError(f"{path}:{number}: is not a setting; write NAME=VALUE")
             settings[name.strip()] = value.strip()
     return settings
+
+
+def split_settings(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the settings of librdkafka, and those of the registry's client (`schema.registry.…`)."""
+    ours = {name: value for name, value in settings.items() if not name.startswith(_REGISTRY_PREFIX)}
+    theirs = {
+        name.removeprefix(_REGISTRY_PREFIX): value for name, value in settings.items() if name not in ours
+    }
+    return ours, theirs
 
 
 def redact(text: str, settings: Mapping[str, Any]) -> str:
@@ -229,6 +248,11 @@ class Notes:
             self._note(f"kafka: {text}")
 
 
+def is_pattern(topic: str) -> bool:
+    """Return True if the name of a topic is a regular expression."""
+    return topic.startswith("^")
+
+
 class Topics:
     """Find, create and describe the topics of a broker."""
 
@@ -269,12 +293,13 @@ class Topics:
         self._create(topic, partitions, dict(config or {}), timeout)
         return self._count_partitions(topic, timeout, wait=True)
 
-    def expand(self, names: Iterable[str], hidden: Collection[str], timeout: float) -> list[str]:
+    def expand(self, names: Iterable[str], hidden: Collection[str | None], timeout: float) -> list[str]:
         """Return names of topics, each once. A regular expression (`^…`) is replaced by those that match.
 
         Args:
             names: Names and regular expressions.
-            hidden: Topics that match no expression. Those of Kafka itself (`__…`) do not either.
+            hidden: Topics that match no expression; None stands for no topic. Those of Kafka itself (`__…`)
+                match none either.
             timeout: Seconds to wait for a broker.
 
         Raises:
@@ -283,11 +308,11 @@ class Topics:
         """
         expanded: dict[str, None] = {}
         for name in names:
-            found = self._match(name, hidden, timeout) if name.startswith("^") else [name]
+            found = self._match(name, hidden, timeout) if is_pattern(name) else [name]
             expanded.update(dict.fromkeys(found))
         return list(expanded)
 
-    def _match(self, pattern: str, hidden: Collection[str], timeout: float) -> list[str]:
+    def _match(self, pattern: str, hidden: Collection[str | None], timeout: float) -> list[str]:
         try:
             matches = re.compile(pattern).match
         except re.error as error:
@@ -394,13 +419,15 @@ class TopicNames:
         KafkaError: No broker answers, or no topic matches an expression.
     """
 
-    def __init__(self, known: Topics, names: Sequence[str], hidden: Collection[str], timeout: float) -> None:
+    def __init__(
+        self, known: Topics, names: Sequence[str], hidden: Collection[str | None], timeout: float
+    ) -> None:
         self._known = known
         self._names = names
         self._hidden = hidden
         self.topics = known.expand(names, hidden, timeout)
         self._looked = time.monotonic()
-        self._changes = any(name.startswith("^") for name in names)
+        self._changes = any(map(is_pattern, names))
 
     def have_changed(self) -> bool:
         """Look for other topics from time to time. Return True if there are any."""

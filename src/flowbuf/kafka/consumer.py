@@ -153,10 +153,11 @@ class KafkaSource:
         self._closed = False
         self._known = Topics(servers, settings, self._notes)
         names = [topics] if isinstance(topics, str) else list(topics)
-        if not names or (group and ranges is not None):
-            raise ValueError("topics is empty; name one" if not names else "ranges cannot be read in a group")
-        hidden = {*hidden, *([schema_topic] if schema_topic else [])}
-        self._names = TopicNames(self._known, names, hidden, timeout)
+        if not names:
+            raise ValueError("topics is empty; name one")
+        if group and ranges is not None:
+            raise ValueError("ranges cannot be read in a group")
+        self._names = TopicNames(self._known, names, {*hidden, schema_topic}, timeout)
         counts = {topic: self._known.find(topic, timeout) for topic in self._names.topics}
         self._ids = {topic: self._known.find_identifier(topic, timeout) for topic in counts}
         # A broker delays its answer until records arrive. A reader that waits for the end needs it soon.
@@ -196,8 +197,7 @@ class KafkaSource:
         self._consumer.assign([self._kafka.TopicPartition(*place, first) for place, first in places.items()])
         self._partitions = {place: self._new_partition(*place) for place in places}
         for place, (first, end) in (ranges or {}).items():
-            self._partitions[place].begin_at(first)
-            self._partitions[place].begin = first
+            self._partitions[place].start_at(first)
             self._partitions[place].stop, self._partitions[place].at_end = end, first >= end
         self._assigned = True
 
@@ -216,8 +216,7 @@ class KafkaSource:
             key = place.topic, place.partition
             partition = self._kept.get(key) or self._new_partition(*key)
             if place.offset >= 0 and place.offset > (partition.first or -1):
-                partition.begin_at(place.offset)
-                partition.begin = place.offset
+                partition.start_at(place.offset)
                 partition.promised = read_promise(place.metadata)
             if partition.first is not None:
                 place.offset = partition.first

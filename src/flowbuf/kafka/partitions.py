@@ -97,6 +97,11 @@ class Partition:
         self.bytes, self.since, self.kind = 0, None, None
         self.records, self.faults = [], []
 
+    def start_at(self, offset: int) -> None:
+        """Let this group member begin at an offset."""
+        self.begin_at(offset)
+        self.begin = offset
+
     def begin_at(self, offset: int) -> None:
         """Begin the next batch at an offset, without a promised end."""
         self.first = self.end = offset
@@ -111,8 +116,7 @@ class Partition:
         if self.since is None:
             self.since = time.monotonic()
             if self.first is None or offset < self.first:  # the offsets of a recreated topic restart
-                self.begin_at(offset)
-                self.begin = offset
+                self.start_at(offset)
             elif self.promised is not None and offset >= self.promised:  # all promised records were deleted
                 self.begin_at(self.promised)
         if reason:

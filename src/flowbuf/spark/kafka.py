@@ -3,7 +3,7 @@
 Each partition of a topic is a partition of Spark. Spark keeps the offsets in the checkpoint of a stream, so
 there is no consumer group.
 
-The schema of a DataFrame is that of the newest Kafka records. Records of another schema are decoded with
+The schema of a DataFrame is that of the last Kafka records. Records of another schema are decoded with
 their own one. Columns that it lacks are null.
 
 Kafka records that cannot be decoded are logged as warnings of the logger `flowbuf.spark`. With the option
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.errors import DecodeError, KafkaError
-from flowbuf.kafka.client import TIMEOUT, Notes, Topics, import_kafka, new_client
+from flowbuf.kafka.client import TIMEOUT, Notes, Topics, import_kafka, new_client, split_settings
 from flowbuf.kafka.consumer import BatchLimits, KafkaSource
 from flowbuf.kafka.schema_lookup import SchemaFinder
 from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC, SchemaRegistry
@@ -49,9 +49,6 @@ KAFKA = "kafka"
 
 CLIENT = "kafka."
 """Begin of the options that are settings of librdkafka."""
-
-REGISTRY = "schema.registry."
-"""Begin of those, after CLIENT, that are settings of the registry's client."""
 
 NUMBERS = {"smallint", "int", "bigint", "decimal(20,0)", "float", "double"}
 """Types of Spark that are numbers."""
@@ -99,9 +96,8 @@ class KafkaSettings:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaSettings:
         """Return the settings of the options. Raises ValueError for an unknown option or an invalid value."""
-        both = {name[len(CLIENT) :]: text for name, text in options.items() if name.startswith(CLIENT)}
-        client = {name: text for name, text in both.items() if not name.startswith(REGISTRY)}
-        registry = {name[len(REGISTRY) :]: text for name, text in both.items() if name not in client}
+        own = {name.removeprefix(CLIENT): text for name, text in options.items() if name.startswith(CLIENT)}
+        client, registry = split_settings(own)
         rest = {name: text for name, text in options.items() if not name.startswith(CLIENT)}
         values = read_options(rest, _OPTIONS)
         if not values.get("topic"):
@@ -201,7 +197,7 @@ class Broker:
         defaults = {"group.id": "flowbuf", "enable.auto.commit": False}
         self._consumer = new_client("Consumer", settings.servers, client, defaults, notes)
         self._names = settings.topics
-        self._hidden = [settings.schema_topic] if settings.schema_topic else []
+        self._hidden = {settings.schema_topic}
 
     def offsets(self) -> dict[Place, tuple[int, int]]:
         """Return the first offset of each partition, and the one after the last. Raises KafkaError."""
@@ -216,9 +212,9 @@ class Broker:
                     raise KafkaError(f"topic {topic!r}, partition {partition}: {reason}") from None
         return found
 
-    def identifiers(self) -> dict[str, str]:
-        """Return Kafka's identifiers of the topics; empty if the broker has none. Raises KafkaError."""
-        topics = self._topics.expand(self._names, self._hidden, TIMEOUT)
+    def identifiers(self, places: Iterable[Place]) -> dict[str, str]:
+        """Return Kafka's identifiers of topics; empty if the broker has none. Raises KafkaError."""
+        topics = {topic for topic, _ in places}
         return {topic: self._topics.find_identifier(topic, TIMEOUT) for topic in topics}
 
 
@@ -282,8 +278,6 @@ def _cast(flows: FlowBatch, names: Sequence[str], shown: pa.Schema) -> pa.Record
     Raises:
         DecodeError: A number does not fit into its type.
     """
-    if not names:
-        return pa.record_batch([pa.nulls(len(flows), type) for type in shown.types], shown)
     try:
         return cast(flows.select(*names).text().to_arrow(), shown)
     except pa.ArrowInvalid as error:
@@ -309,9 +303,10 @@ class TopicReader(_Reading, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         broker = Broker(self._settings)
-        found, ids = broker.offsets(), broker.identifiers()
+        found = broker.offsets()
+        ids = broker.identifiers(found)
         return [
-            TopicPartition(*place, low, high, ids.get(place[0], ""))
+            TopicPartition(*place, low, high, ids[place[0]])
             for place, (low, high) in found.items()
             if low < high
         ]
@@ -338,7 +333,7 @@ class TopicStream(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> dict[str, Any]:
         begin = 0 if self._settings.starting_offsets == "earliest" else 1
         places = {place: ends[begin] for place, ends in self._open().offsets().items()}
-        return _to_offset(places, self._open().identifiers())
+        return _to_offset(places, self._open().identifiers(places))
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = {place: high for place, (_, high) in self._open().offsets().items()}
@@ -358,7 +353,7 @@ class TopicStream(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if most is not None:
             for place, count in _share(backlog, most).items():
                 ends[place] -= backlog[place] - count
-        return _to_offset(ends, self._open().identifiers())
+        return _to_offset(ends, self._open().identifiers(ends))
 
     def getDefaultReadLimit(self) -> Any:
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -373,7 +368,8 @@ class TopicStream(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow)
             KafkaError: A topic with unread Kafka records was deleted, or created again.
         """
         (begins, before), (ends, after) = _from_offset(start), _from_offset(end)
-        there, now = self._open().offsets(), self._open().identifiers()
+        there = self._open().offsets()
+        now = self._open().identifiers(there)
         ranges = []
         for place, stop in ends.items():
             topic, partition = place
@@ -413,7 +409,7 @@ def _share(backlog: Mapping[Place, int], most: int) -> dict[Place, int]:
 
 
 def _to_offset(places: Mapping[Place, int], ids: Mapping[str, str]) -> dict[str, Any]:
-    offset: dict[str, Any] = {topic: {"id": ids.get(topic, "")} for topic, _ in places}
+    offset: dict[str, Any] = {topic: {"id": ids[topic]} for topic, _ in places}
     for (topic, partition), next_offset in places.items():
         offset[topic][str(partition)] = next_offset
     return offset

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("ColumnSource", "ColumnWriter"),
-    *("address_form", "check_column_output", "enrich_option", "enriched_schema", "ip_option"),
+    *(
+        "address_form",
+        "check_column_output",
+        "check_condition",
+        "enrich_option",
+        "enriched_schema",
+        "ip_option",
+    ),
     *("load_pipeline", "need", "need_sql", "open_columns", "open_sink", "query_problems", "where_option"),
 ]
 
@@ -48,6 +55,15 @@ def need_sql(what: str) -> None:
     need("duckdb", "sql", what)
     if importlib.metadata.version("duckdb").startswith("1."):
         need("pyarrow.dataset", "sql", what)  # duckdb imports it too, but ignores errors and signals there
+
+
+def check_condition(where: str, schema: Schema) -> None:
+    """Raise UsageProblem if a condition is not one SQL expression, or a library for SQL is missing."""
+    need_sql("--where")
+    from flowbuf.arrow.sql import RowFilter
+
+    with query_problems("--where"):
+        RowFilter(where, schema)
 
 
 class ColumnSource(FlowSelection):

@@ -109,7 +109,7 @@ def _find_samples(
     for number, (text, each) in enumerate(islice(fields.items(), MAX_COLUMNS - 1), FIRST_NUMBER):
         if type := _type_of(each):
             table = {"name": f"field_{number}", "number": number, "sources": [text], **type}
-            columns.append(Column.from_table({**table, "enabled": True, "explicit": True}, "inspect"))
+            columns.append(Column.from_table({**table, "explicit": True}, "inspect"))
             sources[columns[-1].name] = text
     base = Schema.load("flow")
     schema = replace(base, columns=(base["exporter_address"], *columns))
