@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["FlowSelection", "arrow_schema"]
 
 
-def arrow_schema(schema: Schema, ip: str = "binary") -> Any:
-    """Return the `pyarrow.Schema` for flows of a schema."""
+def arrow_schema(schema: Schema, ip: str = "binary", order: Sequence[str] = ()) -> Any:
+    """Return the `pyarrow.Schema` for flows of a schema, whose columns `Schema.arrange` puts in order."""
     import pyarrow
 
     register_types(needed=True)
-    return pyarrow.schema(new_table_type(schema, compile_plan(schema), ip))
+    columns = tuple(column.name for column in schema.arrange(order))
+    return pyarrow.schema(new_table_type(schema, compile_plan(schema), ip, columns))
 
 
 class FlowSelection:
@@ -38,6 +39,7 @@ class FlowSelection:
         where: Condition in SQL. Default: all flows.
         ip: Form of IP and MAC addresses: "binary" (default) or "text".
         pipeline: Enrichments. Default: none.
+        order: Names of columns that come first, in this order. Default: number order.
 
     Attributes:
         schema: Schema with the chosen columns.
@@ -51,10 +53,15 @@ class FlowSelection:
     """
 
     def __init__(
-        self, schema: Schema, where: str | None = None, ip: str = "binary", pipeline: Pipeline | None = None
+        self,
+        schema: Schema,
+        where: str | None = None,
+        ip: str = "binary",
+        pipeline: Pipeline | None = None,
+        order: Sequence[str] = (),
     ) -> None:
         self.schema = schema
-        self.type = arrow_schema(schema, ip)
+        self.type = arrow_schema(schema, ip, order)
         self._text = ip == "text"
         self._pipeline = pipeline
         self._filter = _new_filter(where, schema) if where is not None else None

@@ -44,6 +44,16 @@ def test_the_suffix_of_the_output_selects_its_format(output: Path) -> None:
     assert read_columns(output).equals(read_capture(NETFLOW9).to_arrow().combine_chunks())
 
 
+@pytest.mark.parametrize("options", [(), ("--where", "bytes > 0"), ("--ip", "binary")])
+def test_columns_keep_the_order_of_the_user(output: Path, options: tuple[str, ...]) -> None:
+    columns = ["dst_port", "bytes", "exporter_address", "src_addr"]
+    assert flowbuf("read", SFLOW, "-o", output, "--columns", ",".join(columns), *options).exit_code == 0
+    ip = "binary" if "binary" in options else "text"
+    wanted = read_capture(SFLOW, columns=columns, ip=ip).to_arrow().combine_chunks()
+    assert read_columns(output).equals(wanted)
+    assert wanted.schema.names == columns
+
+
 def test_several_captures_are_written_to_one_file(output: Path) -> None:
     columns = ("--enable", "group:l2,group:time,mpls_labels")
     assert flowbuf("read", *CAPTURES, "-o", output, *columns).exit_code == 0

@@ -13,6 +13,7 @@ import pytest
 
 from flowbuf import Schema, _core
 from tests.support.broker import PATIENCE, Broker, MakeTopic
+from tests.support.cases import slow
 from tests.support.command import flowbuf, generated, json_lines, write
 from tests.support.consuming import committed, consume, in_order, notes, produce
 
@@ -31,7 +32,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.everyday
-@pytest.mark.parametrize("packing", ["65536", "datagram", "flow"])
+@pytest.mark.parametrize("packing", ["65536", *slow("datagram", "flow")])
 def test_produced_flows_are_consumed_unchanged(broker: Broker, capture: Path, packing: str) -> None:
     enabled = ("--enable", "src_mac,flow_end_reason")
     topic = produce(

@@ -49,7 +49,7 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("form", ["jsonl", *slow("csv", "table")])
-@pytest.mark.parametrize("columns", [(), ("--columns", EVERYTHING)], ids=["default", "every-column"])
+@pytest.mark.parametrize("columns", [(), *slow(("--columns", EVERYTHING))], ids=["default", "every-column"])
 def test_an_identity_function_changes_no_output(form: str, columns: tuple[str, ...]) -> None:
     for capture in CAPTURES:
         without = flowbuf("read", capture, "-f", form, *columns)
@@ -72,8 +72,8 @@ def test_only_selected_columns_are_shown(network: Path) -> None:
     (names, *rows) = csv.reader(
         io.StringIO(flowbuf("read", SFLOW, "--enrich", network, "-f", "csv", *chosen).stdout)
     )
-    assert names == ["bytes", "exporter_name", "src_net_name"]
-    assert {row[1] for row in rows} == {"edge1"}
+    assert names == ["exporter_name", "src_net_name", "bytes"]
+    assert {row[0] for row in rows} == {"edge1"}
 
 
 @pytest.mark.parametrize("ip", ["text", "binary"])

@@ -177,12 +177,12 @@ def test_unused_standard_streams_may_be_closed(tmp_path: Path, arguments: str, s
     [
         ("encode a.pcap -o /dev/full", "/dev/full"),
         ("read a.pcap >/dev/full", "<stdout>"),
-        ("read a.pcap -f parquet -o /dev/full", "/dev/full"),
-        ("query 'FROM flows' a.pcap >/dev/full", "<stdout>"),
-        ("schema proto >/dev/full", "<stdout>"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in [
+                ("read a.pcap -f parquet -o /dev/full", "/dev/full"),
+                ("query 'FROM flows' a.pcap >/dev/full", "<stdout>"),
+                ("schema proto >/dev/full", "<stdout>"),
                 ("read a.pcap -o /dev/full", "/dev/full"),
                 ("generate --protocol=sflow --flows=9 -o /dev/full", "/dev/full"),
                 ("encode a.pcap -o - >/dev/full", "<stdout>"),
@@ -205,7 +205,11 @@ ENCODE, QUERY = ("encode", "-", "-o", "x.pb"), ("query", "SELECT count(*) FROM f
 
 @pytest.mark.parametrize(
     ("arguments", "number", "status"),
-    [(ENCODE, signal.SIGTERM, 143), (QUERY, signal.SIGTERM, 143), (QUERY, signal.SIGINT, 130)],
+    [
+        (QUERY, signal.SIGINT, 130),
+        pytest.param(ENCODE, signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param(QUERY, signal.SIGTERM, 143, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_leaves_no_partial_file(
     tmp_path: Path, arguments: tuple[str, ...], number: signal.Signals, status: int
@@ -234,7 +238,7 @@ def test_a_signal_during_an_import_is_not_lost(
     assert flowbuf(*arguments, write(tmp_path / "a.pcap", pcap(GOOD))).exit_code == 130
 
 
-@pytest.mark.parametrize("arguments", [("read", "a.pcap"), ("query", "FROM flows", "a.pcap")])
+@pytest.mark.parametrize("arguments", [*slow(("read", "a.pcap")), ("query", "FROM flows", "a.pcap")])
 def test_a_signal_does_not_wait_for_the_reader_of_a_pipe(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write(tmp_path / "a.pcap", generated(flows=20000))
     with subprocess.Popen([*FLOWBUF, *arguments], cwd=tmp_path, stdout=subprocess.PIPE) as process:

@@ -211,7 +211,7 @@ def test_describe_and_summarize_list_the_columns() -> None:
 
 @pytest.mark.parametrize(
     "capture",
-    slow_after(4, sorted(SHIPPED.glob("*.pcap"))),  # the generated ones are first
+    slow_after(2, sorted(SHIPPED.glob("*.pcap"))),  # the generated ones are first
     ids=lambda path: path.name,
 )
 def test_every_column_can_be_queried(capture: Path) -> None:
@@ -412,6 +412,7 @@ while run(number):
 """
 
 
+@pytest.mark.slow
 def test_a_signal_at_any_line_ends_the_command(tmp_path: Path) -> None:
     """No thread keeps waiting for another one."""
     path = write(tmp_path / "a.pcap", generated(flows=100))

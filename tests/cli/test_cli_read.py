@@ -298,6 +298,31 @@ def test_tables_keep_the_order_of_columns() -> None:
     ]
 
 
+@pytest.mark.parametrize("options", [(), ("--where", "dst_port > 0")])
+def test_lines_keep_the_order_of_columns(options: tuple[str, ...]) -> None:
+    """Columns of --enable follow those of --columns, in number order."""
+    options = (
+        "-n",
+        "5",
+        "--columns",
+        "dst_port,group:tunnel,src_addr",
+        "--enable",
+        "packets,bytes",
+        *options,
+    )
+    order = ["dst_port", "tunnel_src_addr", "tunnel_dst_addr", "tunnel_id", "src_addr", "bytes", "packets"]
+    lines = flowbuf("read", SFLOW, "-f", "csv", *options)
+    first, *rows = csv.reader(io.StringIO(lines.stdout))
+    assert first == order
+    objects = json_lines(flowbuf("read", SFLOW, *options))
+    assert [list(each) for each in objects] == [
+        [name for name, cell in zip(order, row, strict=True) if cell] for row in rows
+    ]
+    assert [list(map(str, each.values())) for each in objects] == [
+        [cell for cell in row if cell] for row in rows
+    ]
+
+
 @pytest.mark.parametrize("options", [(), ("--where", "proto = 1")])
 def test_tables_name_icmp_messages(options: tuple[str, ...]) -> None:
     """Their columns are disabled, and are not shown themselves."""

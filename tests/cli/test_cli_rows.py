@@ -36,6 +36,19 @@ def test_read_names_the_kind_in_json_lines() -> None:
     assert sum(row["rows"] == "counters" for row in rows) == 3
 
 
+@pytest.mark.parametrize("output", ["-", "{rows}.jsonl"])
+def test_each_kind_keeps_the_order_of_columns(output: str, tmp_path: Path) -> None:
+    output = str(tmp_path / output) if output != "-" else output
+    columns = "if_speed,dst_port,if_index,src_port"
+    done = flowbuf("read", CAPTURE, *ROWS, "-f", "jsonl", "--columns", columns, "-o", output)
+    assert done.exit_code == 0
+    written = "".join(path.read_text() for path in sorted(tmp_path.iterdir())) or done.stdout
+    orders = {tuple(json.loads(line)) for line in written.splitlines()}
+    kinds = {tuple(name for name in order if name != "rows") for order in orders}
+    assert ("dst_port", "src_port") in kinds
+    assert kinds <= {("if_speed", "if_index"), ("if_index",), ("dst_port", "src_port"), ()}
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

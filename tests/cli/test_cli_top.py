@@ -164,6 +164,7 @@ def unsampled(tmp_path: Path) -> Path:
     return write(tmp_path / "unsampled.pcap", pcap(netflow5(*records)))
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_number_of_groups(unsampled: Path, tmp_path: Path) -> None:
     groups = len(rank(SFLOW, ("proto",), "bytes"))
     (tmp_path / "bare.toml").write_text(WITHOUT_RATE)

@@ -36,7 +36,7 @@ EVERYTHING = ",".join(column.name for column in FLOW)
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.name)
 @pytest.mark.parametrize("form", ["jsonl", "table", *slow("csv")])
-@pytest.mark.parametrize("columns", [(), ("--columns", EVERYTHING)], ids=["default", "every-column"])
+@pytest.mark.parametrize("columns", [(), *slow(("--columns", EVERYTHING))], ids=["default", "every-column"])
 def test_a_condition_that_holds_changes_nothing(capture: Path, form: str, columns: tuple[str, ...]) -> None:
     without = flowbuf("read", capture, "-f", form, *columns)
     within = flowbuf("read", capture, "-f", form, *columns, "--where", "true")
@@ -130,7 +130,7 @@ def test_invalid_sql_is_a_usage_error(tmp_path: Path, where: str, message: str) 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("where", [(), ("--where", "bytes = 300")])
+@pytest.mark.parametrize("where", [*slow(()), ("--where", "bytes = 300")])
 @pytest.mark.parametrize(
     "content", [pcap(GOOD), Decoder().encode(GOOD, EXPORTER)], ids=["capture", "messages"]
 )

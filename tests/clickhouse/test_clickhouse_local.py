@@ -379,6 +379,7 @@ def test_errors_of_the_engine_are_raised(database: Local, tmp_path: Path) -> Non
         database.insert(b"")
 
 
+@pytest.mark.slow
 def test_rows_are_kept_for_the_next_process(tmp_path: Path) -> None:
     """Warnings are errors. Only the first process closes the database."""
     lines = [

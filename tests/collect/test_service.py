@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import threading
@@ -132,6 +133,26 @@ def test_an_unavailable_destination_is_tried_again(caplog: pytest.LogCaptureFixt
     assert messages == [
         "output slow: the broker does not answer; check the address",
         "output slow works again",
+    ]
+
+
+def test_the_log_says_what_the_end_waits_for(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise KafkaError("topic 'flows' does not exist")
+
+    monkeypatch.setattr("flowbuf.collect.service.OutputRunner", functools.partial(OutputRunner, patience=2.0))
+    caplog.set_level(logging.WARNING, "flowbuf.collect")
+    with running({"slow": ListOutput(fail)}) as service:
+        send([flows5(30)], address_of(service))
+        wait_until(lambda: bool(service.find_failures()), "the failure")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert counters.outputs["slow"].lost == {"output_error": 30}
+    assert [record.getMessage() for record in caplog.records] == [
+        "output slow: topic 'flows' does not exist",
+        "output slow: trying for 2 s more to write the flows that wait: topic 'flows' does not exist",
     ]
 
 

@@ -180,6 +180,7 @@ def test_scaled_totals_agree(sequence: list[Sent], override: dict[str, Any] | No
     assert_agree(sequence, scaled, scale=True, override=override)
 
 
+@pytest.mark.slow
 @given(valid_sequences, schema_changes(), overrides)
 def test_scaled_totals_agree_for_any_schema(
     sequence: list[Sent], changes: Changes, override: dict[str, Any] | None

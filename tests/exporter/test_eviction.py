@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from flowbuf import Decoder
+from tests.support.cases import slow
 from tests.support.datagrams import (
     data_set,
     flow_sample,
@@ -67,7 +68,7 @@ SPOOFS = [
 ]
 
 
-@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("repeats", [*slow(1), 2])
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("spoof", SPOOFS)
 def test_a_genuine_exporter_loses_nothing(

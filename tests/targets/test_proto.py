@@ -412,6 +412,7 @@ def columns_of(columns):
 some_columns = st.lists(tables().flatmap(shapes), max_size=5).map(unique)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(some_columns, st.lists(some_columns, min_size=3, max_size=3))
 def test_protoc_compiles_every_schema_of_records_to_the_same_descriptor(protoc, whole, parts):

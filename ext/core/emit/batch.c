@@ -253,7 +253,8 @@ static bool reserve_copies(fb_batch *copy, fb_vector *to, const fb_vector *from,
                            const uint64_t *rows, size_t count) {
     size_t bytes = 0, members = 0;
     for (size_t i = 0; i < count; i++) {
-        range place = find_bytes(from, rows[i]), listed = find_range(from->offsets, rows[i]);
+        size_t row = (size_t)rows[i];
+        range place = find_bytes(from, row), listed = find_range(from->offsets, row);
         bytes += place.end - place.begin;
         members += listed.end - listed.begin;
         if (bytes > INT32_MAX - FB_BATCH_SLACK || members > INT32_MAX) return false;
@@ -302,7 +303,7 @@ static bool copy_vector(fb_batch *copy, fb_vector *to, const fb_vector *from, co
     }
     if (!reserve_copies(copy, to, from, rows, count)) return false;
     for (size_t i = 0; i < count; i++) {
-        copy_uneven_row(to, from, rows[i]);
+        copy_uneven_row(to, from, (size_t)rows[i]);
         fb_vector_end(to, i);
     }
     return true;

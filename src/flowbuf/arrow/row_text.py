@@ -29,22 +29,27 @@ Render = Callable[[Any], str]
 
 
 class JsonRows:
-    """Formats batches of the enabled columns of a schema as JSON, one object per row."""
+    """Formats batches of the enabled columns of a schema as JSON, one object per row.
+
+    The keys are in the order of the batch.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self._columns = _TextColumns(schema)
-        self._renderers = [
-            (column, f'"{column.name}":', json_renderer(column), to_json_string) for column in schema.enabled
-        ]
+        self._renderers = {
+            column.name: (column, json_renderer(column), to_json_string) for column in schema.enabled
+        }
 
     def read(self, batch: pyarrow.RecordBatch) -> list[str]:
         """Return each row as a JSON object, without absent columns and without a line end."""
         import pyarrow.compute as compute
 
         members = [
-            compute.binary_join_element_wise(name, self._columns.read(batch, column, *renderers), ",", "")
-            for column, name, *renderers in self._renderers
-            if column.name in batch.schema.names
+            compute.binary_join_element_wise(
+                f'"{name}":', self._columns.read(batch, *self._renderers[name]), ",", ""
+            )
+            for name in batch.schema.names
+            if name in self._renderers
         ]
         absent = {"null_handling": "replace", "null_replacement": ""}
         joined = compute.binary_join_element_wise(*members, "", **absent)

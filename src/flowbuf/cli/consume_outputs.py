@@ -114,7 +114,7 @@ class Selections:
             shown = schema.only(*self.columns) if self.columns else schema
         pipeline = load_pipeline(self._enrich, shown, self._report)
         shown = enriched_schema(shown, pipeline, bool(self.columns))
-        source = ColumnSource(shown, self._where, self._ip, pipeline)
+        source = ColumnSource(shown, self._where, self._ip, pipeline, self.columns)
         there = [column.name for column in schema.enabled]
         for column in source.decoded.enabled:
             if column.name not in there and not (pipeline and column.name in pipeline.provides):

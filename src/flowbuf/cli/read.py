@@ -136,8 +136,6 @@ def read(
     form = form or _default_format(output, folder, several=len(schemas) > 1)
     _check_form(form, output, ip)
     check_spreadsheet(spreadsheet, form)
-    only = click.get_current_context().params["only"]
-    order = [column.name for name in only for column in schemas[0].choose(name)] if len(schemas) == 1 else []
     reading = Reading(
         form,
         schemas[0],
@@ -147,10 +145,9 @@ def read(
         enrich,
         limit,
         is_chosen(),
-        bool(only),
+        tuple(click.get_current_context().params["only"]),
         rows_per_file,
         spreadsheet,
-        tuple(order),
     )
     report = Report(notes=verbose)
     if len(schemas) > 1:

@@ -35,8 +35,8 @@ ICMP_COLUMNS = ("icmp_type", "icmp_code")
 class Reading:
     """Options of `flowbuf read`.
 
-    `chosen` is True if the user has chosen columns by name. `only` is True if no other columns may be shown,
-    and `order` has their names then, in the order of the user.
+    `chosen` is True if the user has chosen columns by name. If `only` is not empty, no other columns may be
+    shown, and these are in the order of the user.
     """
 
     form: str
@@ -47,10 +47,9 @@ class Reading:
     enrich: tuple[str, ...] = ()
     limit: int | None = None
     chosen: bool = False
-    only: bool = False
+    only: tuple[str, ...] = ()
     rows_per_file: int | None = None
     spreadsheet: bool = False
-    order: tuple[str, ...] = ()
 
     def prepare(self, inputs: Sequence[str], report: Report) -> tuple[Schema, ColumnSource | None]:
         """Return the columns to show, and the source of record batches, or None to read row by row.
@@ -59,7 +58,7 @@ class Reading:
         """
         schema = shown_schema(self.schema, inputs, self.chosen)
         pipeline = load_pipeline(self.enrich, schema, report)
-        schema = enriched_schema(schema, pipeline, self.only)
+        schema = enriched_schema(schema, pipeline, bool(self.only))
         return schema, self._new_columns(self._extend(schema), pipeline)
 
     def _extend(self, schema: Schema) -> Schema:
@@ -72,7 +71,7 @@ class Reading:
     def _new_columns(self, schema: Schema, pipeline: Pipeline | None) -> ColumnSource | None:
         if self.form not in COLUMN_FORMATS and self.where is None and pipeline is None:
             return None
-        return ColumnSource(schema, self.where, self.ip, pipeline)
+        return ColumnSource(schema, self.where, self.ip, pipeline, self.only)
 
     def run(
         self,
@@ -108,7 +107,7 @@ class Reading:
         to_terminal = output == "-" and is_terminal(sys.stdout)
         sections = schema.rows == "counters" and not self.chosen
         return open_writer(
-            self.form, output, schema, to_terminal, sections, columns, self.spreadsheet, self.order
+            self.form, output, schema, to_terminal, sections, columns, self.spreadsheet, self.only
         )
 
     def _source(self, session: Session, columns: ColumnSource | None) -> Callable[[str], Iterator[Any]]:

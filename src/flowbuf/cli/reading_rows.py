@@ -21,6 +21,7 @@ from flowbuf.cli.session import Session
 from flowbuf.cli.signals import Interrupt
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Schema
+from flowbuf.schema.row_kinds import known_names
 
 __all__ = ["check_rows_output", "read_rows"]
 
@@ -60,7 +61,10 @@ def read_rows(
     with schema_errors():
         for schema in schemas:
             schema.require_flat("a table")
-    sources = {schema.rows: ColumnSource(schema, ip=reading.ip) for schema in schemas}
+    orders = {schema.rows: known_names(schema, reading.only) for schema in schemas}
+    sources = {
+        schema.rows: ColumnSource(schema, ip=reading.ip, order=orders[schema.rows]) for schema in schemas
+    }
     with ExitStack() as stack:
         files = {path: stack.enter_context(open_output(path)) for path in dict.fromkeys(outputs.values())}
         writers: dict[str, FlowWriter] = {}
@@ -69,7 +73,9 @@ def read_rows(
             if len(files) < len(schemas):
                 writers[schema.rows] = TaggedJsonLines(file, schema)
             else:
-                writers[schema.rows] = _open_writer(reading, stack, file, sources[schema.rows])
+                writers[schema.rows] = _open_writer(
+                    reading, stack, file, sources[schema.rows], orders[schema.rows]
+                )
         session = stack.enter_context(
             Session(schemas[0], reading.decoding, report, show, interrupt=interrupt, others=schemas[1:])
         )
@@ -90,12 +96,14 @@ def read_rows(
         report.add_note(no_rows(schemas[0], session.counters))
 
 
-def _open_writer(reading: Reading, stack: ExitStack, file: OutputFile, source: ColumnSource) -> FlowWriter:
+def _open_writer(
+    reading: Reading, stack: ExitStack, file: OutputFile, source: ColumnSource, order: Sequence[str]
+) -> FlowWriter:
     sections = source.schema.rows == "counters" and not is_chosen()
     to_terminal = file.is_terminal and is_terminal(sys.stdout)
     return stack.enter_context(
         open_file_writer(
-            reading.form, file, source.schema, to_terminal, sections, source, reading.spreadsheet
+            reading.form, file, source.schema, to_terminal, sections, source, reading.spreadsheet, order
         )
     )
 

@@ -108,6 +108,8 @@ class OutputRunner:
         self._given_up = 0  # flows that were pending when the patience ended
         self._returned = 0  # flows of the spool that were not written when the patience ended
         self._failing = ""  # text of the last error, until the output works again
+        self._failing_tick = False
+        self._waits_at_end = False  # the log says that the end waits for the destination
         self._unsettled = UnsettledBatches(keep=config is not None and config.on_overflow == "spool")
         self._unwritten: QueuedBatch | None = None  # the batch in hand when the patience ended
         self._published = OutputCounters()
@@ -256,8 +258,10 @@ class OutputRunner:
             self._spool.sync()
 
     def _tick(self) -> None:
+        failed, self._failing_tick = self._failing_tick, True
         self._output.tick()
-        if self._output.pending and not self._stopping.is_set():
+        self._failing_tick = False
+        if (failed or self._output.pending) and not self._stopping.is_set():
             self._report_success()
 
     def _close_spool(self) -> None:
@@ -350,7 +354,21 @@ class OutputRunner:
 
     def _pause(self) -> None:
         if self._stopping.wait(RETRY_SECONDS):
+            self._report_wait()
             time.sleep(min(RETRY_SECONDS, self._patience / 10))
+
+    def _report_wait(self) -> None:
+        """Log once that the end waits for the destination."""
+        if self._waits_at_end:
+            return
+        self._waits_at_end = True
+        rest = max(self._end - time.monotonic(), 0)
+        self.log.warning(
+            "output %s: trying for %.0f s more to write the flows that wait: %s",
+            self.name,
+            rest,
+            self._failing,
+        )
 
     def _attempt(self, work: Callable[[], None], errors: tuple[type[Exception], ...] = (Exception,)) -> bool:
         """Do some work with the output. Return False after one of these errors, which is logged once."""

@@ -525,7 +525,7 @@ def _select(output: OutputConfig, schema: Schema) -> FlowSelection:
         pipeline = load_enrichments(output.enrich, chosen, on_problem=log.warning)
         if not output.columns:
             chosen = chosen.enable(*pipeline.provides)
-    return FlowSelection(chosen, output.where or None, output.address_form, pipeline)
+    return FlowSelection(chosen, output.where or None, output.address_form, pipeline, output.columns)
 
 
 def format_totals(counters: ServiceCounters) -> str:

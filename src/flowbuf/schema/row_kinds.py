@@ -8,7 +8,7 @@ from flowbuf.errors import SchemaError
 from flowbuf.schema.loader import RECORDS, ROWS
 from flowbuf.schema.schema import Schema
 
-__all__ = ["COUNTERS_SCHEMA", "DECODED_ROWS", "choose_schemas", "switch_each"]
+__all__ = ["COUNTERS_SCHEMA", "DECODED_ROWS", "choose_schemas", "known_names", "switch_each"]
 
 DECODED_ROWS = tuple(rows for rows in ROWS if rows != RECORDS)
 """Kinds of rows that decoders give, in their order."""
@@ -67,15 +67,16 @@ def switch_each(
             raise SchemaError(f"schemas {known} have no column or group {name!r}", "correct the name")
     return tuple(
         schema.switch(
-            only=_known(schema, only or ()) or None,
-            enable=_known(schema, enable),
-            disable=_known(schema, disable),
+            only=known_names(schema, only or ()) or None,
+            enable=known_names(schema, enable),
+            disable=known_names(schema, disable),
         )
         for schema in schemas
     )
 
 
-def _known(schema: Schema, names: Iterable[str]) -> list[str]:
+def known_names(schema: Schema, names: Iterable[str]) -> list[str]:
+    """Return the names, of columns or groups, that a schema has."""
     return [name for name in names if _has(schema, name)]
 
 

@@ -271,6 +271,19 @@ class Schema:
             raise error.located(self.origin) from None
         return tuple(self[name] for name, column in switched.items() if column.enabled)
 
+    def arrange(self, names: Iterable[str]) -> tuple[Column, ...]:
+        """Return the enabled columns: those of `names` in this order, then the others in number order.
+
+        Args:
+            names: Names of columns, or of groups such as "group:l2".
+
+        Raises:
+            SchemaError: a name is unknown.
+        """
+        first = [column.name for name in names for column in self.choose(name)]
+        enabled = {column.name: column for column in self.enabled}
+        return tuple(enabled[name] for name in dict.fromkeys([*first, *enabled]) if name in enabled)
+
     def only_needed(self, *names: str) -> Schema:
         """Return the schema with exactly these columns enabled, and those that they depend on.
 

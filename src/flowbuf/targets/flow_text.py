@@ -19,7 +19,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flowbuf._core import format_ip
@@ -72,14 +72,14 @@ def to_json_string(text: str) -> str:
 class FlowText:
     """Formats flows of one schema.
 
-    `columns` are the enabled columns in number order, which is also the order of keys and cells.
+    `columns` are the enabled columns in the order of keys and cells: those of `order` first.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self.columns = schema.enabled
-        self._texts = tuple((column.name, text_renderer(column)) for column in schema.enabled)
+    def __init__(self, schema: Schema, order: Sequence[str] = ()) -> None:
+        self.columns = schema.arrange(order)
+        self._texts = tuple((column.name, text_renderer(column)) for column in self.columns)
         self._members = tuple(
-            (column.name, f'"{column.name}":', json_renderer(column)) for column in schema.enabled
+            (column.name, f'"{column.name}":', json_renderer(column)) for column in self.columns
         )
 
     def json_line(self, flow: Mapping[str, Any]) -> str:

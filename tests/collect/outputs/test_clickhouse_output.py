@@ -45,6 +45,19 @@ def test_every_flow_is_stored_once(front: ClickHouse, table: str, trouble: str) 
     assert front.ask(f"SELECT count(), sum(bytes) FROM {table}") == "741\t74100"
 
 
+def test_columns_may_have_another_order(front: ClickHouse, table: str) -> None:
+    """As in outputs with `columns`."""
+    output = ClickHouseOutput(front.url, SCHEMA, table)
+    flows = flowbuf.Decoder("flow").columns(flows5(30), "192.0.2.1").to_arrow()
+    output.write(flows.select(flows.schema.names[::-1]))
+    output.close()
+    sums = (
+        f"SELECT sum(bytes), sum(packets), sum(src_port), sum(dst_port), any(exporter_address) FROM {table}"
+    )
+    wanted = [sum(flows.column(name).to_pylist()) for name in ("bytes", "packets", "src_port", "dst_port")]
+    assert front.ask(sums) == "\t".join(map(str, [*wanted, "::ffff:192.0.2.1"]))
+
+
 def test_a_failed_insert_is_repeated_unchanged(front: ClickHouse, table: str, monkeypatch: Any) -> None:
     """Flows that arrive after a failure go into another insert, so that the token stays true."""
     monkeypatch.setattr("flowbuf.collect.outputs.clickhouse.PATIENCE", 0.0)

@@ -86,6 +86,22 @@ def test_json_records_are_the_lines_of_read(broker: Broker, make_topic: MakeTopi
     assert len(partitions) == 3  # each key has one
 
 
+def test_a_missing_topic_is_reported_before_flows_arrive(broker: Broker, topic: str) -> None:
+    """The output works as soon as the topic is created."""
+    missing = f"{topic}-late"
+    output = KafkaOutput(KafkaPlace(broker.servers, missing, format="json"), SCHEMA)
+    with running({"kafka": output}) as service:
+        wait_until(lambda: bool(service.find_failures()), "the failure")
+        assert service.find_failures() == [
+            f"output kafka: topic '{missing}' does not exist; "
+            "create it, or set its number of partitions with --partitions N"
+        ]
+        broker.make_topic(missing)
+        wait_until(lambda: not service.find_failures(), "the topic")
+        send([flows5(30)], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["kafka"].stored == 30, "the flows")
+
+
 @pytest.mark.slow
 def test_packed_records_have_one_key(broker: Broker, topic: str) -> None:
     batch = three_hosts(30)

@@ -110,6 +110,7 @@ def test_sighup_reads_the_certificate_again(tmp_path: Path) -> None:
         wait_until(lambda: lines() == 3, "a flow of the old session")
 
 
+@pytest.mark.slow
 def test_takeover_ends_sessions_after_their_messages(tmp_path: Path) -> None:
     """The successor listens on the same socket. An exporter sees the end, and connects again."""
     folders = tmp_path / "old", tmp_path / "new"

@@ -74,12 +74,17 @@ class ColumnSource(FlowSelection):
     """
 
     def __init__(
-        self, schema: Schema, where: str | None = None, ip: str = "binary", pipeline: Pipeline | None = None
+        self,
+        schema: Schema,
+        where: str | None = None,
+        ip: str = "binary",
+        pipeline: Pipeline | None = None,
+        order: Sequence[str] = (),
     ) -> None:
         if where is not None:
             need_sql("--where")
         with schema_errors(), query_problems("--where"):
-            super().__init__(schema, where, ip, pipeline)
+            super().__init__(schema, where, ip, pipeline, order)
 
     def read(self, batches: Iterator[FlowBatch]) -> Iterator[Any]:
         """Yield a `pyarrow.RecordBatch` for each batch of the decoded schema."""

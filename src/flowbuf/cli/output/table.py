@@ -158,11 +158,10 @@ class FlowTable(RowTable):
     def __init__(
         self, file: OutputFile, schema: Schema, to_terminal: bool, order: Sequence[str] = ()
     ) -> None:
-        enabled = {column.name: column for column in schema.enabled}
-        names = dict.fromkeys([*(name for name in order if name in enabled), *enabled])
-        headings = [column_heading(enabled[name]) for name in names] if order else make_headings(schema)
+        headings = list(map(column_heading, schema.arrange(order))) if order else make_headings(schema)
         super().__init__(file, headings, to_terminal, functools.partial(count_rows, schema), bool(order))
         summed = ("packets", "bytes") if to_terminal else ()
+        enabled = {column.name: column for column in schema.enabled}
         self._sums = {name: 0 for name in summed if is_number(enabled.get(name))}
 
     def write(self, flows: Sequence[Flow], heading: bool = False) -> None:

@@ -47,8 +47,8 @@ def open_writer(
 ) -> Iterator[tuple[FlowWriter, Discard]]:
     """Open one file. The writer takes record batches if `columns` is set, otherwise lists of rows.
 
-    With `sections`, tables of counters show only the most important columns. Tables show the columns of
-    `order` first, as `FlowTable` does.
+    With `sections`, tables of counters show only the most important columns. `order` names columns that come
+    first.
     """
     with (
         open_output(output) as file,
@@ -152,10 +152,10 @@ class _Parts:
 
 
 class JsonLines:
-    def __init__(self, file: OutputFile, schema: Schema) -> None:
+    def __init__(self, file: OutputFile, schema: Schema, order: Sequence[str] = ()) -> None:
         self.count = 0
         self._file = file
-        self._text = FlowText(schema)
+        self._text = FlowText(schema, order)
 
     def write(self, flows: list[dict[str, Any]]) -> None:
         self.count += len(flows)
@@ -169,10 +169,12 @@ class JsonLines:
 class Csv:
     """Write CSV. With `spreadsheet`, texts that a spreadsheet would read as formulas are neutralized."""
 
-    def __init__(self, file: OutputFile, schema: Schema, spreadsheet: bool = False) -> None:
+    def __init__(
+        self, file: OutputFile, schema: Schema, spreadsheet: bool = False, order: Sequence[str] = ()
+    ) -> None:
         self.count = 0
         self._file = file
-        self._text = FlowText(schema)
+        self._text = FlowText(schema, order)
         self._spreadsheet = spreadsheet
         self._numbers = [column.type in NUMBERS and not column.repeated for column in self._text.columns]
         write_csv(file, [[column.name for column in self._text.columns]])
@@ -225,4 +227,4 @@ def _new_row_writer(
         if schema.rows == "counters" and sections:
             return CounterTable(file, schema, to_terminal)
         return FlowTable(file, schema, to_terminal, order)
-    return JsonLines(file, schema) if form == "jsonl" else Csv(file, schema, spreadsheet)
+    return JsonLines(file, schema, order) if form == "jsonl" else Csv(file, schema, spreadsheet, order)

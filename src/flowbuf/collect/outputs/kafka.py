@@ -163,11 +163,14 @@ class KafkaOutput:
             self._send(0, patient=True)
 
     def tick(self) -> None:
-        """Send incomplete packs, and read the confirmations."""
+        """Send incomplete packs, and read the confirmations.
+
+        Raises:
+            KafkaError: No broker answers, the topic is missing, or Kafka records have failed.
+        """
         self._waiting.extend(self._form.take())
-        if self._producer is not None or self.pending:  # the client keeps its statistics until it is polled
-            self._send(0, patient=True)
-            self._check()
+        self._send(0, patient=True)  # also without flows, to find a problem before they arrive
+        self._check()
 
     def _check(self) -> None:
         """Raise KafkaError if Kafka records have failed, and none was confirmed since then."""
