@@ -16,31 +16,11 @@ from pathlib import Path
 
 from flowbuf import Schema
 from flowbuf.schema import Column, Source
+from flowbuf.schema.derived import DERIVED
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
 FIELDS = REFERENCE / "fields.md"
 COLLECTORS = REFERENCE / "collectors.csv"
-
-# The elements and fields that each `derived:` source is calculated from.
-ADDRESSES = "sourceIPv4Address destinationIPv4Address sourceIPv6Address destinationIPv6Address"
-PORTS = "netflow5:prot netflow5:srcport netflow5:dstport"
-SECTIONS = "mplsTopLabelStackSection " + " ".join(f"mplsLabelStackSection{n}" for n in range(2, 11))
-SAMPLERS = (
-    "samplerId selectorId samplingInterval samplerRandomInterval samplingPacketInterval samplingPacketSpace"
-)
-ICMP = (
-    "icmpTypeCodeIPv4 icmpTypeCodeIPv6 protocolIdentifier sourceTransportPort destinationTransportPort "
-    f"{PORTS}"
-)
-DERIVED = {
-    "derived:sampling_rate": f"{SAMPLERS} samplingSize samplingPopulation samplingProbability",
-    "derived:etype": f"{ADDRESSES} ipVersion ethernetType netflow5:srcaddr sflow:sampled_ip.src_ip",
-    "derived:icmp_type": ICMP,
-    "derived:icmp_code": ICMP,
-    "derived:forwarding_status": "2636/137 sflow:flow_sample.output",
-    "derived:ip_flags": "fragmentFlags",
-    "derived:mpls_labels": SECTIONS,
-}
 
 # Elements of the reverse direction of a biflow, with their counterparts of the forward direction.
 REVERSE = {

@@ -7,7 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flowbuf.arrow.sql import RowFilter, columns_named, connect, query_errors, with_rates
+from flowbuf.arrow.sql import RowFilter, connect
+from flowbuf.arrow.sql_errors import query_errors
+from flowbuf.arrow.sql_tokens import columns_named, with_rates
 from flowbuf.errors import QueryError
 from flowbuf.schema import Schema
 

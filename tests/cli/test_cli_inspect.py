@@ -348,7 +348,7 @@ def test_fields_are_sources_with_a_value_and_columns(path: Path) -> None:
     fields = fields_of(inspect(path, FIELDS))
     assert fields == {
         "ipfix:octetDeltaCount": ("9", ["bytes"]),
-        "ipfix:2636/137": ("500", []),
+        "ipfix:2636/137": ("500", ["forwarding_status"]),  # calculated
         "ipfix:interfaceName": ("eth0", ["interface_name"]),
         "ipfix:sourceIPv4Address": ("192.0.2.1", ["src_addr"]),
         "ipfix:999": ("616263", []),
@@ -360,6 +360,22 @@ def test_fields_are_sources_with_a_value_and_columns(path: Path) -> None:
     text = flowbuf("inspect", path).stdout
     for source, (sample, columns) in fields.items():
         assert re.search(rf"^ {source} +{sample or ''} +{' '.join(columns)} *$", text, re.MULTILINE)
+
+
+def test_fields_name_the_columns_that_are_calculated_from_them(path: Path) -> None:
+    """A field with a column of its own, such as the protocol, names only that one."""
+    fields = [(4, 1), (11, 2), (32, 2), (34, 4), (70, 3), (197, 1)]
+    survey = inspect(path, pcap(ipfix(template_set(template(256, *fields)))))
+    assert [each["columns"] for each in survey["fields"]] == [
+        *(
+            ["proto"],
+            ["dst_port"],
+            ["icmp_type", "icmp_code"],
+            ["sampling_rate"],
+            ["mpls_labels"],
+            ["ip_flags"],
+        ),
+    ]
 
 
 def test_a_zero_is_shown_if_there_is_no_other_value(path: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_entry_point_defers_signals_during_imports() -> None:
 def test_an_unknown_command_is_a_usage_error() -> None:
     result = flowbuf("raed")
     assert result.exit_code == 2
-    assert "No such command 'raed'" in result.stderr
+    assert "Error: no command 'raed'; did you mean read?" in result.stderr
 
 
 def run(folder: Path, arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,37 +9,29 @@ as IPv4.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import glob
 import ipaddress
-import itertools
 import json
 import re
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from flowbuf.arrow.rows import render_addresses
+from flowbuf.arrow.sql_errors import check_literals, errors_across_flows, query_errors
+from flowbuf.arrow.sql_tokens import columns_named, ends_of_scaled
 from flowbuf.errors import QueryError
 from flowbuf.schema import Schema
-from flowbuf.schema.assemble import list_columns, suggest_fix
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = [
-    *("FlowQuery", "RowFilter", "columns_named", "connect", "plain", "query_errors", "quoted"),
-    "with_rates",
-]
+__all__ = ["FlowQuery", "RowFilter", "connect", "plain", "quoted"]
 
 _IPV4 = 2**32 - 1
 _WORD = re.compile(r"\w+")
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
-_ACROSS_FLOWS = re.compile(
-    r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))"
-)
 LARGEST_RATE = 2**32
 """Larger sampling rates count as this, so that sums do not overflow."""
 RESULT_ROWS = 1 << 14
@@ -53,96 +45,6 @@ _RENDERERS = {
     **{("mac", "UBIGINT"): "text_of_mac", ("mac", "UBIGINT[]"): "text_of_macs"},
 }
 """The SQL function that formats an address, by its type in the schema and its duckdb type in a file."""
-
-
-class _Token(NamedTuple):
-    """A part of SQL: a sign, or words in lower case without quotes. A literal has "" and no words.
-
-    duckdb returns several words as one token if spaces that are not ASCII separate them.
-    """
-
-    offset: int  # in bytes
-    text: str
-    words: Sequence[str] = ()
-
-
-def _tokens_of(sql: str) -> list[_Token]:
-    """Return the tokens of SQL without comments. Raise QueryError for text that is not UTF-8."""
-    import duckdb
-
-    try:
-        content = sql.encode()  # duckdb counts bytes
-    except UnicodeEncodeError:
-        raise QueryError("the SQL is not UTF-8") from None
-    found = [(offset, str(kind).rpartition(".")[2]) for offset, kind in duckdb.tokenize(sql)]
-    tokens = []
-    for (offset, kind), (end, _) in itertools.pairwise([*found, (len(content), "")]):
-        text = content[offset:end].decode().lower()  # and what follows: spaces, in some versions comments
-        if kind == "operator":
-            tokens.append(_Token(offset, text[:1]))
-        elif kind in ("identifier", "keyword"):
-            words = _WORD.findall(_COMMENT.sub(" ", text))
-            words = words[:1] if text.startswith('"') else words
-            tokens.append(_Token(offset, words[0] if words else "", words))
-        elif kind != "comment":
-            tokens.append(_Token(offset, ""))
-    return tokens
-
-
-def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
-    """Return the columns of a schema, enabled or not, whose names occur in SQL.
-
-    Upper and lower case are equal. Raise QueryError for text that is not UTF-8.
-    """
-    words = {word for token in _tokens_of(sql) for word in token.words}
-    if "columns" in words:  # COLUMNS('bytes') selects columns by a regular expression
-        words = set(_WORD.findall(sql.lower()))
-    return tuple(column.name for column in schema if column.name.lower() in words)
-
-
-def with_rates(sql: str, rate: str | None) -> str:
-    """Return SQL with a second argument in each `scaled(value)`: the sampling rate.
-
-    Args:
-        sql: SQL of a query.
-        rate: SQL of the rate, such as the name of its column. None: the flows have none.
-
-    Raises:
-        QueryError: `scaled(value)` occurs, and there is no rate. Or it has no value, or the text is not
-            UTF-8.
-    """
-    ends = sorted(_ends_of_scaled(sql), reverse=True)
-    text = sql.encode()
-    for end in ends:
-        if rate is None:
-            raise QueryError("scaled needs a sampling rate, and the schema has no column for it")
-        text = text[:end] + f", {rate}".encode() + text[end:]
-    return text.decode()
-
-
-def _ends_of_scaled(sql: str) -> Iterator[int]:
-    """Yield the offset of the bracket that ends each call of `scaled` with one argument."""
-    tokens = _tokens_of(sql)
-    for i in range(len(tokens) - 2):
-        if tokens[i].text != "scaled" or tokens[i + 1].text != "(":
-            continue
-        if tokens[i + 2].text == ")":
-            raise QueryError("scaled needs a value; write for example sum(scaled(bytes))")
-        end = _find_end(tokens[i + 1 :])
-        if end is not None:
-            yield end
-
-
-def _find_end(tokens: Iterable[_Token]) -> int | None:
-    """Return the offset of the bracket that ends a call with one argument; None for another number."""
-    depth = 0
-    for offset, sign, _ in tokens:
-        depth += (sign in ("(", "[", "{")) - (sign in (")", "]", "}"))
-        if depth == 0:
-            return offset
-        if depth == 1 and sign == ",":
-            return None
-    return None
 
 
 def connect() -> Any:
@@ -173,47 +75,6 @@ def connect() -> Any:
     connection.create_function("text_of_ips", _text_of_ip, ["BLOB[]"], "VARCHAR[]", type="arrow")
     connection.create_function("text_of_macs", _text_of_mac, ["UBIGINT[]"], "VARCHAR[]", type="arrow")
     return connection
-
-
-@contextlib.contextmanager
-def query_errors(columns: Iterable[str]) -> Iterator[None]:
-    """Turn exceptions of duckdb into QueryError. An error about an unknown name lists these columns."""
-    import duckdb
-    import pyarrow
-
-    try:
-        yield
-    except duckdb.BinderException as error:
-        raise QueryError(
-            "\n".join(filter(None, (_message(error), _advise(str(error), list(columns)))))
-        ) from error
-    except (duckdb.Error, pyarrow.ArrowException) as error:
-        raise QueryError(_message(error)) from error
-
-
-def _message(error: Exception) -> str:
-    """Return the message of duckdb, without the Python traceback of an error inside a function."""
-    if extension := re.search(r"required extension '(\w+)", str(error)):
-        fix = f"python -c \"import duckdb; duckdb.install_extension('{extension[1]}')\""
-        return (
-            f"duckdb's extension {extension[1]} is not installed, and flowbuf does not download it; run {fix}"
-        )
-    lines = [
-        line.rstrip() for line in str(error).splitlines() if line.strip() and "row_number_of_flow" not in line
-    ]
-    text = "\n".join(lines)
-    return text.partition("ValueError: ")[2].partition("\nAt:")[0] or text
-
-
-def _advise(message: str, columns: list[str]) -> str:
-    """Return a suggestion for the missing column of an error, or the list of columns.
-
-    Returns "" if no column is missing.
-    """
-    missing = re.search(r'[Cc]olumn (?:named )?"(.*?)"', message)
-    if not missing or missing[1] in columns:
-        return ""
-    return suggest_fix(missing[1], columns) or list_columns(columns)
 
 
 def plain(table: Any) -> Any:
@@ -250,7 +111,9 @@ class RowFilter:
         # `flows` is only an alias. With a table of this name, a subquery would see a single batch of flows.
         self._sql = f"SELECT row_number_of_flow FROM batch_of_flows AS flows WHERE (\n{condition}\n)"
         self._connection = connect()
+        self._condition = condition
         self._check(condition)
+        check_literals(condition, schema)
 
     def _check(self, condition: str) -> None:
         """Raise QueryError unless the condition is one expression, with and without brackets around it."""
@@ -261,12 +124,12 @@ class RowFilter:
         )
         if not re.sub("--.*", "", condition).strip():
             raise wanted
-        if any(_ends_of_scaled(condition)):
+        if any(ends_of_scaled(condition)):
             raise QueryError(
                 "scaled works only in flowbuf query; to compare multiplied values, read with --scale "
                 "(scale=True in Python)"
             )
-        with query_errors(self._known):
+        with query_errors(self._known, condition):
             if len(self._connection.extract_statements(self._sql)) != 1:
                 raise QueryError("the condition has several statements; write one expression")
         try:
@@ -298,27 +161,11 @@ class RowFilter:
         arrays = [batch[name] for name in self.columns]
         names = ["row_number_of_flow", *self.columns]
         table = plain(pyarrow.Table.from_arrays([numbers, *arrays], names))
-        with query_errors(self._known), _errors_across_flows():
+        with query_errors(self._known, self._condition), errors_across_flows():
             self._connection.register("batch_of_flows", table)
             found = self._connection.sql(self._sql).to_arrow_table()["row_number_of_flow"]
         rows = pyarrow.concat_arrays(found.chunks) if found.num_chunks else numbers.slice(0, 0)
         return rows.sort()  # OR does not keep the order in some versions of duckdb
-
-
-@contextlib.contextmanager
-def _errors_across_flows() -> Iterator[None]:
-    """Raise QueryError with advice if a condition uses more than one flow."""
-    import duckdb
-
-    try:
-        yield
-    except (duckdb.BinderException, duckdb.CatalogException) as error:
-        said = _ACROSS_FLOWS.search(str(error))
-        if not said:
-            raise
-        raise QueryError(
-            f"{said[0]}\na condition sees one flow at a time; use flowbuf query for a query over all flows"
-        ) from error
 
 
 class FlowQuery:

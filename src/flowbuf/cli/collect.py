@@ -25,7 +25,7 @@ from flowbuf.collect.service import Service, format_totals
 from flowbuf.collect.settings import Setting, settings_of
 from flowbuf.collect.systemd import activated_listeners
 from flowbuf.collect.takeover import take_over
-from flowbuf.errors import ConfigError, FlowbufError
+from flowbuf.errors import ConfigError, FlowbufError, QueryError
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
 
@@ -115,7 +115,7 @@ def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **
         else:
             _run(config, takeover, live, lambda: _read(file, options, live))
     except FlowbufError as error:
-        raise UsageProblem(str(error)) from error
+        raise UsageProblem(str(error), lines=isinstance(error, QueryError)) from error
 
 
 def _read(file: str | None, options: dict[str, Any], live: bool) -> CollectConfig:

@@ -16,7 +16,7 @@ import click
 
 from flowbuf.cli.output.report import INTERRUPTED, PIPE_CLOSED, TERMINATED, Failure
 from flowbuf.cli.output.streams import describe_os_error
-from flowbuf.cli.output.terminal import guard_terminals
+from flowbuf.cli.output.terminal import escape_line, guard_terminals
 from flowbuf.cli.signals import held_signals
 from flowbuf.errors import FlowbufError
 
@@ -47,6 +47,17 @@ class _Commands(click.Group):
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = arguments[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from flowbuf.schema.source import did_you_mean
+
+            fix = did_you_mean(name, COMMANDS) or "flowbuf --help lists the commands"
+            context.fail(f"no command {escape_line(name)!r}; {fix}")
+        return super().resolve_command(context, arguments)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from flowbuf.arrow.sql import FlowQuery, columns_named, plain, quoted, with_rates
+from flowbuf.arrow.sql import FlowQuery, plain, quoted
+from flowbuf.arrow.sql_tokens import columns_named, with_rates
 from flowbuf.cli.counters import no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, shown_schema, total_size
 from flowbuf.cli.options import CaptureOptions, UsageProblem, schema_errors

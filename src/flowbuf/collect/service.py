@@ -32,7 +32,7 @@ from flowbuf.collect.streams.worker import check_encryption
 from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
 from flowbuf.collect.takeover import Handover, TakeoverServer
 from flowbuf.decoder import Decoder
-from flowbuf.errors import ConfigError, SpoolError, StateError
+from flowbuf.errors import ConfigError, QueryError, SpoolError, StateError
 from flowbuf.io.state_file import load_state, save_state
 from flowbuf.schema import Schema
 from flowbuf.schema.row_kinds import DECODED_ROWS
@@ -525,7 +525,10 @@ def _select(output: OutputConfig, schema: Schema) -> FlowSelection:
         pipeline = load_enrichments(output.enrich, chosen, on_problem=log.warning)
         if not output.columns:
             chosen = chosen.enable(*pipeline.provides)
-    return FlowSelection(chosen, output.where or None, output.address_form, pipeline, output.columns)
+    try:
+        return FlowSelection(chosen, output.where or None, output.address_form, pipeline, output.columns)
+    except QueryError as error:
+        raise QueryError(f"output {output_name(output)}, where: {error}") from error
 
 
 def format_totals(counters: ServiceCounters) -> str:

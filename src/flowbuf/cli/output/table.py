@@ -18,12 +18,12 @@ from rich.console import Console
 from rich.style import Style
 
 from flowbuf.cli.counters import COUNTER_WORDS, SECTIONS, count_rows, section_of, section_schema
-from flowbuf.cli.output.protocols import describe_icmp, describe_protocol, describe_tcp_flags
 from flowbuf.cli.output.terminal import clean_line
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.column import fold
 from flowbuf.targets.flow_text import NUMBERS, format_address, text_renderer
+from flowbuf.targets.protocols import describe_icmp, describe_protocol, describe_tcp_flags
 
 __all__ = ["CounterTable", "FlowTable", "Heading", "RowTable", "column_heading", "is_number"]
 

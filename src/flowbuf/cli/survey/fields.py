@@ -15,6 +15,7 @@ from flowbuf.io.capture import CaptureReader
 from flowbuf.io.encode import decode_batches
 from flowbuf.io.message_stream import read_in_steps
 from flowbuf.schema import Column, Schema, elements
+from flowbuf.schema.derived import DERIVED
 from flowbuf.schema.plan import compile_plan
 from flowbuf.schema.source import Source
 from flowbuf.targets.flow_text import text_renderer
@@ -53,8 +54,8 @@ def survey_fields(
 
     Returns:
         list: Objects with `source` (for the key `sources` of a column), `sample` (text, or None), and
-            `columns` (columns of the schema `flow` with this source). Fields beyond the largest number of
-            columns of a schema have no sample.
+            `columns` (columns of the schema `flow` with this source, otherwise those calculated from it).
+            Fields beyond the largest number of columns of a schema have no sample.
     """
     fields = _find_fields(survey)
     samples = _find_samples(fields, path, port, new_decoder) if path and fields else {}
@@ -87,11 +88,15 @@ def _source_of(field: dict[str, Any], protocol: str) -> str:
 
 
 def _columns_by_source() -> dict[Any, list[str]]:
-    found: dict[Any, list[str]] = {}
+    direct: dict[Any, list[str]] = {}
+    calculated: dict[Any, list[str]] = {}
     for column in Schema.load("flow"):
         for source in (source for equals in column.sources for source in equals):
-            found.setdefault(source.key, []).append(column.name)
-    return found
+            direct.setdefault(source.key, []).append(column.name)
+            for part in DERIVED.get(str(source), "").split():
+                key = Source.parse(part if ":" in part else f"ipfix:{part}").key
+                calculated.setdefault(key, []).append(column.name)
+    return {**calculated, **direct}
 
 
 # Values -----------------------------------------------------------------------------------------------------

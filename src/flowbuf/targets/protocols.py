@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["describe_icmp", "describe_protocol", "describe_tcp_flags"]
+__all__ = ["describe_icmp", "describe_protocol", "describe_tcp_flags", "protocol_number"]
 
 _PROTOCOLS = {
     **{1: "ICMP", 2: "IGMP", 4: "IPIP", 6: "TCP", 17: "UDP", 33: "DCCP", 41: "IPv6", 46: "RSVP", 47: "GRE"},
@@ -32,6 +32,11 @@ _UNREACHABLE = {
     58: {0: "no-route", 1: "prohibited", 3: "address-unreachable", 4: "port-unreachable"},
 }
 _UNREACHABLE_TYPE = {1: 3, 58: 1}
+
+
+def protocol_number(name: str) -> int | None:
+    """Return the number of an IP protocol, in upper or lower case; None for an unknown one."""
+    return next((number for number, known in _PROTOCOLS.items() if known.lower() == name.lower()), None)
 
 
 def describe_protocol(number: int) -> str:

@@ -1,0 +1,26 @@
+"""The elements and fields that flowbuf calculates each `derived:` source from."""
+
+from __future__ import annotations
+
+__all__ = ["DERIVED"]
+
+_ADDRESSES = "sourceIPv4Address destinationIPv4Address sourceIPv6Address destinationIPv6Address"
+_PORTS = "netflow5:prot netflow5:srcport netflow5:dstport"
+_SECTIONS = "mplsTopLabelStackSection " + " ".join(f"mplsLabelStackSection{n}" for n in range(2, 11))
+_SAMPLERS = (
+    "samplerId selectorId samplingInterval samplerRandomInterval samplingPacketInterval samplingPacketSpace"
+)
+_ICMP = (
+    "icmpTypeCodeIPv4 icmpTypeCodeIPv6 protocolIdentifier sourceTransportPort destinationTransportPort "
+    f"{_PORTS}"
+)
+DERIVED = {
+    "derived:sampling_rate": f"{_SAMPLERS} samplingSize samplingPopulation samplingProbability",
+    "derived:etype": f"{_ADDRESSES} ipVersion ethernetType netflow5:srcaddr sflow:sampled_ip.src_ip",
+    "derived:icmp_type": _ICMP,
+    "derived:icmp_code": _ICMP,
+    "derived:forwarding_status": "2636/137 sflow:flow_sample.output",
+    "derived:ip_flags": "fragmentFlags",
+    "derived:mpls_labels": _SECTIONS,
+}
+"""The inputs of each source, separated by spaces: names of elements, or sources of another kind."""

@@ -1,0 +1,81 @@
+"""Conditions that no flow can match, or that are not SQL, are errors that say what to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowbuf.arrow.sql import RowFilter
+from flowbuf.errors import QueryError
+from flowbuf.schema import Schema
+from flowbuf.selection import arrow_schema
+
+FLOW = Schema.load("flow")
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        (
+            "src_addr = '10.0.0.0/16'",
+            "src_addr is never '10.0.0.0/16': the text is a network; write in_net(src_addr, '10.0.0.0/16')",
+        ),
+        ("bytes > 1 AND src_addr <> '10.1/16'", "src_addr is never '10.1/16': the text is no IP address"),
+        ("SRC_ADDR == '2001:DB8::1'", "src_addr is never .*; write '2001:db8::1'"),
+        ("flows.src_addr != '::ffff:192.0.2.1'", "src_addr is never .*; write '192.0.2.1'"),
+        ("src_addr NOT IN ('192.0.2.1', 'x')", "src_addr is never 'x': the text is no IP address"),
+        ("src_mac = '00-00-5E-00-53-01'", "src_mac is never .*; write '00:00:5e:00:53:01'"),
+        ("src_mac = 'printer'", "src_mac is never 'printer': the text is no MAC address, such as 00:00:"),
+        ("flow_type = 'sflow'", "flow_type is never 'sflow': the column has no such value; did you mean SF"),
+        ("flow_direction IN ('x')", "flow_direction is never 'x': .*; values are "),
+        ("proto = 'tcp'", "proto is never 'tcp': the column is a number; write proto = 6 for tcp"),
+        ("tunnel_id = 'it''s'", "tunnel_id is never 'it's': the column is a number$"),
+        ("bytes\N{NO-BREAK SPACE}= 'many'", "bytes is never 'many': the column is a number"),
+    ],
+)
+def test_comparisons_with_impossible_texts_are_errors(condition: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        RowFilter(condition, FLOW)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "src_addr = '192.0.2.1' OR src_addr IN ('::', '2001:db8::1')",
+        "src_addr = '10.0' || '.0.1'",
+        "src_addr = '10.0.0.1/8'[:8]",
+        "'x' || src_addr = 'x10.0.0.1'",
+        "lower(src_addr) = 'x' OR src_addr LIKE '10.%'",
+        "src_mac = '00:00:5e:00:53:01' OR dst_mac = ''::VARCHAR",
+        "flow_type = 'IPFIX' OR flow_type IN ('NETFLOW_V9', '77')",
+        "dst_port = '53' AND bytes = '1e3'",
+        "src_addr /* = 'x' */ = '10.0.0.1' -- = 'x'",
+    ],
+)
+def test_other_comparisons_are_accepted(condition: str) -> None:
+    assert RowFilter(condition, FLOW).columns
+
+
+@pytest.mark.parametrize(
+    ("condition", "advice"),
+    [
+        ("port 53", "write SQL, for example src_addr = '10.0.0.1' AND dst_port = 53"),
+        ("src host 192.0.2.1 and port 53", "write SQL, for example "),
+        ("src_addr=192.0.2.1", "write SQL, for example "),
+        ("tcp", "write proto = 6 for tcp"),
+        ('proto = "UDP"', "write proto = 17 for UDP"),
+        (
+            'flow_type = "IPFIX"',
+            "double quotes enclose names of columns; write texts in single quotes: 'IPFIX'",
+        ),
+        ("src_adr = '192.0.2.1'", "did you mean src_addr"),
+    ],
+)
+def test_errors_of_duckdb_have_advice(condition: str, advice: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        evaluate(condition)
+    assert str(caught.value).splitlines()[-1].startswith(advice)
+
+
+def evaluate(condition: str) -> None:
+    found = RowFilter(condition, FLOW)
+    found.check(arrow_schema(FLOW.enable(*found.columns), "text"))
