@@ -5,7 +5,7 @@ Malformed input is counted, not raised, unless a decoder is strict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "SchemaError",
     "SpoolError",
     "StateError",
+    "did_you_mean",
     "optional_import",
 ]
 
@@ -40,6 +41,15 @@ def optional_import(what: str, requirement: str) -> Iterator[None]:
     except ImportError as error:
         problem = f"{what}; run pip install '{requirement}' ({error})"
         raise ImportError(problem, name=error.name, path=error.path) from error
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return 'did you mean …?' for a misspelt name, or '' if no known name is similar."""
+    import difflib  # imported late, because most names are correct
+
+    folded = {word.lower(): word for word in known}
+    close = [folded[word] for word in difflib.get_close_matches(name.lower(), folded, n=3)]
+    return f"did you mean {' or '.join(close)}?" if close else ""
 
 
 class FlowbufError(Exception):

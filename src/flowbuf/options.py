@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from flowbuf._core import TUNNELS
+from flowbuf.errors import did_you_mean
 from flowbuf.sampling import PackedRules, SamplingRule, pack_rules
 
 __all__ = ["TIMES", "TUNNELS", "DecodeKeywords", "DecodeOptions", "choose_tunnels", "merge_options"]
@@ -125,8 +126,15 @@ class DecodeOptions:
         return pack_rules(self.sampling)
 
 
-def merge_options(options: DecodeOptions | None, keywords: DecodeKeywords) -> DecodeOptions:
+def merge_options(
+    options: DecodeOptions | None, keywords: DecodeKeywords, others: Iterable[str] = ()
+) -> DecodeOptions:
     """Return the options with these fields replaced. None stands for the default options.
+
+    Args:
+        options: Options, or None.
+        keywords: Fields to replace.
+        others: Other parameters of the function, which an error may suggest.
 
     Raises:
         TypeError: a keyword is not an option.
@@ -134,8 +142,9 @@ def merge_options(options: DecodeOptions | None, keywords: DecodeKeywords) -> De
     """
     for name in keywords:
         if name not in DecodeOptions.__dataclass_fields__:
-            names = ", ".join(DecodeOptions.__dataclass_fields__)
-            raise TypeError(f"option {name!r} is unknown; the options of decoding are {names}")
+            names = list(DecodeOptions.__dataclass_fields__)
+            fix = did_you_mean(name, [*names, *others]) or f"the options of decoding are {', '.join(names)}"
+            raise TypeError(f"option {name!r} is unknown; {fix}")
     return replace(options, **keywords) if options else DecodeOptions(**keywords)
 
 

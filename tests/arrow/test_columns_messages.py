@@ -15,7 +15,7 @@ from flowbuf import DecodeError, SchemaError, encode_capture, read_capture, read
 from flowbuf.schema import Schema
 from tests.arrow.test_columns import NETFLOW9, SCHEMAS, SHIPPED, each_schema
 from tests.support.columnar import rows_expected, rows_of
-from tests.support.command import GOOD, pcap
+from tests.support.command import GOOD, pcap, write
 
 FLOW = Schema.load("flow")
 
@@ -162,6 +162,12 @@ def test_packed_and_unpacked_lists_are_read() -> None:
     data = wire.tag(number, 2) + b"\x02\x07\x08" + wire.tag(number, 0) + b"\x09"
     columns = read_messages(io.BytesIO(wire.varint(len(data)) + data), schema)
     assert rows_of(columns) == [{"mpls_labels": [7, 8, 9]}]
+
+
+def test_a_file_that_is_a_capture_is_an_error(tmp_path: Path) -> None:
+    for name, content in (("a.pb", pcap(GOOD)), ("a.pb.gz", gzip.compress(pcap(GOOD)))):
+        with pytest.raises(DecodeError, match=f"{name}: is a capture, not .*; read it with read_capture"):
+            read_messages(write(tmp_path / name, content))
 
 
 def test_captures_are_counted_as_bad_messages() -> None:

@@ -39,7 +39,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "arrow": {"errors", "schema", "targets", "_core"},
     "networks": set(),
     "sampling": {"networks"},
-    "options": {"sampling", "_core"},
+    "options": {"errors", "sampling", "_core"},
     "decoder": {"schema", "arrow", "options", "_core"},
     "io": {"errors", "schema", "arrow", "decoder", "options", "_core"},
     "scan": {"errors", "schema", "arrow", "io"},

@@ -101,7 +101,8 @@ def check_columns(schema: Schema, columns: Iterable[str], there: Sequence[str]) 
         if name not in schema:
             fix = suggest_fix(name, there) or list_columns(there)
             raise schema.error(None, f"there is no column {name!r}", fix)
-        raise schema.error(None, f"column {name!r} was not read", list_columns(there))
+        fix = f"read it with columns=[{name!r}, …]; {list_columns(there)}"
+        raise schema.error(None, f"column {name!r} was not read", fix)
     return names
 
 

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from flowbuf.arrow.sql_tokens import Token, tokens_of
-from flowbuf.errors import QueryError
+from flowbuf.errors import QueryError, did_you_mean
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.assemble import list_columns, suggest_fix
-from flowbuf.schema.source import did_you_mean
 from flowbuf.targets.flow_text import NUMBERS, format_address, format_mac
 from flowbuf.targets.protocols import protocol_number
 

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 import click
 
 from flowbuf.cli.options import UsageProblem, schema_errors
+from flowbuf.io.capture import is_capture
 from flowbuf.io.input_stream import Content
 from flowbuf.io.proto_file import find_proto, read_proto
 from flowbuf.schema import Schema
 
 __all__ = ["check_inputs", "expand_inputs", "holds_messages", "is_chosen", "shown_schema", "total_size"]
 
-_PCAP = {b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d", b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"}
-_PCAPNG = b"\n\r\r\n"
 _MESSAGES = (".pb", ".pb.gz", ".pb.zst")
 
 
@@ -86,7 +85,7 @@ def holds_messages(path: str, content: Content) -> bool:
     message stream.
     """
     start = content.peek(4)
-    if start in _PCAP or start == _PCAPNG:
+    if is_capture(start):
         return False
     if path == "-":
         return bool(start)

@@ -53,7 +53,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = arguments[0]
         if name not in COMMANDS and not name.startswith("-"):
-            from flowbuf.schema.source import did_you_mean
+            from flowbuf.errors import did_you_mean
 
             fix = did_you_mean(name, COMMANDS) or "flowbuf --help lists the commands"
             context.fail(f"no command {escape_line(name)!r}; {fix}")

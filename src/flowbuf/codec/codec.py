@@ -18,11 +18,10 @@ from flowbuf.codec import descriptors, examples, schemas
 from flowbuf.codec.model import Field, Message
 from flowbuf.codec.outputs import make_output
 from flowbuf.codec.times import from_time, to_time
-from flowbuf.errors import DecodeError, EncodeError, SchemaError, shorten
+from flowbuf.errors import DecodeError, EncodeError, SchemaError, did_you_mean, shorten
 from flowbuf.io.columns import encode_columns, read_messages
 from flowbuf.schema import Schema
 from flowbuf.schema.proto import PACKAGE, message_name
-from flowbuf.schema.source import did_you_mean
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

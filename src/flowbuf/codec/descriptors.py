@@ -20,8 +20,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from flowbuf.codec.model import Field, Message
-from flowbuf.errors import SchemaError
-from flowbuf.schema.source import did_you_mean
+from flowbuf.errors import SchemaError, did_you_mean
 
 __all__ = ["compile_proto", "find_message", "load_files", "read_file", "to_message"]
 

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from flowbuf.errors import ConfigError
-from flowbuf.schema.source import did_you_mean
+from flowbuf.errors import ConfigError, did_you_mean
 
 __all__ = [
     "Kind",

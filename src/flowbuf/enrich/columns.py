@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowbuf.errors import EnrichmentError
+from flowbuf.errors import EnrichmentError, did_you_mean
 from flowbuf.schema import Column
-from flowbuf.schema.source import did_you_mean
 from flowbuf.targets.arrow import is_nullable, storage
 
 __all__ = ["absent", "absent_rows", "conform", "dictionary", "is_text", "to_members", "wrap"]

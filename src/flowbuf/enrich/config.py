@@ -48,8 +48,7 @@ from flowbuf.enrich.records import (
 )
 from flowbuf.enrich.rules import EXPORTER_RULE, INTERFACE_RULE, Rule, RuleKind
 from flowbuf.enrich.watch import FileState, look
-from flowbuf.errors import EnrichmentError
-from flowbuf.schema.source import did_you_mean
+from flowbuf.errors import EnrichmentError, did_you_mean
 from flowbuf.schema.toml_json import DocumentError, parse_toml
 
 __all__ = ["GEO", "Config", "read_config"]

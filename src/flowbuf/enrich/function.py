@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from flowbuf.enrich.columns import conform
 from flowbuf.enrich.flows import with_columns
-from flowbuf.errors import EnrichmentError, SchemaError
+from flowbuf.errors import EnrichmentError, SchemaError, did_you_mean
 from flowbuf.schema import Schema
 from flowbuf.schema.aliases import suggest_column
-from flowbuf.schema.source import did_you_mean
 
 __all__ = ["Function", "import_function", "to_batch"]
 

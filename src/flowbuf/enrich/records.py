@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowbuf.enrich.prefixes import Prefix, parse_prefix
-from flowbuf.errors import EnrichmentError
-from flowbuf.schema.source import did_you_mean
+from flowbuf.errors import EnrichmentError, did_you_mean
 
 __all__ = [
     "EXPORTER",

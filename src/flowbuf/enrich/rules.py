@@ -21,8 +21,7 @@ from typing import Any
 
 from flowbuf.enrich.prefixes import Prefix, parse_prefix
 from flowbuf.enrich.records import INTERFACE, check_keys
-from flowbuf.errors import EnrichmentError
-from flowbuf.schema.source import did_you_mean
+from flowbuf.errors import EnrichmentError, did_you_mean
 
 __all__ = ["EXPORTER_RULE", "INTERFACE_RULE", "Rule", "RuleKind", "apply"]
 

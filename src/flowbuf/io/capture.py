@@ -16,7 +16,13 @@ from flowbuf.errors import CaptureError, DecodeError
 from flowbuf.io.input_stream import Content
 from flowbuf.io.statuses import sort_counters
 
-__all__ = ["CaptureReader"]
+__all__ = ["CaptureReader", "is_capture"]
+
+_MAGIC = {
+    *(b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d", b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"),
+    b"\n\r\r\n",
+}
+"""The first bytes of pcap, in microseconds or nanoseconds and in both orders of bytes, and of pcapng."""
 
 # 1 MiB: more than the core needs to see at once, so the window never grows.
 WINDOW_SIZE = 2 * MAX_WINDOW
@@ -25,6 +31,11 @@ _OTHER_FILES = {
     b"PAR1": "Parquet; read it with flowbuf query",
     b"ARROW1": "Arrow; read it with pyarrow or polars",
 }
+
+
+def is_capture(start: bytes) -> bool:
+    """Return True if the first four bytes are those of a capture."""
+    return start in _MAGIC
 
 
 class CaptureReader:

@@ -13,7 +13,7 @@ from flowbuf import _core
 from flowbuf.arrow.batch import BATCH_ROWS, Count, FlowStream, Tables, check_ip, new_table_type
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError, DecodeError, EncodeError
-from flowbuf.io.capture import CaptureReader
+from flowbuf.io.capture import CaptureReader, is_capture
 from flowbuf.io.find_files import find_files
 from flowbuf.io.input_stream import Content, check_source
 from flowbuf.io.message_stream import StreamBytes, StreamWindows
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["decode_tables", "encode_columns", "message_tables", "read_capture", "read_messages"]
+
+_PARAMETERS = ("columns", "where", "limit", "batch_rows", "port", "override", "options")
+"""Parameters of `read_capture` that an error suggests."""
 
 CaptureSource: TypeAlias = str | os.PathLike[str] | BinaryIO
 Source: TypeAlias = CaptureSource | bytes | bytearray | memoryview
@@ -91,7 +94,8 @@ def read_capture(
     check_ip(ip)
     if limit is not None and limit < 0:
         raise ValueError(f"limit is {limit}; it may be 0 or more")
-    reader = _CaptureTables(source, port, schema, merge_options(options, keywords), override, batch_rows)
+    chosen_options = merge_options(options, keywords, _PARAMETERS)
+    reader = _CaptureTables(source, port, schema, chosen_options, override, batch_rows)
     chosen = None if columns is None else _choose(reader.schema, columns)
     stream = FlowStream(reader.schema, reader, ip, chosen)
     if where is not None:
@@ -102,7 +106,8 @@ def read_capture(
 def _choose(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
     """Return names without repetitions. Raise SchemaError for an unknown one."""
     if isinstance(columns, str):
-        raise TypeError(f"columns is a text; pass a list of names, such as [{columns!r}]")
+        names_in_text = [name.strip() for name in columns.split(",")]
+        raise TypeError(f"columns is a text; pass a list of names, such as {names_in_text!r}")
     names: dict[str, None] = {}
     for name in columns:
         if name in schema:
@@ -289,7 +294,8 @@ def read_messages(
             column of a name in columns.
         ValueError: An option is invalid.
         OSError: The stream cannot be read. Raised after the flows before the error.
-        DecodeError: With strict, the stream is damaged. The text contains the byte offset.
+        DecodeError: The file is a capture. Or, with strict, the stream is damaged: the text contains the byte
+            offset.
 
     Example:
         for batch in flowbuf.read_messages("flows.pb.zst", columns=["src_addr", "bytes"]):
@@ -315,6 +321,7 @@ class _MessageTables(_Tables):
         held = isinstance(source, bytes | bytearray | memoryview)
         if not held:
             check_source(source)
+            _refuse_capture(source)
         super().__init__("messages" if held else _name_of(source), held or _is_path(source))
         self._source = source
         self._schema = schema
@@ -350,6 +357,18 @@ class _MessageTables(_Tables):
             return
         with Content(self._source) as content:
             yield StreamWindows(content)
+
+
+def _refuse_capture(source: Source) -> None:
+    """Raise DecodeError for a file that is a capture. Other sources are read only once, and not yet."""
+    if not isinstance(source, str | os.PathLike) or not os.path.isfile(source):
+        return
+    with Content(source) as content:
+        if is_capture(content.peek(4)):
+            raise DecodeError(
+                f"{content.name}: is a capture, not a message stream; read it with read_capture",
+                status="bad_message",
+            )
 
 
 def message_tables(windows: StreamWindows, reader: _core.MessageTables, *, prompt: bool = False) -> Tables:

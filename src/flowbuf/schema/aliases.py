@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from flowbuf.schema.source import did_you_mean
+from flowbuf.errors import did_you_mean
 
 __all__ = ["same_meaning", "suggest_column"]
 

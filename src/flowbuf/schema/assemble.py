@@ -10,14 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flowbuf.errors import SchemaError
+from flowbuf.errors import SchemaError, did_you_mean
 from flowbuf.schema import loader
 from flowbuf.schema.aliases import same_meaning, suggest_column
 from flowbuf.schema.column import Column, Reserved
 from flowbuf.schema.loader import RECORDS, ROWS, Document
 from flowbuf.schema.message import SubMessage, check_messages, reach
 from flowbuf.schema.shape import FLAT
-from flowbuf.schema.source import did_you_mean
 
 __all__ = ["Parts", "assemble", "list_columns", "no_column", "suggest_fix", "switch"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flowbuf.errors import SchemaError
+from flowbuf.errors import SchemaError, did_you_mean
 from flowbuf.schema.shape import NAME_FIX, check_shape
-from flowbuf.schema.source import Source, did_you_mean
+from flowbuf.schema.source import Source
 from flowbuf.schema.types import RECORD_TYPES, WireType
 
 __all__ = ["Column", "Reserved"]

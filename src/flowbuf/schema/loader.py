@@ -95,9 +95,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flowbuf.errors import SchemaError
+from flowbuf.errors import SchemaError, did_you_mean
 from flowbuf.schema.elements import data_folder
-from flowbuf.schema.source import Source, did_you_mean
+from flowbuf.schema.source import Source
 from flowbuf.schema.toml_json import DocumentError, parse_toml
 
 __all__ = ["FRAMINGS", "RECORDS", "ROWS", "Document", "built_in_names", "expand_mirror", "parse", "read"]

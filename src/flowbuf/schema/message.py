@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flowbuf.errors import SchemaError
+from flowbuf.errors import SchemaError, did_you_mean
 from flowbuf.schema.checks import Fail, check_oneofs, check_reserved, check_unique
 from flowbuf.schema.column import NAME, Column, Reserved
 from flowbuf.schema.shape import NAME_FIX
-from flowbuf.schema.source import did_you_mean
 
 __all__ = ["SubMessage", "check_messages", "check_plain", "reach"]
 

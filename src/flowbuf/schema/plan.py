@@ -6,12 +6,12 @@ import functools
 from dataclasses import replace
 
 from flowbuf import _core
-from flowbuf.errors import SchemaError
+from flowbuf.errors import SchemaError, did_you_mean
 from flowbuf.schema import Column, Schema, elements
 from flowbuf.schema.elements import Element
 from flowbuf.schema.loader import RECORDS, ROWS
 from flowbuf.schema.shape import more_than_flat
-from flowbuf.schema.source import Source, did_you_mean
+from flowbuf.schema.source import Source
 from flowbuf.schema.types import TYPES
 
 __all__ = ["compile_plan"]

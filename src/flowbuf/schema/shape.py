@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowbuf.errors import SchemaError
-from flowbuf.schema.source import did_you_mean
+from flowbuf.errors import SchemaError, did_you_mean
 from flowbuf.schema.types import MAP_KEYS, MAP_VALUES, TYPES, WireType
 
 if TYPE_CHECKING:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flowbuf.errors import SchemaError
+from flowbuf.errors import SchemaError, did_you_mean
 from flowbuf.schema import elements
 from flowbuf.schema.elements import Element
 
-__all__ = ["KINDS", "LAST", "Source", "did_you_mean"]
+__all__ = ["KINDS", "LAST", "Source"]
 
 KINDS = ("ipfix", "netflow9", "netflow5", "sflow", "packet", "meta", "derived")
 
@@ -19,15 +18,6 @@ KINDS = ("ipfix", "netflow9", "netflow5", "sflow", "packet", "meta", "derived")
 _MAX_ID = {"ipfix": 0x7FFF, "netflow9": 0xFFFF}
 LAST = 0xFFFF  # code of the core for the last occurrence in a record
 _ID = re.compile(r"(?:(?P<pen>[0-9]+)/)?(?P<id>[0-9]+)")
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return 'did you mean …?' for a misspelt name, or '' if no known name is similar."""
-    import difflib  # imported late, because most names are correct
-
-    folded = {word.lower(): word for word in known}
-    close = [folded[word] for word in difflib.get_close_matches(name.lower(), folded, n=3)]
-    return f"did you mean {' or '.join(close)}?" if close else ""
 
 
 @dataclass(frozen=True)

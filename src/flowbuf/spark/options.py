@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from flowbuf.schema.source import did_you_mean
+from flowbuf.errors import did_you_mean
 
 __all__ = ["choice", "flag", "names", "number", "read_options"]
 
