@@ -131,6 +131,24 @@ def test_check_builds_everything(mine):
     assert result.stdout == f"ok: {len(FLOW)} columns, 22 enabled, hash {FLOW.enable('src_mac').hash}\n"
 
 
+def test_check_notes_types_that_are_too_small(tmp_path):
+    path = tmp_path / "narrow.toml"
+    columns = [("volume", "uint32", "octetDeltaCount"), ("port", "uint16", "sourceTransportPort")]
+    path.write_text(
+        '[schema]\nextends = "flow"\n'
+        + "".join(
+            f'[[column]]\nname = "{name}"\nnumber = {number}\ntype = "{kind}"\nsources = ["ipfix:{source}"]\n'
+            for number, (name, kind, source) in enumerate(columns, 1000)
+        )
+    )
+    result = run("check", str(path))
+    assert result.exit_code == 0
+    assert result.stderr == (
+        f"flowbuf: {path}: column 'volume': uint32 does not hold all values of ipfix:octetDeltaCount; "
+        "larger ones are absent, and count as out_of_range\n"
+    )
+
+
 def test_check_rejects_an_unknown_source(tmp_path):
     path = tmp_path / "wrong.toml"
     path.write_text(

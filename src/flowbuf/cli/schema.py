@@ -14,11 +14,13 @@ from rich.table import Table
 from flowbuf.cli.clickhouse import clickhouse
 from flowbuf.cli.options import load_schema, schema_errors, schema_options
 from flowbuf.cli.output.console import StdoutConsole
+from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
 from flowbuf.schema import Column, Schema, Source
+from flowbuf.schema.checks import find_narrow
 from flowbuf.schema.evolution import Verdict
 from flowbuf.schema.evolution import diff as compare
-from flowbuf.schema.loader import RECORDS
+from flowbuf.schema.loader import RECORDS, built_in_names
 from flowbuf.schema.message import reach
 from flowbuf.targets.arrow import describe_type, fields_of
 from flowbuf.targets.clickhouse import columns_of
@@ -148,6 +150,8 @@ def print_hash(schema: Schema) -> None:
 def check(file: str) -> None:
     """Check a schema: build all of its outputs, and report errors.
 
+    A note names each new column whose type cannot hold all values of a source.
+
     \b
     Examples:
       flowbuf schema check my-schema.toml
@@ -162,6 +166,13 @@ def check(file: str) -> None:
             columns_of(checked)
             compile_plan(checked)
     count = f"{len(checked.columns)} columns, {len(checked.enabled)} enabled"
+    known = {column.name for name in built_in_names() for column in Schema.load(name)}
+    report = Report(notes=True)
+    for column, source in find_narrow(each for each in checked if each.name not in known):
+        report.add_note(
+            f"{checked.origin}: column {column.name!r}: {column.type} does not hold all values of {source}; "
+            "larger ones are absent, and count as out_of_range"
+        )
     inside = [f"{len(message.columns)} in {message.name}" for message in checked.used_messages]
     print_text(f"ok: {', '.join([count, *inside])}, hash {checked.hash}")
 

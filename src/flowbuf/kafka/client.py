@@ -372,6 +372,39 @@ class Topics:
             if error.args[0].code() != self._kafka.KafkaError.TOPIC_ALREADY_EXISTS:
                 raise KafkaError(f"topic {topic!r} cannot be created: {error.args[0].str()}") from error
 
+    def read_offsets(
+        self, places: Iterable[tuple[str, int]], timeout: float
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        """Return the first offset of each partition, and the one after the last.
+
+        Each broker is asked once for all of its partitions.
+
+        Args:
+            places: Topics and partitions.
+            timeout: Seconds to wait for the brokers.
+
+        Raises:
+            KafkaError: A broker does not answer, or a partition does not exist.
+        """
+        first, end = (self._list_offsets(places, which, timeout) for which in ("earliest", "latest"))
+        return {place: (first[place], end[place]) for place in first}
+
+    def _list_offsets(
+        self, places: Iterable[tuple[str, int]], which: str, timeout: float
+    ) -> dict[tuple[str, int], int]:
+        wanted = getattr(self._kafka.admin.OffsetSpec, which)()
+        partitions = {self._kafka.TopicPartition(*place): wanted for place in places}
+        if not partitions:
+            return {}
+        found = {}
+        for asked, answer in self._client.list_offsets(partitions, request_timeout=timeout).items():
+            try:
+                found[asked.topic, asked.partition] = answer.result().offset
+            except self._kafka.KafkaException as error:
+                reason = error.args[0].str()
+                raise KafkaError(f"topic {asked.topic!r}, partition {asked.partition}: {reason}") from None
+        return found
+
     def find_identifier(self, topic: str, timeout: float) -> str:
         """Return Kafka's identifier of a topic. Raise KafkaError if it cannot be read.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from flowbuf.errors import SchemaError
 from flowbuf.schema.column import NAME, Column, Reserved, fold
 from flowbuf.schema.shape import NAME_FIX
+from flowbuf.schema.source import Source
 
-__all__ = ["Fail", "check_oneofs", "check_reserved", "check_unique"]
+__all__ = ["Fail", "check_oneofs", "check_reserved", "check_unique", "find_narrow"]
 
 Fail = Callable[[str | None, str, str], SchemaError]
 """Makes the error of a column, a problem and a fix. The owner of the columns adds their place."""
@@ -72,3 +73,15 @@ def _free_number(columns: Iterable[Column], reserved: Iterable[Reserved]) -> str
     taken = {column.number for column in columns} | {old.number for old in reserved}
     free = next(number for number in range(1000, 19000) if number not in taken)
     return f"choose an unused number, such as {free}"
+
+
+_BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "fixed32": 32}
+
+
+def find_narrow(columns: Iterable[Column]) -> Iterator[tuple[Column, Source]]:
+    """Yield each column of unsigned numbers whose type cannot hold all values of a source, and the source."""
+    for column in columns:
+        for source in (source for equals in column.sources for source in equals):
+            kind, _, bits = source.element.data_type.partition("unsigned") if source.element else ("", "", "")
+            if not kind and bits and column.type in _BITS and int(bits) > _BITS[column.type]:
+                yield column, source

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.errors import DecodeError, KafkaError
-from flowbuf.kafka.client import TIMEOUT, Notes, Topics, import_kafka, new_client, split_settings
+from flowbuf.kafka.client import TIMEOUT, Notes, Topics, split_settings
 from flowbuf.kafka.consumer import BatchLimits, KafkaSource
 from flowbuf.kafka.schema_lookup import SchemaFinder
 from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC, SchemaRegistry
@@ -187,30 +187,20 @@ _FIELDS = {KAFKA: "servers", "topic": "topics", "schema_registry": "registry"}
 
 
 class Broker:
-    """The offsets of the topics. Its clients stay open, so that a stream can ask often."""
+    """The offsets of the topics. Its client stays open, so that a stream can ask often."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         client = dict(settings.client)
         notes = Notes(LOG.warning, client)
-        self._kafka = import_kafka()
         self._topics = Topics(settings.servers, client, notes)
-        defaults = {"group.id": "flowbuf", "enable.auto.commit": False}
-        self._consumer = new_client("Consumer", settings.servers, client, defaults, notes)
         self._names = settings.topics
         self._hidden = {settings.schema_topic}
 
     def offsets(self) -> dict[Place, tuple[int, int]]:
         """Return the first offset of each partition, and the one after the last. Raises KafkaError."""
-        found = {}
-        for topic in self._topics.expand(self._names, self._hidden, TIMEOUT):
-            for partition in range(self._topics.find(topic, TIMEOUT)):
-                place = self._kafka.TopicPartition(topic, partition)
-                try:
-                    found[topic, partition] = self._consumer.get_watermark_offsets(place, TIMEOUT)
-                except self._kafka.KafkaException as error:
-                    reason = error.args[0].str()
-                    raise KafkaError(f"topic {topic!r}, partition {partition}: {reason}") from None
-        return found
+        topics = self._topics.expand(self._names, self._hidden, TIMEOUT)
+        places = [(topic, number) for topic in topics for number in range(self._topics.find(topic, TIMEOUT))]
+        return self._topics.read_offsets(places, TIMEOUT)
 
     def identifiers(self, places: Iterable[Place]) -> dict[str, str]:
         """Return Kafka's identifiers of topics; empty if the broker has none. Raises KafkaError."""
