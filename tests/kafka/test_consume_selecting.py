@@ -297,6 +297,7 @@ def test_counts_of_json_are_those_of_its_records(broker: Broker, topic: str, cap
         (("--pack", "100"), "leave out pack"),
         (("--pack", "datagram"), "leave out pack"),
         (("--topic", "a-{hash}"), "needs a topic"),
+        (("--topic", "^flows"), "only flowbuf consume takes an expression; name one topic"),
     ],
 )
 def test_options_that_json_does_not_have_are_errors(

@@ -37,7 +37,7 @@ def consume(broker: Broker, topic: str, *options: object) -> Result:
 def notes(result: Result) -> list[str]:
     """Return the lines on standard error before the totals, which must be there."""
     *lines, totals = result.stderr.splitlines()
-    assert re.fullmatch(r"flowbuf: [\d,]+ flows from [\d,]+ Kafka records(; .*)?", totals), result.stderr
+    assert re.fullmatch(r"flowbuf: [\d,]+ flows? from [\d,]+ Kafka records?(; .*)?", totals), result.stderr
     return lines
 
 

@@ -250,14 +250,22 @@ def consume(
 
 def _describe_totals(source: KafkaSource, outlet: Outlet, selections: Selections, faults: Faults) -> str:
     """Return the totals, for example "500 flows from 12 Kafka records"."""
-    parts = [f"{outlet.count:,} flows from {source.records:,} Kafka records"]
+    records = f"{source.records:,} Kafka {_plural('record', source.records)}"
+    parts = [f"{outlet.count:,} {_plural('flow', outlet.count)} from {records}"]
     if selections.filtered:
-        parts.append(f"{selections.filtered:,} other flows were filtered out")
+        verb = "was" if selections.filtered == 1 else "were"
+        parts.append(
+            f"{selections.filtered:,} other {_plural('flow', selections.filtered)} {verb} filtered out"
+        )
     if faults.count:
         parts.append(f"{faults.count:,} of the Kafka records cannot be decoded")
     if selections.cut:
         parts.append("the last batch was cut by -n")
     return "; ".join(parts)
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}s"
 
 
 def _check_clickhouse(group: str | None) -> None:

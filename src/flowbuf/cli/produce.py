@@ -29,6 +29,7 @@ from flowbuf.cli.session import Session
 from flowbuf.cli.state import check_state
 from flowbuf.decoder import check_rows
 from flowbuf.errors import KafkaError
+from flowbuf.kafka.client import is_pattern
 from flowbuf.kafka.sink import COMPRESSIONS, FORMATS, KEYS, PACK_SIZE, KafkaSink, check_pack
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
@@ -191,7 +192,9 @@ def produce(
 
 
 def _choose_topics(topic: str | None, schemas: Sequence[Schema]) -> list[str]:
-    """Return the topic of each schema. Raise UsageProblem if two have the same."""
+    """Return the topic of each schema. Raise UsageProblem if two have the same, or for an expression."""
+    if topic is not None and is_pattern(topic):
+        raise UsageProblem(f"--topic {topic}: only flowbuf consume takes an expression; name one topic")
     if topic is None:
         topic = "flows-{hash}" if len(schemas) == 1 else "{rows}-{hash}"
     topics = [schema.expand(topic) for schema in schemas]
