@@ -112,6 +112,7 @@ def test_an_empty_table_has_no_messages() -> None:
     assert encode_columns(next(iter(Decoder().columns(b"", "192.0.2.1") for _ in range(1)))) == b""
 
 
+@pytest.mark.slow
 def test_output_may_exceed_the_reused_buffer() -> None:
     """The encoder reuses a buffer of at most 32 MiB. It writes larger output into the returned bytes object.
 

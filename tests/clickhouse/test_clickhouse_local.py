@@ -98,7 +98,7 @@ def through_views(database: Local, messages: bytes, schema: Schema, folder: Path
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-@pytest.mark.parametrize("way", ["messages", "columns", "views"])
+@pytest.mark.parametrize("way", ["messages", "columns", *slow("views")])
 def test_every_column_holds_every_value(database: Local, name: str, way: str, tmp_path: Path) -> None:
     schema = SCHEMAS[name]
     messages = messages_of(schema)

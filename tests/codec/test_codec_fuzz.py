@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from flowbuf import Codec
 from flowbuf.errors import DecodeError, EncodeError
+from tests.support.cases import slow_after
 from tests.support.codec_messages import (
     as_record,
     bytes_field,
@@ -244,7 +245,7 @@ def kept_blocks(call: Callable[[], object]) -> int:
     return sys.getallocatedblocks() - before
 
 
-@pytest.mark.parametrize("record", BAD, ids=[next(iter(record)) for record in BAD])
+@pytest.mark.parametrize("record", slow_after(8, BAD), ids=[next(iter(record)) for record in BAD])
 def test_refused_objects_leak_nothing(record: dict[str, Any]) -> None:
     codec = EXACT["Everything"]
     held = next(iter(record.values()))

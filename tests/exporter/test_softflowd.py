@@ -17,6 +17,7 @@ from scapy.utils import rdpcap, wrpcap
 from flowbuf import Collector, _core
 from tests.collect.streams.peers import sessions_of
 from tests.data import make
+from tests.support.cases import slow_after
 from tests.support.exporters import (
     PATIENCE,
     Collectors,
@@ -70,7 +71,7 @@ def payloads(capture: Path) -> list[bytes]:
     return [batch[i][0] for i in range(len(batch))]
 
 
-@each_version
+@pytest.mark.parametrize("protocol", slow_after(1, FLOW_TYPES))
 def test_shipped_captures_match_the_traffic(protocol: str) -> None:
     traffic = list(rdpcap(io.BytesIO(gzip.decompress((DATA / "traffic.pcap.gz").read_bytes()))))
     check_totals(protocol, decode(payloads(DATA / f"softflowd-{protocol}.pcap")), traffic)

@@ -165,7 +165,7 @@ def tshark(path: Path, *arguments: str) -> list[str]:
     ).stdout.splitlines()
 
 
-FAST = ("netflow9", "ipfix", "sflow")
+FAST = ("ipfix", "sflow")
 
 
 @pytest.fixture(

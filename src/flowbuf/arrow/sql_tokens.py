@@ -53,7 +53,8 @@ def tokens_of(sql: str) -> list[Token]:
         elif kind in ("identifier", "keyword"):
             words = _WORD.findall(_COMMENT.sub(" ", text))
             words = words[:1] if text.startswith('"') else words
-            tokens.append(Token(offset, words[0] if words else "", words))
+            sign = text[:1]  # `::` is a keyword in duckdb 1
+            tokens.append(Token(offset, words[0] if words else sign, words))
         elif kind != "comment":
             quoted = _TEXT.match(written)
             literal = quoted[1].replace("''", "'") if quoted else None
