@@ -21,7 +21,7 @@ import pytest
 
 from flowbuf.cli.output.results import to_text
 from flowbuf.schema import Schema
-from tests.support.cases import slow_after
+from tests.support.cases import slow, slow_after
 from tests.support.command import (
     CUT_SHORT,
     GOOD,
@@ -369,7 +369,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize("arguments", [("query", TOTALS), ("read", "--where", "bytes > 0")])
+@pytest.mark.parametrize("arguments", [("query", TOTALS), *slow(("read", "--where", "bytes > 0"))])
 def test_sql_does_not_import_pandas(arguments: tuple[str, ...]) -> None:
     """Importing it would take longer than the query. Only duckdb 1 does so."""
     command = [sys.executable, "-c", IMPORTED, *arguments, NETFLOW9]

@@ -123,12 +123,12 @@ SHOWN_TOO = [
 ]
 JSON = [
     (*READ, "-f", "jsonl", "a.pcap"),
-    (*READ, "-f", "jsonl", "a.pb"),
     (*QUERY, "-f", "jsonl", f'SELECT label, [label] AS l, map {{label: 1}} AS "{EVIL}" FROM flows', "a.pcap"),
-    ("schema", "show", "--all", "--json", "evil.toml"),
     ("inspect", "--json", f"{EVIL}.pcap"),
 ]
 JSON_TOO = [
+    (*READ, "-f", "jsonl", "a.pb"),
+    ("schema", "show", "--all", "--json", "evil.toml"),
     (*READ, "-f", "jsonl", "--where", "bytes > 0", "a.pcap"),
     ("query", "-f", "jsonl", "FROM flows LIMIT 1", "evil.parquet"),
 ]
@@ -245,7 +245,7 @@ BINARY = [
 ]
 
 
-@pytest.mark.parametrize("arguments", BINARY, ids=str)
+@pytest.mark.parametrize("arguments", slow_after(2, BINARY), ids=str)
 def test_binary_formats_are_not_written_to_a_terminal(folder: Path, arguments: tuple[str, ...]) -> None:
     status, text = on_a_terminal(folder, *arguments)
     assert (status, text.count("\n")) == (2, 1)
@@ -261,7 +261,7 @@ OVERWRITES = [
 ]
 
 
-@pytest.mark.parametrize("arguments", slow_after(2, OVERWRITES), ids=str)
+@pytest.mark.parametrize("arguments", slow_after(1, OVERWRITES), ids=str)
 def test_a_terminal_needs_force_to_replace_a_file(folder: Path, arguments: tuple[str, ...]) -> None:
     target = folder / ("folder/a.csv" if arguments[-1] == "folder/" else "out")
     status, text = on_a_terminal(folder, *arguments, without=())

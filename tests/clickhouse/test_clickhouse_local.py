@@ -301,7 +301,7 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("case", slow_after(4, ADDITIVE))
+@pytest.mark.parametrize("case", slow_after(2, ADDITIVE))
 def test_compatible_changes_alter_the_table(database: Local, case: str) -> None:
     """Old rows are kept, and old and new messages can be inserted. A repeated migration changes nothing."""
     new = ADDITIVE[case]

@@ -162,6 +162,7 @@ def test_any_schema_agrees(sequence: list[Sent], changes: Changes) -> None:
     assert_agree(sequence, changes.schema())
 
 
+@pytest.mark.slow
 @given(mutated_sequences(), schema_changes())
 def test_any_schema_agrees_on_mutated_datagrams(sequence: list[Sent], changes: Changes) -> None:
     assert_agree(sequence, changes.schema())
