@@ -16,7 +16,7 @@ from pathlib import Path
 
 from flowbuf import Schema
 from flowbuf.schema import Column, Source
-from flowbuf.schema.derived import DERIVED
+from flowbuf.schema.derived import DERIVED, HELPERS
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
 FIELDS = REFERENCE / "fields.md"
@@ -26,13 +26,6 @@ COLLECTORS = REFERENCE / "collectors.csv"
 REVERSE = {
     "ipfix:responderOctets": "ipfix:initiatorOctets",
     "ipfix:responderPackets": "ipfix:initiatorPackets",
-}
-
-# Elements that fill no column directly.
-HELPERS = {
-    "ipfix:systemInitTimeMilliseconds": "the start time for flowStartSysUpTime and flowEndSysUpTime",
-    "ipfix:ipHeaderPacketSection": "a sampled packet, see [Packets](#packets)",
-    "ipfix:dataLinkFrameSection": "a sampled packet, see [Packets](#packets)",
 }
 
 

@@ -54,7 +54,7 @@ def path(tmp_path: Path) -> Path:
 NETFLOW9 = pcap(
     netflow9(
         options_template_set9(options_template9(257, [(1, 4)], [(48, 2), (34, 4)])),
-        template_set9(template(256, (1, 4), (48, 1), (40000, 2))),
+        template_set9(template(256, (1, 4), (48, 1), (39000, 2))),
         source_id=5,
     ),
     netflow9(data_set(257, u32(0) + u16(3) + u32(1000)), source_id=5),
@@ -105,9 +105,9 @@ def test_inspect_describes_exporters_and_templates(path: Path) -> None:
                 "kind": "data",
                 "record_size": 7,
                 "fields": [
-                    {"name": "octetDeltaCount", "pen": 0, "id": 1, "size": 4, "scope": False},
-                    {"name": "samplerId", "pen": 0, "id": 48, "size": 1, "scope": False},
-                    {"name": None, "pen": 0, "id": 40000, "size": 2, "scope": False},
+                    {"name": "octetDeltaCount", "pen": 0, "id": 1, "size": 4, "scope": False, "used": True},
+                    {"name": "samplerId", "pen": 0, "id": 48, "size": 1, "scope": False, "used": True},
+                    {"name": None, "pen": 0, "id": 39000, "size": 2, "scope": False, "used": False},
                 ],
             },
             {
@@ -133,11 +133,11 @@ def test_enterprise_and_variable_length_fields_are_shown(path: Path) -> None:
     (described,) = exporter["domains"][0]["templates"]
     assert described["record_size"] is None
     assert described["fields"][1:] == [
-        {"name": None, "pen": 2636, "id": 137, "size": 2, "scope": False},
-        {"name": "interfaceName", "pen": 0, "id": 82, "size": None, "scope": False},
+        {"name": "commonPropertiesId", "pen": 2636, "id": 137, "size": 2, "scope": False, "used": True},
+        {"name": "interfaceName", "pen": 0, "id": 82, "size": None, "scope": False, "used": True},
     ]
     text = flowbuf("inspect", path).stdout
-    assert "octetDeltaCount:8, 2636/137:2, interfaceName:variable" in text
+    assert "octetDeltaCount:8, commonPropertiesId:2, interfaceName:variable" in text
 
 
 def test_variable_length_fields_of_netflow9_are_shown(path: Path) -> None:
@@ -197,7 +197,7 @@ def test_tables_show_the_same_as_json(path: Path) -> None:
     ) in text
     assert f"{EXPORTER} NetFlow v9 3 " in text
     assert f"{EXPORTER}, NetFlow v9, domain 5; sampler 3 1:1000" in text
-    assert "256 data 7 octetDeltaCount:4, samplerId:1, 40000:2" in text
+    assert "256 data 7 octetDeltaCount:4, samplerId:1, (39000:2)" in text
     assert "257 options 10 System:4 | samplerId:2, samplingInterval:4" in text
     assert "Counters" not in text
 
@@ -348,7 +348,7 @@ def test_fields_are_sources_with_a_value_and_columns(path: Path) -> None:
     fields = fields_of(inspect(path, FIELDS))
     assert fields == {
         "ipfix:octetDeltaCount": ("9", ["bytes"]),
-        "ipfix:2636/137": ("500", ["forwarding_status"]),  # calculated
+        "juniper:commonPropertiesId": ("500", ["forwarding_status"]),  # calculated
         "ipfix:interfaceName": ("eth0", ["interface_name"]),
         "ipfix:sourceIPv4Address": ("192.0.2.1", ["src_addr"]),
         "ipfix:999": ("616263", []),
@@ -391,7 +391,7 @@ def test_a_zero_is_shown_if_there_is_no_other_value(path: Path) -> None:
 
 def test_fields_of_netflow9_have_its_own_numbers(path: Path) -> None:
     fields = fields_of(inspect(path, NETFLOW9))
-    assert fields["netflow9:40000"] == ("0", [])
+    assert fields["netflow9:39000"] == ("0", [])
     assert fields["ipfix:samplerId"] == ("3", ["sampler_id"])
 
 

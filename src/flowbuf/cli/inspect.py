@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from collections.abc import Iterator
@@ -13,22 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from flowbuf._core import STATUSES
-from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
+from flowbuf.cli.inputs import check_inputs, expand_inputs
 from flowbuf.cli.options import CaptureOptions, exporter_options
 from flowbuf.cli.output.console import StdoutConsole, fit_table, new_table
-from flowbuf.cli.output.progress import show_progress
 from flowbuf.cli.output.report import Failure, Report
 from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
 from flowbuf.cli.output.terminal import clean_line, escape_line
-from flowbuf.cli.state import check_known_state, read_state
-from flowbuf.cli.survey.capture import survey_capture
-from flowbuf.cli.survey.fields import survey_fields
-from flowbuf.decoder import Decoder
+from flowbuf.cli.state import check_known_state
+from flowbuf.cli.survey.file import survey_file
 from flowbuf.errors import CaptureError
-from flowbuf.io.capture import CaptureReader
-from flowbuf.io.input_stream import Content
 from flowbuf.io.statuses import sort_counters
-from flowbuf.schema import Schema
 from flowbuf.targets.flow_text import escape_json
 
 __all__ = ["inspect"]
@@ -71,7 +64,8 @@ def inspect(captures: tuple[str, ...], as_json: bool, decoding: CaptureOptions) 
     datagram are unknown. They do not change the exit status.
 
     The fields of data templates are listed as sources for columns of your own schema. Each has a value from
-    the capture, if one is found, and the columns of the schema flow that it fills. stdin has no values.
+    the capture, if one is found, and the columns of the schema flow that it fills. In the list of a template,
+    fields that fill no column are in brackets. stdin has no values.
 
     CAPTURE is pcap or pcapng, plain, gzip or zstd, or a pattern; - is stdin. Each is summarized separately,
     with its own templates. The exit status is 1 if any data is malformed or cannot be decoded.
@@ -92,7 +86,7 @@ def inspect(captures: tuple[str, ...], as_json: bool, decoding: CaptureOptions) 
     surveys = []
     for path in paths:
         try:
-            survey = _survey(path, decoding, report)
+            survey = survey_file(path, decoding, report)
         except CaptureError as error:
             if len(paths) == 1:
                 raise Failure(str(error)) from error
@@ -107,33 +101,6 @@ def inspect(captures: tuple[str, ...], as_json: bool, decoding: CaptureOptions) 
         shown: Any = surveys if len(paths) > 1 else surveys[0]
         print_text(escape_json(json.dumps(shown, indent=2, ensure_ascii=False)))
     sys.exit(report.status)
-
-
-def _survey(path: str, decoding: CaptureOptions, report: Report) -> dict[str, Any]:
-    """Return the summary of a capture. An error of reading is reported, and ends it.
-
-    Raise CaptureError if it is not a capture.
-    """
-
-    def new_decoder(schema: Schema, report: Report = report) -> Decoder:
-        decoder = decoding.new_decoder(schema)
-        read_state(decoding.state, decoder, report)
-        return decoder
-
-    with (
-        Content(path, ends_at_error=True) as content,
-        CaptureReader(content, decoding.port) as reader,
-        show_progress(total_size([path])) as show,
-    ):
-        survey = survey_capture(reader, show, new_decoder)
-    again = None if path == "-" or content.size is None else path  # a pipe cannot be read again
-    survey["fields"] = survey_fields(
-        survey, again, decoding.port, functools.partial(new_decoder, report=Report())
-    )
-    if content.failure:
-        flows = sum(exporter["flows"] for exporter in survey["exporters"])
-        report.add_problem(f"{content.name}: {content.failure} after {_amount(flows, 'flow')}")
-    return survey
 
 
 def _print_tables(survey: dict[str, Any]) -> None:
@@ -323,14 +290,20 @@ def _needs_start(template: dict[str, Any]) -> bool:
 
 
 def _fields_text(fields: list[dict[str, Any]]) -> Text:
-    """Return field names with sizes in bytes. A bar separates the scope fields, which come first."""
+    """Return field names with sizes in bytes. A bar separates the scope fields, which come first.
+
+    Fields of data templates that fill no column are in brackets.
+    """
     text = Text()
     for i, each in enumerate(fields):
         if i:
             text.append(" | " if fields[i - 1]["scope"] and not each["scope"] else ", ")
         plain = f"{each['pen']}/{each['id']}" if each["pen"] else str(each["id"])
+        used = each.get("used", True)
+        text.append("" if used else "(")
         text.append(each["name"] or plain, style="cyan" if each["scope"] else "")
         text.append(":variable" if each["size"] is None else f":{each['size']}", style="dim")
+        text.append("" if used else ")")
     return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,10 +13,20 @@ from rich import box
 from rich.table import Table
 
 from flowbuf.cli.clickhouse import clickhouse
-from flowbuf.cli.options import load_schema, schema_errors, schema_options
+from flowbuf.cli.inputs import check_inputs, expand_inputs
+from flowbuf.cli.options import CaptureOptions, exporter_options, load_schema, schema_errors, schema_options
 from flowbuf.cli.output.console import StdoutConsole
-from flowbuf.cli.output.report import Report
-from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
+from flowbuf.cli.output.report import Failure, Report
+from flowbuf.cli.output.streams import (
+    is_terminal,
+    open_output,
+    output_option,
+    print_text,
+    standard_output,
+)
+from flowbuf.cli.state import check_known_state
+from flowbuf.cli.survey.file import survey_file
+from flowbuf.cli.survey.suggest import suggest, write_schema
 from flowbuf.schema import Column, Schema, Source
 from flowbuf.schema.checks import find_narrow
 from flowbuf.schema.evolution import Verdict
@@ -175,6 +186,53 @@ def check(file: str) -> None:
         )
     inside = [f"{len(message.columns)} in {message.name}" for message in checked.used_messages]
     print_text(f"ok: {', '.join([count, *inside])}, hash {checked.hash}")
+
+
+@group.command(name="suggest", short_help="Write a schema for the fields of captures that no column uses.")
+@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
+@click.option(
+    "--schema",
+    "reference",
+    default="flow",
+    show_default=True,
+    metavar="NAME|FILE",
+    help="Extend this schema.",
+)
+@output_option
+@exporter_options
+def suggest_columns(captures: tuple[str, ...], reference: str, output: str, decoding: CaptureOptions) -> None:
+    """Write a schema with a column for each field of data templates that no column uses.
+
+    Names, types and units come from the registries of IANA and of vendors. Fields that are in no registry get
+    a type by their size. Values from the captures are comments. If every field has a column, nothing is
+    written, and the exit status is 1.
+
+    \b
+    Examples:
+      flowbuf schema suggest capture.pcap
+      flowbuf schema suggest 'captures/*.pcap.gz' -o mine.toml
+      flowbuf schema suggest capture.pcap --schema mine.toml
+    """
+    paths = expand_inputs(captures)
+    check_inputs(paths, output)
+    check_known_state(decoding.state)
+    schema = load_schema(reference)
+    report = Report()
+    surveys = [survey_file(path, decoding, report, schema) for path in paths]
+    suggestions = suggest(surveys)
+    place = os.path.abspath(reference) if os.path.exists(reference) else reference
+    text = write_schema(suggestions, schema, place, paths)
+    if not any(survey["fields"] for survey in surveys):
+        raise Failure("there are no data templates of NetFlow v9 or IPFIX, so there are no fields to suggest")
+    if not text:
+        lists = ", ".join(each.source for each in suggestions)
+        more = f"; no column can hold a list of records: {lists}" if lists else ""
+        raise Failure(f"every field has a column in the schema {schema.name}{more}")
+    with schema_errors():
+        Schema.from_toml(text, output if output != "-" else "suggestion")
+    with open_output(output) as file:
+        file.write((text + "\n").encode())
+    sys.exit(report.status)
 
 
 @group.command(short_help="Compare two schemas: can a reader of OLD read NEW?")

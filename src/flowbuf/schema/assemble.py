@@ -17,6 +17,7 @@ from flowbuf.schema.column import Column, Reserved
 from flowbuf.schema.loader import RECORDS, ROWS, Document
 from flowbuf.schema.message import SubMessage, check_messages, reach
 from flowbuf.schema.shape import FLAT
+from flowbuf.schema.vendor_columns import with_vendor_columns
 
 __all__ = ["Parts", "assemble", "list_columns", "no_column", "suggest_fix", "switch"]
 
@@ -55,8 +56,15 @@ def switch(
     enable: Iterable[str] = (),
     disable: Iterable[str] = (),
     reserved: Iterable[Reserved] = (),
+    rows: str = ROWS[0],
 ) -> dict[str, Column]:
-    """Return the columns with exactly `only` enabled, if given; then `enable`, then `disable`."""
+    """Return the columns with exactly `only` enabled, if given; then `enable`, then `disable`.
+
+    Rows of flows get the columns of vendors that are enabled.
+    """
+    if rows == ROWS[0]:
+        only, enable = (None if only is None else list(only)), list(enable)
+        columns = with_vendor_columns(columns, [*(only or ()), *enable])
     before = (name for name, column in columns.items() if column.enabled)
     on = _choose(columns, before if only is None else only, reserved)
     on = (on | _choose(columns, enable, reserved)) - _choose(columns, disable, reserved)
@@ -138,7 +146,7 @@ def _apply(parts: Parts, document: Document) -> None:
     _check_used(parts, document)
     _retire(parts, settings.get("retire", ()))
     enable, disable = settings.get("enable", ()), settings.get("disable", ())
-    parts.columns = switch(parts.columns, settings.get("only"), enable, disable, parts.reserved)
+    parts.columns = switch(parts.columns, settings.get("only"), enable, disable, parts.reserved, parts.rows)
 
 
 def _merge_columns(

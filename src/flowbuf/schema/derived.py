@@ -1,8 +1,8 @@
-"""The elements and fields that flowbuf calculates each `derived:` source from."""
+"""Elements that fill columns indirectly: those that `derived:` sources are calculated from, and helpers."""
 
 from __future__ import annotations
 
-__all__ = ["DERIVED"]
+__all__ = ["DERIVED", "HELPERS"]
 
 _ADDRESSES = "sourceIPv4Address destinationIPv4Address sourceIPv6Address destinationIPv6Address"
 _PORTS = "netflow5:prot netflow5:srcport netflow5:dstport"
@@ -24,3 +24,10 @@ DERIVED = {
     "derived:mpls_labels": _SECTIONS,
 }
 """The inputs of each source, separated by spaces: names of elements, or sources of another kind."""
+
+HELPERS = {
+    "ipfix:systemInitTimeMilliseconds": "the start time for flowStartSysUpTime and flowEndSysUpTime",
+    "ipfix:ipHeaderPacketSection": "a sampled packet, see [Packets](#packets)",
+    "ipfix:dataLinkFrameSection": "a sampled packet, see [Packets](#packets)",
+}
+"""Elements that fill no column directly, and what flowbuf reads from them."""

@@ -249,15 +249,16 @@ def _kind(type: str, element: Element | None) -> str | None:
     if element is None or not element.data_type:
         return _WANTED.get(type, "uint")
     kind = _KINDS.get(element.data_type, "bytes")
+    registered = 0 if element.pen else element.id
     if type == "bytes":
         return kind if kind in ("list", "opaque") else type
     if kind == "bytes" and type in ("string", "ip"):
         return type
     if kind == "uint" and type == "timestamp":
-        return _TIME_ELEMENTS.get(element.id)
+        return _TIME_ELEMENTS.get(registered)
     if kind == "uint" and type == "duration":
         return _SPANS.get(element.units)
-    return _BIT_ELEMENTS.get(element.id, kind)
+    return _BIT_ELEMENTS.get(registered, kind)
 
 
 @functools.cache

@@ -266,7 +266,9 @@ class Schema:
             SchemaError: a name is unknown.
         """
         try:
-            switched = switch(self._by_name, self._check_names("choose", names), reserved=self.reserved)
+            switched = switch(
+                self._by_name, self._check_names("choose", names), reserved=self.reserved, rows=""
+            )
         except SchemaError as error:
             raise error.located(self.origin) from None
         return tuple(self[name] for name, column in switched.items() if column.enabled)
@@ -321,7 +323,7 @@ class Schema:
             SchemaError: a name is unknown, or an enabled column depends on a disabled one.
         """
         try:
-            switched = switch(self._by_name, only, enable, disable, self.reserved)
+            switched = switch(self._by_name, only, enable, disable, self.reserved, self.rows)
         except SchemaError as error:
             raise error.located(self.origin) from None
         columns = tuple(switched.values())

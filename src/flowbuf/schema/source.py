@@ -32,7 +32,8 @@ class Source:
         text: The source as written.
         pen: Enterprise number of an information element, or 0.
         id: Id of an information element, or 0.
-        element: Row of the element in the IANA registry, or None.
+        element: Row of the element in the registry of IANA or of a vendor. None if it or its type is unknown,
+            and for an enterprise element written by number.
         occurrence: Number of the element's occurrence in a record, from 1, or LAST. 0 means every occurrence
             in a repeated column, and the first in any other column.
     """
@@ -46,7 +47,9 @@ class Source:
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """Parse `KIND:NAME`, `ipfix:ID`, `ipfix:PEN/ID` or `netflow9:ID`. Raises SchemaError.
+        """Parse `KIND:NAME`, `VENDOR:NAME`, `ipfix:ID`, `ipfix:PEN/ID` or `netflow9:ID`. Raises SchemaError.
+
+        `VENDOR:NAME` is an element of IPFIX, or a private id of NetFlow v9.
 
         `#N` or `#last` after an element selects one of its occurrences in a record.
         """
@@ -56,10 +59,9 @@ class Source:
             raise SchemaError(
                 f"source {text!r} is not written as KIND:NAME", "write for example ipfix:octetDeltaCount"
             )
-        if kind not in KINDS:
-            fix = did_you_mean(kind, KINDS) or f"kinds are {', '.join(KINDS)}"
-            raise SchemaError(f"source {text!r} has an unknown kind", fix)
         occurrence = _parse_occurrence(text, place) if hash else 0
+        if kind not in KINDS:
+            return _of_vendor(text, kind, name, occurrence)
         if kind not in _MAX_ID:
             if hash:
                 raise SchemaError(f"source {text!r}: only elements have occurrences", f"write {kind}:{name}")
@@ -67,6 +69,8 @@ class Source:
         if numbers := _ID.fullmatch(name):
             return _from_id(kind, text, int(numbers["pen"] or 0), int(numbers["id"]), occurrence)
         element = elements.by_name(name)
+        if element is None and kind == "netflow9" and (private := elements.private_by_name(name)):
+            return cls(kind, text, 0, private.id, _typed(private), occurrence)
         if element is None:
             fix = did_you_mean(name, (known.name for known in elements.all()))
             raise SchemaError(
@@ -83,6 +87,25 @@ class Source:
 
     def __str__(self) -> str:
         return self.text
+
+
+def _of_vendor(text: str, vendor: str, name: str, occurrence: int) -> Source:
+    """Return the source of an element that is named by its vendor."""
+    named = elements.of_vendor(vendor)
+    if not named:
+        known = [*KINDS, *elements.vendors()]
+        fix = did_you_mean(vendor, known) or f"kinds are {', '.join(KINDS)}, and names of vendors"
+        raise SchemaError(f"source {text!r} has an unknown kind", fix)
+    element = elements.find_vendor_element(vendor, name)
+    if element is None:
+        fix = did_you_mean(name, (each.name for each in named)) or "write its id, as in ipfix:2636/137"
+        raise SchemaError(f"source {text!r}: unknown element", fix)
+    kind = "ipfix" if element.pen else "netflow9"
+    return Source(kind, text, element.pen, element.id, _typed(element), occurrence)
+
+
+def _typed(element: Element) -> Element | None:
+    return element if element.data_type else None
 
 
 def _parse_occurrence(text: str, place: str) -> int:

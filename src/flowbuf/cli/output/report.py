@@ -78,7 +78,7 @@ def _name_elements(decoder: Decoder, column: str, fields: Sequence[tuple[str, in
         if sources.isdisjoint({("ipfix", *element), (kind, *element)}):
             continue
         name = f"{kind}:{pen}/{id}" if pen else f"{kind}:{id}"
-        if not pen and (known := elements.by_id(id)):
+        if known := elements.by_number(pen, id):
             name += f" {known.name}"
         texts.append(f"{name}, {'variable length' if size == VARIABLE else f'{size} bytes'}")
     more = " or others" if len(texts) > MAX_ELEMENTS else ""

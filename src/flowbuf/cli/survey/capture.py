@@ -161,7 +161,7 @@ def _describe_field(pen: int, id: int, size: int, scope: bool, version: int) -> 
 
     `name` is null if no registry has one. `size` is null if every record states its own.
     """
-    known = elements.by_id(id) if not pen else None
+    known = elements.by_number(pen, id)
     name = known.name if known else None
     if scope and version == 9:  # scopes have their own number space
         name = NETFLOW9_SCOPES.get(id)

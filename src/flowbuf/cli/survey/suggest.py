@@ -1,0 +1,150 @@
+"""Write a schema with a column for each field of captures that no column uses: `flowbuf schema suggest`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowbuf.cli.output.terminal import clean_line
+from flowbuf.cli.survey.fields import find_fields
+from flowbuf.schema import Schema, elements
+from flowbuf.schema.elements import Element
+from flowbuf.schema.vendor_columns import FIRST_NUMBER, column_name, column_type
+from flowbuf.targets.flow_text import to_json_string
+
+__all__ = ["Suggestion", "suggest", "write_schema"]
+
+FIRST_USER_NUMBER = 1000
+MAX_SAMPLES = 3
+SAMPLE_WIDTH = 60
+_SIZES = {1: "uint8", 2: "uint16", 3: "uint32", 4: "uint32", **dict.fromkeys(range(5, 9), "uint64")}
+
+
+@dataclass
+class Suggestion:
+    """A column for a field.
+
+    Attributes:
+        source: Source of the column.
+        element: Element of the field, or None.
+        size: Largest size of the field in bytes; None if it is variable.
+        samples: Some values, as text.
+    """
+
+    source: str
+    element: Element | None
+    size: int | None
+    samples: list[str] = field(default_factory=list)
+
+    @property
+    def type(self) -> dict[str, str]:
+        """Type of the column, as keys of a `[[column]]` table. Empty: no column can hold the field."""
+        if self.element and self.element.data_type:
+            return column_type(self.element.data_type)
+        return {"type": _SIZES.get(self.size or 0, "bytes")}
+
+    @property
+    def name(self) -> str:
+        """Name for the column."""
+        if self.element:
+            return column_name(self.element)
+        return "field_" + re.sub(r"\W+", "_", self.source.partition(":")[2])
+
+
+def suggest(surveys: Iterable[dict[str, Any]]) -> list[Suggestion]:
+    """Return a suggestion for each field that no column uses, in the order of the fields.
+
+    Args:
+        surveys: Summaries of captures, with the fields of `survey_fields`.
+    """
+    found: dict[str, Suggestion] = {}
+    for survey in surveys:
+        seen = find_fields(survey)
+        for each in survey["fields"]:
+            if each["used"]:
+                continue
+            about = seen[each["source"]]
+            element = elements.by_number(about["pen"], about["id"])
+            suggestion = found.setdefault(each["source"], Suggestion(each["source"], element, about["size"]))
+            suggestion.size = _larger(suggestion.size, about["size"])
+            if each["sample"] and len(suggestion.samples) < MAX_SAMPLES:
+                suggestion.samples.append(each["sample"])
+    return list(found.values())
+
+
+def _larger(size: int | None, other: int | None) -> int | None:
+    return None if size is None or other is None else max(size, other)
+
+
+def write_schema(
+    suggestions: Sequence[Suggestion], schema: Schema, reference: str, captures: Sequence[str]
+) -> str:
+    """Return a schema in TOML that adds the suggested columns; "" if no column can hold a field.
+
+    Args:
+        suggestions: Suggestions.
+        schema: Schema to extend.
+        reference: Name or path of that schema.
+        captures: Names of the captures, for a comment.
+    """
+    able = [each for each in suggestions if each.type]
+    if not able:
+        return ""
+    return "\n".join([*_head(schema, reference, captures), *_columns(able, schema), *_rest(suggestions)])
+
+
+def _head(schema: Schema, reference: str, captures: Sequence[str]) -> Iterator[str]:
+    names = ", ".join(clean_line(os.path.basename(path)) for path in captures)
+    yield f"# Fields of {names} that no column of the schema {schema.name} uses."
+    yield "# Change names and types as you like. Numbers must stay when messages were written."
+    yield "[schema]"
+    yield f'name = "{schema.name}-suggested"'
+    yield f"extends = {to_json_string(reference)}"
+
+
+def _columns(suggestions: Iterable[Suggestion], schema: Schema) -> Iterator[str]:
+    numbers = [column.number for column in schema if column.number < FIRST_NUMBER]
+    number = max(FIRST_USER_NUMBER, *(each + 1 for each in numbers))
+    taken = {column.name.lower().replace("_", "") for column in schema}
+    for each in suggestions:
+        name = _free_name(each.name, taken)
+        yield ""
+        yield "[[column]]"
+        yield f'name = "{name}"'
+        yield f"number = {number}"
+        yield from (f'{key} = "{value}"' for key, value in each.type.items())
+        yield f'sources = ["{each.source}"]'
+        if each.element:
+            yield f"doc = {to_json_string(_describe(each.element))}"
+        yield from (f"# value: {_short(sample)}" for sample in dict.fromkeys(each.samples))
+        number += 1
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """Return a name that differs from others, also without case and underscores."""
+    free, count = name, 2
+    while free.lower().replace("_", "") in taken:
+        free, count = f"{name}_{count}", count + 1
+    taken.add(free.lower().replace("_", ""))
+    return free
+
+
+def _describe(element: Element) -> str:
+    of = f" of {element.vendor}" if element.vendor else ""
+    units = f", in {element.units}" if element.units else ""
+    return f"Element {element.name}{of}{units}"
+
+
+def _short(sample: str) -> str:
+    text = clean_line(sample)
+    return text if len(text) <= SAMPLE_WIDTH else f"{text[: SAMPLE_WIDTH - 1]}…"
+
+
+def _rest(suggestions: Iterable[Suggestion]) -> Iterator[str]:
+    lists = [each.source for each in suggestions if not each.type]
+    if lists:
+        yield ""
+        yield f"# No column can hold a list of records: {', '.join(lists)}"
