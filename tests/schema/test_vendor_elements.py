@@ -205,6 +205,18 @@ def test_values_of_both_protocols_are_decoded(capture: Path) -> None:
     ]
 
 
+def test_sql_and_python_take_their_names(capture: Path) -> None:
+    where = "asa_username = 'alice'"
+    assert json_lines(run("read", capture, "--columns", "bytes", "--where", where)) == [{"bytes": 5}]
+    sql = "SELECT asa_username, cert_silk_app_label FROM flows ORDER BY bytes"
+    assert [row["asa_username"] for row in json_lines(run("query", sql, capture))] == ["alice", None]
+    (row, *_) = json_lines(run("top", "cert_silk_app_label", capture))
+    assert (row["cert_silk_app_label"], row["bytes"]) == (443, 9)
+    flows = flowbuf.read_capture(capture, columns=["cert_silk_app_label", "bytes"], where=where)
+    assert flows.to_arrow().to_pylist() == [{"cert_silk_app_label": 0, "bytes": 5}]
+    assert "asa_fw_event" in flowbuf.read_capture(capture, columns=["group:asa"]).to_arrow().schema.names
+
+
 def test_a_file_may_enable_them(capture: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "mine.toml", b'[schema]\nname = "m"\nextends = "flow"\nenable = ["group:asa"]\n')
     flows = flowbuf.read_capture(capture, Schema.load(path)).to_arrow()

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from flowbuf.errors import QueryError
 from flowbuf.schema import Schema
+from flowbuf.schema.loader import ROWS
+from flowbuf.schema.vendor_columns import vendor_names
 
 __all__ = ["Token", "columns_named", "ends_of_scaled", "tokens_of", "with_rates"]
 
@@ -65,12 +67,15 @@ def tokens_of(sql: str) -> list[Token]:
 def columns_named(sql: str, schema: Schema) -> tuple[str, ...]:
     """Return the columns of a schema, enabled or not, whose names occur in SQL.
 
-    Upper and lower case are equal. Raise QueryError for text that is not UTF-8.
+    Columns of vendors follow, which the schema gets when they are enabled. Upper and lower case are equal.
+    Raise QueryError for text that is not UTF-8.
     """
     words = {word for token in tokens_of(sql) for word in token.words}
     if "columns" in words:  # COLUMNS('bytes') selects columns by a regular expression
         words = set(_WORD.findall(sql.lower()))
-    return tuple(column.name for column in schema if column.name.lower() in words)
+    own = tuple(column.name for column in schema if column.name.lower() in words)
+    others = vendor_names(sorted(words)) if schema.rows == ROWS[0] else ()
+    return (*own, *(name for name in others if name not in own))
 
 
 def with_rates(sql: str, rate: str | None) -> str:

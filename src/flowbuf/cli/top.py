@@ -146,6 +146,7 @@ class Groups:
         if not names:
             raise UsageProblem("COLUMNS is empty; name columns, for example src_addr,dst_port")
         with schema_errors():
+            schema = schema.with_vendors(names)
             found = [schema.find(name) or schema[name] for name in names]
         columns = {column.name: column for column in found}
         for column in columns.values():

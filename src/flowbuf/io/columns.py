@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from flowbuf import _core
 from flowbuf.arrow.batch import BATCH_ROWS, Count, FlowStream, Tables, check_ip, new_table_type
+from flowbuf.arrow.sql_tokens import columns_named
 from flowbuf.decoder import Decoder
-from flowbuf.errors import CaptureError, DecodeError, EncodeError
+from flowbuf.errors import CaptureError, DecodeError, EncodeError, optional_import
 from flowbuf.io.capture import CaptureReader, is_capture
 from flowbuf.io.find_files import find_files
 from flowbuf.io.input_stream import Content, check_source
@@ -95,12 +96,23 @@ def read_capture(
     if limit is not None and limit < 0:
         raise ValueError(f"limit is {limit}; it may be 0 or more")
     chosen_options = merge_options(options, keywords, _PARAMETERS)
+    if columns is not None and not isinstance(columns, str):
+        columns = list(columns)
+        schema = _load(schema).with_vendors(columns)
+    if where is not None:
+        schema = _load(schema)
+        with optional_import("a condition needs duckdb and pyarrow", "flowbuf[sql]"):
+            schema = schema.with_vendors(columns_named(where, schema))
     reader = _CaptureTables(source, port, schema, chosen_options, override, batch_rows)
     chosen = None if columns is None else _choose(reader.schema, columns)
     stream = FlowStream(reader.schema, reader, ip, chosen)
     if where is not None:
         stream = stream.filter(where)
     return stream if limit is None else stream[:limit]
+
+
+def _load(schema: Schema | str) -> Schema:
+    return schema if isinstance(schema, Schema) else Schema.load(schema)
 
 
 def _choose(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
@@ -302,7 +314,7 @@ def read_messages(
             print(batch.to_polars())
     """
     check_ip(ip)
-    loaded = schema if isinstance(schema, Schema) else Schema.load(schema)
+    loaded = _load(schema)
     proto = find_proto(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != "-" else None
     described = read_proto(proto, loaded) if proto else loaded
     chosen = loaded if isinstance(schema, Schema) else replace(described, columns=described.enabled)

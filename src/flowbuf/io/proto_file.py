@@ -13,7 +13,6 @@ from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.loader import ROWS
 from flowbuf.schema.shape import more_than_flat
-from flowbuf.schema.vendor_columns import with_vendor_columns
 
 __all__ = ["check_proto", "find_proto", "proto_path", "read_proto", "schema_of_proto", "write_proto"]
 
@@ -78,9 +77,7 @@ def read_proto(proto: str, schema: Schema) -> Schema:
     except (OSError, UnicodeDecodeError) as error:
         raise SchemaError(f"cannot be read: {error}", origin=proto) from None
     fields = {name: f"{type} {name} = {number}" for type, name, number in _FIELD.findall(text)}
-    known = with_vendor_columns({column.name: column for column in schema}, fields)
-    if len(known) > len(schema):
-        schema = replace(schema, columns=tuple(known.values()))
+    schema = schema.with_vendors(fields)
     _check_known(fields, schema, proto)
     same = schema.only(*fields)
     _check_fields(fields, same, proto)

@@ -17,7 +17,7 @@ from flowbuf.schema.column import Column, Reserved
 from flowbuf.schema.loader import RECORDS, ROWS, Document
 from flowbuf.schema.message import SubMessage, check_messages, reach
 from flowbuf.schema.shape import FLAT
-from flowbuf.schema.vendor_columns import with_vendor_columns
+from flowbuf.schema.vendor_columns import VENDORS, with_vendor_columns
 
 __all__ = ["Parts", "assemble", "list_columns", "no_column", "suggest_fix", "switch"]
 
@@ -121,7 +121,7 @@ def _choose(columns: Mapping[str, Column], names: Iterable[str], reserved: Itera
         elif group in groups:
             chosen.update(column.name for column in columns.values() if column.group == group)
         elif group != name:
-            fix = did_you_mean(group, groups) or f"groups are {', '.join(sorted(groups))}"
+            fix = did_you_mean(group, [*groups, *VENDORS]) or f"groups are {', '.join(sorted(groups))}"
             raise SchemaError(f"no group {group!r}", fix)
         else:
             raise no_column(name, columns, reserved, groups)

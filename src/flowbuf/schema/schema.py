@@ -19,6 +19,7 @@ from flowbuf.schema.checks import check_oneofs, check_reserved, check_unique
 from flowbuf.schema.column import NAME, Column, Reserved, fold
 from flowbuf.schema.message import SubMessage, check_messages, check_plain, reach
 from flowbuf.schema.shape import FLAT, more_than_flat
+from flowbuf.schema.vendor_columns import with_vendor_columns
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -299,6 +300,17 @@ class Schema:
         for name in needed:  # the list grows
             needed += [other for other in self[name].depends if other not in needed]
         return self.switch(only=needed)
+
+    def with_vendors(self, names: Iterable[str]) -> Schema:
+        """Return the schema with the columns of vendors that the names select, disabled.
+
+        Args:
+            names: Names of columns, or of groups such as "group:cert". Other names change nothing.
+        """
+        if self.rows != loader.ROWS[0]:
+            return self
+        columns = with_vendor_columns(self._by_name, names)
+        return self if len(columns) == len(self._by_name) else replace(self, columns=tuple(columns.values()))
 
     def _check_names(self, method: str, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:

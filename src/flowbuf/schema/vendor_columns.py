@@ -6,6 +6,7 @@ changes.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,7 +15,7 @@ from flowbuf.schema import elements
 from flowbuf.schema.column import Column
 from flowbuf.schema.elements import Element
 
-__all__ = ["FIRST_NUMBER", "VENDORS", "column_name", "column_type", "with_vendor_columns"]
+__all__ = ["FIRST_NUMBER", "VENDORS", "column_name", "column_type", "vendor_names", "with_vendor_columns"]
 
 FIRST_NUMBER = 1 << 20
 """Smallest number of a column in this module."""
@@ -76,6 +77,16 @@ def with_vendor_columns(columns: Mapping[str, Column], names: Iterable[str]) -> 
     return dict(sorted({**columns, **added}.items(), key=lambda item: item[1].number))
 
 
+def vendor_names(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words, in lower case, that are names of columns of vendors."""
+    found: dict[str, None] = {}
+    for word in words:
+        if word.partition("_")[0] in VENDORS and word in _columns_of(word.partition("_")[0]):
+            found[word] = None
+    return tuple(found)
+
+
+@functools.cache
 def _columns_of(vendor: str) -> dict[str, Column]:
     """Return the columns of a vendor. Elements of IPFIX and NetFlow v9 with the same name share one."""
     together: dict[str, list[Element]] = {}
