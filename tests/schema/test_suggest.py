@@ -53,7 +53,7 @@ def test_each_unused_field_becomes_a_column(capture: Path) -> None:
         text
         == """\
 # Fields of vendors.pcap that no column of the schema flow uses.
-# Change names and types as you like. Numbers must stay when messages were written.
+# Change names and types as you like. Once messages were written, do not change numbers.
 [schema]
 name = "flow-suggested"
 extends = "flow"
@@ -130,6 +130,79 @@ def test_numbers_and_names_follow_those_of_the_schema(capture: Path, tmp_path: P
     assert [column.number for column in new] == [1501, 1502, 1503, 1504]
     assert [column.name for column in new][3] == "user_name_2"
     assert "field_999" not in schema
+
+
+def test_reserved_numbers_and_names_are_not_used(capture: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        '[schema]\nname = "mine"\nextends = "flow"\nretire = ["user_name"]\n'
+        '[[column]]\nname = "user_name"\nnumber = 18998\ntype = "uint8"\n'
+    )
+    status, text, _ = suggest(capture, "--schema", path)
+    assert status == 0
+    new = [column for column in Schema.from_toml(text) if column.number >= 1000]
+    assert [column.number for column in new] == [18999, 20000, 20001, 20002, 20003]
+    assert new[-1].name == "user_name_2"
+
+
+def test_the_schema_is_not_replaced(capture: Path, tmp_path: Path) -> None:
+    """Neither the one that is extended, nor one that this extends."""
+    base, mine = tmp_path / "base.toml", tmp_path / "mine.toml"
+    base.write_text('[schema]\nname = "base"\nextends = "flow"\n')
+    mine.write_text('[schema]\nname = "mine"\nextends = "base.toml"\n')
+    for output in (base, mine):
+        before = output.read_text()
+        status, text, problem = suggest(capture, "--schema", mine, "-o", output)
+        assert (status, text) == (2, "")
+        assert f"{output}: the suggestion extends this schema; name another output" in problem
+        assert output.read_text() == before
+
+
+def test_schemas_of_other_rows_are_refused(capture: Path) -> None:
+    for name in ("sflow_counters", "record"):
+        status, _, problem = suggest(capture, "--schema", name)
+        assert status == 2
+        assert f"rows of the schema {name} are" in problem
+
+
+def test_a_file_with_the_name_of_a_built_in_schema_is_ignored(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flow").write_text("")
+    status, text, _ = suggest(capture)
+    assert status == 0
+    assert 'extends = "flow"\n' in text
+
+
+def test_names_of_captures_need_not_be_utf8(capture: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a\udcff\nb.pcap"
+    path.write_bytes(capture.read_bytes())
+    assert suggest(path, "-o", tmp_path / "x.toml")[0] == 0
+    assert Schema.load(tmp_path / "x.toml")["user_name"]
+
+
+def test_more_fields_than_columns_are_left_out(tmp_path: Path) -> None:
+    fields = [(number, 1, 55555) for number in range(1200)]
+    content = pcap(*(ipfix(template_set(template(256 + k, *fields[k : k + 400]))) for k in (0, 400, 800)))
+    assert suggest(write(tmp_path / "many.pcap", content), "-o", tmp_path / "x.toml")[0] == 0
+    assert len(Schema.load(tmp_path / "x.toml")) == 1024
+    assert "# A schema has at most 1024 columns. Left out: ipfix:55555/" in (tmp_path / "x.toml").read_text()
+
+
+def test_hostile_fields_do_not_end_the_commands(tmp_path: Path) -> None:
+    """Id 0 of the reverse direction, and elements of vendors with the id of padding."""
+    fields = [(1, 8), (0, 1, 29305), (210, 1, 6871), (210, 1, 99999), (0, 1, 99999)]
+    capture = write(tmp_path / "a.pcap", pcap(ipfix(template_set(template(256, *fields)))))
+    assert flowbuf("inspect", capture).exit_code == 0
+    status, text, _ = suggest(capture)
+    assert status == 0
+    assert [column.number for column in Schema.from_toml(text) if column.number >= 1000] == [
+        1000,
+        1001,
+        1002,
+        1003,
+    ]
 
 
 def test_fields_of_several_captures_are_suggested_once(capture: Path, tmp_path: Path) -> None:

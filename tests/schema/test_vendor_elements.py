@@ -11,6 +11,7 @@ import pytest
 
 import flowbuf
 from flowbuf import SchemaError
+from flowbuf.io.proto_file import schema_of_proto
 from flowbuf.schema import Schema, elements
 from flowbuf.schema.plan import compile_plan
 from flowbuf.schema.source import KINDS, Source
@@ -187,11 +188,68 @@ def test_own_columns_precede_those_of_vendors() -> None:
     assert len(group.enable("group:cert")) == len(group)
 
 
+def test_retired_columns_stay_retired() -> None:
+    schema = FLOW.enable("cert_silk_app_label").retire("cert_silk_app_label")
+    assert "cert_silk_app_label" not in schema.enable("group:cert")
+    with pytest.raises(SchemaError, match="it was retired"):
+        schema.enable("cert_silk_app_label")
+
+
+def test_a_schema_with_one_column_gets_the_others() -> None:
+    one = FLOW.enable("cert_silk_app_label")
+    assert one.enable("group:cert") == FLOW.enable("group:cert")
+
+
+def test_a_file_may_change_columns_of_vendors() -> None:
+    schema = Schema.from_toml(
+        '[schema]\nname = "m"\nextends = "flow"\nenable = ["cert_silk_app_label"]\n'
+        'retire = ["asa_username"]\n'
+        '[[column]]\nname = "cert_silk_app_label"\ndoc = "Application"\nexplicit = true\n'
+    )
+    assert schema["cert_silk_app_label"].doc == "Application"
+    assert "asa_username" not in schema.enable("group:asa")
+
+
+def test_columns_that_were_not_enabled_can_be_disabled() -> None:
+    assert FLOW.disable("group:cert", "asa_username") == FLOW
+    with pytest.raises(SchemaError, match="no column 'asa_nothing'"):
+        FLOW.disable("asa_nothing")
+
+
+def test_a_registry_keeps_the_types_of_columns() -> None:
+    """Its .proto says only `bytes` of an address, and `uint32` of a port."""
+    schema = FLOW.enable("group:asa", "cert_silk_app_label")
+    read = schema_of_proto(schema.to_proto(), [FLOW], "registry")
+    assert {column.name: column.type for column in read} == {
+        column.name: column.type for column in schema.enabled
+    }
+    assert read.hash == schema.hash
+
+
+@pytest.mark.parametrize(
+    ("vendor", "name", "column"),
+    [
+        ("cert", "silkAppLabel", "cert_silk_app_label"),
+        ("ntop", "GTPV1_C2S_TEID_DATA", "ntop_gtpv1_c2s_teid_data"),
+        ("vmware", "tenantSourceIPv4", "vmware_tenant_source_ipv4"),
+        ("viptela", "viptelaVPNId", "viptela_vpn_id"),
+    ],
+)
+def test_names_of_columns(vendor: str, name: str, column: str) -> None:
+    element = elements.find_vendor_element(vendor, name)
+    assert element
+    assert column_name(element) == column
+
+
 def test_unknown_groups_and_columns_are_errors() -> None:
     with pytest.raises(SchemaError, match="no group 'certt'"):
         FLOW.enable("group:certt")
-    with pytest.raises(SchemaError, match="no column 'cert_nothing'"):
-        FLOW.enable("cert_nothing")
+    with pytest.raises(
+        SchemaError, match="no column 'cert_silk_app_lable'; did you mean cert_silk_app_label"
+    ):
+        FLOW.enable("cert_silk_app_lable")
+    with pytest.raises(SchemaError, match="no group 'asa'; enable group:asa first"):
+        FLOW.choose("group:asa")
     with pytest.raises(SchemaError, match="no group 'cert'"):
         Schema.load("sflow_counters").enable("group:cert")
 

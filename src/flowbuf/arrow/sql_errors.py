@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -96,35 +95,71 @@ def errors_across_flows() -> Iterator[None]:
 def check_literals(condition: str, schema: Schema) -> None:
     """Check the texts that a condition compares columns with, as in `src_addr = '10.0.0.1'` or `IN ('…')`.
 
+    A comparison is checked only if it certainly compares a column with exactly this text.
+
     Raises:
         QueryError: No flow has this text in the column: it is a network, is no address, is written in
             another way than flowbuf writes it, or is no member of the enum. Or the column is a number.
     """
+    tokens = tokens_of(condition)
+    if any(token.text in _SCOPES for token in tokens):
+        return
     columns = {column.name.lower(): column for column in schema if not column.repeated}
-    for name, text in _compared_texts(tokens_of(condition)):
+    for name, text in _compared_texts(tokens):
         if name in columns and (problem := _find_problem(columns[name], text)):
             raise QueryError(f"{columns[name].name} is never '{text}': {problem}")
 
 
+_SCOPES = {"select", "from", "values", "lambda"}
+"""Words after which names may be those of other tables or of parameters."""
+_BEFORE = {"", "(", "and", "or", "when", "where"}
+"""Tokens before a comparison whose left side is one column."""
+_AFTER = {"", ")", "and", "or", "then"}
+"""Tokens after a comparison whose right side is one text."""
+_NOTHING = Token(0, "")
+
+
 def _compared_texts(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
     """Yield each name that is compared for equality, and the text."""
-    signs = [token.text for token in tokens] + ["", ""]
-    for i, token in enumerate(tokens):
-        if not token.words or (signs[i - 1] in ("|", "+", "-") and i):
+    padded = [_NOTHING, _NOTHING, *tokens, _NOTHING, _NOTHING, _NOTHING, _NOTHING]
+    for i, token in enumerate(tokens, 2):
+        if len(token.words) != 1 or not _begins(padded[i - 2], padded[i - 1]):
             continue
-        rest = i + 1
-        if signs[rest] in ("=", "!", "<") and _ends_operand(tokens, rest + 1):
-            yield token.words[-1], tokens[rest + 1].literal or ""
-        rest += signs[rest] == "not"
-        if signs[rest] == "in" and signs[rest + 1] == "(":
-            members = itertools.takewhile(lambda each: each.text != ")", tokens[rest + 2 :])
-            yield from ((token.words[-1], each.literal) for each in members if each.literal is not None)
+        sign, value, *rest = padded[i + 1 :]
+        if sign.operator in ("=", "==") and value.literal is not None and _ends(rest):
+            yield token.text, value.literal
+        elif sign.text == "in" and value.text == "(":
+            yield from ((token.text, text) for text in _listed_texts(rest))
 
 
-def _ends_operand(tokens: Sequence[Token], place: int) -> bool:
-    """Return True if a token is a text, and no operator follows that changes it."""
-    after = tokens[place + 1].text if place + 1 < len(tokens) else ""
-    return place < len(tokens) and tokens[place].literal is not None and after not in ("|", ":", "[", "+")
+def _begins(before: Token, token: Token) -> bool:
+    """Return True if a comparison begins after a token. A bracket may be that of a call, or of NOT (…)."""
+    if token.literal is not None or token.text not in _BEFORE:
+        return False
+    return token.text != "(" or (before.literal is None and before.text in _BEFORE)
+
+
+def _ends(rest: Sequence[Token]) -> bool:
+    """Return True if a comparison ends before these tokens. (…) IS NULL does not end at its bracket."""
+    for token in rest:
+        if token.literal is not None or token.text not in _AFTER:
+            return False
+        if token.text != ")":
+            return True
+    return True
+
+
+def _listed_texts(tokens: Sequence[Token]) -> list[str]:
+    """Return the texts of a list up to its bracket; none if it has anything else."""
+    texts: list[str] = []
+    for place, token in enumerate(tokens):
+        if place % 2 == 0 and token.literal is not None:
+            texts.append(token.literal)
+        elif place % 2 and token.text == ")":
+            return texts if _ends(tokens[place + 1 :]) else []
+        elif not (place % 2 and token.text == ","):
+            break
+    return []
 
 
 def _find_problem(column: Column, text: str) -> str:
@@ -136,7 +171,7 @@ def _find_problem(column: Column, text: str) -> str:
         if not _MAC.fullmatch(digits):
             return "the text is no MAC address, such as 00:00:5e:00:53:01"
         return _other_spelling(text, format_mac(int(digits, 16)))
-    if column.type == "enum" and text not in column.values and not text.isdecimal():
+    if column.type == "enum" and text not in column.values and not _is_number(text):
         fix = did_you_mean(text, column.values) or f"values are {', '.join(list(column.values)[:20])}"
         return f"the column has no such value; {fix}"
     if column.type in NUMBERS and not _is_number(text):
@@ -165,5 +200,5 @@ def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
-        return False
+        return bool(re.match(r"\s*[-+]?0[xXbBoO]", text))  # duckdb reads these numbers too
     return True

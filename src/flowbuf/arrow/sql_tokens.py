@@ -26,15 +26,17 @@ class Token(NamedTuple):
 
     Attributes:
         offset: Offset in bytes.
-        text: First character of a sign, or the first word.
+        text: First character of an operator, or the first word.
         words: All words.
         literal: Text of a literal in single quotes; None for all other tokens.
+        operator: All characters of an operator; empty for all other tokens.
     """
 
     offset: int
     text: str
     words: Sequence[str] = ()
     literal: str | None = None
+    operator: str = ""
 
 
 def tokens_of(sql: str) -> list[Token]:
@@ -51,7 +53,7 @@ def tokens_of(sql: str) -> list[Token]:
         written = content[offset:end].decode()
         text = written.lower()  # and what follows: spaces, in some versions comments
         if kind == "operator":
-            tokens.append(Token(offset, text[:1]))
+            tokens.append(Token(offset, text[:1], operator=text.split()[0]))
         elif kind in ("identifier", "keyword"):
             words = _WORD.findall(_COMMENT.sub(" ", text))
             words = words[:1] if text.startswith('"') else words

@@ -14,7 +14,14 @@ from rich.table import Table
 
 from flowbuf.cli.clickhouse import clickhouse
 from flowbuf.cli.inputs import check_inputs, expand_inputs
-from flowbuf.cli.options import CaptureOptions, exporter_options, load_schema, schema_errors, schema_options
+from flowbuf.cli.options import (
+    CaptureOptions,
+    UsageProblem,
+    exporter_options,
+    load_schema,
+    schema_errors,
+    schema_options,
+)
 from flowbuf.cli.output.console import StdoutConsole
 from flowbuf.cli.output.report import Failure, Report
 from flowbuf.cli.output.streams import (
@@ -31,7 +38,8 @@ from flowbuf.schema import Column, Schema, Source
 from flowbuf.schema.checks import find_narrow
 from flowbuf.schema.evolution import Verdict
 from flowbuf.schema.evolution import diff as compare
-from flowbuf.schema.loader import RECORDS, built_in_names
+from flowbuf.schema.loader import RECORDS, ROWS, built_in_names
+from flowbuf.schema.loader import read as read_documents
 from flowbuf.schema.message import reach
 from flowbuf.targets.arrow import describe_type, fields_of
 from flowbuf.targets.clickhouse import columns_of
@@ -217,10 +225,11 @@ def suggest_columns(captures: tuple[str, ...], reference: str, output: str, deco
     check_inputs(paths, output)
     check_known_state(decoding.state)
     schema = load_schema(reference)
+    place = reference if reference in built_in_names() else os.path.abspath(reference)
+    _check_suggestion(schema, place, output)
     report = Report()
     surveys = [survey_file(path, decoding, report, schema) for path in paths]
     suggestions = suggest(surveys)
-    place = os.path.abspath(reference) if os.path.exists(reference) else reference
     text = write_schema(suggestions, schema, place, paths)
     if not any(survey["fields"] for survey in surveys):
         raise Failure("there are no data templates of NetFlow v9 or IPFIX, so there are no fields to suggest")
@@ -231,8 +240,21 @@ def suggest_columns(captures: tuple[str, ...], reference: str, output: str, deco
     with schema_errors():
         Schema.from_toml(text, output if output != "-" else "suggestion")
     with open_output(output) as file:
-        file.write((text + "\n").encode())
+        file.write((text + "\n").encode(errors="replace"))  # the name of a capture need not be UTF-8
     sys.exit(report.status)
+
+
+def _check_suggestion(schema: Schema, place: str, output: str) -> None:
+    """Raise UsageProblem if columns cannot be added to a schema, or if the output would replace it."""
+    if schema.rows != ROWS[0]:
+        raise UsageProblem(f"rows of the schema {schema.name} are {schema.rows}; name a schema of flows")
+    try:
+        place.encode()
+    except UnicodeEncodeError:
+        raise UsageProblem(f"{place}: the path of a schema must be UTF-8; rename the file") from None
+    extended = [document.origin for document in read_documents(place) if os.path.isabs(document.origin)]
+    if os.path.exists(output) and any(os.path.samefile(each, output) for each in extended):
+        raise UsageProblem(f"{output}: the suggestion extends this schema; name another output")
 
 
 @group.command(short_help="Compare two schemas: can a reader of OLD read NEW?")

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_tables", "encode_columns", "message_tables", "read_capture", "read_messages"]
 
-_PARAMETERS = ("columns", "where", "limit", "batch_rows", "port", "override", "options")
+_PARAMETERS = (
+    *("source", "schema", "columns", "where", "limit", "ip", "batch_rows", "port", "override", "options"),
+)
 """Parameters of `read_capture` that an error suggests."""
 
 CaptureSource: TypeAlias = str | os.PathLike[str] | BinaryIO
@@ -118,7 +120,7 @@ def _load(schema: Schema | str) -> Schema:
 def _choose(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
     """Return names without repetitions. Raise SchemaError for an unknown one."""
     if isinstance(columns, str):
-        names_in_text = [name.strip() for name in columns.split(",")]
+        names_in_text = [name.strip() for name in columns.split(",") if name.strip()]
         raise TypeError(f"columns is a text; pass a list of names, such as {names_in_text!r}")
     names: dict[str, None] = {}
     for name in columns:

@@ -114,6 +114,7 @@ def schema_of_proto(text: str, known: Sequence[Schema], origin: str) -> Schema:
     }
     plain = _ENUM.sub("", text)
     fields = _FIELD.findall(plain)
+    known = [schema.with_vendors(name for _, name, _ in fields) for schema in known]
     known = sorted(known, key=lambda schema: -sum(_has(schema, declared) for declared in fields))
     columns = [_find_column(declared, members, known, origin) for declared in fields]
     name = _NAMES.search(plain)

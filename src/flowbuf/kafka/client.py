@@ -386,6 +386,7 @@ class Topics:
         Raises:
             KafkaError: A broker does not answer, or a partition does not exist.
         """
+        places = list(places)
         first, end = (self._list_offsets(places, which, timeout) for which in ("earliest", "latest"))
         return {place: (first[place], end[place]) for place in first}
 

@@ -17,7 +17,7 @@ from flowbuf.schema.column import Column, Reserved
 from flowbuf.schema.loader import RECORDS, ROWS, Document
 from flowbuf.schema.message import SubMessage, check_messages, reach
 from flowbuf.schema.shape import FLAT
-from flowbuf.schema.vendor_columns import VENDORS, with_vendor_columns
+from flowbuf.schema.vendor_columns import VENDORS, names_of_vendor, with_vendor_columns
 
 __all__ = ["Parts", "assemble", "list_columns", "no_column", "suggest_fix", "switch"]
 
@@ -64,7 +64,8 @@ def switch(
     """
     if rows == ROWS[0]:
         only, enable = (None if only is None else list(only)), list(enable)
-        columns = with_vendor_columns(columns, [*(only or ()), *enable])
+        columns = with_vendor_columns(columns, [*(only or ()), *enable], reserved)
+        disable = [name for name in disable if name in columns or not _is_of_vendor(name, columns)]
     before = (name for name, column in columns.items() if column.enabled)
     on = _choose(columns, before if only is None else only, reserved)
     on = (on | _choose(columns, enable, reserved)) - _choose(columns, disable, reserved)
@@ -72,6 +73,14 @@ def switch(
         name: column if column.enabled == (name in on) else replace(column, enabled=name in on)
         for name, column in columns.items()
     }
+
+
+def _is_of_vendor(name: str, columns: Mapping[str, Column]) -> bool:
+    """Return True for a column or a group of a vendor that the schema does not have."""
+    group = name.removeprefix("group:")
+    if group in VENDORS:
+        return all(column.group != group for column in columns.values())
+    return name in names_of_vendor(name)
 
 
 def no_column(
@@ -85,7 +94,8 @@ def no_column(
 
 def suggest_fix(name: str, columns: Collection[str], groups: Iterable[str] = ()) -> str:
     """Return a suggestion for a name that no column has, or '' if nothing is similar."""
-    return same_meaning(name, columns) or _suggest_extends(name) or did_you_mean(name, [*columns, *groups])
+    known = [*columns, *groups, *names_of_vendor(name)]
+    return same_meaning(name, columns) or _suggest_extends(name) or did_you_mean(name, known)
 
 
 def list_columns(columns: Sequence[str]) -> str:
@@ -121,7 +131,10 @@ def _choose(columns: Mapping[str, Column], names: Iterable[str], reserved: Itera
         elif group in groups:
             chosen.update(column.name for column in columns.values() if column.group == group)
         elif group != name:
-            fix = did_you_mean(group, [*groups, *VENDORS]) or f"groups are {', '.join(sorted(groups))}"
+            others = [each for each in VENDORS if each != group]
+            fix = did_you_mean(group, [*groups, *others]) or f"groups are {', '.join(sorted(groups))}"
+            if group in VENDORS:
+                fix = f"enable group:{group} first"
             raise SchemaError(f"no group {group!r}", fix)
         else:
             raise no_column(name, columns, reserved, groups)
@@ -140,6 +153,10 @@ def _apply(parts: Parts, document: Document) -> None:
     parts.reserved += [_read_reserved(table) for table in document.reserved]
     if document.messages and parts.rows != RECORDS:
         raise SchemaError(f"[[message.{next(iter(document.messages))}.column]] is only for objects", FLAT)
+    if parts.rows == ROWS[0]:  # a file may change or retire columns of vendors
+        changed = [str(table.get("name", "")) for table in document.columns if "number" not in table]
+        names = [*changed, *settings.get("retire", ())]
+        parts.columns = dict(with_vendor_columns(parts.columns, names, parts.reserved))
     parts.columns = _merge_columns(parts.columns, document.columns, document.origin)
     for name, tables in document.messages.items():
         parts.messages[name] = _merge_message(name, parts.messages.get(name), tables, document.origin)

@@ -309,7 +309,7 @@ class Schema:
         """
         if self.rows != loader.ROWS[0]:
             return self
-        columns = with_vendor_columns(self._by_name, names)
+        columns = with_vendor_columns(self._by_name, names, self.reserved)
         return self if len(columns) == len(self._by_name) else replace(self, columns=tuple(columns.values()))
 
     def _check_names(self, method: str, names: tuple[str, ...]) -> tuple[str, ...]:

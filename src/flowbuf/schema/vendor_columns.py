@@ -12,10 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flowbuf.schema import elements
-from flowbuf.schema.column import Column
+from flowbuf.schema.column import Column, Reserved
 from flowbuf.schema.elements import Element
 
-__all__ = ["FIRST_NUMBER", "VENDORS", "column_name", "column_type", "vendor_names", "with_vendor_columns"]
+__all__ = [
+    *("FIRST_NUMBER", "VENDORS", "column_name", "column_type", "names_of_vendor", "vendor_names"),
+    "with_vendor_columns",
+]
 
 FIRST_NUMBER = 1 << 20
 """Smallest number of a column in this module."""
@@ -48,28 +51,35 @@ def column_type(data_type: str) -> dict[str, str]:
 
 def column_name(element: Element) -> str:
     """Return a name for an element's column: `cert_silk_app_label` for `silkAppLabel` of cert."""
-    words = _WORD_ENDS.sub("_", element.name.replace("IPv", "Ipv")).lower()
+    words = element.name.replace("IPv", "Ipv").replace("MCast", "Mcast")
+    if words != words.upper():  # names in capitals have underscores already
+        words = _WORD_ENDS.sub("_", words)
+    words = words.lower()
     prefix = f"{element.vendor}_" if element.vendor else ""
     return prefix + words.removeprefix(prefix)
 
 
-def with_vendor_columns(columns: Mapping[str, Column], names: Iterable[str]) -> Mapping[str, Column]:
+def with_vendor_columns(
+    columns: Mapping[str, Column], names: Iterable[str], reserved: Iterable[Reserved] = ()
+) -> Mapping[str, Column]:
     """Return the columns, and those of vendors that the names select. A name stays that of an own column.
 
     Args:
         columns: Columns by name.
         names: Names of columns, or of groups such as "group:cert".
+        reserved: Retired columns, which are left out.
     """
-    groups = {column.group for column in columns.values()}
+    groups = {column.group for column in columns.values() if column.number < FIRST_NUMBER}
+    taken = {*columns, *(old.name for old in reserved)}
     added: dict[str, Column] = {}
     for name in names:
         group = name.removeprefix("group:")
-        if name in columns or group in groups:
+        if name in taken or group in groups:
             continue
         vendor = group if group in VENDORS else name.partition("_")[0]
         found = _columns_of(vendor)
         if vendor == group:
-            added |= {each: column for each, column in found.items() if each not in columns}
+            added |= {each: column for each, column in found.items() if each not in taken}
         elif name in found:
             added[name] = found[name]
     if not added:
@@ -77,13 +87,15 @@ def with_vendor_columns(columns: Mapping[str, Column], names: Iterable[str]) -> 
     return dict(sorted({**columns, **added}.items(), key=lambda item: item[1].number))
 
 
+def names_of_vendor(name: str) -> tuple[str, ...]:
+    """Return the names of all columns of the vendor with which a name begins; none for another name."""
+    vendor = name.partition("_")[0]
+    return tuple(_columns_of(vendor)) if vendor in VENDORS else ()
+
+
 def vendor_names(words: Iterable[str]) -> tuple[str, ...]:
     """Return the words, in lower case, that are names of columns of vendors."""
-    found: dict[str, None] = {}
-    for word in words:
-        if word.partition("_")[0] in VENDORS and word in _columns_of(word.partition("_")[0]):
-            found[word] = None
-    return tuple(found)
+    return tuple(dict.fromkeys(word for word in words if word in names_of_vendor(word)))
 
 
 @functools.cache

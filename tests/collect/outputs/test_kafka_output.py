@@ -20,6 +20,7 @@ from tests.collect.test_service import address_of, check_sums, running
 from tests.support.broker import Broker, MakeTopic
 from tests.support.datagrams import netflow5, record5
 from tests.support.live import send, wait_until
+from tools import services
 
 SCHEMA = flowbuf.Schema.load("flow")
 
@@ -100,6 +101,18 @@ def test_a_missing_topic_is_reported_before_flows_arrive(broker: Broker, topic: 
         wait_until(lambda: not service.find_failures(), "the topic")
         send([flows5(30)], address_of(service))
         wait_until(lambda: service.read_counters().outputs["kafka"].stored == 30, "the flows")
+
+
+def test_a_missing_broker_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("confluent_kafka")
+    monkeypatch.setattr("flowbuf.collect.outputs.kafka.OPEN_SECONDS", 1.0)
+    problems: list[str] = []
+    place = KafkaPlace(f"127.0.0.1:{services.free_ports(1)[0]}", "flows", format="json")
+    output = KafkaOutput(place, SCHEMA, problems.append)
+    for _ in range(3):
+        with pytest.raises(KafkaError, match="no broker answered in 1 s"):
+            output.tick()
+    assert len(problems) == len(set(problems)) > 0
 
 
 @pytest.mark.slow

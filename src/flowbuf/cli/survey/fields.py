@@ -64,7 +64,7 @@ def survey_fields(
     found = []
     for text, each in fields.items():
         filled = columns.get(_key_of(text, each), [])
-        used = bool(filled) or text in HELPERS or each["id"] == PADDING
+        used = bool(filled) or text in HELPERS or (each["id"] == PADDING and not each["pen"])
         found.append({"source": text, "sample": samples.get(text), "columns": filled, "used": used})
     used_sources = {each["source"] for each in found if each["used"]}
     for protocol, template in _data_templates(survey):
@@ -75,7 +75,7 @@ def survey_fields(
 
 def _key_of(source: str, field: dict[str, Any]) -> Any:
     """Return the key of a source. A reverse element fills the columns of its counterpart."""
-    if field["pen"] == REVERSE_PEN:
+    if field["pen"] == REVERSE_PEN and field["id"]:
         return Source.parse(f"ipfix:{field['id']}").key
     return Source.parse(source).key
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowbuf._core import MAX_COLUMNS
 from flowbuf.cli.output.terminal import clean_line
 from flowbuf.cli.survey.fields import find_fields
 from flowbuf.schema import Schema, elements
+from flowbuf.schema.column import RESERVED_NUMBERS, fold
 from flowbuf.schema.elements import Element
 from flowbuf.schema.vendor_columns import FIRST_NUMBER, column_name, column_type
 from flowbuf.targets.flow_text import to_json_string
@@ -93,42 +96,51 @@ def write_schema(
     able = [each for each in suggestions if each.type]
     if not able:
         return ""
-    return "\n".join([*_head(schema, reference, captures), *_columns(able, schema), *_rest(suggestions)])
+    room = max(MAX_COLUMNS - len(schema), 0)
+    head, rest = _head(schema, reference, captures), _rest(suggestions, able[room:])
+    parts = (head, _columns(able[:room], schema), rest)
+    return "\n".join(itertools.chain(*parts))
 
 
 def _head(schema: Schema, reference: str, captures: Sequence[str]) -> Iterator[str]:
     names = ", ".join(clean_line(os.path.basename(path)) for path in captures)
     yield f"# Fields of {names} that no column of the schema {schema.name} uses."
-    yield "# Change names and types as you like. Numbers must stay when messages were written."
+    yield "# Change names and types as you like. Once messages were written, do not change numbers."
     yield "[schema]"
     yield f'name = "{schema.name}-suggested"'
     yield f"extends = {to_json_string(reference)}"
 
 
 def _columns(suggestions: Iterable[Suggestion], schema: Schema) -> Iterator[str]:
-    numbers = [column.number for column in schema if column.number < FIRST_NUMBER]
-    number = max(FIRST_USER_NUMBER, *(each + 1 for each in numbers))
-    taken = {column.name.lower().replace("_", "") for column in schema}
+    numbers = _free_numbers(schema)
+    taken = {fold(each.name) for each in (*schema, *schema.reserved)}
     for each in suggestions:
         name = _free_name(each.name, taken)
         yield ""
         yield "[[column]]"
         yield f'name = "{name}"'
-        yield f"number = {number}"
+        yield f"number = {next(numbers)}"
         yield from (f'{key} = "{value}"' for key, value in each.type.items())
         yield f'sources = ["{each.source}"]'
         if each.element:
             yield f"doc = {to_json_string(_describe(each.element))}"
         yield from (f"# value: {_short(sample)}" for sample in dict.fromkeys(each.samples))
-        number += 1
+
+
+def _free_numbers(schema: Schema) -> Iterator[int]:
+    """Yield numbers that no column has, has had, or may have: those after the user's columns come first."""
+    used = {each.number for each in (*schema, *schema.reserved) if each.number < FIRST_NUMBER}
+    first = max(FIRST_USER_NUMBER, *(number + 1 for number in used))
+    numbers = itertools.chain(range(first, FIRST_NUMBER), range(FIRST_USER_NUMBER, first))
+    return (number for number in numbers if number not in used and number not in RESERVED_NUMBERS)
 
 
 def _free_name(name: str, taken: set[str]) -> str:
     """Return a name that differs from others, also without case and underscores."""
     free, count = name, 2
-    while free.lower().replace("_", "") in taken:
+    while fold(free) in taken:
         free, count = f"{name}_{count}", count + 1
-    taken.add(free.lower().replace("_", ""))
+    taken.add(fold(free))
     return free
 
 
@@ -143,8 +155,12 @@ def _short(sample: str) -> str:
     return text if len(text) <= SAMPLE_WIDTH else f"{text[: SAMPLE_WIDTH - 1]}…"
 
 
-def _rest(suggestions: Iterable[Suggestion]) -> Iterator[str]:
+def _rest(suggestions: Iterable[Suggestion], left: Sequence[Suggestion]) -> Iterator[str]:
     lists = [each.source for each in suggestions if not each.type]
     if lists:
         yield ""
         yield f"# No column can hold a list of records: {', '.join(lists)}"
+    if left:
+        yield ""
+        sources = ", ".join(each.source for each in left)
+        yield f"# A schema has at most {MAX_COLUMNS} columns. Left out: {sources}"

@@ -118,6 +118,7 @@ class KafkaOutput:
         self._place = place
         self._schema = schema
         self._on_problem = on_problem
+        self._told: set[str] = set()  # problems since the last connection
         self._form = place.new_form(schema)
         self._producer: TopicProducer | None = None
         self._waiting: deque[Record] = deque()  # records that the client has not taken yet
@@ -277,13 +278,21 @@ class KafkaOutput:
                 partitions=self._place.partitions,
                 settings=self._place.client_settings(),
                 timeout=OPEN_SECONDS,
-                on_problem=self._on_problem,
+                on_problem=self._tell,
             )
             if self._form.schema_topic:
                 producer.describe(self._schema, self._form.schema_topic, OPEN_SECONDS)
             self._form.set_limit(producer.limit)
             self._producer = producer
+            self._told.clear()
         return self._producer
+
+    def _tell(self, problem: str) -> None:
+        """Pass a problem on. Attempts to connect have the same ones, which are passed on once."""
+        if self._producer is None and problem in self._told:
+            return
+        self._told.add(problem)
+        self._on_problem(problem)
 
     def _check_connection(self, producer: TopicProducer) -> None:
         """Give a useless connection up.
