@@ -299,7 +299,9 @@ sources = ["ipfix:2636/137", "ipfix:61", "netflow9:60"]
     path = write(tmp_path / "a.pcap", pcap(datagram))
     result = flowbuf("encode", path, "-o", output, "--schema", schema)
     listed = result.stderr.splitlines()[-1]
-    assert listed.endswith(": small 2 (ipfix:61 flowDirection, 2 bytes or ipfix:2636/137, 2 bytes)")
+    assert listed.endswith(
+        ": small 2 (ipfix:61 flowDirection, 2 bytes or ipfix:2636/137 commonPropertiesId, 2 bytes)"
+    )
     version9 = netflow9(template_set9(template(258, (60, 2))), data_set(258, u16(300)))
     result = flowbuf("encode", write(tmp_path / "b.pcap", pcap(version9)), "-o", output, "--schema", schema)
     assert result.stderr.splitlines()[-1].endswith(": small 1 (netflow9:60 ipVersion, 2 bytes)")
