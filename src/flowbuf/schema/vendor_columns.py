@@ -77,7 +77,7 @@ def with_vendor_columns(
         if name in taken or group in groups:
             continue
         vendor = group if group in VENDORS else name.partition("_")[0]
-        found = _columns_of(vendor)
+        found = _columns_of(vendor) if vendor in VENDORS else {}
         if vendor == group:
             added |= {each: column for each, column in found.items() if each not in taken}
         elif name in found:
