@@ -61,7 +61,9 @@ def tokens_of(sql: str) -> list[Token]:
             tokens.append(Token(offset, words[0] if words else sign, words))
         elif kind != "comment":
             quoted = _TEXT.match(written)
-            literal = quoted[1].replace("''", "'") if quoted else None
+            # duckdb 1 returns 'a' and 'b' on two lines, which mean 'ab', as one token
+            one = quoted and "'" not in written[quoted.end() :]
+            literal = quoted[1].replace("''", "'") if quoted and one else None
             tokens.append(Token(offset, "", literal=literal))
     return tokens
 
