@@ -37,7 +37,7 @@ from flowbuf.cli.output.columnar import (
     where_option,
 )
 from flowbuf.cli.output.progress import Show, show_lag
-from flowbuf.cli.output.report import MAX_LINES, Report
+from flowbuf.cli.output.report import MAX_LINES, Report, count_things
 from flowbuf.cli.output.streams import (
     COLUMN_FORMATS,
     check_overwrite,
@@ -250,22 +250,15 @@ def consume(
 
 def _describe_totals(source: KafkaSource, outlet: Outlet, selections: Selections, faults: Faults) -> str:
     """Return the totals, for example "500 flows from 12 Kafka records"."""
-    records = f"{source.records:,} Kafka {_plural('record', source.records)}"
-    parts = [f"{outlet.count:,} {_plural('flow', outlet.count)} from {records}"]
+    parts = [f"{count_things(outlet.count, 'flow')} from {count_things(source.records, 'Kafka record')}"]
     if selections.filtered:
         verb = "was" if selections.filtered == 1 else "were"
-        parts.append(
-            f"{selections.filtered:,} other {_plural('flow', selections.filtered)} {verb} filtered out"
-        )
+        parts.append(f"{count_things(selections.filtered, 'other flow')} {verb} filtered out")
     if faults.count:
         parts.append(f"{faults.count:,} of the Kafka records cannot be decoded")
     if selections.cut:
         parts.append("the last batch was cut by -n")
     return "; ".join(parts)
-
-
-def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}s"
 
 
 def _check_clickhouse(group: str | None) -> None:

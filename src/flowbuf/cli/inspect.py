@@ -15,9 +15,9 @@ from flowbuf._core import STATUSES
 from flowbuf.cli.inputs import check_inputs, expand_inputs
 from flowbuf.cli.options import CaptureOptions, exporter_options
 from flowbuf.cli.output.console import StdoutConsole, fit_table, new_table
-from flowbuf.cli.output.report import Failure, Report
+from flowbuf.cli.output.report import Failure, Report, count_things
 from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
-from flowbuf.cli.output.terminal import clean_line, escape_line
+from flowbuf.cli.output.terminal import cut_line, escape_line
 from flowbuf.cli.state import check_known_state
 from flowbuf.cli.survey.file import survey_file
 from flowbuf.errors import CaptureError
@@ -146,9 +146,9 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
 
 
 def _capture_text(capture: dict[str, Any]) -> Text:
-    amounts = [f"{capture['bytes']:,} bytes", _amount(capture["packets"], "packet")]
+    amounts = [f"{capture['bytes']:,} bytes", count_things(capture["packets"], "packet")]
     amounts[1] += f" ({', '.join(dict.fromkeys(capture['link_types']))})" if capture["link_types"] else ""
-    amounts.append(_amount(capture["datagrams"], "UDP datagram"))
+    amounts.append(count_things(capture["datagrams"], "UDP datagram"))
     lines = [", ".join(amounts)]
     if capture["ports"]:
         ports = [str(port) for port in capture["ports"]]
@@ -159,10 +159,6 @@ def _capture_text(capture: dict[str, Any]) -> Text:
         lines.append(" to ".join(dict.fromkeys(times)) + " UTC")
     text = Text(f"\n{escape_line(capture['name'])}\n", style="bold")
     return text.append("".join(f"{line}\n" for line in lines), style="not bold")
-
-
-def _amount(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _readable_time(text: str) -> str:
@@ -310,9 +306,7 @@ def _fields_text(fields: list[dict[str, Any]]) -> Text:
 def _fields_table(fields: list[dict[str, Any]]) -> Table:
     table = new_table("Fields", "source", "sample", "columns", wraps="columns")
     for each in fields:
-        sample = clean_line(each["sample"] or "")
-        if len(sample) > SAMPLE_WIDTH:
-            sample = f"{sample[: SAMPLE_WIDTH - 1]}…"
+        sample = cut_line(each["sample"] or "", SAMPLE_WIDTH)
         table.add_row(each["source"], sample, ", ".join(each["columns"]))
     return table
 

@@ -18,7 +18,7 @@ from flowbuf.cli.output.report import INTERRUPTED, PIPE_CLOSED, TERMINATED, Fail
 from flowbuf.cli.output.streams import describe_os_error
 from flowbuf.cli.output.terminal import escape_line, guard_terminals
 from flowbuf.cli.signals import held_signals
-from flowbuf.errors import FlowbufError
+from flowbuf.errors import FlowbufError, did_you_mean
 
 __all__ = ["COMMANDS", "main"]
 
@@ -53,8 +53,6 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = arguments[0]
         if name not in COMMANDS and not name.startswith("-"):
-            from flowbuf.errors import did_you_mean
-
             fix = did_you_mean(name, COMMANDS) or "flowbuf --help lists the commands"
             context.fail(f"no command {escape_line(name)!r}; {fix}")
         return super().resolve_command(context, arguments)

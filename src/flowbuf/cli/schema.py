@@ -32,8 +32,6 @@ from flowbuf.cli.output.streams import (
     standard_output,
 )
 from flowbuf.cli.state import check_known_state
-from flowbuf.cli.survey.file import survey_file
-from flowbuf.cli.survey.suggest import suggest, write_schema
 from flowbuf.schema import Column, Schema, Source
 from flowbuf.schema.checks import find_narrow
 from flowbuf.schema.evolution import Verdict
@@ -221,6 +219,9 @@ def suggest_columns(captures: tuple[str, ...], reference: str, output: str, deco
       flowbuf schema suggest 'captures/*.pcap.gz' -o mine.toml
       flowbuf schema suggest capture.pcap --schema mine.toml
     """
+    from flowbuf.cli.survey.file import survey_file  # the other commands read no captures
+    from flowbuf.cli.survey.suggest import suggest, write_schema
+
     paths = expand_inputs(captures)
     check_inputs(paths, output)
     check_known_state(decoding.state)

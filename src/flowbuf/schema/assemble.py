@@ -19,7 +19,7 @@ from flowbuf.schema.message import SubMessage, check_messages, reach
 from flowbuf.schema.shape import FLAT
 from flowbuf.schema.vendor_columns import VENDORS, names_of_vendor, with_vendor_columns
 
-__all__ = ["Parts", "assemble", "list_columns", "no_column", "suggest_fix", "switch"]
+__all__ = ["Parts", "assemble", "choose_names", "list_columns", "no_column", "suggest_fix", "switch"]
 
 SHOWN_COLUMNS = 30
 """Largest number of column names that an error lists."""
@@ -55,8 +55,9 @@ def switch(
     only: Iterable[str] | None = None,
     enable: Iterable[str] = (),
     disable: Iterable[str] = (),
-    reserved: Iterable[Reserved] = (),
-    rows: str = ROWS[0],
+    *,
+    reserved: Iterable[Reserved],
+    rows: str,
 ) -> dict[str, Column]:
     """Return the columns with exactly `only` enabled, if given; then `enable`, then `disable`.
 
@@ -67,8 +68,8 @@ def switch(
         columns = with_vendor_columns(columns, [*(only or ()), *enable], reserved)
         disable = [name for name in disable if name in columns or not _is_of_vendor(name, columns)]
     before = (name for name, column in columns.items() if column.enabled)
-    on = _choose(columns, before if only is None else only, reserved)
-    on = (on | _choose(columns, enable, reserved)) - _choose(columns, disable, reserved)
+    on = choose_names(columns, before if only is None else only, reserved)
+    on = (on | choose_names(columns, enable, reserved)) - choose_names(columns, disable, reserved)
     return {
         name: column if column.enabled == (name in on) else replace(column, enabled=name in on)
         for name, column in columns.items()
@@ -117,7 +118,9 @@ def _suggest_extends(name: str) -> str:
     return ""
 
 
-def _choose(columns: Mapping[str, Column], names: Iterable[str], reserved: Iterable[Reserved]) -> set[str]:
+def choose_names(
+    columns: Mapping[str, Column], names: Iterable[str], reserved: Iterable[Reserved]
+) -> set[str]:
     """Return the columns of these names and groups.
 
     "group:" is optional if no column has the name of the group.
@@ -163,7 +166,8 @@ def _apply(parts: Parts, document: Document) -> None:
     _check_used(parts, document)
     _retire(parts, settings.get("retire", ()))
     enable, disable = settings.get("enable", ()), settings.get("disable", ())
-    parts.columns = switch(parts.columns, settings.get("only"), enable, disable, parts.reserved, parts.rows)
+    only = settings.get("only")
+    parts.columns = switch(parts.columns, only, enable, disable, reserved=parts.reserved, rows=parts.rows)
 
 
 def _merge_columns(

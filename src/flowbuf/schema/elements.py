@@ -117,15 +117,6 @@ def _by_vendor() -> dict[str, list[Element]]:
     return found
 
 
-@functools.cache
-def _private_names() -> dict[str, Element]:
-    found: dict[str, Element] = {}
-    for (pen, _), element in _vendor_elements().items():
-        if not pen:
-            found.setdefault(element.name, element)
-    return found
-
-
 def vendors() -> tuple[str, ...]:
     """Return the names of vendors, as in the source `cert:silkAppLabel`."""
     return tuple(_by_vendor())
@@ -146,7 +137,8 @@ def find_vendor_element(vendor: str, name: str) -> Element | None:
 
 def private_by_name(name: str) -> Element | None:
     """Return the element with this name among the private ids of NetFlow v9, or None."""
-    return _private_names().get(name)
+    private = (element for element in _vendor_elements().values() if not element.pen)
+    return next((element for element in private if element.name == name), None)
 
 
 def by_number(pen: int, id: int) -> Element | None:

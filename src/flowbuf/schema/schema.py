@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flowbuf.errors import SchemaError
 from flowbuf.schema import loader
 from flowbuf.schema.aliases import suggest_column
-from flowbuf.schema.assemble import assemble, no_column, switch
+from flowbuf.schema.assemble import assemble, choose_names, no_column, switch
 from flowbuf.schema.checks import check_oneofs, check_reserved, check_unique
 from flowbuf.schema.column import NAME, Column, Reserved, fold
 from flowbuf.schema.message import SubMessage, check_messages, check_plain, reach
@@ -267,12 +267,10 @@ class Schema:
             SchemaError: a name is unknown.
         """
         try:
-            switched = switch(
-                self._by_name, self._check_names("choose", names), reserved=self.reserved, rows=""
-            )
+            chosen = choose_names(self._by_name, self._check_names("choose", names), self.reserved)
         except SchemaError as error:
             raise error.located(self.origin) from None
-        return tuple(self[name] for name, column in switched.items() if column.enabled)
+        return tuple(column for column in self.columns if column.name in chosen)
 
     def arrange(self, names: Iterable[str]) -> tuple[Column, ...]:
         """Return the enabled columns: those of `names` in this order, then the others in number order.
@@ -335,7 +333,7 @@ class Schema:
             SchemaError: a name is unknown, or an enabled column depends on a disabled one.
         """
         try:
-            switched = switch(self._by_name, only, enable, disable, self.reserved, self.rows)
+            switched = switch(self._by_name, only, enable, disable, reserved=self.reserved, rows=self.rows)
         except SchemaError as error:
             raise error.located(self.origin) from None
         columns = tuple(switched.values())

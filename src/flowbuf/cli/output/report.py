@@ -17,7 +17,7 @@ from flowbuf.schema import elements
 
 __all__ = [
     *("INTERRUPTED", "PIPE_CLOSED", "TERMINATED"),
-    *("Failure", "Report", "count_by_exporter", "describe_fault"),
+    *("REVERSE_PEN", "Failure", "Report", "count_by_exporter", "count_things", "describe_fault"),
 ]
 
 # 128 + the signal (SIGINT, SIGPIPE, SIGTERM): the status that a shell reports for a program that a signal
@@ -35,6 +35,11 @@ VARIABLE = 0xFFFF  # RFC 7011 section 7
 
 # Notes that are printed without --verbose: values that their column cannot hold.
 VALUES_LEFT_OUT = ("bad_field_size", "bad_list", "out_of_range")
+
+
+def count_things(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 packet`, `1,024 packets`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def count_by_exporter(decoder: Decoder) -> dict[str, dict[str, int]]:

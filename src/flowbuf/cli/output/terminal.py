@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from flowbuf.targets.flow_text import CONTROLS
 
-__all__ = ["clean_line", "clean_text", "escape_line", "guard_terminals", "terminal_of"]
+__all__ = ["clean_line", "clean_text", "cut_line", "escape_line", "guard_terminals", "terminal_of"]
 
 _KEPT = "\n\t"
 
@@ -21,6 +21,12 @@ _KEPT = "\n\t"
 def clean_line(text: str) -> str:
     """Replace every control character by U+FFFD."""
     return CONTROLS.sub("\ufffd", text)
+
+
+def cut_line(text: str, width: int) -> str:
+    """Return a clean line of at most `width` characters. A longer one ends with `…`."""
+    line = clean_line(text)
+    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def clean_text(text: str) -> str:

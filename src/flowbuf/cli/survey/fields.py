@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from flowbuf._core import MAX_COLUMNS, MessageReader
+from flowbuf.cli.output.report import REVERSE_PEN
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError
 from flowbuf.io.capture import CaptureReader
@@ -28,7 +29,6 @@ FIRST_NUMBER = 1000
 SAMPLED_FLOWS = 10_000
 """Most flows that are searched for a value of each field."""
 
-REVERSE_PEN = 29305  # RFC 5103: the element of the same id, of the other direction
 PADDING = 210  # paddingOctets
 
 _WHOLE_SIZES = (1, 2, 4, 8)

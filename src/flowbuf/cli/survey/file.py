@@ -8,7 +8,7 @@ from typing import Any
 from flowbuf.cli.inputs import total_size
 from flowbuf.cli.options import CaptureOptions
 from flowbuf.cli.output.progress import show_progress
-from flowbuf.cli.output.report import Report
+from flowbuf.cli.output.report import Report, count_things
 from flowbuf.cli.state import read_state
 from flowbuf.cli.survey.capture import survey_capture
 from flowbuf.cli.survey.fields import survey_fields
@@ -45,6 +45,5 @@ def survey_file(
     )
     if content.failure:
         flows = sum(exporter["flows"] for exporter in survey["exporters"])
-        noun = "flow" if flows == 1 else "flows"
-        report.add_problem(f"{content.name}: {content.failure} after {flows:,} {noun}")
+        report.add_problem(f"{content.name}: {content.failure} after {count_things(flows, 'flow')}")
     return survey

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowbuf._core import MAX_COLUMNS
-from flowbuf.cli.output.terminal import clean_line
+from flowbuf.cli.output.terminal import clean_line, cut_line
 from flowbuf.cli.survey.fields import find_fields
 from flowbuf.schema import Schema, elements
 from flowbuf.schema.column import RESERVED_NUMBERS, fold
@@ -124,7 +124,7 @@ def _columns(suggestions: Iterable[Suggestion], schema: Schema) -> Iterator[str]
         yield f'sources = ["{each.source}"]'
         if each.element:
             yield f"doc = {to_json_string(_describe(each.element))}"
-        yield from (f"# value: {_short(sample)}" for sample in dict.fromkeys(each.samples))
+        yield from (f"# value: {cut_line(text, SAMPLE_WIDTH)}" for text in dict.fromkeys(each.samples))
 
 
 def _free_numbers(schema: Schema) -> Iterator[int]:
@@ -148,11 +148,6 @@ def _describe(element: Element) -> str:
     of = f" of {element.vendor}" if element.vendor else ""
     units = f", in {element.units}" if element.units else ""
     return f"Element {element.name}{of}{units}"
-
-
-def _short(sample: str) -> str:
-    text = clean_line(sample)
-    return text if len(text) <= SAMPLE_WIDTH else f"{text[: SAMPLE_WIDTH - 1]}…"
 
 
 def _rest(suggestions: Iterable[Suggestion], left: Sequence[Suggestion]) -> Iterator[str]:
