@@ -275,6 +275,12 @@ def test_sql_and_python_take_their_names(capture: Path) -> None:
     assert "asa_fw_event" in flowbuf.read_capture(capture, columns=["group:asa"]).to_arrow().schema.names
 
 
+def test_several_kinds_of_rows_take_their_names(capture: Path) -> None:
+    done = run("read", capture, "--rows", "flows,counters", "--columns", "bytes,group:asa,if_index")
+    assert [row["bytes"] for row in json_lines(done)] == [9, 5]
+    assert json_lines(done)[1]["asa_username"] == "alice"
+
+
 def test_a_file_may_enable_them(capture: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "mine.toml", b'[schema]\nname = "m"\nextends = "flow"\nenable = ["group:asa"]\n')
     flows = flowbuf.read_capture(capture, Schema.load(path)).to_arrow()

@@ -61,6 +61,7 @@ def switch_each(
     """
     if len(schemas) == 1:
         return (schemas[0].switch(only=only, enable=enable, disable=disable),)
+    schemas = [schema.with_vendors((*(only or ()), *enable)) for schema in schemas]
     for name in (*(only or ()), *enable, *disable):
         if not any(_has(schema, name) for schema in schemas):
             known = " and ".join(schema.name for schema in schemas)
