@@ -26,7 +26,13 @@ def execute(path: Path) -> None:
     """Execute a notebook in its folder, and write it with its outputs."""
     notebook = nbformat.read(path, as_version=4)
     folder = {"metadata": {"path": path.parent}}
-    NotebookClient(notebook, timeout=TIMEOUT, kernel_name="python3", resources=folder).execute()
+    NotebookClient(
+        notebook,
+        timeout=TIMEOUT,
+        kernel_name="python3",
+        resources=folder,
+        coalesce_streams=True,  # the kernel sends what a cell prints in one piece or in several
+    ).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times of execution
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
