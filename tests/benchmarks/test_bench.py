@@ -108,7 +108,7 @@ def test_a_capture_without_flows(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_file_that_is_not_a_capture(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="neither pcap nor pcapng"):
+    with pytest.raises(CaptureError, match="neither pcap, pcapng, IPFIX nor nfcapd"):
         load_workload("a", write(tmp_path / "a.pcap", b"hello, world"))
     with pytest.raises(FileNotFoundError):
         load_workload("a", tmp_path / "b.pcap")

@@ -193,7 +193,7 @@ def test_the_schema_option_selects_the_measured_schema(tmp_path: Path) -> None:
         (pcap(), "contains no flows"),
         (pcap(WITHOUT_TEMPLATE), "contains no flows"),
         (b"", "not a capture: it is empty"),
-        (b"hello, world", "not a capture: neither pcap nor pcapng"),
+        (b"hello, world", "not a capture: neither pcap, pcapng, IPFIX nor nfcapd"),
     ],
 )
 def test_a_capture_without_flows_is_an_error(tmp_path: Path, content: bytes, reason: str) -> None:

@@ -314,7 +314,7 @@ def test_counters_are_explained_and_losses_exit_with_1(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap nor pcapng")]
+    ("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap, pcapng, IPFIX nor nfcapd")]
 )
 def test_a_foreign_file_prints_one_line(path: Path, content: bytes, reason: str) -> None:
     result = flowbuf("inspect", write(path, content))

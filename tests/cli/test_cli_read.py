@@ -239,9 +239,15 @@ def test_an_empty_stream_has_no_flows(tmp_path: Path, name: str) -> None:
     ("content", "reason"),
     [
         (b"", "it is empty"),
-        (b"hello, world", "neither pcap nor pcapng"),
-        (b"PAR1, octets, PAR1", "neither pcap nor pcapng, but Parquet; read it with flowbuf query"),
-        (b"ARROW1, octets, ARROW1", "neither pcap nor pcapng, but Arrow; read it with pyarrow or polars"),
+        (b"hello, world", "neither pcap, pcapng, IPFIX nor nfcapd"),
+        (
+            b"PAR1, octets, PAR1",
+            "neither pcap, pcapng, IPFIX nor nfcapd, but Parquet; read it with flowbuf query",
+        ),
+        (
+            b"ARROW1, octets, ARROW1",
+            "neither pcap, pcapng, IPFIX nor nfcapd, but Arrow; read it with pyarrow or polars",
+        ),
     ],
 )
 def test_a_foreign_file_prints_one_line(tmp_path: Path, content: bytes, reason: str) -> None:

@@ -206,7 +206,7 @@ def test_a_file_that_is_no_capture_ends_the_command_before_anything_is_sent(
     full, other = write(tmp_path / "full.pcap", pcap(b"a")), write(tmp_path / "b.pcap", b"text")
     result = flowbuf("replay", full, other, "--to", listener.to)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "b.pcap: not a capture: neither pcap nor pcapng; nothing was sent" in result.stderr
+    assert "b.pcap: not a capture: neither pcap, pcapng, IPFIX nor nfcapd; nothing was sent" in result.stderr
     assert listener.read() == []
 
 

@@ -6,6 +6,8 @@ softflowd reads `traffic.pcap`, packets written by scapy, and exports their flow
 to a local socket. It chooses template ids and fields; times and sequence numbers differ between runs.
 
 Every record in `ipfix-variable.pcap` has names of variable length and enterprise elements.
+
+nfcapd receives the first datagrams of `generated-netflow9.pcap`, and writes them with compressed blocks.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 from scapy.layers.inet import ICMP, IP, TCP, UDP
@@ -30,6 +34,7 @@ from flowbuf import _core
 FOLDER = Path(__file__).parent
 PROTOCOLS = ("netflow5", "netflow9", "ipfix", "sflow")
 SOFTFLOWD_VERSIONS = {"netflow5": "5", "netflow9": "9", "ipfix": "10"}
+NFCAPD_OPTIONS = {"bz2": "-j", "lz4": "-y"}
 START = 1735689600.0  # 2025-01-01T00:00:00Z
 GENERATED_FLOWS = 300
 # (element, bytes, enterprise): common elements, interfaceName, applicationName, Juniper's common properties,
@@ -100,15 +105,31 @@ def export(traffic: Path, version: str) -> list[bytes]:
             return datagrams
 
 
-def write_datagrams(path: Path, datagrams: list[bytes], time: float) -> None:
+def write_datagrams(path: Path, datagrams: list[bytes], begin: float) -> None:
     """Write a capture of these datagrams, from 192.0.2.1 to 203.0.113.1:2055."""
     packets = []
     for i, datagram in enumerate(datagrams):
         packet = Ether(src="02:00:00:00:00:03", dst="02:00:00:00:00:04")
         packet = packet / IP(src="192.0.2.1", dst="203.0.113.1") / UDP(sport=50000, dport=2055) / datagram
-        packet.time = time + i * 0.001
+        packet.time = begin + i * 0.001
         packets.append(packet)
     wrpcap(str(path), packets)
+
+
+def record_nfcapd(capture: Path, folder: Path, option: str, datagrams: int = 8) -> Path:
+    """Return the file that nfcapd writes from the first datagrams of a capture."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["nfcapd", option, "-b", "127.0.0.1", "-p", str(port), "-w", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as nfcapd:
+        time.sleep(1)
+        replay = ["replay", str(capture), "--to", f"127.0.0.1:{port}", "--top-speed", "-n", str(datagrams)]
+        subprocess.run([sys.executable, "-m", "flowbuf", *replay], check=True, stdout=subprocess.DEVNULL)
+        time.sleep(1)
+        nfcapd.terminate()
+    (path,) = folder.glob("nfcapd.2*")
+    return path
 
 
 def make_variable(seed: int = 7) -> list[bytes]:
@@ -156,6 +177,11 @@ def main() -> None:
         pieces = _core.generate(protocol=protocol, flows=GENERATED_FLOWS, seed=1)
         (FOLDER / f"generated-{protocol}.pcap").write_bytes(b"".join(pieces))
     write_datagrams(FOLDER / "ipfix-variable.pcap", make_variable(), START + 60)
+    if shutil.which("nfcapd"):
+        for name, option in NFCAPD_OPTIONS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                recorded = record_nfcapd(FOLDER / "generated-netflow9.pcap", Path(folder), option)
+                shutil.copy(recorded, FOLDER / f"generated-{name}.nfcapd")
     if not shutil.which("softflowd"):
         sys.exit("softflowd is missing: its captures stay as they are")
     traffic = FOLDER / "traffic.pcap"

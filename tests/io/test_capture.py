@@ -302,10 +302,10 @@ def test_a_missing_file_is_an_error() -> None:
     ("content", "reason"),
     [
         (b"", "it is empty"),
-        (b"\xd4\xc3", "neither pcap nor pcapng"),
-        (b"a text file, of some length\n" * 9, "neither pcap nor pcapng"),
+        (b"\xd4\xc3", "neither pcap, pcapng, IPFIX nor nfcapd"),
+        (b"a text file, of some length\n" * 9, "neither pcap, pcapng, IPFIX nor nfcapd"),
         (gzip.compress(b"", mtime=0), "it is empty"),
-        (gzip.compress(b"a text file", mtime=0), "neither pcap nor pcapng"),
+        (gzip.compress(b"a text file", mtime=0), "neither pcap, pcapng, IPFIX nor nfcapd"),
         (b"\x1f\x8bno gzip", "its gzip data is damaged from the start"),
         (b"\x28\xb5\x2f\xfdno zstd", "its zstd data is damaged from the start"),
     ],

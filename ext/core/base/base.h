@@ -27,7 +27,8 @@
       "memory could not be allocated, or the memory limit is reached") \
     X(BAD_ARGUMENT, "bad_argument", CONTROL, "an argument is outside what the function accepts") \
     X(BAD_SOURCE, "bad_source", CONTROL, "the source cannot fill a column of this type") \
-    X(NOT_A_CAPTURE, "not_a_capture", CONTROL, "the file is neither pcap nor pcapng") \
+    X(NOT_A_CAPTURE, "not_a_capture", CONTROL, \
+      "the file is neither pcap, pcapng, IPFIX nor nfcapd") \
 \
     X(TRUNCATED_HEADER, "truncated_header", FAULT, "the datagram ends inside its header") \
     X(BAD_HEADER, "bad_header", FAULT, \
@@ -47,10 +48,10 @@
     X(BAD_SAMPLE_RECORD, "bad_sample_record", FAULT, "a record of an sFlow sample is cut short") \
     X(BAD_MESSAGE, "bad_message", FAULT, "a Protocol Buffers message is malformed") \
     X(BAD_CAPTURE_RECORD, "bad_capture_record", FAULT, \
-      "a packet record of the capture has an impossible length") \
-    X(TRUNCATED_CAPTURE, "truncated_capture", FAULT, "the capture ends inside a packet record") \
+      "a record of the capture has an impossible length or header") \
+    X(TRUNCATED_CAPTURE, "truncated_capture", FAULT, "the capture ends inside a record") \
     X(DAMAGED_COMPRESSION, "damaged_compression", FAULT, \
-      "the gzip or zstd data of the capture is damaged or cut short") \
+      "the compressed data of the capture is damaged or cut short") \
     X(TRUNCATED_PACKET, "truncated_packet", FAULT, \
       "the capture kept less of the packet than its UDP datagram needs") \
 \

@@ -1,9 +1,12 @@
-/* Two formats, one loop: each reader takes one record (pcap) or block (pcapng) from the front of
-   the input. It returns its frame, if it has one. Only complete records are read. So the only state
-   between windows is the number of bytes to skip. */
+/* Four formats, one loop: each reader takes one record (pcap, nfcapd), block (pcapng) or message
+   (IPFIX) from the front of the input. Records of packets give a frame, which has a datagram; those
+   of flows are datagrams themselves. Only complete records are read. So little state is kept
+   between windows: the number of bytes to skip, and the open message of nfcapd. */
 #include "core/capture/capture.h"
 
 #include "core/capture/fragments.h"
+#include "core/capture/ipfix_file.h"
+#include "core/capture/nfcapd.h"
 
 enum {
     MAX_CAPTURED = 256 * 1024, /* the limit of libpcap (MAXIMUM_SNAPLEN) */
@@ -24,7 +27,7 @@ typedef struct {
     int64_t offset; /* seconds added to every time; at most MAX_SECONDS in either direction */
 } capture_interface;
 
-typedef enum { UNKNOWN, PCAP, PCAPNG } file_format;
+typedef enum { UNKNOWN, PCAP, PCAPNG, IPFIX, NFCAPD } file_format;
 
 struct fb_capture {
     fb_memory *memory;
@@ -39,6 +42,7 @@ struct fb_capture {
     capture_interface *interfaces;
     size_t interface_count, interface_capacity;
     uint64_t skip; /* bytes to skip of an ignored block */
+    fb_nfcapd *nfcapd;
 
     fb_fragments fragments;
     fb_capture_stats stats;
@@ -275,13 +279,36 @@ static fb_status read_block(fb_capture *capture, fb_bytes input, size_t *size, f
     return status;
 }
 
+_Static_assert(FILE_HEADER_SIZE <= FB_CAPTURE_START_SIZE &&
+                   FB_IPFIX_START_SIZE <= FB_CAPTURE_START_SIZE &&
+                   FB_NFCAPD_START_SIZE <= FB_CAPTURE_START_SIZE,
+               "the start of a file shows its format");
+
+bool fb_capture_starts_with_flows(fb_bytes start) {
+    return start.size >= FB_CAPTURE_START_SIZE &&
+           (fb_nfcapd_starts(start.data) || fb_ipfix_file_starts(start.data));
+}
+
+/* Recognize formats whose records are flows. */
+static fb_status recognize_flows(fb_capture *capture, const uint8_t *start) {
+    if (fb_nfcapd_starts(start)) {
+        fb_status status = fb_nfcapd_new(&capture->nfcapd, capture->memory, start,
+                                         &capture->counters[FB_BAD_CAPTURE_RECORD]);
+        if (status == FB_OK) capture->format = NFCAPD;
+        return status;
+    }
+    if (!fb_ipfix_file_starts(start)) return FB_NOT_A_CAPTURE;
+    capture->format = IPFIX;
+    return FB_OK;
+}
+
 static fb_status recognize_format(fb_capture *capture, fb_bytes input, size_t *size) {
-    if (input.size < FILE_HEADER_SIZE) return FB_MORE_INPUT;
+    if (input.size < FB_CAPTURE_START_SIZE) return FB_MORE_INPUT;
     if (is_section(input.data)) {
         capture->format = PCAPNG;
         return FB_OK;
     }
-    if (!read_pcap_magic(capture, input.data)) return FB_NOT_A_CAPTURE;
+    if (!read_pcap_magic(capture, input.data)) return recognize_flows(capture, input.data);
     capture->format = PCAP;
     /* The upper half of this field describes the FCS. It is ignored, because the IP length gives
        the end of the packet. */
@@ -290,16 +317,20 @@ static fb_status recognize_format(fb_capture *capture, fb_bytes input, size_t *s
     return FB_OK;
 }
 
-static fb_status read_record(fb_capture *capture, fb_bytes input, size_t *size, fb_frame *frame) {
+/* Read one record. It has a frame, or a datagram, or neither: the other ones are not changed. */
+static fb_status read_record(fb_capture *capture, fb_bytes input, size_t *size, fb_frame *frame,
+                             fb_datagram *datagram) {
     switch (capture->format) {
         case PCAP: return read_pcap_record(capture, input, size, frame);
         case PCAPNG: return read_block(capture, input, size, frame);
+        case IPFIX: return fb_ipfix_file_read(input, size, datagram);
+        case NFCAPD: return fb_nfcapd_read(capture->nfcapd, input, size, datagram);
         default: return recognize_format(capture, input, size);
     }
 }
 
-/* OK: a datagram. MORE_INPUT: a fragment was stored. Any other status is the counter to
-   increase. */
+/* Read the datagram of a frame. OK: there is one. MORE_INPUT: a fragment was stored. Any other
+   status is the counter to increase. */
 static fb_status read_datagram(fb_capture *capture, const fb_frame *frame, fb_datagram *datagram) {
     fb_ip_packet packet;
     fb_status status = fb_link_read_packet(frame, &packet);
@@ -326,7 +357,9 @@ static fb_status end_capture(fb_capture *capture, fb_status status) {
 /* End the capture with `rest` bytes that are not a complete record. */
 static fb_status end_of_input(fb_capture *capture, size_t rest) {
     if (capture->format == UNKNOWN) return end_capture(capture, FB_NOT_A_CAPTURE);
-    return end_capture(capture, rest || capture->skip ? FB_TRUNCATED_CAPTURE : FB_END);
+    bool inside =
+        rest || capture->skip || (capture->nfcapd && !fb_nfcapd_is_between_blocks(capture->nfcapd));
+    return end_capture(capture, inside ? FB_TRUNCATED_CAPTURE : FB_END);
 }
 
 static void add_link_type(fb_capture_stats *stats, uint16_t link_type) {
@@ -338,7 +371,36 @@ static void add_link_type(fb_capture_stats *stats, uint16_t link_type) {
 
 static bool is_full(const fb_capture *capture, size_t count, size_t capacity) {
     return count == capacity ||
-           capture->fragments.completed_size > capture->options.fragment_memory / 2;
+           capture->fragments.completed_size > capture->options.fragment_memory / 2 ||
+           (capture->nfcapd && fb_nfcapd_is_full(capture->nfcapd));
+}
+
+static void count_datagram(fb_capture *capture, size_t *count) {
+    ++*count;
+    capture->stats.datagrams++;
+}
+
+/* Take the result of a record: its datagram, or that of its frame, if there is one. */
+static void take_record(fb_capture *capture, const fb_frame *frame, fb_datagram *datagram,
+                        size_t *count) {
+    bool is_datagram = datagram->payload.data;
+    if (!is_datagram && !frame->data.data) return;
+    capture->stats.packets++;
+    if (is_datagram) {
+        count_datagram(capture, count);
+        return;
+    }
+    add_link_type(&capture->stats, frame->link_type);
+    fb_status status = read_datagram(capture, frame, datagram);
+    if (status == FB_OK) count_datagram(capture, count);
+    else if (status != FB_MORE_INPUT) capture->counters[status]++;
+}
+
+/* Deliver the message of nfcapd that the end of the file completes. */
+static void take_last_message(fb_capture *capture, fb_datagram *datagram, size_t *count) {
+    if (!capture->nfcapd || !fb_nfcapd_flush(capture->nfcapd, datagram)) return;
+    capture->stats.packets++;
+    count_datagram(capture, count);
 }
 
 fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_datagram *datagrams,
@@ -348,26 +410,22 @@ fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_da
     if (capture->ended != FB_OK) return capture->ended;
     if (input.size == 0) input.data = (const uint8_t *)""; /* arithmetic on NULL is undefined */
     fb_fragments_release(&capture->fragments);
+    if (capture->nfcapd) fb_nfcapd_release(capture->nfcapd);
     while (!is_full(capture, *count, capacity)) {
         fb_bytes rest = {input.data + *consumed, input.size - *consumed};
+        fb_datagram *datagram = &datagrams[*count];
         fb_frame frame = {0};
         size_t size = 0;
-        fb_status status = read_record(capture, rest, &size, &frame);
+        datagram->payload = (fb_bytes){0};
+        fb_status status = read_record(capture, rest, &size, &frame, datagram);
         *consumed += size;
-        if (status == FB_MORE_INPUT)
-            return final ? end_of_input(capture, rest.size - size) : FB_MORE_INPUT;
-        if (status == FB_NO_MEMORY) return status;
-        if (status != FB_OK) return end_capture(capture, status);
-        if (!frame.data.data) continue;
-        capture->stats.packets++;
-        add_link_type(&capture->stats, frame.link_type);
-        status = read_datagram(capture, &frame, &datagrams[*count]);
-        if (status == FB_OK) {
-            ++*count;
-            capture->stats.datagrams++;
-        } else if (status != FB_MORE_INPUT) {
-            capture->counters[status]++;
+        if (status == FB_NO_MEMORY || (status == FB_MORE_INPUT && !final)) return status;
+        if (status != FB_OK) {
+            take_last_message(capture, datagram, count);
+            return status == FB_MORE_INPUT ? end_of_input(capture, rest.size - size)
+                                           : end_capture(capture, status);
         }
+        take_record(capture, &frame, datagram, count);
     }
     return FB_OK;
 }
@@ -389,6 +447,7 @@ void fb_capture_free(fb_capture *capture) {
     if (!capture) return;
     fb_fragments_release(&capture->fragments);
     fb_fragments_drop(&capture->fragments);
+    fb_nfcapd_free(capture->nfcapd);
     fb_memory_release(capture->memory, capture->interfaces,
                       capture->interface_capacity * sizeof *capture->interfaces);
     fb_memory_release(capture->memory, capture, sizeof *capture);

@@ -1,6 +1,7 @@
 /* Reader of captures: pcap and pcapng files of either byte order, with micro- or nanoseconds,
-   become UDP datagrams. It does no I/O. The caller passes a window of the file, and the reader
-   reports the bytes that it consumed.
+   become UDP datagrams. So do the messages of IPFIX files (ipfix_file.h) and the flow records of
+   nfcapd (nfcapd.h). It does no I/O. The caller passes a window of the file, and the reader reports
+   the bytes that it consumed.
 
        size_t count, consumed;
        do {
@@ -11,7 +12,7 @@
        } while (status == FB_OK || status == FB_MORE_INPUT);
 
    Every packet record becomes a datagram, is stored as a fragment of one, or is counted
-   (link.h). */
+   (link.h). Files without packets have no ports, so all their datagrams are accepted. */
 #ifndef FB_CAPTURE_CAPTURE_H
 #define FB_CAPTURE_CAPTURE_H
 
@@ -19,6 +20,13 @@
 
 /* A window of this size always makes progress. A record that needs a larger one is invalid. */
 #define FB_CAPTURE_MAX_WINDOW ((size_t)512 * 1024)
+
+/* Bytes at the start of a file that show its format. */
+#define FB_CAPTURE_START_SIZE ((size_t)24)
+
+/* Return true for the start of a file without packets: an IPFIX file or one of nfcapd. False if
+   `start` is shorter than FB_CAPTURE_START_SIZE. */
+bool fb_capture_starts_with_flows(fb_bytes start);
 
 typedef struct fb_capture fb_capture;
 
@@ -32,7 +40,7 @@ typedef struct {
 #define FB_CAPTURE_MAX_LINK_TYPES 16
 
 typedef struct {
-    uint64_t packets; /* packet records read */
+    uint64_t packets; /* packet records read, or messages of a file without packets */
     uint64_t datagrams;
     /* of the packets, in order of first occurrence; those past the limit are missing */
     uint16_t link_types[FB_CAPTURE_MAX_LINK_TYPES];
@@ -48,11 +56,11 @@ void fb_capture_free(fb_capture *capture);
    `input`, or of memory that the capture owns until the next call. `count` and `consumed` are valid
    after every status:
 
-     FB_OK             `datagrams` is full, or reassembled payloads fill the memory: call again
+     FB_OK             `datagrams` is full, or payloads fill the capture's memory: call again
      FB_MORE_INPUT     the rest is less than a record (never when `final`): append and call again
      FB_END            all is read (only when `final`), or damage makes the rest unreadable
      FB_NOT_A_CAPTURE  the first bytes are of no known format; nothing is consumed
-     FB_NO_MEMORY      no memory for a pcapng interface; the call can be repeated
+     FB_NO_MEMORY      no memory for an interface or for nfcapd; the call can be repeated
      FB_BAD_ARGUMENT   `capacity` is 0
 
    After FB_END and FB_NOT_A_CAPTURE, every call returns the same status. */

@@ -16,7 +16,14 @@ from flowbuf._core.copies import (
     UndecodedBuffer,
     copy_datagrams,
 )
-from flowbuf._core.datagrams import MAX_WINDOW, Capture, Datagrams, pack_datagrams
+from flowbuf._core.datagrams import (
+    MAX_WINDOW,
+    START_SIZE,
+    Capture,
+    Datagrams,
+    pack_datagrams,
+    starts_with_flows,
+)
 from flowbuf._core.decoder import TUNNELS, Decoder
 from flowbuf._core.framing import (
     count_messages,
@@ -65,6 +72,7 @@ __all__ = [
     "PEN_NETFLOW9",
     "ROWS",
     "SOURCES",
+    "START_SIZE",
     "STATUSES",
     "TUNNELS",
     "TYPES",
@@ -111,6 +119,7 @@ __all__ = [
     "read_varint",
     "split_messages",
     "spread_sockets",
+    "starts_with_flows",
     "tag",
     "unzigzag",
     "varint",

@@ -29,6 +29,9 @@ ROWS: dict[str, int]
 MAX_COLUMNS: int
 MAX_RANKS: int
 MAX_WINDOW: int
+START_SIZE: int
+
+def starts_with_flows(start: Data) -> bool: ...
 
 class Plan:
     @property

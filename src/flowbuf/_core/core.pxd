@@ -522,6 +522,8 @@ cdef extern from "core/arrow/arrow_encode.h" nogil:
 
 cdef extern from "core/capture/capture.h" nogil:
     size_t FB_CAPTURE_MAX_WINDOW
+    size_t FB_CAPTURE_START_SIZE
+    bint fb_capture_starts_with_flows(fb_bytes start)
     ctypedef struct fb_capture:
         pass
     ctypedef struct fb_capture_options:

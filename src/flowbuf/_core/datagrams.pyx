@@ -9,6 +9,17 @@ from flowbuf._core.core cimport *
 
 MAX_WINDOW = FB_CAPTURE_MAX_WINDOW
 """Size of a window that always suffices for `Capture.scan` to consume a packet, in bytes."""
+START_SIZE = FB_CAPTURE_START_SIZE
+"""Number of bytes at the start of a file that show its format."""
+
+
+def starts_with_flows(start):
+    """Return True if the first bytes are those of an IPFIX file or an nfcapd file.
+
+    `start` has START_SIZE bytes. A shorter file is neither.
+    """
+    cdef const uint8_t[::1] content = start
+    return fb_capture_starts_with_flows(view_bytes(content))
 
 
 cdef class Datagrams:
@@ -58,7 +69,7 @@ cdef class Datagrams:
 
 
 cdef class Capture:
-    """Reads a pcap or pcapng file window by window. `port` selects datagrams to one UDP port."""
+    """Reads a capture window by window. `port` selects datagrams to one UDP port."""
 
     def __cinit__(self, port=None):
         cdef fb_capture_options options

@@ -69,8 +69,8 @@ def encode(
     OUT.pb.proto. A .proto that flowbuf did not write is never replaced. Each file appears whole or not at
     all.
 
-    An INPUT is a capture (pcap or pcapng, plain, gzip or zstd), a pattern of several, in which ** stands for
-    any folders, or - for stdin. Templates and sampling rates of one INPUT are known in the next, and with
+    An INPUT is a capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd), a pattern of
+    several, in which ** stands for any folders, or - for stdin. Templates and sampling rates of one INPUT are known in the next, and with
     --state in the next run too.
 
     --rows flows,counters writes flows and the counter samples of sFlow in one pass, to a file each.

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 import click
 
 from flowbuf.cli.options import UsageProblem, schema_errors
-from flowbuf.io.capture import is_capture
+from flowbuf.io.capture import MESSAGE_SUFFIXES, START_SIZE, is_capture
 from flowbuf.io.input_stream import Content
 from flowbuf.io.proto_file import find_proto, read_proto
 from flowbuf.schema import Schema
 
 __all__ = ["check_inputs", "expand_inputs", "holds_messages", "is_chosen", "shown_schema", "total_size"]
-
-_MESSAGES = (".pb", ".pb.gz", ".pb.zst")
 
 
 def expand_inputs(paths: Sequence[str]) -> tuple[str, ...]:
@@ -84,12 +82,11 @@ def holds_messages(path: str, content: Content) -> bool:
     beside it shows that, even if it is empty. On standard input, nonempty data that is not a capture is a
     message stream.
     """
-    start = content.peek(4)
-    if is_capture(start):
+    start = content.peek(START_SIZE)
+    named = path != "-" and (path.endswith(MESSAGE_SUFFIXES) or find_proto(path) is not None)
+    if is_capture(start, MESSAGE_SUFFIXES[0] if named else ""):
         return False
-    if path == "-":
-        return bool(start)
-    return path.endswith(_MESSAGES) or find_proto(path) is not None
+    return bool(start) if path == "-" else named
 
 
 def shown_schema(schema: Schema, inputs: Sequence[str], chosen: bool) -> Schema:

@@ -67,8 +67,9 @@ def inspect(captures: tuple[str, ...], as_json: bool, decoding: CaptureOptions) 
     the capture, if one is found, and the columns of the schema flow that it fills. In the list of a template,
     fields that fill no column are in brackets. stdin has no values.
 
-    CAPTURE is pcap or pcapng, plain, gzip or zstd, or a pattern; - is stdin. Each is summarized separately,
-    with its own templates. The exit status is 1 if any data is malformed or cannot be decoded.
+    CAPTURE is pcap, pcapng, an IPFIX file or a file of nfcapd, plain, gzip or zstd, or a pattern; - is stdin.
+    Each is summarized separately, with its own templates. The exit status is 1 if any data is malformed or
+    cannot be decoded.
 
     \b
     Examples:
@@ -145,16 +146,23 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
         yield _counters_table(counters)
 
 
+def _amounts_text(capture: dict[str, Any]) -> str:
+    """Return the amounts of packets and datagrams. Files without packets have messages and no ports."""
+    link_types = ", ".join(dict.fromkeys(capture["link_types"]))
+    if capture["packets"] and not link_types:
+        return count_things(capture["packets"], "message")
+    packets = count_things(capture["packets"], "packet") + (f" ({link_types})" if link_types else "")
+    datagrams = count_things(capture["datagrams"], "UDP datagram")
+    ports = [str(port) for port in capture["ports"]]
+    if ports:
+        datagrams += f" to port{'s' if len(ports) > 1 else ''} "
+        datagrams += f"{', '.join(ports[:8])}{', …' if len(ports) > 8 else ''}"
+    return f"{packets}, {datagrams}"
+
+
 def _capture_text(capture: dict[str, Any]) -> Text:
-    amounts = [f"{capture['bytes']:,} bytes", count_things(capture["packets"], "packet")]
-    amounts[1] += f" ({', '.join(dict.fromkeys(capture['link_types']))})" if capture["link_types"] else ""
-    amounts.append(count_things(capture["datagrams"], "UDP datagram"))
-    lines = [", ".join(amounts)]
+    lines = [f"{capture['bytes']:,} bytes, {_amounts_text(capture)}"]
     if capture["ports"]:
-        ports = [str(port) for port in capture["ports"]]
-        lines[0] += (
-            f" to port{'s' if len(ports) > 1 else ''} {', '.join(ports[:8])}{', …' if len(ports) > 8 else ''}"
-        )
         times = [_readable_time(capture[key]) for key in ("first", "last")]
         lines.append(" to ".join(dict.fromkeys(times)) + " UTC")
     text = Text(f"\n{escape_line(capture['name'])}\n", style="bold")

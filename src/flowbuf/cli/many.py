@@ -25,7 +25,7 @@ from flowbuf.errors import FlowbufError
 
 __all__ = ["check_each", "read_each"]
 
-SUFFIXES = (".gz", ".zst", ".pcap", ".pcapng", ".cap", ".dump", ".pb")
+SUFFIXES = (".gz", ".zst", ".pcap", ".pcapng", ".cap", ".dump", ".ipfix", ".nfcapd", ".pb")
 
 
 def check_each(reading: Reading, inputs: Sequence[str], folder: str, force: bool) -> None:

@@ -88,7 +88,8 @@ def replay(
     The payloads of all UDP datagrams are sent in order. They are read completely before the first one is
     sent, and kept in memory. Each source of a capture (address and port) has a source port of its own.
 
-    CAPTURE is pcap or pcapng, plain, gzip or zstd; - is stdin. Several captures are sent one after another.
+    CAPTURE is pcap, pcapng, an IPFIX file or a file of nfcapd, plain, gzip or zstd; - is stdin. Several
+    captures are sent one after another.
 
     With --renumber, sequence numbers of NetFlow v5, v7, v9, IPFIX and sFlow, and of sFlow samples, continue
     without a gap, also from one repetition to the next. Uptimes never go back. The time in headers of NetFlow

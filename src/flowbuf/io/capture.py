@@ -1,6 +1,7 @@
-"""Read captures, plain or compressed, as batches of UDP datagrams.
+"""Read captures, IPFIX files and nfcapd files, plain or compressed, as batches of UDP datagrams.
 
-The core parses the formats (pcap, pcapng, link layers, fragments). This module supplies it with data.
+The core parses the formats: pcap and pcapng with link layers and fragments, IPFIX files, records of nfcapd.
+This module supplies it with data.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import BinaryIO
 
-from flowbuf._core import MAX_WINDOW, STATUSES, Capture, Datagrams
+from flowbuf._core import MAX_WINDOW, START_SIZE, STATUSES, Capture, Datagrams, starts_with_flows
 from flowbuf.errors import CaptureError, DecodeError
 from flowbuf.io.input_stream import Content
 from flowbuf.io.statuses import sort_counters
 
-__all__ = ["CaptureReader", "is_capture"]
+__all__ = ["MESSAGE_SUFFIXES", "START_SIZE", "CaptureReader", "is_capture"]
 
 _MAGIC = {
     *(b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d", b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"),
@@ -30,16 +31,30 @@ WINDOW_SIZE = 2 * MAX_WINDOW
 _OTHER_FILES = {
     b"PAR1": "Parquet; read it with flowbuf query",
     b"ARROW1": "Arrow; read it with pyarrow or polars",
+    b"\x0c\xa5\x01\x00": "nfcapd of nfdump 1.6; convert it with nfdump 1.7: nfdump -r FILE -w OUT",
 }
+MESSAGE_SUFFIXES = (".pb", ".pb.gz", ".pb.zst")
+"""Ends of the names of message streams."""
 
 
-def is_capture(start: bytes) -> bool:
-    """Return True if the first four bytes are those of a capture."""
-    return start in _MAGIC
+def is_capture(start: bytes, name: str = "") -> bool:
+    """Return True if the first bytes of a file are those of a capture, an IPFIX file or an nfcapd file.
+
+    Args:
+        start: START_SIZE bytes, or fewer if the file is shorter.
+        name: Name of the file. A message stream can begin like an IPFIX file, so a name that ends like that
+            of a message stream decides.
+    """
+    if start[:4] in _MAGIC:
+        return True
+    return not name.endswith(MESSAGE_SUFFIXES) and starts_with_flows(start)
 
 
 class CaptureReader:
     """Read the UDP datagrams of one capture in bounded memory.
+
+    A capture is a file in the format pcap or pcapng, an IPFIX file (RFC 5655), or a file of nfcapd (nfdump
+    1.7). Each message of an IPFIX file is a datagram. Flows of nfcapd become IPFIX messages.
 
     Iterating yields batches for `Decoder`. **A batch is valid until the next one is requested.** A reader can
     be iterated once. Another thread may decode a batch. It must finish before the next batch is requested.
@@ -50,7 +65,8 @@ class CaptureReader:
     Args:
         source: Path, "-" for standard input, binary file object, or `Content`. A file object is read from its
             current position and left open.
-        port: Return only datagrams to this UDP port, 1 to 65,535. Default: all.
+        port: Return only datagrams to this UDP port, 1 to 65,535. Default: all. IPFIX files and nfcapd files
+            have no ports, so all their datagrams are returned.
 
     Attributes:
         name: Name of the file, for messages to users.
@@ -95,7 +111,7 @@ class CaptureReader:
 
     @property
     def packets(self) -> int:
-        """Number of packet records read so far."""
+        """Number of packets read so far; of messages in IPFIX files and nfcapd files."""
         count: int = self._core.packets
         return count
 
@@ -211,7 +227,7 @@ class _Batches:
             return "it is empty"
         seen = bytes(self._window[:16])
         readers = [f", but {readers}" for magic, readers in _OTHER_FILES.items() if seen.startswith(magic)]
-        return "neither pcap nor pcapng" + "".join(readers)
+        return "neither pcap, pcapng, IPFIX nor nfcapd" + "".join(readers)
 
 
 class _CarefulBatches(_Batches):

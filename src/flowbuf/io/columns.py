@@ -14,7 +14,7 @@ from flowbuf.arrow.batch import BATCH_ROWS, Count, FlowStream, Tables, check_ip,
 from flowbuf.arrow.sql_tokens import columns_named
 from flowbuf.decoder import Decoder
 from flowbuf.errors import CaptureError, DecodeError, EncodeError, optional_import
-from flowbuf.io.capture import CaptureReader, is_capture
+from flowbuf.io.capture import START_SIZE, CaptureReader, is_capture
 from flowbuf.io.find_files import find_files
 from flowbuf.io.input_stream import Content, check_source
 from flowbuf.io.message_stream import StreamBytes, StreamWindows
@@ -58,10 +58,10 @@ def read_capture(
     `FlowStream.counters`, unless `strict` is set.
 
     Args:
-        source: Capture (pcap or pcapng, plain, gzip or zstd): path, "-" for standard input, or binary file
-            object. A folder stands for the files directly in it, and a pattern such as "captures/*.pcap" for
-            the files that match, sorted by name. A list of these is read in its order, by one decoder:
-            templates of one capture apply to the next.
+        source: Capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd): path, "-" for
+            standard input, or binary file object. A folder stands for the files directly in it, and a pattern
+            such as "captures/*.pcap" for the files that match, sorted by name. A list of these is read in its
+            order, by one decoder: templates of one capture apply to the next.
         schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".
         columns: Names of the columns to decode, in the order of the result. They need not be enabled.
             Default: the enabled columns of the schema.
@@ -378,7 +378,7 @@ def _refuse_capture(source: Source) -> None:
     if not isinstance(source, str | os.PathLike) or not os.path.isfile(source):
         return
     with Content(source) as content:
-        if is_capture(content.peek(4)):
+        if is_capture(content.peek(START_SIZE), content.name):
             raise DecodeError(
                 f"{content.name}: is a capture, not a message stream; read it with read_capture",
                 status="bad_message",

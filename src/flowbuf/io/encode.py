@@ -57,8 +57,8 @@ def encode_capture(
     Malformed data is counted in the result, unless `strict` is set.
 
     Args:
-        source: Capture (pcap or pcapng, plain, gzip or zstd): path, "-" for standard input, or binary file
-            object.
+        source: Capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd): path, "-" for
+            standard input, or binary file object.
         output: Path of the file to write. Names ending in .gz and .zst are compressed. "-" is standard
             output, without a .proto.
         schema: Schema, name of a built-in schema, or path to a TOML file. Default: "flow".

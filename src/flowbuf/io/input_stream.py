@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
 from flowbuf.errors import CaptureError
+from flowbuf.io.nfcapd_blocks import START_SIZE, NfcapdBlocks, has_compressed_blocks, is_nfcapd
 
 __all__ = ["Content", "check_source"]
 
@@ -31,7 +32,7 @@ def check_source(source: object) -> None:
 
 
 class Content:
-    """Read the content of a file in bounded memory. Decompress gzip and zstd.
+    """Read the content of a file in bounded memory. Decompress gzip, zstd, and the blocks of nfcapd files.
 
     Damaged compression ends the content without an exception. The content before the damage is returned, and
     `fault` describes it.
@@ -71,7 +72,7 @@ class Content:
         self._ahead = b""
         try:
             self._file = _File(file)
-            self._content = _open_content(self._file, self.name)
+            self._content, self._compressed = _open_content(self._file, self.name)
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
@@ -90,8 +91,8 @@ class Content:
 
     @property
     def compressed(self) -> bool:
-        """True for gzip and zstd."""
-        return isinstance(self._content, _DecompressedFile)
+        """True if the whole file is compressed, with gzip or zstd."""
+        return self._compressed
 
     def peek(self, size: int) -> bytes:
         """Return the first `size` bytes of the content, or fewer if it is shorter.
@@ -354,11 +355,12 @@ def _open_gzip(file: _File) -> _DecompressedFile:
     return _DecompressedFile("gzip", file, lambda: zlib.decompressobj(wbits=31), zlib.error)
 
 
-def _open_zstd(file: _File, name: str) -> _DecompressedFile:
+def _get_zstd(name: str) -> tuple[Callable[[], _Decompressor], type[Exception]]:
+    """Return a function that creates a decompressor, and the class of its errors."""
     if sys.version_info >= (3, 14):
         from compression import zstd
 
-        return _DecompressedFile("zstd", file, zstd.ZstdDecompressor, zstd.ZstdError, _zstd_sizes)
+        return zstd.ZstdDecompressor, zstd.ZstdError
     try:
         import zstandard
     except ImportError:
@@ -370,14 +372,25 @@ def _open_zstd(file: _File, name: str) -> _DecompressedFile:
     def new_decompressor() -> _Decompressor:
         return decompressor.decompressobj(write_size=1 << 14)
 
-    return _DecompressedFile("zstd", file, new_decompressor, zstandard.ZstdError, _zstd_sizes)
+    return new_decompressor, zstandard.ZstdError
 
 
-def _open_content(file: _File, name: str) -> _PlainFile | _DecompressedFile:
+def _open_zstd(file: _File, name: str) -> _DecompressedFile:
+    new_decompressor, error = _get_zstd(name)
+    return _DecompressedFile("zstd", file, new_decompressor, error, _zstd_sizes)
+
+
+def _open_content(file: _File, name: str) -> tuple[_PlainFile | _DecompressedFile | NfcapdBlocks, bool]:
+    """Return the content of a file, and True if the file is compressed as a whole."""
     magic = file.peek(4)
+    content: _PlainFile | _DecompressedFile
     if magic[:2] == b"\x1f\x8b":
-        return _open_gzip(file)
+        content = _open_gzip(file)
     # A zstd frame, or a skippable frame (RFC 8878 section 3.1), whose first byte has any lower half.
-    if magic == ZSTD_FRAME or (magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5):
-        return _open_zstd(file, name)
-    return _PlainFile(file)
+    elif magic == ZSTD_FRAME or (magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5):
+        content = _open_zstd(file, name)
+    else:
+        content = _PlainFile(file)
+        if not (is_nfcapd(magic) and has_compressed_blocks(file.peek(START_SIZE))):
+            return content, False
+    return NfcapdBlocks(content, name, lambda: _get_zstd(name)), not isinstance(content, _PlainFile)
