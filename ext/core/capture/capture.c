@@ -279,10 +279,9 @@ static fb_status read_block(fb_capture *capture, fb_bytes input, size_t *size, f
     return status;
 }
 
-_Static_assert(FILE_HEADER_SIZE <= FB_CAPTURE_START_SIZE &&
-                   FB_IPFIX_START_SIZE <= FB_CAPTURE_START_SIZE &&
-                   FB_NFCAPD_START_SIZE <= FB_CAPTURE_START_SIZE,
-               "the start of a file shows its format");
+_Static_assert(FILE_HEADER_SIZE <= FB_CAPTURE_START_SIZE, "the start shows pcap");
+_Static_assert(FB_IPFIX_START_SIZE <= FB_CAPTURE_START_SIZE, "the start shows IPFIX");
+_Static_assert(FB_NFCAPD_START_SIZE <= FB_CAPTURE_START_SIZE, "the start shows nfcapd");
 
 bool fb_capture_starts_with_flows(fb_bytes start) {
     return start.size >= FB_CAPTURE_START_SIZE &&

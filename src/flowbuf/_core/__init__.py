@@ -33,6 +33,7 @@ from flowbuf._core.framing import (
     split_messages,
 )
 from flowbuf._core.generate import generate
+from flowbuf._core.ipfix_writer import IPFIX_KINDS, MAX_IPFIX_COLUMNS, IpfixWriter
 from flowbuf._core.messages import MessageReader
 from flowbuf._core.plan import (
     COUNTER_SOURCES,
@@ -60,9 +61,11 @@ __all__ = [
     "COUNTER_SOURCES",
     "FIELD_KINDS",
     "FLAGS",
+    "IPFIX_KINDS",
     "KINDS",
     "LAST_OCCURRENCE",
     "MAX_COLUMNS",
+    "MAX_IPFIX_COLUMNS",
     "MAX_RANKS",
     "MAX_WINDOW",
     "NETFLOW5_FIELDS",
@@ -87,6 +90,7 @@ __all__ = [
     "Datagrams",
     "Decoder",
     "Forwarder",
+    "IpfixWriter",
     "MessageReader",
     "MessageTables",
     "ObjectCodec",

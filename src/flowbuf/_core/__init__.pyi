@@ -171,6 +171,23 @@ class Capture:
     @property
     def datagrams(self) -> int: ...
 
+IPFIX_KINDS: dict[str, int]
+MAX_IPFIX_COLUMNS: int
+
+class IpfixWriter:
+    def __new__(
+        cls,
+        columns: Sequence[tuple[int, int, int, tuple[int, int], int, int, dict[int, int]]],
+        time_column: tuple[int, int] | None,
+        time: int,
+    ) -> Self: ...
+    def write(self, messages: Data) -> bytes: ...
+    def finish(self) -> bytes: ...
+    @property
+    def values_left_out(self) -> int: ...
+    @property
+    def rows_left_out(self) -> int: ...
+
 class _Generator(Iterator[bytes]):
     @property
     def flows_written(self) -> int: ...

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import click
 
+from flowbuf._core import IpfixWriter
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.options import (
@@ -21,7 +22,7 @@ from flowbuf.cli.options import (
     verbose_option,
 )
 from flowbuf.cli.output.progress import show_progress
-from flowbuf.cli.output.report import Report
+from flowbuf.cli.output.report import Report, count_things
 from flowbuf.cli.output.streams import (
     check_overwrite,
     force_option,
@@ -35,11 +36,14 @@ from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state
 from flowbuf.decoder import check_rows
 from flowbuf.io.background_writer import WriteBehind
+from flowbuf.io.ipfix_file import IpfixColumns, choose_elements, new_writer
 from flowbuf.io.output_file import OutputFile
 from flowbuf.io.proto_file import check_proto, write_proto
 from flowbuf.schema import Schema
 
 __all__ = ["encode"]
+
+_IPFIX_SUFFIXES = (".ipfix", ".ipfix.gz", ".ipfix.zst")
 
 
 @click.command()
@@ -48,8 +52,15 @@ __all__ = ["encode"]
     "-o",
     "--output",
     required=True,
-    metavar="OUT.pb",
+    metavar="OUT",
     help="Write to this file; .gz, .zst compress; - is stdout; {rows} stands for the kind of rows.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(["pb", "ipfix"]),
+    help="Write messages or an IPFIX file.  [default: ipfix if OUT ends in .ipfix, otherwise pb]",
 )
 @force_option
 @verbose_option
@@ -58,20 +69,24 @@ __all__ = ["encode"]
 def encode(
     inputs: tuple[str, ...],
     output: str,
+    form: str | None,
     force: bool,
     verbose: bool,
     decoding: CaptureOptions,
     schemas: tuple[Schema, ...],
 ) -> None:
-    """Encode captures as Protocol Buffers messages.
+    """Encode captures as Protocol Buffers messages, or as an IPFIX file.
 
     Every flow becomes a message, preceded by its length as a varint. The schema of the messages is written to
-    OUT.pb.proto. A .proto that flowbuf did not write is never replaced. Each file appears whole or not at
+    OUT.proto. A .proto that flowbuf did not write is never replaced. Each file appears whole or not at
     all.
 
     An INPUT is a capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd), a pattern of
-    several, in which ** stands for any folders, or - for stdin. Templates and sampling rates of one INPUT are known in the next, and with
-    --state in the next run too.
+    several, in which ** stands for any folders, or - for stdin. Templates and sampling rates of one INPUT are
+    known in the next, and with --state in the next run too.
+
+    --format ipfix writes an IPFIX file (RFC 5655), without a .proto. Each column becomes its information
+    element. Columns without one are left out and named. Messages are small enough for flowbuf replay.
 
     --rows flows,counters writes flows and the counter samples of sFlow in one pass, to a file each.
 
@@ -88,6 +103,7 @@ def encode(
       flowbuf encode capture.pcap -o flows.pb --decapsulate vxlan,gre --enable group:tunnel
       flowbuf encode sflow.pcap -o counters.pb --schema sflow_counters
       flowbuf encode sflow.pcap -o 'site-{rows}.pb' --rows flows,counters
+      flowbuf encode nfcapd.202611261935 -o flows.ipfix
       tcpdump -w - udp port 2055 | flowbuf encode - -o flows.pb
     """
     inputs = expand_inputs(inputs)
@@ -96,27 +112,33 @@ def encode(
         check_inputs(inputs, path)
         check_overwrite(force, path)
         check_state(decoding.state, path)
+    is_ipfix = form == "ipfix" or (form is None and output.endswith(_IPFIX_SUFFIXES))
     with schema_errors():
         for schema in schemas:
             check_rows(schema)
             schema.to_proto()  # before the work
+        chosen = {schema.rows: choose_elements(schema) for schema in schemas} if is_ipfix else {}
     report = Report(notes=verbose)
     began = time.perf_counter()
     with input_interrupts(inputs) as interrupt, ExitStack() as files:
-        opened = {rows: _open(path, files) for rows, path in outputs.items()}
+        opened = {rows: _open(path, files, is_ipfix) for rows, path in outputs.items()}
+        encoders = {rows: new_writer(columns) for rows, columns in chosen.items()}
         with (
             show_progress(total_size(inputs)) as show,
             Session(schemas[0], decoding, report, show, interrupt=interrupt, others=schemas[1:]) as session,
         ):
-            size = _write(session, inputs, opened)
+            size = _write(session, inputs, opened, encoders)
             session.finish()
         for schema in schemas:
             file = opened[schema.rows]
             if not session.readable:
                 file.discard()
-            elif file.is_regular:
+            elif file.is_regular and not is_ipfix:
                 write_proto(outputs[schema.rows], schema, scaled=decoding.scale and schema is schemas[0])
     counted = ", ".join(count_rows(schema, session.decoder.rows[schema.rows]) for schema in schemas)
+    if session.readable:
+        for rows, columns in chosen.items():
+            _report_left_out(report, columns, encoders[rows])
     if session.interrupted:
         report.add_interrupt(counted)
     elif session.readable and not session.flows:
@@ -127,24 +149,47 @@ def encode(
     sys.exit(report.status)
 
 
-def _open(output: str, files: ExitStack) -> OutputFile:
+def _open(output: str, files: ExitStack, is_ipfix: bool) -> OutputFile:
     """Open an output. `files` closes it."""
     file = files.enter_context(open_output(output))
     refuse_terminal(file, "messages")
-    if file.is_regular:
+    if file.is_regular and not is_ipfix:
         with open_errors():
             check_proto(output)
     return file
 
 
-def _write(session: Session, inputs: Sequence[str], files: Mapping[str, OutputFile]) -> int:
-    """Write the messages of each kind of rows to its file. Return their size in bytes."""
+def _report_left_out(report: Report, columns: IpfixColumns, encoder: IpfixWriter) -> None:
+    """Name the columns that an IPFIX file lacks, and count the values."""
+    if columns.left_out:
+        report.add_note(f"columns without an IPFIX element of their own: {', '.join(columns.left_out)}")
+    if encoder.values_left_out:
+        values = count_things(encoder.values_left_out, "value")
+        report.add_note(f"{values} left out, because their IPFIX element cannot hold them")
+    if encoder.rows_left_out:
+        rows = count_things(encoder.rows_left_out, "row")
+        report.add_note(f"{rows} left out, because none of their columns has an IPFIX element")
+
+
+def _write(
+    session: Session,
+    inputs: Sequence[str],
+    files: Mapping[str, OutputFile],
+    encoders: Mapping[str, IpfixWriter],
+) -> int:
+    """Write the messages of each kind of rows to its file. Return their size in bytes.
+
+    An encoder turns the messages of its rows into IPFIX messages.
+    """
     size = 0
     with ExitStack() as writers:
         behind = {rows: writers.enter_context(WriteBehind(file)) for rows, file in files.items()}
         for path in session.each(inputs):
             for rows in session.encode_rows(path):
                 for kind, messages in rows.items():
-                    behind[kind].write(messages)
-                    size += len(messages)
+                    content = encoders[kind].write(messages) if encoders else messages
+                    behind[kind].write(content)
+                    size += len(content)
+        for kind, encoder in encoders.items():
+            behind[kind].write(encoder.finish())
     return size

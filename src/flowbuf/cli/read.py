@@ -92,8 +92,8 @@ def read(
     """Show the flows of captures and message streams.
 
     An INPUT is a capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd), a message stream
-    of flowbuf (.pb, .pb.gz, .pb.zst), or - for stdin. It may be a pattern, in which ** stands for any folders. A .proto beside a
-    stream determines its columns.
+    of flowbuf (.pb, .pb.gz, .pb.zst), or - for stdin. It may be a pattern, in which ** stands for any
+    folders. A .proto beside a stream determines its columns.
 
     Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes
     nothing.
