@@ -1,7 +1,8 @@
 """The binding of the C core: lifetimes, buffers and exceptions. Users import `flowbuf`.
 
 Each Cython module has one subject and links the static library of the core. A `.pxd` file declares what other
-modules use. `core.pxd` and `net.pxd` declare the C functions. `__init__.pyi` has the types of all names.
+modules use. `core.pxd`, `capture.pxd` and `net.pxd` declare the C functions. `__init__.pyi` has the types of
+all names.
 """
 
 from flowbuf._core.arrow_encode import encode_arrow_array, encode_arrow_stream

@@ -1,6 +1,7 @@
 from libc.stdint cimport uint64_t
 
-from flowbuf._core.core cimport fb_capture, fb_datagram, fb_memory
+from flowbuf._core.capture cimport fb_capture
+from flowbuf._core.core cimport fb_datagram, fb_memory
 
 cdef class Capture:
     cdef fb_memory memory

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from flowbuf._core.base cimport check, format_address, parse_address, read_statuses, view_bytes
+from flowbuf._core.capture cimport *
 from flowbuf._core.core cimport *
 
 MAX_WINDOW = FB_CAPTURE_MAX_WINDOW

@@ -5,6 +5,7 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
 from flowbuf._core.base cimport check, fault_of_stream, view_bytes
+from flowbuf._core.capture cimport *
 from flowbuf._core.core cimport *
 
 MAX_IPFIX_COLUMNS = FB_IPFIX_COLUMNS

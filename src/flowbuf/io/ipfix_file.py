@@ -182,8 +182,9 @@ def _number_form(column: Column, element: Element) -> tuple[str, int, int] | Non
         return None
     size = int(match[2]) // 8
     if column.type == "duration":
-        same_unit = _DURATIONS.get(element.units) == column.unit
-        return ("signed" if not match[1] else "unsigned", size, 0) if same_unit else None
+        if _DURATIONS.get(element.units) != column.unit:
+            return None
+        return ("unsigned" if match[1] else "signed"), size, 0
     if column.type in _UNSIGNED:
         return "unsigned", size, 0
     if match[1]:
