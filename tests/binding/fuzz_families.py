@@ -18,10 +18,12 @@ import flowbuf
 from flowbuf import Decoder, EncodeError, _core, encode_columns
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.io.capture import CaptureReader
+from flowbuf.io.input_stream import Content
 from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.schema.plan import compile_plan
 from tests.binding.fuzz_arrow import run_arrow, seed_arrow
 from tests.binding.fuzz_common import (
+    DATA,
     RECEIVED,
     SEED_SIZE,
     SOURCES,
@@ -51,7 +53,16 @@ def seed_captures() -> list[Parts]:
     built = header + b"".join(
         bytes(8) + size + size + packet for size, packet in zip(sizes, packets, strict=True)
     )
-    return [[capture] for capture in [built, *plain, pcapng(packets), gzip.compress(built, mtime=0)]]
+    messages = b"".join(payloads_of(flows)[:8])
+    nfcapd = [path.read_bytes()[:SEED_SIZE] for path in sorted(DATA.glob("*.nfcapd"))]
+    others = [pcapng(packets), gzip.compress(built, mtime=0), messages, *nfcapd, *map(plain_blocks, nfcapd)]
+    return [[capture] for capture in [built, *plain, *others]]
+
+
+def plain_blocks(nfcapd: bytes) -> bytes:
+    """Return a file of nfcapd with plain blocks."""
+    with Content(io.BytesIO(nfcapd)) as content:
+        return content.peek(SEED_SIZE)
 
 
 def pcapng(packets: list[bytes]) -> bytes:
