@@ -27,7 +27,7 @@ COMMANDS = {
     "read": "Show the flows of captures and message streams.",
     "top": "Show the largest groups of flows.",
     "query": "Query captures, message streams and Parquet files with SQL.",
-    "encode": "Encode captures as Protocol Buffers messages.",
+    "encode": "Encode captures as Protocol Buffers messages, or as an IPFIX file.",
     "collect": "Receive flows of live exporters, and write them.",
     "produce": "Send captures to Kafka as Protocol Buffers messages or JSON.",
     "consume": "Read flows from Kafka.",
