@@ -72,6 +72,19 @@ static void write_sample(const sample *sample) {
     text_free(&rich);
 }
 
+/* Write the payloads one after another: an IPFIX file, if they are IPFIX messages. */
+static void write_payloads(const char *name, const fb_datagram *datagrams, size_t count) {
+    static uint8_t data[1 << 16];
+    char file[120];
+    size_t used = 0;
+    for (size_t i = 0; i < count && datagrams[i].payload.size <= sizeof data - used; i++) {
+        memcpy(data + used, datagrams[i].payload.data, datagrams[i].payload.size);
+        used += datagrams[i].payload.size;
+    }
+    snprintf(file, sizeof file, "%.100s-payloads", name);
+    write_seed("capture", file, data, used);
+}
+
 static void write_capture(const char *name, const uint8_t *data, size_t size) {
     fb_memory memory = fb_memory_system(0);
     fb_capture *capture;
@@ -83,6 +96,7 @@ static void write_capture(const char *name, const uint8_t *data, size_t size) {
     fb_capture_scan(capture, (fb_bytes){data, size}, true, datagrams, 32, &count, &consumed);
     for (size_t i = 0; i < count && add_datagram(&seed, datagrams[i].payload); i++) continue;
     write_seed("decode", name, seed.data, seed.size);
+    write_payloads(name, datagrams, count);
     fb_capture_free(capture);
 }
 
