@@ -18,10 +18,13 @@ from flowbuf._core.copies import (
     copy_datagrams,
 )
 from flowbuf._core.datagrams import (
+    IPFIX_KINDS,
+    MAX_IPFIX_COLUMNS,
     MAX_WINDOW,
     START_SIZE,
     Capture,
     Datagrams,
+    IpfixWriter,
     pack_datagrams,
     starts_with_flows,
 )
@@ -34,7 +37,6 @@ from flowbuf._core.framing import (
     split_messages,
 )
 from flowbuf._core.generate import generate
-from flowbuf._core.ipfix_writer import IPFIX_KINDS, MAX_IPFIX_COLUMNS, IpfixWriter
 from flowbuf._core.messages import MessageReader
 from flowbuf._core.plan import (
     COUNTER_SOURCES,
