@@ -35,6 +35,7 @@ from tests.support.core_adapter import sequences_of
 from tests.support.decoding import FLOW, RECEIVED, SOURCE, VALUE_NOTES, Outcome, run_decoder
 
 COUNTERS = Schema.load("sflow_counters")
+COUNTERS = COUNTERS.enable(*(column.name for column in COUNTERS))
 # All kinds of tunnels, each kind alone, or none.
 DECAPSULATIONS = [TUNNELS, TUNNELS, *((tunnel,) for tunnel in TUNNELS), ()]
 

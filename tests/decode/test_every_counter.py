@@ -129,7 +129,7 @@ DATAGRAMS: dict[str, Case] = {
     "counter_sample": case(sflow(sample(2, bytes(12)))),
     "drop_sample": case(sflow(sample(5, bytes(28)))),
     "flows_left_out": case(sflow(flow_sample()), schema=Schema.load("sflow_counters")),
-    "unknown_sample_record": case(sflow(flow_sample(record(1036, bytes(8))))),
+    "unknown_sample_record": case(sflow(flow_sample(record(1018, bytes(8))))),
     "unknown_header": packet(ethernet(bytes(28), 0x0806)),
     "not_encapsulated": packet(ethernet(ipv4()), decapsulate=("gre",)),
     "tunnel_depth": packet(ethernet(nested(5)), decapsulate=("ipip",)),

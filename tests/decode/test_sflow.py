@@ -385,7 +385,7 @@ def test_the_first_record_of_each_format_is_used(decode: Decode) -> None:
 
 def test_unknown_records_are_counted_and_skipped(decode: Decode) -> None:
     one = flow_sample(
-        record(1036, bytes(8)),
+        record(1018, bytes(8)),
         record(1001, bytes(16), enterprise=9),
         record(7, b"odd"),
         extended_switch(1, 0, 2, 0),

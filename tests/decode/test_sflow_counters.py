@@ -48,6 +48,7 @@ from tests.support.datagrams import (
 from tests.support.decoding import RECEIVED, Decode, both_decoders, decode_with
 
 COUNTERS = Schema.load("sflow_counters")
+COUNTERS = COUNTERS.enable(*(column.name for column in COUNTERS))
 
 # Columns that every row has.
 HEAD = {
@@ -279,7 +280,7 @@ def test_unread_records_are_counted(decode: Decode) -> None:
     first, second = strings(1005, b"swp1"), strings(1005, b"swp2")
     others = [
         record(8, bytes(24)),
-        record(2201, bytes(60)),
+        record(2299, bytes(60)),
         record(1, bytes(88), 9),
         record(2000, bytes(60), 4413),
     ]
@@ -291,6 +292,8 @@ def test_unread_records_are_counted(decode: Decode) -> None:
 SHORT = {
     **{number: counters(number, layout, *[0] * len(layout)) for number, layout in LAYOUTS.items()},
     1005: strings(1005, b"swp1"),
+    2105: strings(2105, b"vm", b"vendor", b"1.17"),
+    2202: record(2202, opaque(b"mail") + u32(1) * 11),
     2000: host_descr(b"leaf", bytes(range(16)), 3, 2, b"6.10"),
 }
 

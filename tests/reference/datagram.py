@@ -89,7 +89,7 @@ class Datagram:
     A decoder sets the other fields. `reads_packets` has the kinds of rows with an enabled column that takes
     its value from a sampled packet. The packets of other rows are not parsed, and their faults are not
     counted. `reads_layers` has the same meaning for layers. `decapsulate` has the kinds of tunnel that are
-    opened.
+    opened. `wanted` has the sources of enabled columns, by the kind of rows.
     """
 
     version: str
@@ -101,6 +101,7 @@ class Datagram:
     reads_packets: frozenset[str]
     reads_layers: frozenset[str] = frozenset()
     decapsulate: frozenset[str] = frozenset()
+    wanted: dict[str, frozenset[str]] = field(default_factory=dict)
     exporter_address: bytes = b""
     sub_agent: int = 0
     sequence_number: int = 0

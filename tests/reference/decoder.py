@@ -71,6 +71,7 @@ class Decoder:
         self.other: Counter[str] = Counter()
         self.reads_packets = self._rows_with("packet:")
         self.reads_layers = self._rows_with("packet:layers.")
+        self.wanted = {rows: find_sources(each) for rows, each in self.schemas.items()}
 
     def _rows_with(self, prefix: str) -> frozenset[str]:
         """Return the kinds of rows with an enabled column that has such a source."""
@@ -114,6 +115,7 @@ class Decoder:
             self.reads_packets,
             self.reads_layers,
             self.decapsulate,
+            self.wanted,
         )
         notes: Counter[str] = Counter()
         rates = DatagramRates(self.rates, datagram)
@@ -220,6 +222,11 @@ def find_mirrors(schema: Any) -> dict[str, Any]:
         for column in schema.enabled
         if column.mirror in schema and schema[column.mirror].mirror == column.name
     }
+
+
+def find_sources(schema: Any) -> frozenset[str]:
+    """Return the sources of the enabled columns."""
+    return frozenset(source.text for column in schema.enabled for rank in column.sources for source in rank)
 
 
 class Fault(Exception):

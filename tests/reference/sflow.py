@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from . import sflow_fields
 from .datagram import Datagram, wide
 from .octets import Octets, Short
 from .packet import IPV4_TYPE, IPV6_TYPE, parse
@@ -87,7 +88,9 @@ def read_flow_sample(datagram: Datagram, flow: Flow, sample_format: int, sample:
     """Read a flow sample, for schemas whose rows are flows."""
     if sample_format in (FLOW_SAMPLE, EXPANDED_FLOW_SAMPLE):
         records = give_sample(flow, sample, expanded=sample_format == EXPANDED_FLOW_SAMPLE)
-        give_records(datagram, flow, index_records(datagram, sample, records))
+        found = index_records(datagram, sample, records)
+        give_records(datagram, flow, found)
+        sflow_fields.give_records(datagram, flow, found)
         return True
     if sample_format in (COUNTERS_SAMPLE, EXPANDED_COUNTERS_SAMPLE):
         datagram.exporter.counters["counter_sample"] += 1
@@ -157,7 +160,8 @@ def index_records(datagram: Datagram, sample: Octets, count: int) -> dict[int, b
     """Return the first record of each format. Records after one that overruns the sample are lost."""
     records: dict[int, bytes] = {}
     for record_format, record in read_records(datagram, sample, count):
-        if record_format in READERS or record_format == SAMPLED_HEADER:
+        known = record_format in READERS or record_format in sflow_fields.STRUCTURES
+        if known or record_format == SAMPLED_HEADER:
             records.setdefault(record_format, record)
         else:
             datagram.exporter.counters["unknown_sample_record"] += 1

@@ -1,6 +1,7 @@
 """Counter samples of sFlow and its notifications of discarded packets, by the documents of sflow.org.
 
-These are "sFlow Version 5" and its 802.11, LAG, Optical Interface, OpenFlow, Host and Host TCP/IP structures.
+These are "sFlow Version 5" and its 802.11, LAG, Optical Interface, OpenFlow, Host, Host TCP/IP, Java Virtual
+Machine, HTTP, Application, Memcache and Open vSwitch structures.
 "sFlow Dropped Packet Notification Structures" is included with two records on Linux that host-sflow added.
 The specifications leave these points open:
 
@@ -19,7 +20,7 @@ import re
 import struct
 from collections.abc import Iterator
 
-from . import sflow
+from . import sflow, sflow_fields
 from .datagram import Datagram
 from .octets import Octets, Short
 from .values import Flow, Number, Numbers, Opaque, Real, Text, Value
@@ -215,6 +216,64 @@ STRUCTURES = {
         rx_bytes:hyper rx_packets rx_errs rx_drop tx_bytes:hyper tx_packets tx_errs tx_drop
         """,
     ),
+    2105: (
+        "jvm_runtime",
+        """
+        vm_name:string vm_vendor:string vm_version:string
+        """,
+    ),
+    2106: (
+        "jvm_statistics",
+        """
+        heap_initial:hyper heap_used:hyper heap_committed:hyper heap_max:hyper non_heap_initial:hyper
+        non_heap_used:hyper non_heap_committed:hyper non_heap_max:hyper gc_count gc_time classes_loaded
+        classes_total classes_unloaded compilation_time thread_num_live thread_num_daemon thread_num_started
+        fd_open_count fd_max_count
+        """,
+    ),
+    2201: (
+        "http_counters",
+        """
+        method_option_count method_get_count method_head_count method_post_count method_put_count
+        method_delete_count method_trace_count method_connect_count method_other_count status_1xx_count
+        status_2xx_count status_3xx_count status_4xx_count status_5xx_count status_other_count
+        """,
+    ),
+    2202: (
+        "app_operations",
+        """
+        application:string success other timeout internal_error bad_request forbidden too_large
+        not_implemented not_found unavailable unauthorized
+        """,
+    ),
+    2203: (
+        "app_resources",
+        """
+        user_time system_time mem_used:hyper mem_max:hyper fd_open fd_max conn_open conn_max
+        """,
+    ),
+    2204: (
+        "memcache_counters",
+        """
+        cmd_set cmd_touch cmd_flush get_hits get_misses delete_hits delete_misses incr_hits incr_misses
+        decr_hits decr_misses cas_hits cas_misses cas_badval auth_cmds auth_errors threads conn_yields
+        listen_disabled_num curr_connections rejected_connections total_connections connection_structures
+        evictions reclaimed curr_items total_items bytes_read:hyper bytes_written:hyper bytes:hyper
+        limit_maxbytes:hyper
+        """,
+    ),
+    2206: (
+        "app_workers",
+        """
+        workers_active workers_idle workers_max req_delayed req_dropped
+        """,
+    ),
+    2207: (
+        "ovs_dp_stats",
+        """
+        hits misses lost mask_hits flows masks
+        """,
+    ),
 }
 LANE = (
     "lane_index tx_bias_current tx_power tx_power_min tx_power_max tx_wavelength "
@@ -223,9 +282,8 @@ LANE = (
 LANE_FIELDS = [*LANE.split(), "rx_wavelength"]
 
 SFP, PORT_NAME, HOST_DESCR, HOST_ADAPTERS = 10, 1005, 2000, 2001
-EGRESS_QUEUE, ACL, FUNCTION, HW_TRAP, LINUX_DROP_REASON = 1036, 1037, 1038, 1041, 1042
 COUNTER_FORMATS = {*STRUCTURES, PORT_NAME, HOST_DESCR, HOST_ADAPTERS}
-DROP_FORMATS = {EGRESS_QUEUE, ACL, FUNCTION, HW_TRAP, LINUX_DROP_REASON, sflow.SAMPLED_HEADER, *sflow.READERS}
+DROP_FORMATS = {sflow.SAMPLED_HEADER, *sflow.READERS, *sflow_fields.STRUCTURES}
 
 SAMPLES = {sflow.COUNTERS_SAMPLE, sflow.EXPANDED_COUNTERS_SAMPLE, sflow.DISCARDED_PACKET}
 
@@ -311,6 +369,9 @@ def read_fields(fields: str, record: Octets) -> Iterator[tuple[str, Value | None
 
 def read_value(field_type: str, record: Octets) -> Value | None:
     """Read a value. Return None if it is unknown to the exporter."""
+    if field_type == "string":
+        text = sflow.read_opaque(record)
+        return Text(text) if text else None
     if field_type == "octet":
         return Number(record.u8())
     if field_type == "mac":
@@ -403,28 +464,5 @@ def read_discarded(datagram: Datagram, flow: Flow, sample: Octets) -> None:
     flow.give("sflow:discarded_packet.reason", Number(reason))
     status = sflow.FORWARDING_STATUS.get(reason, sflow.DROPPED_UNKNOWN)
     flow.give("derived:forwarding_status", Number(status))
-    for record_format, record in records.items():
-        try:
-            give_drop_record(flow, record_format, Octets(record))
-        except Short:
-            datagram.exporter.counters["bad_sample_record"] += 1
     sflow.give_records(datagram, flow, records)
-
-
-def give_drop_record(flow: Flow, record_format: int, record: Octets) -> None:
-    """Read a record that only discarded packets have."""
-    if record_format == EGRESS_QUEUE:
-        flow.give("sflow:extended_egress_queue.queue", Number(record.u32()))
-    elif record_format == ACL:
-        number, name, direction = record.u32(), sflow.read_opaque(record), record.u32()
-        flow.give("sflow:extended_acl.number", Number(number))
-        give_text(flow, "sflow:extended_acl.name", name)
-        flow.give("sflow:extended_acl.direction", Number(direction))
-    elif record_format == FUNCTION:
-        give_text(flow, "sflow:extended_function.symbol", sflow.read_opaque(record))
-    elif record_format == HW_TRAP:
-        group, trap = sflow.read_opaque(record), sflow.read_opaque(record)
-        give_text(flow, "sflow:extended_hw_trap.group", group)
-        give_text(flow, "sflow:extended_hw_trap.trap", trap)
-    elif record_format == LINUX_DROP_REASON:
-        give_text(flow, "sflow:extended_linux_drop_reason.reason", sflow.read_opaque(record))
+    sflow_fields.give_records(datagram, flow, records)

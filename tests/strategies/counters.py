@@ -34,6 +34,12 @@ LAYOUTS = {
     2102: "hh",
     2103: "hhhihihi",
     2104: "hiiihiii",
+    2106: "hhhhhhhh" + "i" * 11,
+    2201: "i" * 15,
+    2203: "iihhiiii",
+    2204: "i" * 27 + "hhhh",
+    2206: "i" * 5,
+    2207: "i" * 6,
 }
 LETTERS = {"b": uints(1), "i": uints(4), "h": uints(8), "m": uints(6)}
 strings = st.sampled_from([b"", b"eth0", b"swp1\0\0", b"\xff\xfe", "Zürich".encode()]) | st.binary(max_size=9)
@@ -54,6 +60,12 @@ def fixed_counters(draw: st.DrawFn) -> bytes:
 counter_records = [
     *[fixed_counters()] * 3,
     st.builds(d.strings, st.just(1005), strings),
+    st.builds(d.strings, st.just(2105), strings, strings, strings),
+    st.builds(
+        lambda name, numbers: d.record(2202, d.opaque(name) + b"".join(map(d.u32, numbers))),
+        strings,
+        st.lists(words, min_size=10, max_size=11),
+    ),
     st.builds(d.host_descr, strings, st.sampled_from([bytes(16), bytes(range(16))]), words, words, strings),
     st.builds(
         lambda adapters: d.host_adapters(*adapters),
@@ -64,7 +76,9 @@ counter_records = [
         st.tuples(words, words, words, words),
         st.lists(st.lists(words, min_size=10, max_size=10), max_size=3),
     ),
-    st.builds(d.record, st.sampled_from([1, 9, 2000, 2201]), st.binary(max_size=9), st.sampled_from([0, 9])),
+    st.builds(
+        d.record, st.sampled_from([1, 9, 2000, 2201, 2202]), st.binary(max_size=9), st.sampled_from([0, 9])
+    ),
 ]
 drop_records = [
     st.builds(lambda queue: d.counters(1036, "i", queue), words),

@@ -42,7 +42,9 @@ FIXED_NUMBERS = [
     "sflow:flow_sample.input", "sflow:flow_sample.sampling_rate", "sflow:extended_gateway.src_as",
     "sflow:sampled_ip.length", "sflow:sampled_ip.tos", "derived:sampling_rate", "derived:etype",
     "derived:icmp_type", "packet:ip.length", "packet:ip.ttl", "packet:vlan.id", "packet:ethernet.src_mac",
-    "sflow:sampled_header.frame_length", "sflow:sampled_ethernet.length",
+    "sflow:sampled_header.frame_length", "sflow:sampled_ethernet.length", "sflow:extended_nat_port.src_port",
+    "sflow:extended_l2_tunnel_egress.src_mac", "sflow:extended_mpls_vc.vll_vc_id",
+    "sflow:app_operation.req_bytes",
 ]  # fmt: skip
 # In the order of decoding: the core rejects other ranks for a repeated column.
 LISTS = [
@@ -50,6 +52,8 @@ LISTS = [
     "sflow:extended_gateway.communities",
     "derived:mpls_labels",
     "packet:mpls.labels",
+    "sflow:extended_mpls.in_stack",
+    "sflow:extended_vlanin.stack",
 ]
 NUMERIC = [
     number

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
+from tests.reference.sflow_fields import STRUCTURES
 from tests.strategies.basics import Sent, sources, uints
 from tests.strategies.packets import router_frames, sampled_packets
 from tests.support import datagrams as d
@@ -14,6 +15,31 @@ ADDRESSES = ["10.0.0.1", "0.0.0.0", "2001:db8::1", "::", "::ffff:10.0.0.1"]
 words = uints(4)
 vlans = st.sampled_from([0, 1, 4094, 4095, 0xFFFFFFFF])
 autonomous_systems = st.lists(words, max_size=3)
+texts = st.sampled_from([b"", b"user", b"\xff\xfe", "Zürich".encode()]) | st.binary(max_size=9)
+FIELDS = {
+    "": words.map(d.u32),
+    "int": words.map(d.u32),
+    "hyper": uints(8).map(lambda number: number.to_bytes(8, "big")),
+    "mac": uints(6).map(lambda number: number.to_bytes(6, "big") + bytes(2)),
+    "string": texts.map(d.opaque),
+    "words": st.lists(words, max_size=3).map(d.words),
+    "address": st.sampled_from([None, *ADDRESSES]).map(d.sflow_address),
+    "ip_v4": st.sampled_from(["10.0.0.1", "0.0.0.0"]).map(d.ip),
+    "ip_v6": st.sampled_from(["2001:db8::1", "::", "::ffff:10.0.0.1"]).map(d.ip),
+}
+
+
+@st.composite
+def further_records(draw: st.DrawFn) -> bytes:
+    """Draw a less common record, sometimes cut short."""
+    record_format = draw(st.sampled_from(sorted(STRUCTURES)))
+    kinds = [word.partition(":")[2] for word in STRUCTURES[record_format][1].split()]
+    body = b"".join(draw(FIELDS[kind]) for kind in kinds)
+    if draw(st.integers(0, 7)) == 0:
+        body = body[: draw(st.integers(0, len(body)))]
+    return d.record(record_format, body)
+
+
 sflow_records = [
     st.builds(lambda packet, *numbers: d.sampled_header(*packet, *numbers), sampled_packets, words, words),
     st.builds(
@@ -37,7 +63,9 @@ sflow_records = [
         autonomous_systems,
         words,
     ),
-    st.builds(d.record, st.sampled_from([5, 1004, 1036]), st.binary(max_size=9), st.sampled_from([0, 9])),
+    st.builds(d.record, st.sampled_from([5, 1004, 1018]), st.binary(max_size=9), st.sampled_from([0, 9])),
+    further_records(),
+    further_records(),
 ]
 
 

@@ -15,6 +15,7 @@
 #include "core/decode/datagram.tmpl.h"
 #include "core/decode/sampled_packet.tmpl.h"
 #include "core/decode/sflow_counters.tmpl.h"
+#include "core/decode/sflow_fields.tmpl.h"
 #include "core/decode/sflow_records.tmpl.h"
 #include "core/decode/value.tmpl.h"
 
@@ -26,13 +27,6 @@ FB_NOINLINE static fb_cursor append_numbers(fb_emitter *emitter, fb_cursor at,
                                             const fb_sample_parts *parts) {
     for (; value < end; value++)
         FB_EMIT(append_uint)(emitter, &at, value->column, fb_pattern_number(value, parts), 8);
-    return at;
-}
-
-FB_INLINE fb_cursor put_words(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_source source,
-                              fb_bytes words) {
-    for (const uint8_t *p = words.data, *end = p + words.size; p < end; p += 4)
-        set_member(c, emitter, &at, source, fb_load32(p));
     return at;
 }
 
@@ -130,7 +124,8 @@ FB_NOINLINE static bool prepare_slow_sample(fb_context *c, fb_bytes sample, bool
 FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter,
                                               fb_patterns *patterns, fb_bytes sample,
                                               bool expanded) {
-    const unsigned rare = 1u << FB_PLACE_ETHERNET | 1u << FB_PLACE_IPV4 | 1u << FB_PLACE_IPV6;
+    const uint64_t common = 1u << FB_PLACE_HEADER | 1u << FB_PLACE_SWITCH | 1u << FB_PLACE_ROUTER |
+                            1u << FB_PLACE_GATEWAY;
     size_t size = FB_FLOW_SAMPLE_SIZE(expanded);
     fb_sample_records records;
     uint64_t status;
@@ -140,9 +135,9 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter
     fb_xdr xdr = {sample.data + size, sample.data + sample.size};
     index_records(c, xdr, fb_load32(xdr.p - 4), &records);
     put_flow_sample(c, emitter, &at, sample.data, expanded, &status);
-    if (FB_LIKELY(((records.there & rare) | c->decapsulate | status) == 0))
+    if (FB_LIKELY(((records.there & ~common) | c->decapsulate | status) == 0))
         at = put_records_of(c, emitter, at, &records, 0, true);
-    else at = put_records(c, emitter, at, &records, status);
+    else at = put_any_records(c, emitter, at, &records, status);
     FB_EMIT(finish)(emitter, at);
     c->counters->rows[FB_ROWS_FLOWS]++;
     if (patterns) fb_patterns_learn(patterns, sample, expanded);

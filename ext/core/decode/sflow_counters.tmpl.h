@@ -15,17 +15,13 @@
 #include "core/packet/sflow_layout.h"
 #include "core/decode/datagram.tmpl.h"
 #include "core/decode/sampled_packet.tmpl.h"
+#include "core/decode/sflow_fields.tmpl.h"
 #include "core/decode/sflow_records.tmpl.h"
 #include "core/decode/value.tmpl.h"
 
 enum {
     KIND_COUNTERS = 1, /* values of `sflow:sample.kind` */
     KIND_DROP = 2,
-    RECORD_EGRESS_QUEUE = 1036,
-    RECORD_ACL = 1037,
-    RECORD_FUNCTION = 1038,
-    RECORD_HW_TRAP = 1041,
-    RECORD_LINUX_DROP_REASON = 1042,
     LANE_SIZE = 40,
 };
 
@@ -46,12 +42,6 @@ typedef struct {
     uint32_t kind, sequence, source_type, source_index;
 } fb_sample_head;
 
-/* The records of a drop sample. `packet` holds the records that it shares with flow samples. */
-typedef struct {
-    fb_bytes queue, acl, function, trap, linux_reason;
-    fb_sample_records packet;
-} fb_drop_records;
-
 static bool read_sample_head(fb_xdr *xdr, bool expanded, fb_sample_head *head) {
     uint32_t source;
     if (!fb_xdr_read_word(xdr, &head->sequence) || !fb_xdr_read_word(xdr, &source)) return false;
@@ -67,28 +57,6 @@ static fb_cursor put_sample_head(fb_context *c, fb_emitter *emitter, fb_cursor a
     set_uint(c, emitter, &at, FB_SOURCE_SFLOW_SOURCE_TYPE, head->source_type);
     set_uint(c, emitter, &at, FB_SOURCE_SFLOW_SOURCE_INDEX, head->source_index);
     return at;
-}
-
-/* Put the bytes of a record, converted by the kind of the source. */
-static void set_bytes(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
-                      fb_bytes bytes) {
-    FB_FOR_TARGETS(c, source, target)
-    *at = put_field(c, emitter, *at, *target, bytes.data, bytes.size);
-}
-
-/* Read a string (RFC 4506 section 4.11). An empty string means unknown. */
-static bool read_string(fb_xdr *xdr, fb_bytes *text) {
-    uint32_t length;
-    return fb_xdr_read_word(xdr, &length) && read_opaque(xdr, length, text);
-}
-
-static void set_string(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
-                       fb_bytes text) {
-    if (text.size) set_bytes(c, emitter, at, source, text);
-}
-
-static void count_bad_record(fb_context *c, fb_bytes record) {
-    fb_context_count(c, FB_BAD_SAMPLE_RECORD, record.data);
 }
 
 /* Read the next record of a sample. Returns false if it is cut short, and counts that. */
@@ -139,15 +107,6 @@ static void drop_short_records(fb_context *c, fb_counter_records *records) {
         if (!has_record(c, records->body[i], sizes[i])) records->body[i] = (fb_bytes){0};
 }
 
-/* Return true for an unknown value. In a counter or gauge of 32 or 64 bits, all bits are set. A
-   float is unknown if it is not a valid load (sFlow Host Structures: -1). */
-static bool is_unknown(fb_kind kind, const uint8_t *p, size_t size) {
-    double real;
-    if (kind == FB_KIND_FLOAT) return !fb_load_real(p, size, &real) || !(real >= 0);
-    if (kind != FB_KIND_UINT) return false;
-    return (size == 4 && fb_load32(p) == UINT32_MAX) || (size == 8 && fb_load64(p) == UINT64_MAX);
-}
-
 /* Put all fixed-size fields in one loop over the table of sflow_counter_fields.h. */
 static fb_cursor put_counters(fb_context *c, fb_emitter *emitter, fb_cursor at,
                               const fb_counter_records *records) {
@@ -161,6 +120,7 @@ static fb_cursor put_counters(fb_context *c, fb_emitter *emitter, fb_cursor at,
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         fb_bytes record = records->body[fields[i].record];
+        if (!record.data) continue;
         size_t end = (size_t)fields[i].offset + fields[i].size;
         if (record.size < end) continue; /* the record is missing or of an older edition */
         const uint8_t *p = record.data + fields[i].offset;
@@ -254,6 +214,33 @@ static fb_cursor put_adapters(fb_context *c, fb_emitter *emitter, fb_cursor at, 
     return at;
 }
 
+/* Put the records of FB_COUNTER_TEXT_LIST. */
+static fb_cursor put_text_counters(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                   const fb_counter_records *records) {
+    static const fb_record_field fields[] = {
+#define FB_F(X, record, field, kind, size) {FB_KIND_##kind, size},
+        FB_COUNTER_TEXT_LIST(FB_F, )
+#undef FB_F
+    };
+    static const struct {
+        uint8_t record;
+        fb_source_range sources;
+    } rows[] = {
+#define FB_X(record, first, last) \
+    {COUNTERS_##record, \
+     {FB_SOURCE_COUNTER_##record##_##first, FB_SOURCE_COUNTER_##record##_##last}},
+        FB_COUNTER_TEXT_RECORD_LIST(FB_X)
+#undef FB_X
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fb_bytes record = records->body[rows[i].record];
+        fb_source_range sources = rows[i].sources;
+        const fb_record_field *first = fields + (sources.first - FB_SOURCE_FIRST_COUNTER_TEXT);
+        if (record.data) at = put_record_fields(c, emitter, at, record, sources, first, true);
+    }
+    return at;
+}
+
 /* NO_SPACE. BAD_SAMPLE: the fixed part is cut short; the caller counts it. decode_drop returns the
    same. */
 static fb_status decode_counters(fb_context *c, fb_emitter *emitter, fb_bytes sample,
@@ -274,6 +261,7 @@ static fb_status decode_counters(fb_context *c, fb_emitter *emitter, fb_bytes sa
     at = put_port_name(c, emitter, at, records.body[COUNTERS_port_name]);
     at = put_host(c, emitter, at, records.body[COUNTERS_host_descr]);
     at = put_adapters(c, emitter, at, records.body[COUNTERS_host_adapters]);
+    at = put_text_counters(c, emitter, at, &records);
     FB_EMIT(finish)(emitter, at);
     c->counters->rows[FB_ROWS_COUNTERS]++;
     return FB_OK;
@@ -282,66 +270,15 @@ static fb_status decode_counters(fb_context *c, fb_emitter *emitter, fb_bytes sa
 /* Discarded packets -------------------------------------------------------------------------- */
 
 static fb_bytes *find_drop_record(void *of_drop, uint32_t format) {
-    fb_drop_records *records = of_drop;
-    uint32_t kind;
-    switch (format) {
-        case RECORD_EGRESS_QUEUE: return &records->queue;
-        case RECORD_ACL: return &records->acl;
-        case RECORD_FUNCTION: return &records->function;
-        case RECORD_HW_TRAP: return &records->trap;
-        case RECORD_LINUX_DROP_REASON: return &records->linux_reason;
-        default:
-            kind = fb_record_place(format);
-            return kind < FB_PLACES ? &records->packet.of[kind] : NULL;
-    }
-}
-
-/* Put number, name and direction of the access list. */
-static fb_cursor put_acl(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes record) {
-    if (!record.data) return at;
-    fb_xdr xdr = {record.data, record.data + record.size};
-    uint32_t number, direction;
-    fb_bytes name;
-    if (!fb_xdr_read_word(&xdr, &number) || !read_string(&xdr, &name) ||
-        !fb_xdr_read_word(&xdr, &direction)) {
-        count_bad_record(c, record);
-        return at;
-    }
-    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_ACL_NUMBER, number);
-    set_string(c, emitter, &at, FB_SOURCE_SFLOW_DROP_ACL_NAME, name);
-    set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_ACL_DIRECTION, direction);
-    return at;
-}
-
-/* Put a record of one or two strings. The sources of two strings are adjacent. */
-static fb_cursor put_strings(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_bytes record,
-                             fb_source source, unsigned count) {
-    if (!record.data) return at;
-    fb_xdr xdr = {record.data, record.data + record.size};
-    fb_bytes text[2];
-    for (unsigned i = 0; i < count; i++)
-        if (!read_string(&xdr, &text[i])) {
-            count_bad_record(c, record);
-            return at;
-        }
-    for (unsigned i = 0; i < count; i++)
-        set_string(c, emitter, &at, (fb_source)(source + i), text[i]);
-    return at;
-}
-
-static fb_cursor put_drop_records(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                  const fb_drop_records *records) {
-    if (has_record(c, records->queue, 4))
-        set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_QUEUE, fb_load32(records->queue.data));
-    at = put_acl(c, emitter, at, records->acl);
-    at = put_strings(c, emitter, at, records->function, FB_SOURCE_SFLOW_DROP_FUNCTION, 1);
-    at = put_strings(c, emitter, at, records->trap, FB_SOURCE_SFLOW_DROP_TRAP_GROUP, 2);
-    return put_strings(c, emitter, at, records->linux_reason, FB_SOURCE_SFLOW_DROP_LINUX_REASON, 1);
+    fb_sample_records *records = of_drop;
+    uint32_t place = fb_record_place(format);
+    if (place == FB_PLACES) place += fb_flow_record_find(format);
+    return place < ALL_PLACES ? &records->of[place] : NULL;
 }
 
 static fb_status decode_drop(fb_context *c, fb_emitter *emitter, fb_bytes sample) {
     fb_xdr xdr = {sample.data, sample.data + sample.size};
-    fb_drop_records records = {0};
+    fb_sample_records records = {0};
     fb_sample_head head = {.kind = KIND_DROP};
     uint32_t drops, input, output, reason, count;
     fb_cursor at;
@@ -351,16 +288,15 @@ static fb_status decode_drop(fb_context *c, fb_emitter *emitter, fb_bytes sample
         return FB_BAD_SAMPLE;
     if (!FB_EMIT(begin)(emitter, max_row_size(c, sample.size), &at)) return FB_NO_SPACE;
     index_records_of_counters(c, xdr, count, find_drop_record, &records);
-    for (unsigned kind = 0; kind < FB_PLACES; kind++)
-        records.packet.there |= (unsigned)(records.packet.of[kind].data != NULL) << kind;
+    for (unsigned place = 0; place < ALL_PLACES; place++)
+        records.there |= (uint64_t)(records.of[place].data != NULL) << place;
     at = put_sample_head(c, emitter, at, &head);
     set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_DROPS, drops);
     set_interface(c, emitter, &at, FB_SOURCE_SFLOW_DROP_INPUT, 0, input);
     set_interface(c, emitter, &at, FB_SOURCE_SFLOW_DROP_OUTPUT, 0, output);
     set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_REASON, reason);
-    at = put_drop_records(c, emitter, at, &records);
     /* The packet is put like that of a flow sample whose output field states the discard reason. */
-    at = put_records(c, emitter, at, &records.packet, discard_status(reason));
+    at = put_any_records(c, emitter, at, &records, discard_status(reason));
     FB_EMIT(finish)(emitter, at);
     c->counters->rows[FB_ROWS_COUNTERS]++;
     return FB_OK;

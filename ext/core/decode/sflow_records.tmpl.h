@@ -7,9 +7,13 @@
 #include "core/decode/field.tmpl.h"
 #include "core/decode/sampled_packet.tmpl.h"
 
+/* Records of FB_FLOW_RECORD_LIST have the places after FB_PLACES. */
+enum { ALL_PLACES = FB_PLACES + FB_FLOW_RECORDS };
+_Static_assert(ALL_PLACES <= 64, "each record has a bit");
+
 typedef struct {
-    unsigned there; /* a bit (1 << kind) for each record that is present */
-    fb_bytes of[FB_PLACES];
+    uint64_t there; /* a bit (1 << place) for each record that is present */
+    fb_bytes of[ALL_PLACES];
 } fb_sample_records;
 
 /* Read opaque data of `length` bytes and its padding to the next word (RFC 4506 section 4.10).
@@ -22,12 +26,24 @@ static bool read_opaque(fb_xdr *xdr, uint32_t length, fb_bytes *bytes) {
     return true;
 }
 
+/* Index a record that is not in sflow_layout.h. Return the bits of the records that are present. */
+FB_NOINLINE static uint64_t index_other_record(fb_context *c, fb_sample_records *records,
+                                               uint64_t there, const uint8_t *p) {
+    unsigned record = fb_flow_record_find(fb_load32(p)), place = FB_PLACES + record;
+    if (record == FB_FLOW_RECORDS) {
+        fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, p);
+        return there;
+    }
+    if (!(there >> place & 1)) records->of[place] = (fb_bytes){p + 8, fb_load32(p + 4)};
+    return there | 1ull << place;
+}
+
 /* Index the records of a sample by format. The first of two records of one format is used. */
 FB_INLINE void index_records(fb_context *c, fb_xdr xdr, uint32_t count,
                              fb_sample_records *records) {
     const uint8_t *p = xdr.p, *next;
     size_t left = (size_t)(xdr.end - p), length, padded;
-    unsigned there = 0;
+    uint64_t there = 0;
     for (; count; count--, p = next) {
         if (FB_UNLIKELY(left < 8 || (length = fb_load32(p + 4)) > left - 8)) {
             fb_context_count(c, FB_BAD_SAMPLE_RECORD, p);
@@ -40,9 +56,9 @@ FB_INLINE void index_records(fb_context *c, fb_xdr xdr, uint32_t count,
         next = p + 8 + padded;
         uint32_t kind = fb_record_place(fb_load32(p));
         if (FB_UNLIKELY(kind == FB_PLACES)) {
-            fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, p);
+            there = index_other_record(c, records, there, p);
         } else if (FB_LIKELY(!(there >> kind & 1))) {
-            there |= 1u << kind;
+            there |= 1ull << kind;
             records->of[kind] = (fb_bytes){p + 8, length};
         }
     }
@@ -340,11 +356,6 @@ FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *emitter, fb_cursor
         set_uint(c, emitter, &at, FB_SOURCE_SFLOW_ETHERNET_LENGTH,
                  fb_load32(of[FB_PLACE_ETHERNET].data));
     return at;
-}
-
-FB_NOINLINE static fb_cursor put_records(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                         const fb_sample_records *records, uint64_t status) {
-    return put_records_of(c, emitter, at, records, status, false);
 }
 
 #endif

@@ -33,6 +33,26 @@ fb_kind fb_source_kind(fb_source source) {
     return sources[source].kind;
 }
 
+unsigned fb_flow_record_find(uint32_t format) {
+    switch (format) {
+#define FB_X(record, number, first, last) \
+    case number: return FB_FLOW_RECORD_##record;
+        FB_FLOW_RECORD_LIST(FB_X)
+#undef FB_X
+        default: return FB_FLOW_RECORDS;
+    }
+}
+
+fb_source_range fb_flow_record_sources(unsigned record) {
+    static const fb_source_range ranges[FB_FLOW_RECORDS] = {
+#define FB_X(record, format, first, last) \
+    {FB_SOURCE_RECORD_##record##_##first, FB_SOURCE_RECORD_##record##_##last},
+        FB_FLOW_RECORD_LIST(FB_X)
+#undef FB_X
+    };
+    return ranges[record];
+}
+
 const char *fb_kind_name(fb_kind kind) {
     return (unsigned)kind < FB_KIND_COUNT ? kinds[kind] : NULL;
 }

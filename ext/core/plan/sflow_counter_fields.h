@@ -2,13 +2,14 @@
 
    The structures are defined on sflow.org. "sFlow Version 5" defines formats 1 to 5 and 1001.
    Further documents cover 802.11 (6, 1002), LAG (7), optical interfaces (10), OpenFlow (1004,
-   1005), hosts (2000 to 2006, 2100 to 2104) and host TCP/IP counters (2007 to 2010). Field names
-   are theirs, in lower case. Each field is one line. It defines a source (source.h), which the
-   decoders read (sflow_counters.tmpl.h). */
+   1005), hosts (2000 to 2006, 2100 to 2104), host TCP/IP counters (2007 to 2010), Java (2105,
+   2106), HTTP (2201), applications (2202, 2203, 2206), memcache (2204) and Open vSwitch (2207).
+   Field names are theirs, in lower case. Each field is one line. It defines a source (source.h),
+   which the decoders read (sflow_counters.tmpl.h). */
 #ifndef FB_PLAN_SFLOW_COUNTER_FIELDS_H
 #define FB_PLAN_SFLOW_COUNTER_FIELDS_H
 
-/* X(record, format, minimum size in bytes); enterprise 0. The last three have no fixed size and are
+/* X(record, format, minimum size in bytes); enterprise 0. The last five have no fixed size and are
    read field by field. */
 #define FB_COUNTER_RECORD_LIST(X) \
     X(if_counters, 1, 88) \
@@ -36,7 +37,15 @@
     X(virt_memory, 2102, 16) \
     X(virt_disk_io, 2103, 52) \
     X(virt_net_io, 2104, 40) \
-    X(port_name, 1005, 4) X(host_descr, 2000, 0) X(host_adapters, 2001, 4)
+    X(jvm_statistics, 2106, 108) \
+    X(http_counters, 2201, 60) \
+    X(app_resources, 2203, 40) \
+    X(memcache_counters, 2204, 140) \
+    X(app_workers, 2206, 20) \
+    X(ovs_dp_stats, 2207, 24) \
+    X(jvm_runtime, 2105, 0) \
+    X(app_operations, 2202, 0) X(port_name, 1005, 4) X(host_descr, 2000, 0) \
+        X(host_adapters, 2001, 4)
 
 /* F(X, record, field, kind, offset, bytes), in the order of the records above. Fields that a later
    edition of a structure added (cpu_steal and those after it) are read if the record contains
@@ -302,10 +311,120 @@
     F(X, virt_net_io, tx_bytes, UINT, 20, 8) \
     F(X, virt_net_io, tx_packets, UINT, 28, 4) \
     F(X, virt_net_io, tx_errs, UINT, 32, 4) \
-    F(X, virt_net_io, tx_drop, UINT, 36, 4)
+    F(X, virt_net_io, tx_drop, UINT, 36, 4) \
+    F(X, jvm_statistics, heap_initial, UINT, 0, 8) \
+    F(X, jvm_statistics, heap_used, UINT, 8, 8) \
+    F(X, jvm_statistics, heap_committed, UINT, 16, 8) \
+    F(X, jvm_statistics, heap_max, UINT, 24, 8) \
+    F(X, jvm_statistics, non_heap_initial, UINT, 32, 8) \
+    F(X, jvm_statistics, non_heap_used, UINT, 40, 8) \
+    F(X, jvm_statistics, non_heap_committed, UINT, 48, 8) \
+    F(X, jvm_statistics, non_heap_max, UINT, 56, 8) \
+    F(X, jvm_statistics, gc_count, UINT, 64, 4) \
+    F(X, jvm_statistics, gc_time, UINT, 68, 4) \
+    F(X, jvm_statistics, classes_loaded, UINT, 72, 4) \
+    F(X, jvm_statistics, classes_total, UINT, 76, 4) \
+    F(X, jvm_statistics, classes_unloaded, UINT, 80, 4) \
+    F(X, jvm_statistics, compilation_time, UINT, 84, 4) \
+    F(X, jvm_statistics, thread_num_live, UINT, 88, 4) \
+    F(X, jvm_statistics, thread_num_daemon, UINT, 92, 4) \
+    F(X, jvm_statistics, thread_num_started, UINT, 96, 4) \
+    F(X, jvm_statistics, fd_open_count, UINT, 100, 4) \
+    F(X, jvm_statistics, fd_max_count, UINT, 104, 4) \
+    F(X, http_counters, method_option_count, UINT, 0, 4) \
+    F(X, http_counters, method_get_count, UINT, 4, 4) \
+    F(X, http_counters, method_head_count, UINT, 8, 4) \
+    F(X, http_counters, method_post_count, UINT, 12, 4) \
+    F(X, http_counters, method_put_count, UINT, 16, 4) \
+    F(X, http_counters, method_delete_count, UINT, 20, 4) \
+    F(X, http_counters, method_trace_count, UINT, 24, 4) \
+    F(X, http_counters, method_connect_count, UINT, 28, 4) \
+    F(X, http_counters, method_other_count, UINT, 32, 4) \
+    F(X, http_counters, status_1xx_count, UINT, 36, 4) \
+    F(X, http_counters, status_2xx_count, UINT, 40, 4) \
+    F(X, http_counters, status_3xx_count, UINT, 44, 4) \
+    F(X, http_counters, status_4xx_count, UINT, 48, 4) \
+    F(X, http_counters, status_5xx_count, UINT, 52, 4) \
+    F(X, http_counters, status_other_count, UINT, 56, 4) \
+    F(X, app_resources, user_time, UINT, 0, 4) \
+    F(X, app_resources, system_time, UINT, 4, 4) \
+    F(X, app_resources, mem_used, UINT, 8, 8) \
+    F(X, app_resources, mem_max, UINT, 16, 8) \
+    F(X, app_resources, fd_open, UINT, 24, 4) \
+    F(X, app_resources, fd_max, UINT, 28, 4) \
+    F(X, app_resources, conn_open, UINT, 32, 4) \
+    F(X, app_resources, conn_max, UINT, 36, 4) \
+    F(X, memcache_counters, cmd_set, UINT, 0, 4) \
+    F(X, memcache_counters, cmd_touch, UINT, 4, 4) \
+    F(X, memcache_counters, cmd_flush, UINT, 8, 4) \
+    F(X, memcache_counters, get_hits, UINT, 12, 4) \
+    F(X, memcache_counters, get_misses, UINT, 16, 4) \
+    F(X, memcache_counters, delete_hits, UINT, 20, 4) \
+    F(X, memcache_counters, delete_misses, UINT, 24, 4) \
+    F(X, memcache_counters, incr_hits, UINT, 28, 4) \
+    F(X, memcache_counters, incr_misses, UINT, 32, 4) \
+    F(X, memcache_counters, decr_hits, UINT, 36, 4) \
+    F(X, memcache_counters, decr_misses, UINT, 40, 4) \
+    F(X, memcache_counters, cas_hits, UINT, 44, 4) \
+    F(X, memcache_counters, cas_misses, UINT, 48, 4) \
+    F(X, memcache_counters, cas_badval, UINT, 52, 4) \
+    F(X, memcache_counters, auth_cmds, UINT, 56, 4) \
+    F(X, memcache_counters, auth_errors, UINT, 60, 4) \
+    F(X, memcache_counters, threads, UINT, 64, 4) \
+    F(X, memcache_counters, conn_yields, UINT, 68, 4) \
+    F(X, memcache_counters, listen_disabled_num, UINT, 72, 4) \
+    F(X, memcache_counters, curr_connections, UINT, 76, 4) \
+    F(X, memcache_counters, rejected_connections, UINT, 80, 4) \
+    F(X, memcache_counters, total_connections, UINT, 84, 4) \
+    F(X, memcache_counters, connection_structures, UINT, 88, 4) \
+    F(X, memcache_counters, evictions, UINT, 92, 4) \
+    F(X, memcache_counters, reclaimed, UINT, 96, 4) \
+    F(X, memcache_counters, curr_items, UINT, 100, 4) \
+    F(X, memcache_counters, total_items, UINT, 104, 4) \
+    F(X, memcache_counters, bytes_read, UINT, 108, 8) \
+    F(X, memcache_counters, bytes_written, UINT, 116, 8) \
+    F(X, memcache_counters, bytes, UINT, 124, 8) \
+    F(X, memcache_counters, limit_maxbytes, UINT, 132, 8) \
+    F(X, app_workers, workers_active, UINT, 0, 4) \
+    F(X, app_workers, workers_idle, UINT, 4, 4) \
+    F(X, app_workers, workers_max, UINT, 8, 4) \
+    F(X, app_workers, req_delayed, UINT, 12, 4) \
+    F(X, app_workers, req_dropped, UINT, 16, 4) \
+    F(X, ovs_dp_stats, hits, UINT, 0, 4) \
+    F(X, ovs_dp_stats, misses, UINT, 4, 4) \
+    F(X, ovs_dp_stats, lost, UINT, 8, 4) \
+    F(X, ovs_dp_stats, mask_hits, UINT, 12, 4) \
+    F(X, ovs_dp_stats, flows, UINT, 16, 4) \
+    F(X, ovs_dp_stats, masks, UINT, 20, 4)
+
+/* Records that begin with strings: X(record, first field, last field). */
+#define FB_COUNTER_TEXT_RECORD_LIST(X) \
+    X(jvm_runtime, vm_name, vm_version) \
+    X(app_operations, application, unauthorized)
+
+/* Their fields, as in FB_FLOW_FIELD_LIST (sflow_record_fields.h): F(X, record, field, kind, size in
+   bytes). */
+#define FB_COUNTER_TEXT_LIST(F, X) \
+    F(X, jvm_runtime, vm_name, STRING, 0) \
+    F(X, jvm_runtime, vm_vendor, STRING, 0) \
+    F(X, jvm_runtime, vm_version, STRING, 0) \
+    F(X, app_operations, application, STRING, 0) \
+    F(X, app_operations, success, UINT, 4) \
+    F(X, app_operations, other, UINT, 4) \
+    F(X, app_operations, timeout, UINT, 4) \
+    F(X, app_operations, internal_error, UINT, 4) \
+    F(X, app_operations, bad_request, UINT, 4) \
+    F(X, app_operations, forbidden, UINT, 4) \
+    F(X, app_operations, too_large, UINT, 4) \
+    F(X, app_operations, not_implemented, UINT, 4) \
+    F(X, app_operations, not_found, UINT, 4) \
+    F(X, app_operations, unavailable, UINT, 4) \
+    F(X, app_operations, unauthorized, UINT, 4)
 
 /* A field as a row of FB_SOURCE_LIST. */
 #define FB_COUNTER_SOURCE(X, record, field, kind, offset, size) \
+    X(COUNTER_##record##_##field, "sflow:" #record "." #field, kind)
+#define FB_COUNTER_TEXT_SOURCE(X, record, field, kind, size) \
     X(COUNTER_##record##_##field, "sflow:" #record "." #field, kind)
 
 #endif

@@ -9,10 +9,11 @@
 #define FB_PLAN_SOURCE_H
 
 #include "core/plan/sflow_counter_fields.h"
+#include "core/plan/sflow_record_fields.h"
 
 /* The meaning of the bytes of a value (data types of RFC 7011 section 6.1; units of the IANA
-   registry). Fixed sources have the kinds UINT, IP, BYTES and TIME. Those of counter and drop
-   samples may also be STRING, SINT or FLOAT. */
+   registry). Fixed sources have the kinds UINT, IP, BYTES and TIME. Those of sFlow records may also
+   be STRING, SINT or FLOAT. */
 /* clang-format off */
 #define FB_KIND_LIST(X) \
     X(UINT, "uint")               /* an unsigned integer; a MAC address has 48 bits */ \
@@ -65,8 +66,8 @@ typedef enum {
     /* sFlow, in the order in which the parts of a sample are read. */ \
     X(SFLOW_SUB_AGENT_ID, "sflow:datagram.sub_agent_id", UINT) \
     X(SFLOW_UPTIME, "sflow:datagram.uptime", UINT) \
-    /* Only in counter and drop samples, from SAMPLE_KIND to DROP_LINUX_REASON: for schemas whose \
-       rows are counters. */ \
+    /* Only in counter and drop samples, from SAMPLE_KIND to DROP_REASON: for schemas whose rows \
+       are counters. */ \
     X(SFLOW_SAMPLE_KIND, "sflow:sample.kind", UINT) /* 1 counters, 2 a discarded packet */ \
     X(SFLOW_COUNTERS_SEQUENCE, "sflow:sample.sequence_number", UINT) \
     /* 0 ifIndex, 1 VLAN, 2 physical, 3 logical entity */ \
@@ -93,19 +94,12 @@ typedef enum {
     /* lists: one value per MAC address */ \
     X(SFLOW_ADAPTER_IF_INDEX, "sflow:host_adapters.if_index", UINT) \
     X(SFLOW_ADAPTER_MAC, "sflow:host_adapters.mac_address", UINT) \
+    FB_COUNTER_TEXT_LIST(FB_COUNTER_TEXT_SOURCE, X) \
     /* notifications that were not sent */ \
     X(SFLOW_DROP_DROPS, "sflow:discarded_packet.drops", UINT) \
     X(SFLOW_DROP_INPUT, "sflow:discarded_packet.input", UINT) \
     X(SFLOW_DROP_OUTPUT, "sflow:discarded_packet.output", UINT) \
     X(SFLOW_DROP_REASON, "sflow:discarded_packet.reason", UINT) \
-    X(SFLOW_DROP_QUEUE, "sflow:extended_egress_queue.queue", UINT) \
-    X(SFLOW_DROP_ACL_NUMBER, "sflow:extended_acl.number", UINT) \
-    X(SFLOW_DROP_ACL_NAME, "sflow:extended_acl.name", STRING) \
-    X(SFLOW_DROP_ACL_DIRECTION, "sflow:extended_acl.direction", UINT) \
-    X(SFLOW_DROP_FUNCTION, "sflow:extended_function.symbol", STRING) \
-    X(SFLOW_DROP_TRAP_GROUP, "sflow:extended_hw_trap.group", STRING) \
-    X(SFLOW_DROP_TRAP, "sflow:extended_hw_trap.trap", STRING) \
-    X(SFLOW_DROP_LINUX_REASON, "sflow:extended_linux_drop_reason.reason", STRING) \
     /* Only in flow samples. */ \
     X(SFLOW_SAMPLING_RATE, "sflow:flow_sample.sampling_rate", UINT) \
     X(SFLOW_SAMPLE_SEQUENCE, "sflow:flow_sample.sequence_number", UINT) \
@@ -196,7 +190,9 @@ typedef enum {
     /* After the packet: fallbacks for its own values. */ \
     X(SFLOW_ETHERNET_TYPE, "sflow:sampled_ethernet.type", UINT) \
     X(SFLOW_FRAME_LENGTH, "sflow:sampled_header.frame_length", UINT) \
-    X(SFLOW_ETHERNET_LENGTH, "sflow:sampled_ethernet.length", UINT)
+    X(SFLOW_ETHERNET_LENGTH, "sflow:sampled_ethernet.length", UINT) \
+    /* Records that only some samples have: of flow samples and of drop samples. */ \
+    FB_FLOW_FIELD_LIST(FB_FLOW_FIELD_SOURCE, X)
 /* clang-format on */
 
 typedef enum {
@@ -212,7 +208,10 @@ typedef enum {
 #define FB_SOURCE_FIRST_OF_COUNTERS FB_SOURCE_SFLOW_SAMPLE_KIND
 /* of FB_COUNTER_LIST, which are contiguous */
 #define FB_SOURCE_FIRST_COUNTER    (FB_SOURCE_SFLOW_SOURCE_INDEX + 1)
-#define FB_SOURCE_LAST_OF_COUNTERS FB_SOURCE_SFLOW_DROP_LINUX_REASON
+#define FB_SOURCE_LAST_OF_COUNTERS FB_SOURCE_SFLOW_DROP_REASON
+/* of FB_COUNTER_TEXT_LIST and FB_FLOW_FIELD_LIST, which are contiguous */
+#define FB_SOURCE_FIRST_COUNTER_TEXT (FB_SOURCE_SFLOW_ADAPTER_MAC + 1)
+#define FB_SOURCE_FIRST_RECORD       (FB_SOURCE_SFLOW_ETHERNET_LENGTH + 1)
 
 /* The fields of a NetFlow v5 record of 48 bytes (constant, name, kind, offset, size). They are
    compiled into operations like the fields of a template. v1 and v7 use the same names. v1 lacks

@@ -354,6 +354,14 @@ static void read_header(fb_pattern_learner *learner) {
     put_word(learner, FB_SOURCE_SFLOW_FRAME_LENGTH, p + 4);
 }
 
+/* A record of FB_FLOW_RECORD_LIST that feeds no column is skipped. */
+static void skip_other_record(fb_pattern_learner *learner, const uint8_t *begin) {
+    unsigned record = fb_flow_record_find(fb_load32(begin));
+    if (record == FB_FLOW_RECORDS)
+        put_bytes(learner, FB_SOURCE_COUNT, FB_PATTERN_UNKNOWN, begin, 8);
+    else refuse_unless(learner, !fb_plan_has_record(learner->plan, record));
+}
+
 /* Find the first record of each kind. */
 static void index_records(fb_pattern_learner *learner, fb_xdr xdr, fb_bytes *records) {
     uint32_t count = fb_load32(xdr.p - 4), format;
@@ -368,7 +376,7 @@ static void index_records(fb_pattern_learner *learner, fb_xdr xdr, fb_bytes *rec
                           (place == FB_PLACE_HEADER || place == FB_PLACE_GATEWAY) &&
                           !records[place].data;
         require_bytes(learner, begin, any_length ? 4 : 8);
-        if (place == FB_PLACES) put_bytes(learner, FB_SOURCE_COUNT, FB_PATTERN_UNKNOWN, begin, 8);
+        if (place == FB_PLACES) skip_other_record(learner, begin);
         else if (!records[place].data) records[place] = body;
     }
 }

@@ -124,7 +124,8 @@ static const char *pick_of_flow_samples(fb_kind kind) {
         unsigned source = below(FB_SOURCE_COUNT);
         bool of_counters =
             source >= FB_SOURCE_FIRST_OF_COUNTERS && source <= FB_SOURCE_LAST_OF_COUNTERS;
-        if (of_counters || (source < FB_SOURCE_FIRST_OF_COUNTERS) != constant ||
+        bool of_rare_record = source >= FB_SOURCE_FIRST_RECORD && below(32);
+        if (of_counters || of_rare_record || (source < FB_SOURCE_FIRST_OF_COUNTERS) != constant ||
             fb_source_kind((fb_source)source) != kind)
             continue;
         return fb_source_name((fb_source)source);

@@ -13,7 +13,9 @@ enum {
     SWITCH = 1001,
     ROUTER = 1002,
     GATEWAY = 1003,
-    UNKNOWN = 1012
+    VLAN_TUNNEL = 1012,
+    NAT_PORT = 1020,
+    UNKNOWN = 1018
 };
 enum { IPV4 = 0x0800, IPV6 = 0x86dd };
 enum { TRUE_LENGTH, NO_LENGTH, TINY_LENGTH, SHORT_LENGTH };
@@ -33,7 +35,7 @@ static void shuffle(sample_look *look) {
 }
 
 void look_choose(sample_look *look) {
-    static const unsigned optional[] = {SWITCH, ROUTER, GATEWAY, UNKNOWN, UNKNOWN};
+    static const unsigned optional[] = {SWITCH, ROUTER, GATEWAY, UNKNOWN, NAT_PORT, VLAN_TUNNEL};
     *look = (sample_look){.expanded = below(2),
                           .count = 1,
                           .records = {HEADER},
@@ -48,8 +50,8 @@ void look_choose(sample_look *look) {
                           .tag_type = PICK(tag_types),
                           .length = TRUE_LENGTH,
                           .wide = 8};
-    for (unsigned i = 0; i < 5; i++)
-        if (below(2)) look->records[look->count++] = optional[i];
+    for (unsigned i = 0; i < 6; i++)
+        if (below(i < 4 ? 2 : 4) == 0) look->records[look->count++] = optional[i];
     if (below(2)) shuffle(look);
     look->etype = below(3) ? IPV4 : IPV6;
     look->first_byte = look->etype == IPV4 ? 0x45 : 0x60;
@@ -63,8 +65,9 @@ void look_choose(sample_look *look) {
 }
 
 static void change_records(sample_look *look) {
-    static const unsigned formats[] = {HEADER,  ETHERNET_RECORD, IPV4_RECORD, SWITCH, ROUTER,
-                                       GATEWAY, UNKNOWN,         4,           1000,   0};
+    static const unsigned formats[] = {
+        HEADER,  ETHERNET_RECORD, IPV4_RECORD, SWITCH,   ROUTER, GATEWAY, UNKNOWN,
+        UNKNOWN, VLAN_TUNNEL,     NAT_PORT,    NAT_PORT, 4,      1000,    0};
     switch (below(4)) {
         case 0: look->extra = 4 * below(3); break;
         case 1: look->records[below(look->count)] = PICK(formats); break;
@@ -225,6 +228,7 @@ static void put_record(byte_buffer *d, const sample_look *look, unsigned format)
                 put32(d, number(look));
             break;
         case GATEWAY: put_gateway(d, look); break;
+        case VLAN_TUNNEL: put32(d, below(3)), put_random(d, look, 8); break;
         default: put_random(d, look, 32); break;
     }
     put_random(d, look, look->extra);
@@ -303,7 +307,7 @@ static void build_tcp(byte_buffer *d) {
 
 static void build_tagged_udp(byte_buffer *d) {
     begin_sample(d, 2, true);
-    size_t record = record_begin(d, 1012);
+    size_t record = record_begin(d, 1018);
     put32(d, 5);
     record_end(d, record);
     record = header_begin(d, 1, 90);

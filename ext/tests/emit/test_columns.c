@@ -372,7 +372,7 @@ static void copies_rows_until_memory_is_short(void) {
         else CHECK_STATUS(status, FB_NO_MEMORY);
         CHECK_EQUAL(t.session.allocator.held, held);
         if (status == FB_OK) break;
-        CHECK(fail_at < 500);
+        CHECK(fail_at < 1500);
     }
     t.session.allocator.fail_at = 0;
     table_close(&t);
