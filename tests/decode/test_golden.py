@@ -62,7 +62,7 @@ UNKNOWN_TO_COLLECTORS = {
         "sample_drops",
         "sample_source_id",
     ),
-    *("router_as", "src_peer_as", "local_pref", "section_length"),
+    *("router_as", "src_peer_as", "local_pref", "section_length", "frame_section", "src_vlan_priority"),
 }
 
 

@@ -359,6 +359,42 @@ static void build_sflow_counters(byte_buffer *d) {
 }
 
 /* Each tunnel is a packet of its own. By default tunnels are not opened. */
+static void put_string_opaque(byte_buffer *d, const char *string) {
+    uint32_t size = (uint32_t)strlen(string);
+    put32(d, size), put_bytes(d, string, size), put_repeated(d, 0, -size % 4);
+}
+
+/* Records that are read by a table. */
+static void build_sflow_fields(byte_buffer *d) {
+    sflow_begin(d, 2, (sflow_header){.agent = 1, .sequence = 15});
+    size_t sample = flow_sample_begin(d, 4, (flow_sample){.rate = 8, .input = 9});
+    size_t record = record_begin(d, 1004);
+    put32(d, 106), put_string_opaque(d, "alice"), put32(d, 0), put_string_opaque(d, "");
+    record_end(d, record);
+    record = record_begin(d, 1006);
+    put32(d, 1), put32(d, 0xc0000201);
+    put32(d, 2), put32(d, 0x10064), put32(d, 0x11164), put32(d, 1), put32(d, 0x12164);
+    record_end(d, record);
+    record = record_begin(d, 1022);
+    put32(d, 64), put48(d, 1), put16(d, 0), put48(d, 2), put16(d, 0), put32(d, 0x0800);
+    record_end(d, record);
+    record = record_begin(d, 2202);
+    put_string_opaque(d, "mail"), put_string_opaque(d, "send"), put_string_opaque(d, "a=b");
+    put_string_opaque(d, "ok"), put64(d, 10), put64(d, 20), put32(d, 30), put32(d, 0);
+    record_end(d, record);
+    sample_end(d, sample);
+    sample = sample_begin(d, 2);
+    put32(d, 1), put32(d, 2), put32(d, 2);
+    record = record_begin(d, 2105);
+    put_string_opaque(d, "vm"), put_string_opaque(d, "vendor"), put_string_opaque(d, "17");
+    record_end(d, record);
+    record = record_begin(d, 2202);
+    put_string_opaque(d, "mail");
+    for (uint32_t i = 0; i < 11; i++) put32(d, i);
+    record_end(d, record);
+    sample_end(d, sample);
+}
+
 static void build_sflow_tunnels(byte_buffer *d) {
     static void (*const packets[])(byte_buffer *d) = {
         put_vxlan_packet, put_gre_packet, put_gtp_packet, put_srv6_packet, put_pseudowire};
@@ -459,6 +495,8 @@ const sample samples[] = {
      "proto=17 sport=1024 dport=53 in=70000 status=130 type=1 src_mac=2199023255555 sequence=11\n"},
     {"sflow_counters", build_sflow_counters,
      "received=1000500 exporter=198.51.100.1 rate=4096 packets=1 in=7 type=1 sequence=12\n"},
+    {"sflow_fields", build_sflow_fields,
+     "received=1000500 exporter=0.0.0.1 rate=8 packets=1 in=9 type=1 sequence=15\n"},
     {"sflow_tunnels", build_sflow_tunnels,
      "received=1000500 exporter=0.0.0.1 rate=1 bytes=200 packets=1 src=192.0.2.1 dst=198.51.100.2 "
      "etype=2048 proto=17 "

@@ -160,7 +160,7 @@ static void writes_each_kind_to_its_output(void) {
     kinds_open(&k, 1 << 18, 1 << 18);
     kinds_feed_batch(&k, batch, count);
     check_passes(&k, batch, count);
-    CHECK(k.row[FB_ROWS_FLOWS].count > 10 && k.row[FB_ROWS_COUNTERS].count == 6);
+    CHECK(k.row[FB_ROWS_FLOWS].count > 10 && k.row[FB_ROWS_COUNTERS].count == 7);
     CHECK_EQUAL(count_all(k.decoder).datagrams, count);
     CHECK_EQUAL(count_all(k.decoder).status[FB_COUNTER_SAMPLE], 0);
     CHECK_EQUAL(count_all(k.decoder).status[FB_DROP_SAMPLE], 0);
