@@ -39,7 +39,7 @@ from typing import Any
 from flowbuf.schema.source import LAST
 
 from .lists import NONE_OF, BasicList, CutShort, Member, can_hold
-from .structured import PADDING, STRUCTURES, Entry
+from .structured import BASIC_LIST, PADDING, STRUCTURES, Entry
 from .values import (
     SILENT,
     TIMES_END,
@@ -196,8 +196,8 @@ def read_structure(columns: list[Any], flow: Flow, notes: Counter[str]) -> list[
     wanted = {(source.pen, source.id) for source in sources} - STRUCTURES
     if not wanted or flow.structure is None:
         return []
-    entries = flow.structure.entries(notes)
-    wanted.add((0, PADDING))
+    entries = flow.structure.entries(notes, basic=BASIC_LIST not in wanted)
+    wanted |= {(0, PADDING), BASIC_LIST}
     notes["list_element_ignored"] += sum(key not in wanted for entry in entries for key, _ in entry)
     return entries
 

@@ -67,6 +67,7 @@ class BasicList:
             enterprise = self.content.u32() if number & ENTERPRISE_BIT else 0
         except Short:
             raise CutShort("bad_list") from None
+        self.identity = enterprise, number & ~ENTERPRISE_BIT
         self.element = None if enterprise else elements.by_id(number & ~ENTERPRISE_BIT)
 
     def members(self) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Records inside records, by RFC 6313: subTemplateList (292) and subTemplateMultiList (293).
+"""Lists inside records, by RFC 6313: subTemplateList (292), subTemplateMultiList (293), basicList (291).
 
 The RFC leaves these points open:
 
@@ -8,6 +8,8 @@ The RFC leaves these points open:
   All other semantics are equal here.
 - A truncated list is read up to its end. So are records after a length that is too large.
 - Nested lists are read to a depth of four.
+- A member of a basicList is like a record of one element. A basicList that fills a column itself is not
+  opened.
 - Inner records come after all other elements of the record, in the order of the wire, each before its own
   lists.
 """
@@ -18,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from .lists import NONE_OF
+from .lists import NONE_OF, BasicList, CutShort
 from .octets import Octets
 from .values import Element, Field
 
@@ -26,7 +28,10 @@ if TYPE_CHECKING:
     from .templates import FieldSpecifier, Template
 
 SUB_TEMPLATE_LIST, SUB_TEMPLATE_MULTI_LIST = 292, 293
-STRUCTURES = {(0, SUB_TEMPLATE_LIST), (0, SUB_TEMPLATE_MULTI_LIST)}
+BASIC_LIST = (0, 291)
+# mibObjectValueTable and mibObjectValueRow (RFC 8038), ipv6ExtensionHeaderTypeCountList and
+# ipv6ExtensionHeaderChainLengthList (RFC 9740) have the data type subTemplateList.
+STRUCTURES = {(0, number) for number in (SUB_TEMPLATE_LIST, SUB_TEMPLATE_MULTI_LIST, 443, 444, 516, 519)}
 PADDING = 210
 DEPTH = 4
 
@@ -41,20 +46,46 @@ class Structure:
     def __init__(self, record: Record, find: Find) -> None:
         self.record, self.find = record, find
 
-    def entries(self, notes: Counter[str]) -> list[Entry]:
-        """Return the inner records without their lists. Records of those lists are separate entries."""
+    def entries(self, notes: Counter[str], basic: bool) -> list[Entry]:
+        """Return the inner records without their lists. Records of those lists are separate entries.
+
+        With `basic`, each member of a basicList is an entry too.
+        """
+        self.opened = STRUCTURES | {BASIC_LIST} if basic else STRUCTURES
         return list(self.read_record(self.record, 0, notes))
 
     def read_record(self, record: Record, depth: int, notes: Counter[str]) -> Iterator[Entry]:
         for specifier, octets in record:
-            if not is_structure(specifier) or not octets:
-                continue
-            if depth == DEPTH:
-                notes["bad_list"] += 1
-                continue
-            multiple = specifier.id == SUB_TEMPLATE_MULTI_LIST
+            yield from self.read_list((specifier.enterprise, specifier.id), octets, depth, notes)
+
+    def read_list(self, element: Element, octets: bytes, depth: int, notes: Counter[str]) -> Iterator[Entry]:
+        if element not in self.opened or not octets:
+            return
+        if depth == DEPTH:
+            notes["bad_list"] += 1
+        elif element == BASIC_LIST:
+            yield from self.read_members(octets, depth, notes)
+        else:
+            multiple = element == (0, SUB_TEMPLATE_MULTI_LIST)
             for template_id, content in parts(Octets(octets), multiple, notes):
                 yield from self.read_part(template_id, content, depth, notes)
+
+    def read_members(self, octets: bytes, depth: int, notes: Counter[str]) -> Iterator[Entry]:
+        """Yield an entry of one element for each member of a basicList, or the entries of a member that is
+        a list.
+        """
+        if octets[0] == NONE_OF:
+            notes["opaque_value"] += 1
+            return
+        try:
+            members = BasicList(octets)
+            for member in members.members():
+                if members.identity in self.opened:
+                    yield from self.read_list(members.identity, member, depth + 1, notes)
+                else:
+                    yield [(members.identity, Field(member))]
+        except CutShort as cut:
+            notes[cut.args[0]] += 1
 
     def read_part(
         self, template_id: int, content: Octets, depth: int, notes: Counter[str]

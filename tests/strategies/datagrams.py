@@ -16,7 +16,7 @@ from tests.strategies.basics import SOURCES, Sent, octets, seconds, sources, uin
 from tests.strategies.packets import ethernet_frames, ip_headers, tunnelled_packets
 from tests.strategies.schemas import OTHERS, READ
 from tests.strategies.sflow import sflow_records, sflow_sequences, words
-from tests.strategies.structures import structures
+from tests.strategies.structures import DEEPEST, structures
 from tests.support import datagrams as d
 
 # Elements ---------------------------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ SAMPLING = [34, 48, 50, 160, 302, 305, 306, 309, 310, 311]
 DERIVING = [4, 7, 8, 11, 12, 27, 28, 32, 60, 139, 256, *range(70, 80)]
 PACKETS = [313, 315]
 LISTS = [484, 485, 490, 491, 496, 511, 512, 291]
-STRUCTURES = [292, 293]  # of records
+STRUCTURES = [292, 293, 516]  # of records
 # Reverse elements that columns, derived values and the existence of a reverse flow depend on.
 REVERSED = [1, 2, 85, 6, 10, 21, 22, 32, 56, 58, 61, 70, 71, 152, 197, 313, 34]
 
@@ -186,6 +186,15 @@ def basic_lists(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
+def lists_of_lists(draw: st.DrawFn, known: Known, depth: int) -> bytes:
+    """Draw a basicList whose members are lists."""
+    number = draw(st.sampled_from([291, 292, 293]))
+    member: d.Specifier = (number, d.VARIABLE)
+    members = draw(st.lists(field_values(member, known, depth + 1), max_size=3))
+    return d.basic_list(member, *members)
+
+
+@st.composite
 def field_values(draw: st.DrawFn, specifier: d.Specifier, known: Known, depth: int) -> bytes:
     """Draw the bytes of a field in a record. A field of variable length includes its length."""
     number, size = specifier[0], specifier[1]
@@ -195,7 +204,8 @@ def field_values(draw: st.DrawFn, specifier: d.Specifier, known: Known, depth: i
         if size != d.VARIABLE:
             content = content[:size].ljust(size, b"\0")
     elif number in LISTS:
-        content = draw(basic_lists())
+        nested = number == 291 and depth < DEEPEST and draw(st.integers(0, 3)) == 0
+        content = draw(lists_of_lists(known, depth) if nested else basic_lists())
         if size != d.VARIABLE:
             content = content[:size].ljust(size, b"\0")
     elif number in STRUCTURES and len(specifier) == 2:

@@ -1,5 +1,6 @@
-/* subTemplateList and subTemplateMultiList (RFC 6313 sections 4.5.2 and 4.5.3): records inside a
-   record. YAF sends both.
+/* Lists inside a record whose elements fill columns (RFC 6313): records inside a record, in a
+   subTemplateList or subTemplateMultiList (sections 4.5.2 and 4.5.3), and a basicList. YAF sends
+   all three.
 
      0          1                3
      ├──────────┼────────────────┼────────┬────────┬──
@@ -8,6 +9,10 @@
      │ semantic │ template id    │ length      │ record │ …   subTemplateMultiList
      ├──────────┴────────────────┴─────────────┴────────┴──
                 └ repeated; the length counts from here
+
+   A member of a basicList (field.tmpl.h) is like a record of one field. If the element of the list
+   is a list too, its members are opened in the same way. A basicList that feeds a column itself is
+   not opened.
 
    The template belongs to the domain of the outer record. Its elements fill the columns that the
    outer record leaves empty. A repeated column takes values from all inner records, any other
@@ -35,6 +40,7 @@ typedef struct {
 
 static void read_inner_lists(fb_inner_records *inner, const fb_compiled_template *compiled,
                              const uint8_t *record, const fb_location *locations, unsigned depth);
+static void read_inner_list(fb_inner_records *inner, fb_bytes field, uint32_t id, unsigned depth);
 
 /* Put one inner record. A repeated column takes only the best of its sources from it. */
 static void put_inner_record(fb_inner_records *inner, const fb_compiled_template *compiled,
@@ -109,11 +115,79 @@ static void read_multi_list(fb_inner_records *inner, const uint8_t *p, const uin
     }
 }
 
-static void read_inner_list(fb_inner_records *inner, fb_bytes field, bool multi, unsigned depth) {
+/* Put a value into a column of one of its sources. */
+static void put_inner_value(fb_inner_records *inner, fb_target target, fb_bytes value) {
+    const fb_column *column = &inner->c->plan->columns[target.column];
+    target.rank = FB_NO_RANK;
+    target.zero = (column->flags & FB_COLUMN_ZERO) != 0;
+    if (!(column->flags & FB_COLUMN_REPEATED)) {
+        inner->at = put_field(inner->c, inner->emitter, inner->at, target, value.data, value.size);
+        return;
+    }
+    if (!value.size || !FB_EMIT(accepts)(inner->emitter, inner->at, target)) return;
+    inner->at =
+        target.kind == FB_KIND_LIST
+            ? put_members(inner->c, inner->emitter, inner->at, target, value)
+            : put_field(inner->c, inner->emitter, inner->at, target, value.data, value.size);
+}
+
+/* Put a member of a basicList into the columns of its element. `elements` are sorted by column. A
+   column takes the member once. */
+static void put_inner_member(fb_inner_records *inner, const fb_plan_element *elements, size_t count,
+                             fb_bytes member) {
+    uint16_t filled = FB_NO_COLUMN;
+    for (size_t i = 0; i < count; i++) {
+        const fb_target target = elements[i].target;
+        const fb_column *column = &inner->c->plan->columns[target.column];
+        bool only = elements[i].occurrence <= 1 || elements[i].occurrence == FB_LAST_OCCURRENCE;
+        if (!only || target.column == filled || !(column->flags & FB_COLUMN_ENABLED)) continue;
+        if (inner->tunnel && column->packet_rank != FB_NO_RANK) continue;
+        filled = target.column;
+        put_inner_value(inner, target, member);
+    }
+}
+
+/* Return true if an enabled column takes an element, or if it is padding. */
+static bool is_expected(const fb_plan *plan, const fb_list *list, const fb_plan_element *elements,
+                        size_t count) {
+    bool taken = !list->pen && list->id == FB_ID_PADDING;
+    for (size_t i = 0; i < count; i++)
+        taken |= (plan->columns[elements[i].target.column].flags & FB_COLUMN_ENABLED) != 0;
+    return taken;
+}
+
+static void read_inner_basic_list(fb_inner_records *inner, fb_bytes field, unsigned depth) {
+    fb_context *c = inner->c;
+    fb_list list;
+    fb_bytes member;
+    size_t count;
+    if (!read_list(field, &list)) {
+        fb_context_count(c, FB_BAD_LIST, field.data);
+        return;
+    }
+    const fb_plan_element *elements = fb_plan_find_elements(c->plan, list.pen, list.id, &count);
+    bool expected = is_expected(c->plan, &list, elements, count),
+         lists = fb_field_is_opened(c->plan, &(fb_field){.pen = list.pen, .id = list.id});
+    while (list.p < list.end) {
+        if (!next_member(&list, &member)) {
+            fb_context_count(c, FB_BAD_LIST, list.p);
+            return;
+        }
+        if (lists && member.size) read_inner_list(inner, member, list.id, depth + 1);
+        if (lists) continue;
+        put_inner_member(inner, elements, count, member);
+        c->counters->status[FB_LIST_ELEMENT_IGNORED] += !expected;
+    }
+}
+
+/* Read a list: a basicList, or a list of records. REQUIRES: it has bytes. */
+static void read_inner_list(fb_inner_records *inner, fb_bytes field, uint32_t id, unsigned depth) {
     const uint8_t *p = field.data, *end = p + field.size;
-    if (depth == FB_LIST_DEPTH || (!multi && field.size < SUB_LIST_HEAD))
+    bool basic = id == FB_ID_BASIC_LIST, multi = id == FB_ID_SUB_TEMPLATE_MULTI_LIST;
+    if (depth == FB_LIST_DEPTH || (!multi && !basic && field.size < SUB_LIST_HEAD))
         fb_context_count(inner->c, FB_BAD_LIST, p);
     else if (*p == LIST_NONE_OF) fb_context_count(inner->c, FB_OPAQUE_VALUE, p);
+    else if (basic) read_inner_basic_list(inner, field, depth);
     else if (multi) read_multi_list(inner, p + MULTI_LIST_HEAD, end, depth);
     else read_inner_records(inner, fb_load16(p + 1), p + SUB_LIST_HEAD, end, depth);
 }
@@ -123,8 +197,7 @@ static void read_inner_lists(fb_inner_records *inner, const fb_compiled_template
     for (size_t i = 0; i < compiled->list_count; i++) {
         uint16_t index = compiled->lists[i];
         fb_bytes field = fb_compiled_template_field(compiled, index, record, locations);
-        bool multi = compiled->fields[index].id == FB_ID_SUB_TEMPLATE_MULTI_LIST;
-        if (field.size) read_inner_list(inner, field, multi, depth);
+        if (field.size) read_inner_list(inner, field, compiled->fields[index].id, depth);
     }
 }
 

@@ -185,7 +185,8 @@ static size_t collect_candidates(fb_compiled_templates *compiled_templates,
         }
         bool taken = add_forward_element(&c, i);
         bool padding = !field->pen && field->id == FB_ID_PADDING;
-        if (!taken && !padding && !fb_field_is_sub_template(field)) compiled->unused++;
+        if (!taken && !padding && !fb_field_is_opened(compiled_templates->plan, field))
+            compiled->unused++;
         if (compiled->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);
     }
     add_occurrences(&c);

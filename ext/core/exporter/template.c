@@ -198,18 +198,18 @@ static uint16_t count_variable(const fb_compiled_template *compiled) {
     return count;
 }
 
-static uint16_t count_lists(const fb_compiled_template *compiled) {
+static uint16_t count_lists(const fb_plan *plan, const fb_compiled_template *compiled) {
     uint16_t count = 0;
     if (compiled->version != 10 || compiled->options) return 0;
     for (size_t i = 0; i < compiled->field_count; i++)
-        count = (uint16_t)(count + fb_field_is_sub_template(&compiled->fields[i]));
+        count = (uint16_t)(count + fb_field_is_opened(plan, &compiled->fields[i]));
     return count;
 }
 
-static void find_lists(fb_compiled_template *compiled) {
+static void find_lists(const fb_plan *plan, fb_compiled_template *compiled) {
     uint16_t *next = compiled->lists;
     for (uint16_t i = 0; compiled->list_count && i < compiled->field_count; i++)
-        if (fb_field_is_sub_template(&compiled->fields[i])) *next++ = i;
+        if (fb_field_is_opened(plan, &compiled->fields[i])) *next++ = i;
 }
 
 /* Compute the offsets of the fields. Return false if records have no bytes. */
@@ -362,7 +362,7 @@ static fb_status compile_one(fb_compiled_templates *compiled_templates,
     memset(compiled->chain, 0xff, compiled->chain_count * sizeof *compiled->chain);
     bool empty = !compute_offsets(compiled);
     if (compiled->reversed) normalize_reverse_fields(compiled);
-    find_lists(compiled);
+    find_lists(compiled_templates->plan, compiled);
     find_roles(compiled);
     compiled->rated = has_sampling_rate(compiled);
     compiled->named = fb_compiled_template_has_role(compiled, FB_ROLE_SAMPLER_ID) ||
@@ -410,7 +410,8 @@ fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_template
     fb_compiled_template *compiled;
     key.variable_count = count_variable(&key);
     key.chain_count = compiled_templates->plan->collects && !options ? field_count : 0;
-    key.list_count = compiled_templates->plan->has_elements ? count_lists(&key) : 0;
+    key.list_count =
+        compiled_templates->plan->has_elements ? count_lists(compiled_templates->plan, &key) : 0;
     size_t levels = key.list_count ? FB_LIST_DEPTH + 1 : 1;
     if (!reserve_locations(compiled_templates, key.variable_count + 1u, levels))
         return FB_NO_MEMORY;

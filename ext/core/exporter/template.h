@@ -58,6 +58,13 @@ FB_INLINE bool fb_field_is_sub_template(const fb_field *field) {
     return fb_element_is_sub_template(field->pen, field->id);
 }
 
+/* Return true if the elements inside a field feed columns: it holds records of other templates, or
+   it is a basicList that does not feed a column itself. */
+FB_INLINE bool fb_field_is_opened(const fb_plan *plan, const fb_field *field) {
+    bool basic = !field->pen && field->id == FB_ID_BASIC_LIST && !plan->has_basic_list;
+    return basic || fb_field_is_sub_template(field);
+}
+
 typedef enum {
     /* The common cases, without checks and conversions. Moves have these codes. */
     FB_OP_UINT8,

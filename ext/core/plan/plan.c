@@ -437,8 +437,9 @@ static fb_status index_sources(fb_plan *plan) {
         if (entry->is_element) {
             plan->elements[element++] =
                 (fb_plan_element){entry->pen, entry->id, entry->occurrence, entry->target};
-            plan->has_elements |=
-                is_value(entry) && plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED;
+            bool enabled = plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED;
+            plan->has_elements |= is_value(entry) && enabled;
+            plan->has_basic_list |= !entry->pen && entry->id == FB_ID_BASIC_LIST && enabled;
         } else if (plan->columns[entry->target.column].flags & FB_COLUMN_ENABLED) {
             fb_target_range *range = &plan->sources[entry->id];
             if (!range->count++) range->first = (uint16_t)target;

@@ -38,12 +38,24 @@
 #define FB_PEN_NETFLOW9 0x100000000u /* netflow9:ID, elements that only NetFlow v9 has */
 #define FB_PEN_NETFLOW5 0x100000001u /* netflow5:FIELD, by its index in FB_NETFLOW7_FIELD_LIST */
 
-/* Elements that hold records of other templates (RFC 6313). */
+/* Elements that hold other elements (RFC 6313). */
+#define FB_ID_BASIC_LIST              291
 #define FB_ID_SUB_TEMPLATE_LIST       292
 #define FB_ID_SUB_TEMPLATE_MULTI_LIST 293
 
+/* Return true if an element holds records of other templates: it is a subTemplateMultiList, or its
+   data type is subTemplateList. */
 FB_INLINE bool fb_element_is_sub_template(uint64_t pen, uint32_t id) {
-    return !pen && (id == FB_ID_SUB_TEMPLATE_LIST || id == FB_ID_SUB_TEMPLATE_MULTI_LIST);
+    if (pen) return false;
+    switch (id) {
+        case FB_ID_SUB_TEMPLATE_LIST:
+        case FB_ID_SUB_TEMPLATE_MULTI_LIST:
+        case 443: /* mibObjectValueTable */
+        case 444: /* mibObjectValueRow */
+        case 516: /* ipv6ExtensionHeaderTypeCountList */
+        case 519: /* ipv6ExtensionHeaderChainLengthList */ return true;
+        default: return false;
+    }
 }
 
 /* The input that becomes one row. */
@@ -212,6 +224,7 @@ struct fb_plan {
     bool has_packet; /* a sampled packet feeds some enabled column */
     /* an IPFIX element that is a value, not a list of records, feeds some enabled column */
     bool has_elements;
+    bool has_basic_list; /* the element basicList itself feeds some enabled column */
     bool collects; /* some enabled column is repeated: it takes every occurrence of an element */
     bool sealed;
     /* used only while the plan is built */

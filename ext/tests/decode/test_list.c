@@ -34,6 +34,41 @@ static void check_list(const char *line, const char *list, size_t size, const ch
 #define UINTS "1 v uint limit=65535 repeated : ipfix:291@list"
 #define TIMES "1 v timestamp unit=1000000000 repeated : ipfix:291@list"
 
+/* A list of three lists: of egressInterface, of a CERT element, and one that is cut
+   short. */
+#define LISTS \
+    "\3\1\x23\xff\xff" \
+    "\x0d\3\0\x0e\0\4\0\0\0\7\0\0\0\x08" \
+    "\x0c\3\x80\x6e\xff\xff\0\0\x1a\xd7\2ab" \
+    "\3\3\0\7"
+
+static void opens_lists_that_feed_no_column(void) {
+    static const char columns[] =
+        "1 out uint repeated : ipfix:14\n2 host string : ipfix:6871/110\n";
+    static const char list[] = LISTS;
+    check_list(columns, list, sizeof list - 1, "out=[7,8] host=\"ab\"\n", "bad_list=1", __LINE__);
+    for (size_t size = 0; size < sizeof list; size++) {
+        char cut[sizeof list];
+        for (unsigned value = 0; value < 256; value++) {
+            session s;
+            byte_buffer d;
+            memcpy(cut, list, sizeof list);
+            cut[size ? size - 1 : 0] = (char)value;
+            session_open(&s, columns, 1 << 16);
+            ipfix_begin(&d, (ipfix_header){.seconds = 1000});
+            size_t set = set_begin(&d, 2);
+            put_template(&d, 256, FIELDS({291, VARIABLE}));
+            set_end(&d, set);
+            set = set_begin(&d, 256);
+            put_variable(&d, cut, value & 1 ? sizeof list - 1 : size, 0);
+            set_end(&d, set), ipfix_end(&d);
+            session_feed(&s, &d);
+            CHECK_EQUAL(s.row.count, 1);
+            session_close(&s);
+        }
+    }
+}
+
 static void converts_members_by_the_kind_of_their_element(void) {
     CHECK_LIST(UINTS, "\4\0\x10\0\2\0\1\0\0\0\2", "v=[1,0,2]\n", "");
     CHECK_LIST(UINTS, "\4\0\x10\0\3\0\0\1\1\0\0", "v=[1]\n", "out_of_range=1");
@@ -146,7 +181,8 @@ static void stays_within_the_reserved_room_with_the_longest_lists(void) {
             }
 }
 
-RUN_TESTS(TEST(converts_members_by_the_kind_of_their_element),
+RUN_TESTS(TEST(opens_lists_that_feed_no_column),
+          TEST(converts_members_by_the_kind_of_their_element),
           TEST(stores_the_first_member_that_is_a_value_in_single_columns),
           TEST(stops_the_search_at_zeros_that_are_values), TEST(counts_unsupported_lists),
           TEST(keeps_complete_members_of_truncated_lists),
