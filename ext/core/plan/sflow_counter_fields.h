@@ -44,8 +44,8 @@
     X(app_workers, 2206, 20) \
     X(ovs_dp_stats, 2207, 24) \
     X(jvm_runtime, 2105, 0) \
-    X(app_operations, 2202, 0) X(port_name, 1005, 4) X(host_descr, 2000, 0) \
-        X(host_adapters, 2001, 4)
+    X(app_operations, 2202, 0) \
+    X(port_name, 1005, 4) X(host_descr, 2000, 0) X(host_adapters, 2001, 4)
 
 /* F(X, record, field, kind, offset, bytes), in the order of the records above. Fields that a later
    edition of a structure added (cpu_steal and those after it) are read if the record contains
