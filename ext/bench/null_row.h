@@ -87,6 +87,11 @@ FB_INLINE void null_row_put_bytes(null_row *row, null_row_cursor *at, fb_target 
     null_row_put_uint(row, at, target, size ? data[size - 1] : 0);
 }
 
+FB_INLINE void null_row_put_name(null_row *row, null_row_cursor *at, fb_target target,
+                                 const uint8_t *data, size_t size) {
+    null_row_put_bytes(row, at, target, data, size);
+}
+
 FB_INLINE void null_row_put_ip(null_row *row, null_row_cursor *at, fb_target target,
                                const uint8_t *data, size_t size) {
     null_row_put_uint(row, at, target,

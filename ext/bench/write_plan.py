@@ -59,6 +59,8 @@ class PlanWriter:
         which = f"#{occurrence}" if occurrence else ""
         if occurrence == LAST:
             which = "#last"
+        if pen == _core.PEN_SCOPE:
+            return self._add(rank, next(name for name, type in _core.SCOPES.items() if type == id))
         if pen == _core.PEN_NETFLOW9:
             return self._add(rank, f"netflow9:{id}{which}@{KINDS[kind]}")
         return self._add(rank, f"ipfix:{f'{pen}/' if pen else ''}{id}{which}@{KINDS[kind]}")
@@ -85,7 +87,8 @@ class PlanWriter:
             f"{words}{self._mirror(words)} : {' '.join(','.join(rank) for rank in ranks if rank)}"
             for words, ranks in self.columns
         ]
-        return ["rows counters", *lines] if self.rows == _core.ROWS["counters"] else lines
+        kind = {code: name for name, code in _core.ROWS.items()}[self.rows]
+        return lines if kind == "flows" else [f"rows {kind}", *lines]
 
     def _mirror(self, words: str) -> str:
         mirror = self.mirrors.get(words.split()[1])

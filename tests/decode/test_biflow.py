@@ -229,7 +229,7 @@ def test_the_reverse_flow_shares_or_swaps_fields(
     every = [
         column.name
         for column in FLOW
-        if column.sources and column.group not in ("time", "export", "exporter")
+        if column.sources and column.group not in ("time", "export", "exporter", "others")
     ]
     schema = columns(*every, "time_flow_start", "flow_end_reason", "observation_point_id").disable(
         "source_address", "source_port", "flow_type"

@@ -36,6 +36,7 @@ from tests.support.decoding import FLOW, RECEIVED, SOURCE, VALUE_NOTES, Outcome,
 
 COUNTERS = Schema.load("sflow_counters")
 COUNTERS = COUNTERS.enable(*(column.name for column in COUNTERS))
+OPTIONS = Schema.load("options").enable("group:others")
 # All kinds of tunnels, each kind alone, or none.
 DECAPSULATIONS = [TUNNELS, TUNNELS, *((tunnel,) for tunnel in TUNNELS), ()]
 
@@ -209,6 +210,17 @@ def test_flows_agree_if_rows_are_counters(sequence: list[Sent]) -> None:
 @given(counter_sequences)
 def test_counter_samples_agree_if_rows_are_flows(sequence: list[Sent]) -> None:
     assert_agree(sequence, everything)
+
+
+@pytest.mark.parametrize("protocol", ["netflow9", "ipfix"])
+@given(st.data())
+def test_options_agree(protocol: str, data: st.DataObject) -> None:
+    assert_agree(data.draw(VALID[protocol]), OPTIONS)
+
+
+@given(mutated_sequences(mixed_sequences()))
+def test_mutated_options_agree(sequence: list[Sent]) -> None:
+    assert_agree(sequence, OPTIONS)
 
 
 @given(st.binary(max_size=80))

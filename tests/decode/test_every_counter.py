@@ -151,6 +151,14 @@ DATAGRAMS: dict[str, Case] = {
     "rate_limited": case(netflow5(record5()), netflow5(record5(), sequence=1), rate_limit=1),
 }
 
+
+def vrf_names(first: int, count: int) -> bytes:
+    """Return a message with names of VRFs."""
+    names = b"".join(u32(number) + u8(1) + b"n" for number in range(first, first + count))
+    options = options_template(256, [(234, 4)], [(236, VARIABLE)])
+    return ipfix(options_template_set(options), data_set(256, names))
+
+
 # Limits of the core. The reference has none.
 LIMITS: dict[str, Case] = {
     "exporter_evicted": case(
@@ -159,6 +167,9 @@ LIMITS: dict[str, Case] = {
     "domain_evicted": case(*(ipfix(domain=domain) for domain in range(1025))),
     "agent_evicted": case(sflow(agent="198.51.100.1"), sflow(agent="198.51.100.2"), exporter_limit=2),
     "template_limit": case(ipfix(template_set(template(256, *[(element, 4) for element in range(1, 1100)])))),
+    "name_evicted": case(
+        vrf_names(0, 10000), vrf_names(10000, 6385), schema=columns("bytes", "ingress_vrf_name")
+    ),
 }
 
 
@@ -184,6 +195,9 @@ RAISED: dict[str, Callable[[], object]] = {"bad_message": lambda: wire.read_vari
 # allocation fails.
 RESTORED = {"exporter_limit"}
 
+# Incremented if an allocation fails after all names are evicted (ext/tests/decode/test_options.c).
+UNALLOCATED = {"name_limit"}
+
 # Losses that the user has asked for. Strict decoders do not allow them.
 REQUESTED = {"rate_limited"}
 
@@ -197,7 +211,9 @@ COUNTED = {name for name, (kind, _) in STATUSES.items() if kind != "control"}
 
 
 def test_every_counter_has_a_case() -> None:
-    assert DATAGRAMS.keys() | LIMITS.keys() | CAPTURES.keys() | RAISED.keys() | RESTORED == COUNTED
+    assert (
+        DATAGRAMS.keys() | LIMITS.keys() | CAPTURES.keys() | RAISED.keys() | RESTORED | UNALLOCATED == COUNTED
+    )
     assert len(COUNTED) > 40
 
 

@@ -254,8 +254,11 @@ def test_schemas_follow_from_the_kinds_of_rows() -> None:
         "goflow2",
         "sflow_counters",
     ]
-    with pytest.raises(flowbuf.SchemaError, match="rows 'options' do not exist; write flows or counters"):
-        choose_schemas(["flows", "options"])
+    assert [schema.name for schema in choose_schemas(["options", "flows"])] == ["flow", "options"]
+    with pytest.raises(
+        flowbuf.SchemaError, match="rows 'rates' do not exist; write flows, counters or options"
+    ):
+        choose_schemas(["flows", "rates"])
     with pytest.raises(flowbuf.SchemaError, match="schema akvorado describes rows of flows, not of counters"):
         choose_schemas(["flows", "counters"], "flow", "akvorado")
 

@@ -138,6 +138,7 @@ def test_state_lists_domains_samplers_and_templates() -> None:
                     "contested": False,
                 },
             },
+            "names": {},
         }
     ]
 

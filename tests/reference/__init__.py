@@ -20,6 +20,7 @@ templates is not limited.
     ipfix       IPFIX
     sflow       sFlow v5
     sflow_counters  counter and drop samples of sFlow
+    options     options data: rows, names, elements without a column
     sequence    sequence numbers and losses
     columns     conversion of values to the columns of a schema
     decoder     the decoder itself

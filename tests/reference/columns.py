@@ -46,6 +46,7 @@ from .values import (
     U64,
     Address,
     Addresses,
+    Blobs,
     Clock,
     Element,
     Field,
@@ -272,7 +273,7 @@ def is_whole(column: Any, raw: Value) -> bool:
 
     A zero of a path does not.
     """
-    return takes_zero(column) and not isinstance(raw, Numbers | Addresses)
+    return takes_zero(column) and not isinstance(raw, Numbers | Addresses | Blobs)
 
 
 def occurrences(column: Any, source: Any, given: Given, version: str) -> tuple[int, Value] | None:
@@ -318,6 +319,8 @@ def read_value(column: Any, source: Any, raw: Value, clock: Clock, notes: Counte
         return raw.octets if column.repeated else next((address for address in addresses if address), None)
     if raw is SILENT:
         return None
+    if isinstance(raw, Blobs):
+        return raw.octets if column.repeated else raw.octets[0]
     data_type = source.element.data_type if source.element else None
     if isinstance(raw, Fields):
         return read_occurrences(column, source, raw, clock, notes)

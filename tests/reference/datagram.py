@@ -15,6 +15,7 @@ from .values import Address, Clock, Flow, Number, Time
 
 if TYPE_CHECKING:
     from .early import Waiting
+    from .options import Names, Taken
     from .templates import Domain
 
 FLOW_TYPES = {"sflow": 1, "netflow5": 2, "netflow9": 3, "ipfix": 4, "netflow1": 5, "netflow7": 6}
@@ -32,6 +33,8 @@ class Exporter:
     counters: Counter[str] = field(default_factory=Counter)
     datagrams: int = 0
     flows: int = 0
+    names: Names = field(default_factory=dict)
+    """Of an sFlow agent."""
     domains: dict[tuple[str, int, int | None], Domain] = field(
         default_factory=dict
     )  # the last is the port or None
@@ -89,7 +92,7 @@ class Datagram:
     A decoder sets the other fields. `reads_packets` has the kinds of rows with an enabled column that takes
     its value from a sampled packet. The packets of other rows are not parsed, and their faults are not
     counted. `reads_layers` has the same meaning for layers. `decapsulate` has the kinds of tunnel that are
-    opened. `wanted` has the sources of enabled columns, by the kind of rows.
+    opened. `wanted` has the sources of enabled columns, by the kind of rows, and `taken` their elements.
     """
 
     version: str
@@ -102,6 +105,7 @@ class Datagram:
     reads_layers: frozenset[str] = frozenset()
     decapsulate: frozenset[str] = frozenset()
     wanted: dict[str, frozenset[str]] = field(default_factory=dict)
+    taken: dict[str, Taken] = field(default_factory=dict)
     exporter_address: bytes = b""
     sub_agent: int = 0
     sequence_number: int = 0

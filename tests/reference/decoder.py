@@ -10,6 +10,7 @@ from . import early, ipfix, netflow, sflow, sflow_counters
 from .columns import build_message, scale_totals
 from .datagram import Datagram, Exporters, Policy, address_octets
 from .octets import Octets, Short
+from .options import Taken
 from .rates import DatagramRates, Rates
 from .values import Flow
 
@@ -72,6 +73,9 @@ class Decoder:
         self.reads_packets = self._rows_with("packet:")
         self.reads_layers = self._rows_with("packet:layers.")
         self.wanted = {rows: find_sources(each) for rows, each in self.schemas.items()}
+        self.taken = {
+            rows: Taken(find_elements(each), self.wanted[rows]) for rows, each in self.schemas.items()
+        }
 
     def _rows_with(self, prefix: str) -> frozenset[str]:
         """Return the kinds of rows with an enabled column that has such a source."""
@@ -101,8 +105,8 @@ class Decoder:
         if isinstance(read, str):
             self.other[read] += 1
             return messages
-        if self.rows == "counters":
-            read = COUNTER_READERS.get(version, read)
+        if "flows" not in self.schemas:
+            read = self._read_without_flows(version, read)
         elif "counters" in self.schemas and read is decode_sflow:
             read = decode_sflow_all
         datagram = Datagram(
@@ -116,6 +120,7 @@ class Decoder:
             self.reads_layers,
             self.decapsulate,
             self.wanted,
+            self.taken,
         )
         notes: Counter[str] = Counter()
         rates = DatagramRates(self.rates, datagram)
@@ -133,6 +138,13 @@ class Decoder:
         exporter.datagrams += 1
         exporter.flows += sum(map(len, messages.values()))
         return messages
+
+    def _read_without_flows(self, version: str, read: Reader) -> Reader:
+        if version == "sflow":
+            return decode_sflow_counters if "counters" in self.schemas else decode_sflow_nothing
+        if version in ("netflow9", "ipfix") and "options" in self.schemas:
+            return read
+        return leave_flows_out if version else read
 
     def _build(self, flow: Flow, rates: DatagramRates, notes: Counter[str]) -> dict[str, Any]:
         """Return the message of a row. The next row is read afterwards, because it may change the clock."""
@@ -229,6 +241,17 @@ def find_sources(schema: Any) -> frozenset[str]:
     return frozenset(source.text for column in schema.enabled for rank in column.sources for source in rank)
 
 
+def find_elements(schema: Any) -> frozenset[tuple[str, int, int]]:
+    """Return the elements that are sources of the enabled columns."""
+    return frozenset(
+        (source.kind, source.pen, source.id)
+        for column in schema.enabled
+        for rank in column.sources
+        for source in rank
+        if source.kind in ("ipfix", "netflow9")
+    )
+
+
 class Fault(Exception):
     """A datagram that cannot be read; the argument is the status to count."""
 
@@ -272,8 +295,13 @@ def decode_sflow_counters(datagram: Datagram) -> Iterator[Flow]:
     yield from decode_sflow(datagram, sflow_counters.read_sample)
 
 
-# Readers of protocols for schemas whose rows are counters.
-COUNTER_READERS: dict[str, Reader | str] = {
-    **{name: leave_flows_out for name, *_ in (*DECODERS.values(), *EXACT_DECODERS.values())},
-    "sflow": decode_sflow_counters,
-}
+def decode_sflow_nothing(datagram: Datagram) -> Iterator[Flow]:
+    """Count the samples, none of which is a row."""
+    yield from decode_sflow(datagram, leave_sample_out)
+
+
+def leave_sample_out(datagram: Datagram, flow: Flow, sample_format: int, sample: Octets) -> bool:
+    if sample_format in (sflow.FLOW_SAMPLE, sflow.EXPANDED_FLOW_SAMPLE):
+        datagram.exporter.counters["flows_left_out"] += 1
+        return False
+    return sflow.read_flow_sample(datagram, flow, sample_format, sample)

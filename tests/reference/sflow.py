@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import sflow_fields
+from . import options, sflow_fields
 from .datagram import Datagram, wide
 from .octets import Octets, Short
 from .packet import IPV4_TYPE, IPV6_TYPE, parse
@@ -74,6 +74,7 @@ def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
             flow = datagram.new_flow()
             flow.give("sflow:datagram.sub_agent_id", Number(sub_agent))
             flow.give("sflow:datagram.uptime", Number(uptime))
+            learn_names(datagram, sample_format, body)
             is_row = read_sample(datagram, flow, sample_format, sample)
         except Short:
             datagram.exporter.counters["bad_sample"] += 1
@@ -84,6 +85,13 @@ def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
         datagram.exporter.counters.update([status] if status else [])
 
 
+def learn_names(datagram: Datagram, sample_format: int, body: bytes) -> None:
+    wanted = options.wanted_kinds(datagram.wanted.get("flows", ()))
+    if sample_format in (COUNTERS_SAMPLE, EXPANDED_COUNTERS_SAMPLE):
+        expanded = sample_format == EXPANDED_COUNTERS_SAMPLE
+        options.learn_counters(datagram.exporter.names, expanded, body, wanted)
+
+
 def read_flow_sample(datagram: Datagram, flow: Flow, sample_format: int, sample: Octets) -> bool:
     """Read a flow sample, for schemas whose rows are flows."""
     if sample_format in (FLOW_SAMPLE, EXPANDED_FLOW_SAMPLE):
@@ -91,6 +99,7 @@ def read_flow_sample(datagram: Datagram, flow: Flow, sample_format: int, sample:
         found = index_records(datagram, sample, records)
         give_records(datagram, flow, found)
         sflow_fields.give_records(datagram, flow, found)
+        options.give_interface_names(flow, datagram.exporter.names)
         return True
     if sample_format in (COUNTERS_SAMPLE, EXPANDED_COUNTERS_SAMPLE):
         datagram.exporter.counters["counter_sample"] += 1

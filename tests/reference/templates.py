@@ -27,13 +27,14 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from . import biflow, derived, early
+from . import biflow, derived, early, options
 from .datagram import Datagram
 from .octets import Octets, Short
+from .options import Names, Record
 from .packet import Packet, parse, parse_ip
 from .sequence import Content
 from .structured import Structure
-from .values import TIMES_END, WRAP, Clock, Field, Flow
+from .values import TIMES_END, WRAP, Clock, Field, Flow, Value
 
 VARIABLE = 65535
 SYSTEM_INIT_TIME = 160
@@ -102,6 +103,7 @@ class Domain:
 
     definitions: dict[int, Definition] = field(default_factory=dict)
     samplers: dict[int, int] = field(default_factory=dict)
+    names: Names = field(default_factory=dict)
     started: int | None = None
     split: bool = False
     common: Domain | None = None
@@ -127,12 +129,12 @@ class Domain:
         if self.common and self.find_common(template_id):
             del self.common.definitions[template_id]
 
-    def forget_all(self, options: bool) -> None:
+    def forget_all(self, of_options: bool) -> None:
         """Forget all templates of flows, or all of options. Other ports keep those of the common domain."""
         known = self.definitions.items()
-        self.definitions = {key: value for key, value in known if value.template.is_of_options != options}
+        self.definitions = {key: value for key, value in known if value.template.is_of_options != of_options}
         if self.common:
-            self.withdrawn.add(options)
+            self.withdrawn.add(of_options)
 
     def find_fresh(self, template_id: int, datagram: Datagram) -> Template | None:
         """Return the template of a data set if it has not expired. Its age needs both times of reception."""
@@ -178,16 +180,21 @@ class Domain:
                 waiting.domain = waiting.datagram.exporter.find_domain(waiting.datagram)
         return datagram.exporter.find_domain(datagram)
 
-    def learn(self, options: Flow, counters: Counter[str]) -> None:
-        """Learn the sampling rate and the system start in a record of options."""
-        rate = derived.sampling_rate(options)
-        started = system_start(options)
+    def learn(self, record: Flow) -> bool:
+        """Learn the sampling rate and the system start in a record. Return False if it has none."""
+        rate = derived.sampling_rate(record)
+        started = system_start(record)
         if rate:
-            self.samplers[named_sampler(options) or 0] = rate
+            self.samplers[named_sampler(record) or 0] = rate
         if started:
             self.started = started
-        if not rate and not started:
-            counters["options_ignored"] += 1
+        return bool(rate or started)
+
+    def find_names(self, fields: Record, reverse: bool = False) -> Iterator[tuple[str, Value]]:
+        """Yield (source, name) of the ids in a record."""
+        keys = [((specifier.enterprise, specifier.id), octets) for specifier, octets in fields]
+        layers = [self.names, *([self.common.names] if self.common else [])]
+        return options.find_names(layers, biflow.split(keys)[1] if reverse else keys, reverse)
 
     def sampling_rate(self, record: Flow) -> int | None:
         """Return the sampling rate of a flow: of its record, else of the sampler it names, else of the only
@@ -240,14 +247,14 @@ def read_sets(
     domain = datagram.exporter.find_domain(datagram)
     for set_id, content in split_sets(message, counters):
         if set_id in readers:
-            read, options = readers[set_id]
+            read, of_options = readers[set_id]
             defined = []
             for template_id, template in read(datagram, content):
                 if template is not None:
                     defined.append(template_id)
                     domain = domain.define(template_id, template, datagram)
                 else:
-                    withdraw(datagram, domain, template_id, options)
+                    withdraw(datagram, domain, template_id, of_options)
             for waiting in early.take(datagram.exporters, domain, defined):
                 found = domain.find(waiting.set_id)
                 assert found
@@ -264,14 +271,14 @@ def read_sets(
                 datagram.content.complete = False
 
 
-def withdraw(datagram: Datagram, domain: Domain, template_id: int, options: bool) -> None:
+def withdraw(datagram: Datagram, domain: Domain, template_id: int, of_options: bool) -> None:
     datagram.exporter.counters["withdrawal"] += 1
     if not datagram.exporters.policy.obey_withdrawals:
         return
     definition = domain.find(template_id)
     if template_id < FIRST_TEMPLATE_ID:
-        domain.forget_all(options)
-    elif definition and definition.template.is_of_options == options:
+        domain.forget_all(of_options)
+    elif definition and definition.template.is_of_options == of_options:
         domain.forget(template_id)
 
 
@@ -342,19 +349,25 @@ def read_data_set(
     """Yield the flows of a data set. Records of options give no flows; the domain learns from them."""
     counters = datagram.exporter.counters
     cut_records = counters["truncated_record"]
+    if not template.is_of_options and "flows" not in datagram.taken:
+        counters["flows_left_out"] += 1
     for fields in read_records(template, content, counters):
         datagram.content.units += 1
         if template.is_of_options:
             datagram.content.options += 1
-            options = Flow(datagram.version)
-            give_elements(options, fields)
-            domain.learn(options, counters)
+            yield from read_options(datagram, domain, template, fields, clock)
+            continue
+        if "flows" not in datagram.taken:
             continue
         flow = datagram.new_flow(replace(clock, started=domain.system_start()))
         give_elements(flow, fields)
         if datagram.version == "ipfix":
             flow.structure = Structure(fields, partial(find_template, domain))
         derived.give_derived(flow, domain.sampling_rate(flow))
+        for source, name in domain.find_names(fields):
+            flow.give(source, name)
+        taken = datagram.taken["flows"]
+        options.give_others(flow, fields, taken, taken.opened(datagram.version))
         datagram.give_packet(flow, sampled_packet(flow, datagram.decapsulate))
         yield flow
         yield from read_reverse(datagram, domain, fields, flow.clock)
@@ -362,14 +375,30 @@ def read_data_set(
         datagram.content.complete = False
 
 
+def read_options(
+    datagram: Datagram, domain: Domain, template: Template, fields: Record, clock: Clock
+) -> Iterator[Flow]:
+    """Learn from an options record, after its row."""
+    if "options" in datagram.taken:
+        row = datagram.new_flow(replace(clock, started=domain.system_start()))
+        row.rows = "options"
+        options.give_row(row, fields, template.scope_count or 0, datagram.taken["options"])
+        yield row
+    record = Flow(datagram.version)
+    give_elements(record, fields)
+    kept = domain.learn(record)
+    wanted = options.wanted_kinds(datagram.wanted.get("flows", ()))
+    kept |= options.learn(domain.names, fields, wanted)
+    if not kept and "options" not in datagram.taken:
+        datagram.exporter.counters["options_ignored"] += 1
+
+
 def find_template(domain: Domain, template_id: int) -> Template | None:
     definition = domain.find(template_id)
     return definition.template if definition else None
 
 
-def read_reverse(
-    datagram: Datagram, domain: Domain, fields: list[tuple[FieldSpecifier, bytes]], clock: Clock
-) -> Iterator[Flow]:
+def read_reverse(datagram: Datagram, domain: Domain, fields: Record, clock: Clock) -> Iterator[Flow]:
     """Return the flow of the other direction if the record is a biflow and that flow exists."""
     own, shared = biflow.split(
         [((specifier.enterprise, specifier.id), octets) for specifier, octets in fields]
@@ -384,6 +413,10 @@ def read_reverse(
     derived.give_derived(telling, domain.sampling_rate(telling))
     flow = datagram.new_flow(telling.clock)
     biflow.complete(flow, own, shared, telling)
+    assert flow.shared
+    for source, name in domain.find_names(fields, reverse=True):
+        flow.shared.give(source, name)
+    options.give_others(flow, fields, datagram.taken["flows"], reverse=True)
     datagram.give_packet(flow, sampled_packet(flow, datagram.decapsulate))
     yield flow
 

@@ -84,7 +84,14 @@ class Opaque:
     octets: bytes
 
 
-Value = Number | Numbers | Address | Addresses | Time | Field | Fields | Real | Text | Opaque
+@dataclass(frozen=True)
+class Blobs:
+    """A list of bytes, for a repeated column."""
+
+    octets: list[bytes]
+
+
+Value = Blobs | Number | Numbers | Address | Addresses | Time | Field | Fields | Real | Text | Opaque
 SILENT = Numbers([])  # a source without a value that hides other sources
 Element = tuple[int, int]  # private enterprise number (0: IANA's), id
 

@@ -52,7 +52,10 @@ PINNED = """
 221 src_peer_as uint32, 222 local_pref uint32, 223 nat_event uint8, 224 biflow_direction enum,
 225 interface_name string, 226 interface_description string, 227 application_name string,
 228 flow_id uint64, 229 flow_duration duration, 230 ip_version uint8, 231 post_ip_tos uint8,
-232 section_length uint32, 240 bypassed_router ip, 300 src_user string, 301 dst_user string,
+232 section_length uint32, 240 bypassed_router ip, 250 application_category string,
+251 ingress_vrf_name string, 252 egress_vrf_name string, 253 sampler_name string, 254 user_name string,
+255 observation_point_name string, 256 other_elements repeated-uint64, 257 other_values repeated-bytes,
+300 src_user string, 301 dst_user string,
 302 src_user_charset uint32, 303 dst_user_charset uint32, 304 url_direction enum, 305 url string,
 306 url_host string, 307 mpls_in_stack repeated-uint32, 308 mpls_out_stack repeated-uint32,
 309 vlan_tunnel_stack repeated-uint32, 310 tunnel_proto uint8, 311 tunnel_src_port uint16,
@@ -130,7 +133,7 @@ def test_mirrored_columns_point_at_one_another_and_share_no_element(one):
 # The core lists the fixed sources in the order in which it produces them. The built-in schemas use all of
 # them except the padding of NetFlow v5, and no others.
 
-FIXED_SOURCES = [*_core.SOURCES, *_core.NETFLOW5_FIELDS]
+FIXED_SOURCES = [*_core.SOURCES, *_core.NETFLOW5_FIELDS, *_core.SCOPES]
 SCHEMAS = [Schema.load(name) for name in built_in_names()]
 
 # Columns whose ranks have another order, because a better source comes after a worse one. The core produces

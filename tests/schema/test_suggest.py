@@ -22,7 +22,7 @@ from tests.support.datagrams import (
     variable,
 )
 
-FIELDS = [(1, 8), (33, 2, 6871), (999, 3), (371, 65535), (291, 65535), (160, 8), (210, 1), (8, 4)]
+FIELDS = [(1, 8), (33, 2, 6871), (999, 3), (350, 65535), (291, 65535), (160, 8), (210, 1), (8, 4)]
 LEARNED = ipfix(template_set(template(256, *FIELDS)))
 
 
@@ -89,11 +89,11 @@ sources = ["ipfix:999"]
 # value: 616263
 
 [[column]]
-name = "user_name"
+name = "virtual_station_name"
 number = 1004
 type = "string"
-sources = ["ipfix:userName"]
-doc = "Element userName"
+sources = ["ipfix:virtualStationName"]
+doc = "Element virtualStationName"
 # value: alice\N{REPLACEMENT CHARACTER}bob
 
 # No column can hold a list of records: ipfix:basicList
@@ -106,7 +106,7 @@ def test_the_schema_reads_the_fields_and_needs_no_more(capture: Path, tmp_path: 
     assert suggest(capture, "-o", path) == (0, "", "")
     first, second = json_lines(flowbuf("read", capture, "--schema", path))
     assert first["cert_silk_app_label"] == 443
-    assert first["user_name"] == "alice\nbob"
+    assert first["virtual_station_name"] == "alice\nbob"
     assert first["field_999"] == int.from_bytes(b"abc", "big")
     assert second["asa_username"] == "carol"
     status, text, problem = suggest(capture, "--schema", path)
@@ -121,28 +121,28 @@ def test_numbers_and_names_follow_those_of_the_schema(capture: Path, tmp_path: P
     path = tmp_path / "mine.toml"
     path.write_text(
         '[schema]\nname = "mine"\nextends = "flow"\n'
-        '[[column]]\nname = "user_name"\nnumber = 1500\ntype = "uint8"\nsources = ["ipfix:999"]\n'
+        '[[column]]\nname = "virtual_station_name"\nnumber = 1500\ntype = "uint8"\nsources = ["ipfix:999"]\n'
     )
     status, text, _ = suggest(capture, "--schema", path)
     assert status == 0
     schema = Schema.from_toml(text)
     new = [column for column in schema if column.number > 1500]
     assert [column.number for column in new] == [1501, 1502, 1503, 1504]
-    assert [column.name for column in new][3] == "user_name_2"
+    assert [column.name for column in new][3] == "virtual_station_name_2"
     assert "field_999" not in schema
 
 
 def test_reserved_numbers_and_names_are_not_used(capture: Path, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
-        '[schema]\nname = "mine"\nextends = "flow"\nretire = ["user_name"]\n'
-        '[[column]]\nname = "user_name"\nnumber = 18998\ntype = "uint8"\n'
+        '[schema]\nname = "mine"\nextends = "flow"\nretire = ["virtual_station_name"]\n'
+        '[[column]]\nname = "virtual_station_name"\nnumber = 18998\ntype = "uint8"\n'
     )
     status, text, _ = suggest(capture, "--schema", path)
     assert status == 0
     new = [column for column in Schema.from_toml(text) if column.number >= 1000]
     assert [column.number for column in new] == [18999, 20000, 20001, 20002, 20003]
-    assert new[-1].name == "user_name_2"
+    assert new[-1].name == "virtual_station_name_2"
 
 
 def test_the_schema_is_not_replaced(capture: Path, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_names_of_captures_need_not_be_utf8(capture: Path, tmp_path: Path) -> No
     path = tmp_path / "a\udcff\nb.pcap"
     path.write_bytes(capture.read_bytes())
     assert suggest(path, "-o", tmp_path / "x.toml")[0] == 0
-    assert Schema.load(tmp_path / "x.toml")["user_name"]
+    assert Schema.load(tmp_path / "x.toml")["virtual_station_name"]
 
 
 def test_more_fields_than_columns_are_left_out(tmp_path: Path) -> None:

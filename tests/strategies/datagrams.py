@@ -45,6 +45,8 @@ SPECIAL_NUMBERS = {
     160: [0, 1_600_000_000_000, 1_597_000_000_000, (1 << 64) // 10**6 - (1 << 32)],
     152: [1_600_000_000_123], 21: [0, 1000, 0xFFFFFFFF], 22: [0, 1000, 0xFFFFFFFF],
     1: [0, 1500], 2: [0, 1], 85: [0, 1500], 232: [0, 99], 299: [0, 1], 197: [0x20, 0x60, 0x4000],
+    10: [0, 1, 2, 3], 14: [0, 1, 2, 3], 252: [0, 1, 2], 253: [0, 1, 2], 234: [0, 1, 2], 235: [0, 1, 2],
+    95: [0, 1], 138: [0, 1], 8: [0, 1, 2],
     136: [0, 1, 5, 6], 276: [0, 1, 2, 3], 32: [0, 0x0301], 139: [0, 0x8700],
     **{section: [0, 1, 16 << 4, 16 << 4 | 1] for section in range(70, 80)},
 }  # fmt: skip
@@ -82,6 +84,23 @@ GROUPS: list[list[d.Specifier]] = [
     [(27, 16), (8, 4)],
     [(154, 8), (157, 8)],
     [(231, 4), (232, 4), (299, 4)],
+    [(10, 4), (14, 2)],
+    [(252, 4), (10, 2), (253, 4), (14, 4)],
+    [(234, 4), (235, 2), (138, 8)],
+    [(95, 4), (96, 8)],
+    [(8, 4), (302, 4)],
+]
+# Names in options records.
+NAME_GROUPS: list[list[d.Specifier]] = [
+    [(10, 4), (82, d.VARIABLE), (83, 8)],
+    [(82, 8)],
+    [(14, 2), (10, 4), (83, d.VARIABLE)],
+    [(234, 4), (236, 8)],
+    [(95, 4), (96, d.VARIABLE), (372, 8)],
+    [(302, 4), (335, 8)],
+    [(48, 1), (84, d.VARIABLE)],
+    [(8, 4), (371, 8)],
+    [(138, 8), (82, d.VARIABLE)],
 ]
 REVERSE_GROUPS: list[list[d.Specifier]] = [
     [(1, 8), (2, 4), (1, 8, 29305), (2, 4, 29305)],
@@ -152,9 +171,9 @@ def layouts(draw: st.DrawFn, ipfix: bool, options: bool) -> Layout:
         return Layout(
             (*fields, *(draw(st.sampled_from([specifier, resized(specifier)])) for specifier in again))
         )
-    scope_ids = [10, 48, 149, 302] if ipfix else [1, 2, 34]
+    scope_ids = [10, 48, 149, 302, 234, 95, 138] if ipfix else [1, 2, 3, 4, 5, 34]
     scopes = draw(st.lists(specifiers(scope_ids, ipfix=False), min_size=1, max_size=2))
-    group = draw(st.just([]) | st.sampled_from(SAMPLING_GROUPS))
+    group = draw(st.just([]) | st.sampled_from(SAMPLING_GROUPS) | st.sampled_from(NAME_GROUPS))
     values = draw(st.lists(specifiers(SAMPLING + OTHERS, ipfix), max_size=4))
     return Layout((*scopes, *group, *values), len(scopes))
 

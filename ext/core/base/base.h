@@ -87,11 +87,14 @@
     X(PORT_IN_KEY, "port_in_key", NOTE, \
       "two ports of an exporter define a template id differently: each has its own now") \
     X(OPTIONS_IGNORED, "options_ignored", NOTE, \
-      "an options record that says nothing flowbuf keeps") \
+      "an options record that gives no row and says nothing flowbuf keeps") \
+    X(NAME_EVICTED, "name_evicted", NOTE, \
+      "a name from options data was forgotten to make room for another one") \
+    X(NAME_LIMIT, "name_limit", NOTE, "a name from options data for which there is no room") \
     X(COUNTER_SAMPLE, "counter_sample", NOTE, "an sFlow counter sample: no flow") \
     X(DROP_SAMPLE, "drop_sample", NOTE, "an sFlow drop notification: no flow") \
     X(FLOWS_LEFT_OUT, "flows_left_out", NOTE, \
-      "a flow sample, or a NetFlow or IPFIX datagram, where rows are counters") \
+      "a flow sample, a set of flows or a datagram of flows, where no rows are flows") \
     X(UNKNOWN_SAMPLE_RECORD, "unknown_sample_record", NOTE, \
       "a record of an sFlow sample that is not read") \
     X(UNKNOWN_HEADER, "unknown_header", NOTE, \

@@ -80,7 +80,8 @@ static fb_status add_kind(fb_decoder *decoder, const fb_plan *plan) {
 fb_status fb_decoder_add_rows(fb_decoder *decoder, const fb_plan *plan) {
     if (plan->rows <= decoder->plan->rows || decoder->kinds[plan->rows].plan)
         return FB_BAD_ARGUMENT;
-    return add_kind(decoder, plan);
+    fb_status status = fb_compiled_templates_set_plan(&decoder->compiled_templates, plan);
+    return status == FB_OK ? add_kind(decoder, plan) : status;
 }
 
 fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_options options,
@@ -107,6 +108,7 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
     decoder->patterns = fb_patterns_new(plan, memory, decoder->processor == FB_PROCESSOR_AVX512);
     decoder->exporters.template_expiry = options.template_expiry;
     decoder->exporters.obey_withdrawals = options.obey_withdrawals;
+    decoder->exporters.names = plan->names;
     decoder->rate_change =
         (fb_rate_change){.fallback = options.default_sampling_rate, .weight = FB_WEIGHT_ONE};
     decoder->changes_rates = options.rate_limit && plan->rows == FB_ROWS_FLOWS;

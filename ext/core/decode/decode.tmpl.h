@@ -35,7 +35,8 @@ static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter 
         return FB_OK;
     }
     begin_datagram(c, decoder, c->datagram->source, decoder->agent, position);
-    if (FB_UNLIKELY(c->plan->rows != FB_ROWS_FLOWS)) {
+    bool options = c->kinds[FB_ROWS_OPTIONS].plan && (version == 9 || version == 10);
+    if (FB_UNLIKELY(c->plan->rows != FB_ROWS_FLOWS) && !options) {
         fb_context_count(c, FB_FLOWS_LEFT_OUT, NULL);
         return FB_OK;
     }

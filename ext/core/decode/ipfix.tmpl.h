@@ -6,6 +6,7 @@
 #ifndef FB_DECODE_IPFIX_TMPL_H
 #define FB_DECODE_IPFIX_TMPL_H
 
+#include "core/exporter/options.h"
 #include "core/exporter/template_set.h"
 #include "core/decode/datagram.tmpl.h"
 #include "core/decode/record.tmpl.h"
@@ -61,24 +62,86 @@ FB_INLINE void check_rest(fb_context *c, const fb_compiled_template *compiled, c
     if (FB_UNLIKELY(end - p >= 4)) check_padding(c, compiled, p, end);
 }
 
-static void read_options(fb_context *c, const fb_compiled_template *compiled, const uint8_t *p,
-                         const uint8_t *end) {
-    const uint8_t *next;
-    for (; (size_t)(end - p) >= compiled->record_size; p = next) {
-        fb_location *locations =
-            compiled->variable_count ? c->exporters->compiled_templates->locations : NULL;
-        next = locations ? fb_compiled_template_locate(compiled, p, end, locations)
-                         : p + compiled->record_size;
-        if (!next) {
-            fb_context_count(c, FB_TRUNCATED_RECORD, p);
-            fb_context_lose_count(c);
-            return;
-        }
+/* Locate the fields of the record at p. Return its end, or NULL if it is cut short, which is
+   counted. */
+static const uint8_t *locate_record(fb_context *c, const fb_compiled_template *compiled,
+                                    const uint8_t *p, const uint8_t *end) {
+    if (!compiled->variable_count) return p + compiled->record_size;
+    fb_location *locations = c->exporters->compiled_templates->locations;
+    const uint8_t *next = fb_compiled_template_locate(compiled, p, end, locations);
+    if (next) return next;
+    fb_context_count(c, FB_TRUNCATED_RECORD, p);
+    fb_context_lose_count(c);
+    return NULL;
+}
+
+/* Emit a row from an options record. NO_SPACE. */
+static fb_status put_options_row(fb_context *c, fb_emitter *emitter,
+                                 const fb_compiled_template *compiled, size_t size,
+                                 const uint8_t *record, const fb_location *locations) {
+    fb_cursor at;
+    if (!FB_EMIT(begin)(emitter, max_row_size(c, size), &at)) return FB_NO_SPACE;
+    at = run_each(c, emitter, at, compiled, 0, compiled->op_count, record, locations);
+    FB_EMIT(finish)(emitter, at);
+    c->counters->rows[FB_ROWS_OPTIONS]++;
+    return FB_OK;
+}
+
+/* Emit a row of options with its own plan, if flows or counters are rows, too. The constants of the
+   message are put before its first row. */
+static fb_status put_options_row_apart(fb_context *c, fb_emitter *emitter, const fb_message *m,
+                                       const fb_compiled_template *compiled, size_t size,
+                                       const uint8_t *record, const fb_location *locations) {
+    const fb_row_kind *kind = &c->kinds[FB_ROWS_OPTIONS];
+    const fb_plan *plan = c->plan;
+    uint64_t *left_out = c->left_out;
+    c->plan = kind->plan;
+    c->left_out = kind->left_out;
+    if (!(c->begun & 1u << FB_ROWS_OPTIONS)) put_constants_ipfix(c, emitter, m);
+    c->begun |= 1u << FB_ROWS_OPTIONS;
+    fb_status status = put_options_row(c, emitter, compiled, size, record, locations);
+    if (status == FB_NO_SPACE) c->full = FB_ROWS_OPTIONS;
+    count_refused(c, emitter);
+    c->plan = plan;
+    c->left_out = left_out;
+    return status;
+}
+
+/* Read options records from *p on, and keep what they say. If options are wanted, each is a row.
+   NO_SPACE: the record at *p was not read. */
+static fb_status read_options(fb_context *c, fb_emitter *emitter, const fb_message *m,
+                              const fb_compiled_template *compiled, const uint8_t **p,
+                              const uint8_t *end) {
+    fb_emitter *rows = emitter_of(c, emitter, FB_ROWS_OPTIONS);
+    const fb_location *locations =
+        compiled->variable_count ? c->exporters->compiled_templates->locations : NULL;
+    for (const uint8_t *next; (size_t)(end - *p) >= compiled->record_size; *p = next) {
+        fb_status status = FB_OK;
+        if (!(next = locate_record(c, compiled, *p, end))) return FB_OK;
+        size_t size = (size_t)(next - *p);
+        if (rows && rows == emitter)
+            status = put_options_row(c, rows, compiled, size, *p, locations);
+        else if (rows) status = put_options_row_apart(c, rows, m, compiled, size, *p, locations);
+        if (status != FB_OK) return status;
         c->counters->options_records++;
         fb_context_count_records(c, 1, true);
-        fb_options_read(c, compiled, p, locations);
+        if (!fb_options_read(c, compiled, *p, locations) && !rows)
+            fb_context_count(c, FB_OPTIONS_IGNORED, *p);
+    }
+    check_rest(c, compiled, *p, end);
+    return FB_OK;
+}
+
+/* Count the flows of a set where no rows are flows. */
+FB_NOINLINE static fb_status leave_out_flows(fb_context *c, const fb_compiled_template *compiled,
+                                             const uint8_t *p, const uint8_t *end) {
+    fb_context_count(c, FB_FLOWS_LEFT_OUT, p);
+    for (const uint8_t *next; (size_t)(end - p) >= compiled->record_size; p = next) {
+        if (!(next = locate_record(c, compiled, p, end))) return FB_OK;
+        fb_context_count_records(c, 1, false);
     }
     check_rest(c, compiled, p, end);
+    return FB_OK;
 }
 
 static fb_status read_variable_records(fb_context *c, fb_emitter *emitter,
@@ -113,16 +176,18 @@ static fb_status read_variable_records(fb_context *c, fb_emitter *emitter,
 
 /* Read the records of a set. REQUIRES: position->record is the offset of the next record from
    `set`, or 0 at the start. */
-static fb_status read_records(fb_context *c, fb_emitter *emitter,
+static fb_status read_records(fb_context *c, fb_emitter *emitter, const fb_message *m,
                               const fb_compiled_template *compiled, const uint8_t *set,
                               const uint8_t *end, fb_position *position) {
     const uint8_t *p = set + 4;
-    if (compiled->options) {
-        read_options(c, compiled, p, end);
-        return FB_OK;
-    }
     if (position->record) p = set + position->record;
     fb_status status;
+    if (compiled->options) {
+        status = read_options(c, emitter, m, compiled, &p, end);
+        position->record = status == FB_OK ? 0 : (size_t)(p - set);
+        return status;
+    }
+    if (FB_UNLIKELY(c->plan->rows != FB_ROWS_FLOWS)) return leave_out_flows(c, compiled, p, end);
     if (compiled->variable_count) {
         status = read_variable_records(c, emitter, compiled, &p, end);
     } else {
@@ -154,7 +219,8 @@ static const fb_compiled_template *find_compiled(fb_context *c, uint16_t id, con
 static fb_status read_data_set(fb_context *c, fb_emitter *emitter, const fb_message *m,
                                const uint8_t *set, const uint8_t *end, fb_position *position) {
     const fb_compiled_template *compiled = find_compiled(c, fb_load16(set), set);
-    if (FB_LIKELY(compiled != NULL)) return read_records(c, emitter, compiled, set, end, position);
+    if (FB_LIKELY(compiled != NULL))
+        return read_records(c, emitter, m, compiled, set, end, position);
     fb_context_lose_count(c);
     if (fb_context_need_domain(c, m->version, m->domain) == FB_OK && !c->exporter->stateless)
         fb_pending_add(c, m->sequence, set, end);
@@ -209,7 +275,7 @@ FB_INLINE void load_system_init(fb_context *c, const fb_message *m) {
 
 /* Read a set that waited for its template. It keeps the time, sequence number and port of its own
    datagram, and uses the state known now. */
-static fb_status read_pending_set(const fb_context *c, fb_emitter *emitter, const fb_message *m,
+static fb_status read_pending_set(fb_context *c, fb_emitter *emitter, const fb_message *m,
                                   fb_pending_set *set, const uint8_t *at) {
     fb_datagram datagram = *c->datagram;
     fb_context own = *c;
@@ -223,13 +289,15 @@ static fb_status read_pending_set(const fb_context *c, fb_emitter *emitter, cons
     own.has_uptime = false;
     if (m->version == 9) fb_context_set_uptime(&own, set->uptime, set->export_time);
     own.place = at;
+    own.begun = 0;
     own.content = NULL; /* the records were counted with the message of the set */
     load_system_init(&own, m);
     if (!position.record) put_constants_ipfix(&own, emitter, &sent);
     const fb_template *template = fb_domain_find_template(set->domain, fb_load16(set->bytes));
-    fb_status status = read_records(&own, emitter, template->compiled, set->bytes,
+    fb_status status = read_records(&own, emitter, &sent, template->compiled, set->bytes,
                                     set->bytes + set->size, &position);
     set->record = (uint32_t)position.record;
+    c->full = own.full;
     return status;
 }
 
@@ -242,6 +310,7 @@ static fb_status read_pending_sets(fb_context *c, fb_emitter *emitter, const fb_
         if (read_pending_set(c, emitter, m, set, at) != FB_OK) return FB_NO_SPACE;
     put_constants_ipfix(c, emitter, m);
     load_system_init(c, m);
+    c->begun = 0;
     return FB_OK;
 }
 

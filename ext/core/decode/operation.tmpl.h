@@ -5,6 +5,7 @@
 #include "core/exporter/sampling.h"
 #include "core/decode/derived.tmpl.h"
 #include "core/decode/field.tmpl.h"
+#include "core/decode/name.tmpl.h"
 #include "core/decode/sampled_packet.tmpl.h"
 #include "core/decode/sub_template.tmpl.h"
 #include "core/decode/value.tmpl.h"
@@ -55,11 +56,6 @@ static fb_cursor put_packet(fb_context *c, fb_emitter *emitter, fb_cursor at,
     fb_sampled packet;
     if (!find_packet(compiled, record, locations, &packet)) return at;
     return put_sampled_packet(c, emitter, at, packet.bytes, packet.type);
-}
-
-FB_INLINE const uint8_t *find_field(const fb_op *op, const uint8_t *record,
-                                    const fb_location *locations) {
-    return (locations ? locations[op->base].base : record) + op->offset;
 }
 
 /* Put the variable-length field of an operation. */
@@ -143,7 +139,15 @@ FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor 
             at = put_occurrences(c, emitter, at, op, compiled, record, locations);
             break;
         case FB_OP_PACKET: at = put_packet(c, emitter, at, compiled, record, locations); break;
-        default: at = derive(c, emitter, at, op, compiled, record, locations); break;
+        case FB_OP_SCOPE_ELEMENTS:
+        case FB_OP_OTHER_ELEMENTS:
+        case FB_OP_OTHER_VALUES:
+            at = put_elements(c, emitter, at, op, compiled, record, locations);
+            break;
+        default:
+            if (fb_op_is_name(op->code)) at = put_name(c, emitter, at, op, record, locations);
+            else at = derive(c, emitter, at, op, compiled, record, locations);
+            break;
     }
     return at;
 }
@@ -210,7 +214,10 @@ FB_INLINE fb_cursor run_fast(fb_context *c, fb_emitter *emitter, fb_cursor at,
                              const fb_location *locations) {
     at = run_moves(c, emitter, at, compiled, record, locations);
     if (compiled->set_end == compiled->op_count) return at;
-    return run_each(c, emitter, at, compiled, compiled->set_end, compiled->op_count, record,
+    if (compiled->set_end < compiled->name_end)
+        at = put_names(c, emitter, at, compiled, record, locations);
+    if (compiled->name_end == compiled->op_count) return at;
+    return run_each(c, emitter, at, compiled, compiled->name_end, compiled->op_count, record,
                     locations);
 }
 

@@ -184,7 +184,9 @@ static fb_status put_fixed_records(fb_context *c, fb_emitter *emitter,
     while (*p < end && room) {
         const uint8_t *record = *p, *run = find_run(compiled, record, end);
         begin_fast_set(c, emitter, compiled, record, NULL);
-        record += size * put_run(c, emitter, compiled, record, (size_t)(run - record) / size);
+        for (size_t done;
+             (done = put_run(c, emitter, compiled, record, (size_t)(run - record) / size));)
+            record += size * done;
         for (; record < run && (room = put_fast(c, emitter, compiled, max_size, record, NULL));
              record += size)
             continue;

@@ -81,20 +81,66 @@ static void fill_constants(const fb_columns *columns, size_t row, size_t count) 
     }
 }
 
+/* Fill a column of names, and end its rows. */
+static void fill_names(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
+                       const fb_op *op, size_t row, const uint8_t *record, size_t count) {
+    fb_vector *vector = &columns->vectors[op->target.column];
+    for (size_t i = 0; i < count; i++, record += compiled->record_size) {
+        const fb_name *name = c->domain ? find_name(c->domain, op, record, NULL) : NULL;
+        if (name) fb_columns_append_name(vector, name->text, name->size);
+        fb_vector_end(vector, row + i);
+    }
+}
+
+/* Run the operations after the names, and end the rows of strings that no name has filled. `filled`
+   has the bits of those that names have filled. */
+static void fill_rest(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
+                      uint64_t filled, size_t row, const uint8_t *record, size_t count) {
+    for (size_t i = 0; i < count; i++, record += compiled->record_size) {
+        if (compiled->name_end < compiled->op_count)
+            run_each(c, columns, (fb_cursor){row + i, columns->open}, compiled, compiled->name_end,
+                     compiled->op_count, record, NULL);
+        for (size_t k = 0; k < columns->uneven_count; k++) {
+            uint16_t column = columns->uneven[k];
+            if (!(columns->columns[column].bit & filled))
+                fb_vector_end(&columns->vectors[column], row + i);
+        }
+    }
+}
+
+/* Return the number of rows for which there is room. */
+static size_t reserve_run(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
+                          size_t count) {
+    enum { MOST_UNEVEN = 64 }; /* strings reserve the room of their longest values */
+    size_t room = columns->batch->capacity - columns->batch->rows;
+    if (columns->uneven_count && room > MOST_UNEVEN) room = MOST_UNEVEN;
+    if (count > room) count = room;
+    if (!columns->uneven_count) return count;
+    bool reserved =
+        fb_columns_reserve_uneven(columns, count, max_row_size(c, compiled->record_size));
+    return reserved ? count : 0;
+}
+
 /* Decode up to `count` records, as far as there is room, and return their number. Returns 0 if rows
-   contain more than numbers and addresses, or if there are fewer than two records. */
+   contain more than numbers, addresses and names, or if there are fewer than two records. */
 static size_t put_run(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
                       const uint8_t *record, size_t count) {
     fb_batch *batch = columns->batch;
-    const size_t row = batch->rows, room = batch->capacity - row;
-    if (!columns->plain || count < 2) return 0;
-    if (count > room) count = room;
+    const size_t row = batch->rows;
+    uint64_t filled = 0;
+    if (!columns->tracked || count < 2) return 0;
+    count = reserve_run(c, columns, compiled, count);
     fill_constants(columns, row, count);
     for (const fb_op *op = compiled->ops, *end = op + compiled->move_end; op < end; op++)
         fill_column(c, columns, compiled, op, row, record, count);
-    for (size_t i = 0; compiled->set_end < compiled->op_count && i < count; i++)
-        run_each(c, columns, (fb_cursor){row + i, columns->open}, compiled, compiled->set_end,
-                 compiled->op_count, record + i * compiled->record_size, NULL);
+    for (const fb_op *op = compiled->ops + compiled->set_end,
+                     *end = compiled->ops + compiled->name_end;
+         op < end; op++) {
+        fill_names(c, columns, compiled, op, row, record, count);
+        filled |= op->column->bit;
+    }
+    if (columns->uneven_count || compiled->name_end < compiled->op_count)
+        fill_rest(c, columns, compiled, filled, row, record, count);
     batch->rows += count;
     columns->count += count;
     c->counters->rows[FB_ROWS_FLOWS] += count;

@@ -11,6 +11,7 @@
 #ifndef FB_DECODE_SFLOW_TMPL_H
 #define FB_DECODE_SFLOW_TMPL_H
 
+#include "core/exporter/options.h"
 #include "core/packet/sflow_layout.h"
 #include "core/decode/datagram.tmpl.h"
 #include "core/decode/sampled_packet.tmpl.h"
@@ -104,11 +105,13 @@ FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern 
 /* Datagrams ---------------------------------------------------------------------------------- */
 
 /* Return the patterns that samples may match, or NULL. Patterns are used if they save time, rows
-   are flows, no late value waits for the end of a row, and no sample needs the slow path. */
+   are flows, no late value waits for the end of a row, no sample needs the slow path, and
+   interfaces have no names. */
 static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitter,
                                     fb_decoder *decoder) {
     bool useful = decoder->patterns.wide || decoder->options.always_learn;
-    return useful && FB_EMIT(has_fast_path)(emitter) && !c->slow && c->plan->rows == FB_ROWS_FLOWS
+    return useful && FB_EMIT(has_fast_path)(emitter) && !c->slow &&
+                   c->plan->rows == FB_ROWS_FLOWS && !(c->plan->names & FB_NAMES_OF_INTERFACES)
                ? &decoder->patterns
                : NULL;
 }
@@ -135,6 +138,10 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter
     fb_xdr xdr = {sample.data + size, sample.data + sample.size};
     index_records(c, xdr, fb_load32(xdr.p - 4), &records);
     put_flow_sample(c, emitter, &at, sample.data, expanded, &status);
+    if (FB_UNLIKELY(c->plan->names & FB_NAMES_OF_INTERFACES)) {
+        c->input = input_of_sample(sample.data, expanded);
+        c->output = output_of_sample(sample.data, expanded);
+    }
     if (FB_LIKELY(((records.there & ~common) | c->decapsulate | status) == 0))
         at = put_records_of(c, emitter, at, &records, 0, true);
     else at = put_any_records(c, emitter, at, &records, status);
@@ -240,6 +247,8 @@ FB_NOINLINE static fb_status decode_other_sample(fb_context *c, fb_emitter *emit
             return FB_OK;
         default: fb_context_count(c, FB_UNKNOWN_SAMPLE, sample.data); return FB_OK;
     }
+    if (c->exporters->names & FB_NAMES_OF_INTERFACES && without_rows == FB_COUNTER_SAMPLE)
+        fb_options_read_counters(c, sample, format == FB_SAMPLE_COUNTERS_EXPANDED);
     if (rows && rows != emitter) return decode_counter_sample_apart(c, rows, format, sample);
     if (rows) return decode_counter_sample(c, rows, format, sample);
     fb_context_count(c, without_rows, sample.data);

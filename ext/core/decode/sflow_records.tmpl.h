@@ -4,6 +4,7 @@
 
 #include "core/packet/sflow_layout.h"
 #include "core/decode/datagram.tmpl.h"
+#include "core/decode/name.tmpl.h"
 #include "core/decode/field.tmpl.h"
 #include "core/decode/sampled_packet.tmpl.h"
 
@@ -119,6 +120,13 @@ FB_INLINE void set_interface(fb_context *c, fb_emitter *emitter, fb_cursor *at, 
 FB_INLINE uint32_t input_of_sample(const uint8_t *p, bool expanded) {
     uint32_t format = expanded ? fb_load32(p + 24) : fb_load32(p + 20) >> 30;
     uint32_t value = expanded ? fb_load32(p + 28) : fb_load32(p + 20) & 0x3fffffff;
+    return format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL ? value : 0;
+}
+
+/* The same for the output interface. */
+FB_INLINE uint32_t output_of_sample(const uint8_t *p, bool expanded) {
+    uint32_t format = expanded ? fb_load32(p + 32) : fb_load32(p + 24) >> 30;
+    uint32_t value = expanded ? fb_load32(p + 36) : fb_load32(p + 24) & 0x3fffffff;
     return format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL ? value : 0;
 }
 
@@ -343,6 +351,8 @@ FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *emitter, fb_cursor
         set_uint(c, emitter, &at, FB_SOURCE_DERIVED_ETYPE,
                  ipv4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6);
     if (!plain && status) set_uint(c, emitter, &at, FB_SOURCE_DERIVED_FORWARDING_STATUS, status);
+    if (FB_UNLIKELY(c->plan->names & FB_NAMES_OF_INTERFACES))
+        at = put_interface_names(c, emitter, at);
     if (walked) at = put_walked_packet(c, emitter, at, &packet);
     else if (bytes.data && c->plan->has_packet)
         at = put_sampled_packet(c, emitter, at, bytes, type);

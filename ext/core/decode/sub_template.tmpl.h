@@ -46,7 +46,8 @@ static void read_inner_list(fb_inner_records *inner, fb_bytes field, uint32_t id
 static void put_inner_record(fb_inner_records *inner, const fb_compiled_template *compiled,
                              const uint8_t *record, const fb_location *locations) {
     for (const fb_op *op = compiled->ops, *end = op + compiled->op_count; op < end; op++) {
-        if (op->field == FB_NO_FIELD || fb_field_is_sub_template(&compiled->fields[op->field]))
+        if (op->field == FB_NO_FIELD || fb_op_is_name(op->code) ||
+            fb_field_is_sub_template(&compiled->fields[op->field]))
             continue;
         if (inner->tunnel && op->column->packet_rank != FB_NO_RANK) continue;
         fb_op last = *op;

@@ -184,7 +184,8 @@ void fb_columns_end_constants(fb_columns *columns, fb_columns_cursor at) {
     end_saving_constants(columns, at, find_open_columns(columns));
     fb_column_states_keep_constants(&columns->states);
     if (columns->deferred.active) fb_deferred_values_keep_constants(&columns->deferred);
-    columns->plain = !columns->deferred.active && !columns->states.state && !columns->uneven_count;
+    columns->tracked = !columns->deferred.active && !columns->states.state;
+    columns->plain = columns->tracked && !columns->uneven_count;
 }
 
 void fb_columns_begin_set(fb_columns *columns, fb_columns_cursor *at) {
@@ -204,10 +205,13 @@ void fb_columns_end_set(fb_columns *columns) {
 
 /* Beginning and end of a row ---------------------------------------------------------------- */
 
-/* `max_size` is a size in messages; dividing it by plan->max_size_per_byte gives the input bytes.
-   */
-FB_NOINLINE bool fb_columns_reserve_uneven(fb_columns *columns, size_t max_size) {
+/* `max_size` is the size of a message; dividing it by plan->max_size_per_byte gives the input bytes.
+   A name does not come from the input. */
+FB_NOINLINE bool fb_columns_reserve_uneven(fb_columns *columns, size_t rows, size_t max_size) {
     size_t bytes = max_size / columns->plan->max_size_per_byte;
+    if (columns->plan->names)
+        bytes += (FB_NAME_SIZE + FB_NAME_BLOCK) / 8 + 1; /* 8 bytes for each */
+    bytes *= rows;
     for (size_t i = 0; i < columns->uneven_count; i++)
         if (!fb_batch_reserve(columns->batch, &columns->vectors[columns->uneven[i]], bytes))
             return false;

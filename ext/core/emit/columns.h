@@ -36,7 +36,8 @@ typedef struct fb_columns {
     uint16_t column_of_bit[64];
     uint64_t count; /* finished rows, of all batches */
     uint64_t open;  /* initial `open` of the cursor of a row */
-    bool plain;     /* no value waits for the end of a row, and the cursor tracks all columns */
+    bool tracked;   /* no value waits for the end of a row, and the cursor tracks all columns */
+    bool plain;     /* tracked, and no row of a column must be ended */
     /* of columns that the cursor tracks: those of the datagram, followed by those of a set */
     fb_constant *constants;
     size_t constant_count, datagram_count;
@@ -69,7 +70,7 @@ fb_columns_cursor fb_columns_offer_number(fb_columns *columns, fb_columns_cursor
                                           uint64_t number);
 fb_columns_cursor fb_columns_offer_bytes(fb_columns *columns, fb_columns_cursor at,
                                          fb_target target, const uint8_t *data, size_t size);
-bool fb_columns_reserve_uneven(fb_columns *columns, size_t max_size);
+bool fb_columns_reserve_uneven(fb_columns *columns, size_t rows, size_t max_size);
 void fb_columns_begin_rest(fb_columns *columns, fb_columns_cursor *at);
 void fb_columns_finish_rest(fb_columns *columns, fb_columns_cursor at);
 
@@ -83,7 +84,7 @@ void fb_columns_end_set(fb_columns *columns);
 FB_INLINE bool fb_columns_reserve(fb_columns *columns, size_t rows, size_t max_size) {
     fb_batch *batch = columns->batch;
     if (FB_UNLIKELY(batch->capacity - batch->rows < rows)) return false;
-    return FB_LIKELY(!columns->uneven_count) || fb_columns_reserve_uneven(columns, rows * max_size);
+    return FB_LIKELY(!columns->uneven_count) || fb_columns_reserve_uneven(columns, rows, max_size);
 }
 
 FB_INLINE bool fb_columns_begin(fb_columns *columns, size_t max_size, fb_columns_cursor *at) {
@@ -152,7 +153,32 @@ FB_INLINE void fb_columns_put_real(fb_columns *columns, fb_columns_cursor *at, f
 
 FB_INLINE void fb_columns_put_bytes(fb_columns *columns, fb_columns_cursor *at, fb_target target,
                                     const uint8_t *data, size_t size) {
-    *at = fb_columns_offer_bytes(columns, *at, target, data, size);
+    const fb_column *column = &columns->columns[target.column];
+    if (column->bit && fb_columns_has_fast_path(columns)) {
+        if (!(at->open & column->bit) || !size) return;
+        fb_vector_put_text(&columns->vectors[target.column], data, size);
+        at->open &= ~column->bit;
+    } else {
+        *at = fb_columns_offer_bytes(columns, *at, target, data, size);
+    }
+}
+
+/* REQUIRES: reserved; 1 to FB_NAME_SIZE bytes, readable in whole blocks. */
+FB_INLINE void fb_columns_append_name(fb_vector *vector, const uint8_t *data, size_t size) {
+    uint8_t *p = vector->values + vector->used;
+    for (size_t i = 0; i < size; i += FB_NAME_BLOCK) memcpy(p + i, data + i, FB_NAME_BLOCK);
+    vector->used += size;
+}
+
+FB_INLINE void fb_columns_put_name(fb_columns *columns, fb_columns_cursor *at, fb_target target,
+                                   const uint8_t *data, size_t size) {
+    const fb_column *column = &columns->columns[target.column];
+    if (FB_LIKELY(at->open & column->bit)) {
+        fb_columns_append_name(&columns->vectors[target.column], data, size);
+        at->open &= ~column->bit;
+    } else if (!fb_columns_is_done(columns, column)) {
+        *at = fb_columns_offer_bytes(columns, *at, target, data, size);
+    }
 }
 
 FB_INLINE void fb_columns_put_ip(fb_columns *columns, fb_columns_cursor *at, fb_target target,

@@ -114,6 +114,10 @@ static uint8_t *put_bytes(uint8_t *p, const fb_column *column, const uint8_t *da
     return fb_wire_put_bytes(fb_wire_put_varint(p, size), data, size);
 }
 
+uint8_t *fb_row_put_text(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size) {
+    return put_bytes(p, column, data, size);
+}
+
 FB_NOINLINE fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target,
                                               fb_deferred_state state, uint64_t number) {
     const fb_column *column = &row->columns[target.column];

@@ -12,6 +12,8 @@
                    value)                  that has its value keeps it. A repeated column takes the
      void put_int, put_real, put_bytes,    value as a list of one. With target.zero, a zero counts
           put_ip                           as the value, although nothing is written.
+     void put_name(row, cursor, target,    The same for a name from options data: valid UTF-8 of
+                   data, size)             1 to FB_NAME_SIZE bytes, readable in whole FB_NAME_BLOCKs.
      void put_fast(row, cursor, source,    The same for a fixed source of FB_PATH_FAST.
                      value)                REQUIRES: value < source->bound.
      void append_uint(row, cursor,         Give a column a value of at most `width` bytes, without
@@ -116,6 +118,8 @@ FB_INLINE size_t fb_row_size(const fb_row *row) {
     return (size_t)(row->next - row->data);
 }
 
+/* Append tag, length and bytes; malformed UTF-8 of a string is replaced. */
+uint8_t *fb_row_put_text(uint8_t *p, const fb_column *column, const uint8_t *data, size_t size);
 /* Slow paths: deferred values, columns that the cursor does not track, fixed-size wire types. */
 fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target target,
                                   fb_deferred_state state, uint64_t number);
@@ -179,11 +183,6 @@ FB_INLINE void fb_row_put_real(fb_row *row, fb_row_cursor *at, fb_target target,
 
 /* Put the bytes of a string or bytes column; malformed UTF-8 is replaced. An empty value is
    absent. */
-FB_INLINE void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target,
-                                const uint8_t *data, size_t size) {
-    *at = fb_row_offer_bytes(row, *at, target, data, size);
-}
-
 /* Return true if late columns are written at once, like all others. */
 FB_INLINE bool fb_row_has_fast_path(const fb_row *row) {
     return !row->deferred.late;
@@ -349,6 +348,34 @@ FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column 
     assert(at->open & column->bit);
     const uint8_t *end = fb_row_put_address(fb_row_put_tag(at->next, column), data, size);
     at->next += fb_size_if(!fb_is_no_address(data, size), (size_t)(end - at->next));
+}
+
+FB_INLINE void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target,
+                                const uint8_t *data, size_t size) {
+    const fb_column *column = &row->columns[target.column];
+    if (column->bit && fb_row_has_fast_path(row)) {
+        if (!(at->open & column->bit) || !size) return;
+        at->next = fb_row_put_text(at->next, column, data, size);
+        at->open &= ~column->bit;
+    } else {
+        *at = fb_row_offer_bytes(row, *at, target, data, size);
+    }
+}
+
+/* REQUIRES: 1 to FB_NAME_SIZE bytes of valid UTF-8, and as many readable bytes as its blocks have. */
+FB_INLINE void fb_row_put_name(fb_row *row, fb_row_cursor *at, fb_target target,
+                               const uint8_t *data, size_t size) {
+    const fb_column *column = &row->columns[target.column];
+    if (FB_UNLIKELY(!(at->open & column->bit))) {
+        if (!fb_row_is_done(row, column)) *at = fb_row_offer_bytes(row, *at, target, data, size);
+        return;
+    }
+    uint8_t *p = fb_row_put_tag(at->next, column);
+    *p++ = (uint8_t)size;
+    if (FB_UNLIKELY(size >= 0x80)) *p++ = (uint8_t)(size >> 7);
+    for (size_t i = 0; i < size; i += FB_NAME_BLOCK) memcpy(p + i, data + i, FB_NAME_BLOCK);
+    at->next = p + size;
+    at->open &= ~column->bit;
 }
 
 void fb_row_repeat_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value);

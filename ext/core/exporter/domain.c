@@ -1,4 +1,4 @@
-/* The content of a domain: templates, sampling rates, start time of the exporter. */
+/* The content of a domain: templates, sampling rates, names, start time of the exporter. */
 #include "core/exporter/eviction.h"
 
 /* --- templates ------------------------------------------------------------------------------ */
@@ -74,7 +74,7 @@ void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_dom
     fb_id_list *list = domain->defined ? &domain->defined[options] : NULL;
     for (uint32_t i = 0; list && i < list->count; i++) {
         fb_template *template = find_own_template(domain, list->ids[i]);
-        template->listed &= (uint8_t)~(1u << options);
+        template->listed &= (uint8_t) ~(1u << options);
         if (template->compiled && template->compiled->options == options)
             drop_template(exporters, exporter, domain, template);
     }
@@ -210,7 +210,7 @@ fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter,
     return status;
 }
 
-/* --- samplers and start time ---------------------------------------------------------------- */
+/* --- samplers, names and start time ----------------------------------------------------------- */
 
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler,
                                 uint64_t rate) {
@@ -221,6 +221,15 @@ fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64
     if (!entry) return FB_TEMPLATE_LIMIT;
     entry->number = rate;
     return FB_OK;
+}
+
+void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                        fb_name_kind kind, fb_name_id id, fb_bytes text, uint64_t speed) {
+    if (!(exporters->names & 1u << kind)) return;
+    uint64_t *status = exporter->counters.status;
+    bool kept = fb_names_define(&domain->names, &exporter->memory, exporters->seed, kind, id, text,
+                                speed, &status[FB_NAME_EVICTED]);
+    status[FB_NAME_LIMIT] += !kept;
 }
 
 uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler) {

@@ -51,6 +51,7 @@ static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domai
                       fb_order_size(domain->template_capacity, sizeof *domain->templates));
     free_lists(exporter, domain->defined);
     fb_map_free(&domain->samplers, &exporter->memory);
+    fb_names_free(&domain->names, &exporter->memory);
     fb_sequences_free(&domain->sequences, &exporter->memory);
     fb_samples_free(&domain->samples, &exporter->memory);
     fb_memory_release(&exporter->memory, domain, sizeof *domain);

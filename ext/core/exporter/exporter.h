@@ -3,6 +3,7 @@
      exporters ─ exporter (address, agent) ─ domain (version, observation domain)
                    └─ counters, budget         ├─ templates: id -> template
                                                ├─ samplers: id -> sampling rate
+                                               ├─ names of interfaces, VRFs, … (names.h)
                                                ├─ start time of the exporter (element 160)
                                                └─ sequence numbers
 
@@ -37,6 +38,7 @@
 
 #include "core/base/datagram.h"
 #include "core/base/map.h"
+#include "core/exporter/names.h"
 #include "core/exporter/rate_limit.h"
 #include "core/exporter/sampling_rules.h"
 #include "core/exporter/sequence.h"
@@ -139,6 +141,7 @@ struct fb_domain {
     uint32_t made, checked; /* `used` when it was created, and when eviction last passed over it */
     uint16_t ports;         /* number of port domains that depend on it */
     uint8_t class;          /* fb_eviction_class */
+    fb_names names;
 };
 
 /* Data sets that wait for their templates (pending_sets.h), from the oldest to the newest. */
@@ -224,6 +227,7 @@ typedef struct {
     /* ns after which a template that was not refreshed expires; 0: never */
     uint64_t template_expiry;
     bool obey_withdrawals;
+    unsigned names;                          /* bit for each fb_name_kind that is kept */
     const fb_sampling_rules *sampling_rules; /* NULL: none */
     struct fb_pending_sets *pending; /* sets that wait for templates; NULL: sets never wait */
     uint64_t seed;          /* of the hash: addresses come from the network and may be hostile */
@@ -353,6 +357,16 @@ FB_INLINE fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id) {
 /* Store a rate from options. OK. TEMPLATE_LIMIT: there is no room. */
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler,
                                 uint64_t rate);
+/* Define a name, or count why it was not kept. Kinds that are not kept do nothing. */
+void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                        fb_name_kind kind, fb_name_id id, fb_bytes text, uint64_t speed);
+/* Return the name of an id; NULL: unknown. Also searches the common domain. */
+FB_INLINE const fb_name *fb_domain_find_name(const fb_domain *domain, fb_name_kind kind,
+                                             fb_name_id id) {
+    const fb_name *name = fb_names_find(&domain->names, kind, id);
+    if (FB_LIKELY(name != NULL) || !domain->common) return name;
+    return fb_names_find(&domain->common->names, kind, id);
+}
 /* Return the rate of a sampler. If `named` is false or the sampler is unknown, return the rate of
    the only known one. 0: unknown. Here and below, the common domain is searched after that of the
    port. */

@@ -2,6 +2,8 @@
    each. */
 #include "core/exporter/operations.h"
 
+#include "core/exporter/names.h"
+
 #include <stdlib.h>
 
 static bool has_packet(const fb_compiled_template *compiled) {
@@ -25,7 +27,8 @@ static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_c
     if (c->compiled->reversed && !own && column->flags & FB_COLUMN_ONE_DIRECTION) return;
     c->compiled_templates->has_reverse[target.column] |= own;
     /* their zero means unknown */
-    bool unknown = code == FB_OP_DERIVED_ETYPE || code == FB_OP_DERIVED_SAMPLING_RATE;
+    bool unknown =
+        code == FB_OP_DERIVED_ETYPE || code == FB_OP_DERIVED_SAMPLING_RATE || fb_op_is_name(code);
     target.zero = column->flags & FB_COLUMN_ZERO && !unknown;
     bool after = has_packet(c->compiled) && target.rank > column->packet_rank;
     c->compiled_templates->candidates[c->count++] =
@@ -128,6 +131,41 @@ static void add_all_derived(compiler *c) {
         add_derived(c, FB_SOURCE_DERIVED_IP_FLAGS, FB_OP_DERIVED_IP_FLAGS);
     if (has_mpls(compiled))
         add_derived(c, FB_SOURCE_DERIVED_MPLS_LABELS, FB_OP_DERIVED_MPLS_LABELS);
+    if (compiled->scope_count)
+        add_derived(c, FB_SOURCE_DERIVED_SCOPE_ELEMENTS, FB_OP_SCOPE_ELEMENTS);
+    if (compiled->other_count) {
+        add_derived(c, FB_SOURCE_DERIVED_OTHER_ELEMENTS, FB_OP_OTHER_ELEMENTS);
+        add_derived(c, FB_SOURCE_DERIVED_OTHER_VALUES, FB_OP_OTHER_VALUES);
+    }
+}
+
+/* Let the first field of an element look up a name. */
+static void add_name(compiler *c, fb_source source, uint16_t id) {
+    fb_target_range range = c->compiled_templates->plan->sources[source];
+    const fb_compiled_template *compiled = c->compiled;
+    uint8_t code = (uint8_t)(FB_OP_NAME + fb_source_name_kind(source));
+    uint16_t field = 0;
+    /* the source address is that of the forward direction */
+    if (compiled->reversed && source == FB_SOURCE_DERIVED_USER_NAME) return;
+    while (field < compiled->field_count &&
+           (compiled->fields[field].pen || compiled->fields[field].id != id))
+        field++;
+    if (field == compiled->field_count) return;
+    for (size_t i = 0; i < range.count; i++) {
+        fb_target target = c->compiled_templates->plan->targets[range.first + i];
+        uint16_t mirror = c->compiled_templates->plan->columns[target.column].mirror;
+        if (compiled->reversed && mirror != FB_NO_MIRROR) target.column = mirror;
+        add_candidate(c, target, field, code, false);
+    }
+}
+
+static void add_names(compiler *c) {
+    if (!c->compiled_templates->plan->names || c->compiled->version == 5) return;
+    for (unsigned source = FB_SOURCE_FIRST_NAME; source <= FB_SOURCE_LAST_NAME; source++) {
+        const uint16_t *ids = fb_name_elements((fb_source)source);
+        for (size_t i = 0; i < FB_MOST_ID_FIELDS && ids[i]; i++)
+            add_name(c, (fb_source)source, ids[i]);
+    }
 }
 
 /* If a reverse element feeds a column, drop the shared values of that column. */
@@ -173,24 +211,45 @@ static bool add_forward_element(compiler *c, size_t i) {
     return add_elements(c, field->pen, field->id & ~(uint32_t)fb_field_reverse_bit(field), i);
 }
 
+/* Add a field by all its names. Scope fields of NetFlow v9 have their own ids (RFC 3954 section
+   6.1). Returns the same as add_elements. */
+static bool add_field(compiler *c, size_t i) {
+    const fb_field *field = &c->compiled->fields[i];
+    bool netflow9 = c->compiled->version == 9;
+    if (netflow9 && i < c->compiled->scope_count)
+        return add_elements(c, FB_PEN_SCOPE, field->id, i);
+    bool taken = add_forward_element(c, i);
+    if (netflow9) taken |= add_elements(c, FB_PEN_NETFLOW9, field->id, i);
+    return taken;
+}
+
+/* Padding says nothing, and lists of records have elements of their own. */
+static void note_unused(const compiler *c, fb_compiled_template *compiled, uint16_t field) {
+    const fb_field *of = &compiled->fields[field];
+    bool padding = !of->pen && of->id == FB_ID_PADDING;
+    bool listed = compiled->list_count && fb_field_is_opened(c->compiled_templates->plan, of);
+    if (padding || listed || fb_compiled_template_is_shared(compiled, field)) return;
+    compiled->unused++;
+    bool responder = !of->pen && (of->id == 232 || of->id == 299);
+    bool of_reverse =
+        compiled->biflow && (of->pen == FB_PEN_REVERSE || responder || fb_field_reverse_bit(of));
+    if (compiled->other_room && !of_reverse) compiled->others[compiled->other_count++] = field;
+}
+
 static size_t collect_candidates(fb_compiled_templates *compiled_templates,
                                  fb_compiled_template *compiled) {
     compiler c = {.compiled_templates = compiled_templates, .compiled = compiled};
     memset(compiled_templates->has_reverse, 0, compiled_templates->plan->column_count);
     for (size_t i = 0; i < compiled->field_count; i++) {
-        const fb_field *field = &compiled->fields[i];
         if (compiled->version == 5) {
-            add_elements(&c, FB_PEN_NETFLOW5, field->id, i);
+            add_elements(&c, FB_PEN_NETFLOW5, compiled->fields[i].id, i);
             continue;
         }
-        bool taken = add_forward_element(&c, i);
-        bool padding = !field->pen && field->id == FB_ID_PADDING;
-        if (!taken && !padding && !fb_field_is_opened(compiled_templates->plan, field))
-            compiled->unused++;
-        if (compiled->version == 9) add_elements(&c, FB_PEN_NETFLOW9, field->id, i);
+        if (!add_field(&c, i)) note_unused(&c, compiled, (uint16_t)i);
     }
     add_occurrences(&c);
     add_all_derived(&c);
+    add_names(&c);
     if (compiled->reversed) c.count = drop_shared(&c);
     qsort(compiled_templates->candidates, c.count, sizeof *compiled_templates->candidates,
           compare_candidates);
@@ -230,7 +289,7 @@ static bool always_gives_a_number(const fb_compiled_templates *compiled_template
                                   const fb_compiled_template *compiled,
                                   const struct fb_candidate *candidate) {
     const fb_column *column = &compiled_templates->plan->columns[candidate->target.column];
-    if (candidate->field == FB_NO_FIELD) return false;
+    if (candidate->field == FB_NO_FIELD || fb_op_is_name(candidate->code)) return false;
     uint8_t kind = (uint8_t)fb_column_kind(column, candidate->target.kind);
     return choose_code(column, kind, compiled->fields[candidate->field].size) <= FB_OP_TCP_BITS;
 }
@@ -253,9 +312,10 @@ static struct fb_candidate *end_rank(const fb_compiled_templates *compiled_templ
         *out = rank[i];
         if (i < count - 1) out->target.zero = false;
     }
-    for (size_t i = 0; !last_is_certain && i < count - 1; i++, out++) {
+    for (size_t i = 0; !last_is_certain && i < count - 1; i++) {
+        if (fb_op_is_name(rank[i].code)) continue;
         *out = rank[i];
-        out->code = FB_OP_AGAIN;
+        out++->code = FB_OP_AGAIN;
         *settled |= always_gives_a_number(compiled_templates, compiled, &rank[i]);
     }
     return out;
@@ -329,6 +389,13 @@ static void specialize_derived(const fb_compiled_template *compiled, fb_op *op) 
     if (op->code == FB_OP_DERIVED_SAMPLING_RATE) specialize_rate(compiled, op);
 }
 
+/* Ids of applications and users are not plain numbers (names.h). */
+static bool has_short_id(const fb_op *op) {
+    unsigned kind = (unsigned)op->code - FB_OP_NAME;
+    return op->size == 4 && kind != FB_NAME_APPLICATION && kind != FB_NAME_APPLICATION_CATEGORY &&
+           kind != FB_NAME_USER;
+}
+
 static fb_op make_op(const fb_compiled_templates *compiled_templates,
                      const fb_compiled_template *compiled, const struct fb_candidate *candidate) {
     const fb_column *column = &compiled_templates->plan->columns[candidate->target.column];
@@ -344,6 +411,7 @@ static fb_op make_op(const fb_compiled_templates *compiled_templates,
     set_position(&op, compiled, candidate->field);
     op.field = candidate->field;
     op.target.kind = fb_column_kind(column, candidate->target.kind) & 63;
+    if (fb_op_is_name(op.code)) op.short_id = has_short_id(&op);
     if (op.code == FB_OP_VALUE) op.code = (uint8_t)choose_code(column, op.target.kind, op.size);
     return op;
 }
@@ -390,7 +458,7 @@ static bool fits_lane(const fb_op *op) {
            fb_varint_simd_fit(op->column, first + op->column->mappings_size);
 }
 
-enum { GROUP_SET = FB_MOVE_CODES, GROUP_OTHER, GROUP_LANES };
+enum { GROUP_SET = FB_MOVE_CODES, GROUP_NAME, GROUP_OTHER, GROUP_LANES };
 
 static unsigned choose_group(const fb_compiled_templates *compiled_templates,
                              const fb_compiled_template *compiled, size_t count, size_t i,
@@ -398,6 +466,7 @@ static unsigned choose_group(const fb_compiled_templates *compiled_templates,
     if (!is_only_source(compiled_templates, compiled, count, i)) return GROUP_OTHER;
     if (compiled_templates->wide && fits_lane(op)) return GROUP_LANES;
     if (op->code < FB_MOVE_CODES) return op->code;
+    if (fb_op_is_name(op->code) && op->column->type == FB_TYPE_STRING) return GROUP_NAME;
     return is_constant_in_set(compiled, op) ? GROUP_SET : GROUP_OTHER;
 }
 
@@ -456,6 +525,8 @@ void fb_operations_write(fb_compiled_templates *compiled_templates,
     compiled->move_end = compiled->op_count;
     write_group(compiled_templates, compiled, GROUP_SET, 0, count);
     compiled->set_end = compiled->op_count;
+    write_group(compiled_templates, compiled, GROUP_NAME, 0, count);
+    compiled->name_end = compiled->op_count;
     write_group(compiled_templates, compiled, GROUP_OTHER, 0, first_after);
     if (packet)
         compiled->ops[compiled->op_count++] = (fb_op){.code = FB_OP_PACKET, .field = FB_NO_FIELD};

@@ -70,8 +70,8 @@ uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t
     return milliseconds <= FB_SYSTEM_INIT_MAX / FB_MILLISECOND ? milliseconds * FB_MILLISECOND : 0;
 }
 
-void fb_options_read(fb_context *context, const fb_compiled_template *compiled,
-                     const uint8_t *record, const fb_location *locations) {
+bool fb_sampling_store(fb_context *context, const fb_compiled_template *compiled,
+                       const uint8_t *record, const fb_location *locations) {
     uint64_t sampler, rate = fb_sampling_read(compiled, record, locations);
     uint64_t system_init = fb_system_init_read(compiled, record, locations);
     read_sampler(compiled, record, locations, &sampler);
@@ -81,5 +81,5 @@ void fb_options_read(fb_context *context, const fb_compiled_template *compiled,
         context->domain->system_init = system_init;
         if (compiled->version == 10) fb_context_set_system_init(context, system_init);
     }
-    if (!rate && !system_init) fb_context_count(context, FB_OPTIONS_IGNORED, record);
+    return rate || system_init;
 }

@@ -34,10 +34,9 @@ uint32_t fb_ingress_interface_read(const fb_compiled_template *compiled, const u
 uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t *record,
                              const fb_location *locations);
 
-/* Store the sampling rate and the start time of an options record. Count OPTIONS_IGNORED if it has
-   neither, and TEMPLATE_LIMIT if there is no room for the rate. REQUIRES: context->domain is
-   set. */
-void fb_options_read(fb_context *context, const fb_compiled_template *compiled,
-                     const uint8_t *record, const fb_location *locations);
+/* Store the sampling rate and the start time of an options record. Return false if it has neither.
+   Count TEMPLATE_LIMIT if there is no room for the rate. REQUIRES: context->domain is set. */
+bool fb_sampling_store(fb_context *context, const fb_compiled_template *compiled,
+                       const uint8_t *record, const fb_location *locations);
 
 #endif

@@ -16,26 +16,54 @@ static const struct {
 #undef FB_X
 };
 
+static size_t bytes_of_scratch(const fb_compiled_templates *compiled_templates) {
+    const fb_compiled_templates *c = compiled_templates;
+    return c->candidate_capacity * (sizeof *c->met + 2 * sizeof *c->candidates + sizeof *c->seen) +
+           c->column_capacity;
+}
+
+static void free_scratch(const fb_compiled_templates *compiled_templates) {
+    fb_memory_release(compiled_templates->memory, compiled_templates->met,
+                      bytes_of_scratch(compiled_templates));
+}
+
+/* Make room for the candidates of a plan. The scratch is one block, which begins with `met`. */
+static bool reserve_scratch(fb_compiled_templates *compiled_templates, const fb_plan *plan) {
+    fb_compiled_templates more = *compiled_templates;
+    /* each element twice, and each again (FB_OP_AGAIN); each name from several fields */
+    size_t capacity = 4 * plan->element_count + plan->target_count + 1;
+    for (unsigned source = FB_SOURCE_FIRST_NAME; source <= FB_SOURCE_LAST_NAME; source++)
+        capacity += (size_t)(FB_MOST_ID_FIELDS - 1) * plan->sources[source].count;
+    if (capacity > more.candidate_capacity) more.candidate_capacity = capacity;
+    if (plan->column_count + 1 > more.column_capacity)
+        more.column_capacity = plan->column_count + 1;
+    more.met = fb_memory_allocate(more.memory, bytes_of_scratch(&more));
+    if (!more.met) return false;
+    free_scratch(compiled_templates);
+    more.candidates = (struct fb_candidate *)(more.met + more.candidate_capacity);
+    more.seen = (struct fb_occurrences *)(more.candidates + 2 * more.candidate_capacity);
+    more.has_reverse = (bool *)(more.seen + more.candidate_capacity);
+    *compiled_templates = more;
+    return true;
+}
+
+fb_status fb_compiled_templates_set_plan(fb_compiled_templates *compiled_templates,
+                                         const fb_plan *plan) {
+    if (!reserve_scratch(compiled_templates, plan)) return FB_NO_MEMORY;
+    if (plan->rows == FB_ROWS_FLOWS) compiled_templates->flows = plan;
+    if (plan->rows == FB_ROWS_OPTIONS) compiled_templates->options = plan;
+    return FB_OK;
+}
+
 fb_status fb_compiled_templates_new(fb_compiled_templates *compiled_templates, const fb_plan *plan,
                                     fb_memory *memory, uint64_t seed, bool wide) {
-    /* each twice, and each again (FB_OP_AGAIN) */
-    size_t capacity = 4 * plan->element_count + plan->target_count + 1;
-    *compiled_templates =
-        (fb_compiled_templates){.plan = plan, .memory = memory, .seed = seed, .wide = wide};
-    compiled_templates->candidate_capacity = capacity;
+    *compiled_templates = (fb_compiled_templates){.memory = memory, .seed = seed, .wide = wide};
     compiled_templates->bucket_count = FIRST_BUCKETS;
     compiled_templates->location_levels = 1;
     compiled_templates->buckets = fb_memory_allocate(
         memory, compiled_templates->bucket_count * sizeof *compiled_templates->buckets);
-    compiled_templates->candidates =
-        fb_memory_allocate(memory, 2 * capacity * sizeof *compiled_templates->candidates);
-    compiled_templates->seen =
-        fb_memory_allocate(memory, capacity * sizeof *compiled_templates->seen);
-    compiled_templates->met =
-        fb_memory_allocate(memory, capacity * sizeof *compiled_templates->met);
-    compiled_templates->has_reverse = fb_memory_allocate(memory, plan->column_count + 1);
-    if (compiled_templates->buckets && compiled_templates->candidates && compiled_templates->seen &&
-        compiled_templates->met && compiled_templates->has_reverse)
+    if (compiled_templates->buckets &&
+        fb_compiled_templates_set_plan(compiled_templates, plan) == FB_OK)
         return FB_OK;
     fb_compiled_templates_free(compiled_templates);
     return FB_NO_MEMORY;
@@ -64,15 +92,7 @@ void fb_compiled_templates_free(fb_compiled_templates *compiled_templates) {
     if (!memory) return;
     fb_memory_release(memory, compiled_templates->buckets,
                       compiled_templates->bucket_count * sizeof *compiled_templates->buckets);
-    fb_memory_release(memory, compiled_templates->candidates,
-                      2 * compiled_templates->candidate_capacity *
-                          sizeof *compiled_templates->candidates);
-    fb_memory_release(memory, compiled_templates->seen,
-                      compiled_templates->candidate_capacity * sizeof *compiled_templates->seen);
-    fb_memory_release(memory, compiled_templates->met,
-                      compiled_templates->candidate_capacity * sizeof *compiled_templates->met);
-    fb_memory_release(memory, compiled_templates->has_reverse,
-                      compiled_templates->plan->column_count + 1);
+    free_scratch(compiled_templates);
     fb_memory_release(memory, compiled_templates->draft, compiled_templates->draft_bytes);
     fb_memory_release(memory, compiled_templates->locations,
                       bytes_of_locations(compiled_templates->location_capacity,
@@ -300,7 +320,7 @@ static size_t bytes_of(const fb_compiled_template *compiled, size_t ops) {
     return sizeof(fb_compiled_template) + ops * sizeof(fb_op) + bytes_of_lanes(compiled) +
            compiled->field_count * (sizeof(fb_field) + 2 * sizeof(uint16_t)) +
            (size_t)(compiled->variable_count + compiled->counter_count + compiled->chain_count +
-                    compiled->list_count) *
+                    compiled->list_count + compiled->other_room) *
                sizeof(uint16_t);
 }
 
@@ -317,6 +337,7 @@ static void lay_out(fb_compiled_template *compiled, size_t ops) {
     compiled->counters = compiled->variables + compiled->variable_count;
     compiled->chain = compiled->counters + compiled->counter_count;
     compiled->lists = compiled->chain + compiled->chain_count;
+    compiled->others = compiled->lists + compiled->list_count;
 }
 
 /* Copy a compiled template into a block of its exact size. */
@@ -367,7 +388,7 @@ static fb_status compile_one(fb_compiled_templates *compiled_templates,
     compiled->rated = has_sampling_rate(compiled);
     compiled->named = fb_compiled_template_has_role(compiled, FB_ROLE_SAMPLER_ID) ||
                       fb_compiled_template_has_role(compiled, FB_ROLE_SELECTOR_ID);
-    if (!compiled->options && !empty) fb_operations_write(compiled_templates, compiled);
+    if (compiled_templates->plan && !empty) fb_operations_write(compiled_templates, compiled);
     *out = empty ? NULL : shrink_to_size(compiled_templates, compiled);
     if (empty) return FB_EMPTY_TEMPLATE;
     return *out ? FB_OK : FB_NO_MEMORY;
@@ -375,10 +396,11 @@ static fb_status compile_one(fb_compiled_templates *compiled_templates,
 
 static fb_status compile(fb_compiled_templates *compiled_templates, const fb_compiled_template *key,
                          fb_compiled_template **out) {
-    fb_status status = compile_one(compiled_templates, key, out);
     size_t counters = key->options || key->version == 5 ? 0 : count_reverse_counters(key);
+    fb_compiled_template forward = *key, turned = *key;
+    forward.biflow = counters > 0;
+    fb_status status = compile_one(compiled_templates, &forward, out);
     if (status != FB_OK || !counters) return status;
-    fb_compiled_template turned = *key;
     turned.reversed = true;
     turned.list_count = 0; /* lists of records belong to the forward direction */
     turned.counter_count = (uint16_t)counters;
@@ -408,10 +430,12 @@ fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_template
         }
 
     fb_compiled_template *compiled;
+    const fb_plan *plan = options ? compiled_templates->options : compiled_templates->flows;
+    compiled_templates->plan = plan;
     key.variable_count = count_variable(&key);
-    key.chain_count = compiled_templates->plan->collects && !options ? field_count : 0;
-    key.list_count =
-        compiled_templates->plan->has_elements ? count_lists(compiled_templates->plan, &key) : 0;
+    key.chain_count = plan && plan->collects ? field_count : 0;
+    key.other_room = plan && plan->has_others ? field_count : 0;
+    key.list_count = plan && plan->has_elements ? count_lists(plan, &key) : 0;
     size_t levels = key.list_count ? FB_LIST_DEPTH + 1 : 1;
     if (!reserve_locations(compiled_templates, key.variable_count + 1u, levels))
         return FB_NO_MEMORY;

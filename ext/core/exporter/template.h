@@ -92,7 +92,12 @@ typedef enum {
     FB_OP_DERIVED_ICMP_CODE,
     FB_OP_DERIVED_FORWARDING_STATUS,
     FB_OP_DERIVED_MPLS_LABELS,
-    FB_OP_DERIVED_IP_FLAGS
+    FB_OP_DERIVED_IP_FLAGS,
+    FB_OP_SCOPE_ELEMENTS,
+    FB_OP_OTHER_ELEMENTS,
+    FB_OP_OTHER_VALUES,
+    /* FB_OP_NAME + fb_name_kind: the name of the id in a field */
+    FB_OP_NAME
 } fb_op_code;
 
 #define FB_MOVE_CODES FB_OP_VALUE /* moves have lower codes */
@@ -101,12 +106,18 @@ typedef struct {
     const fb_column *column; /* of `target` */
     uint8_t code;            /* fb_op_code */
     bool again;              /* an operation with a better source has the same column */
+    bool short_id;           /* of a name: the id is a number of 4 bytes, at a fixed place */
     uint16_t field;
     uint16_t base;   /* number of variable-length fields before this one */
     uint16_t offset; /* from the end of the last of them, or from the start of the record */
     uint16_t size;   /* FB_VARIABLE_SIZE: found with the field */
     fb_target target;
 } fb_op;
+
+/* Return true if an operation looks up a name: its field is an id, not a value of its column. */
+FB_INLINE bool fb_op_is_name(unsigned code) {
+    return code >= FB_OP_NAME;
+}
 
 /* Moves of numbers that are done at once: ops[first … end) of a compiled template. */
 typedef struct {
@@ -142,6 +153,8 @@ typedef enum {
     FB_ROLE_COUNT
 } fb_role;
 
+#define FB_MOST_ID_FIELDS 5 /* elements that may hold the id of one kind of names */
+
 #define FB_FIRST_ONE_DIRECTION_ROLE FB_ROLE_SRC_PORT
 
 #define FB_MAX_ADDRESS_FIELDS 4 /* elements 8, 12, 27, 28 */
@@ -162,6 +175,7 @@ struct fb_compiled_template {
     uint16_t lane_group_count;
     uint16_t move_end;       /* end of all moves */
     uint16_t set_end;        /* end of the set operations, which follow the moves */
+    uint16_t name_end;       /* end of the names that alone fill their column; they come next */
     uint16_t variable_count; /* number of variable-length fields */
     bool options;            /* of an options template: its records are not flows */
     bool rated;              /* has fields with its sampling rate */
@@ -191,6 +205,12 @@ struct fb_compiled_template {
     /* of IPFIX: fields that hold records of other templates, if columns may take their elements */
     uint16_t *lists;
     uint16_t unused; /* fields whose element no enabled column takes, without padding and `lists` */
+    /* indexes of the fields of a row whose element no enabled column takes; the reverse flow of a
+       biflow has those of its direction */
+    uint16_t *others;
+    uint16_t other_count;
+    uint16_t other_room; /* all fields if a column takes others, else 0 */
+    bool biflow;         /* its records may also describe a reverse flow */
     uint16_t chain_count;
     /* for each field, the next one with its element and direction; FB_NO_FIELD at the end. Empty if
        the plan has no repeated columns. */
@@ -207,14 +227,15 @@ typedef struct {
 
 /* The compiled templates of one decoder. */
 typedef struct {
-    const fb_plan *plan;
+    const fb_plan *plan;            /* that of the template that is being compiled; NULL: no rows */
+    const fb_plan *flows, *options; /* of the templates of each kind */
     fb_memory *memory;
     uint64_t seed; /* of the hash: templates come from the network and may be hostile */
     bool wide;     /* moves are put into lanes */
     fb_compiled_template **buckets;
     size_t bucket_count;
     size_t count;
-    /* scratch of the compiler, twice the number that the plan can need */
+    /* scratch of the compiler: twice the number of candidates that a plan can need */
     struct fb_candidate *candidates;
     size_t candidate_capacity;
     /* of the plan's elements in a template, followed by those of reverse elements */
@@ -223,6 +244,7 @@ typedef struct {
     size_t met_count;
     /* columns that reverse elements fill; later, columns that have a value in every record */
     bool *has_reverse;
+    size_t column_capacity; /* of has_reverse */
     fb_compiled_template
         *draft; /* the compiled template that is being compiled, with room for all operations */
     size_t draft_bytes;
@@ -232,10 +254,15 @@ typedef struct {
     size_t location_levels; /* copies of `locations`: 1, or one for each depth of nested records */
 } fb_compiled_templates;
 
-/* Initialize. `wide`: the decoders that run the operations fill lanes (varint_simd.h). `plan` and
-   `memory` must outlive it. OK, NO_MEMORY. */
+/* Initialize. `wide`: the decoders that run the operations fill lanes (varint_simd.h). `plan` is
+   that of the rows that one kind of templates gives. `plan` and `memory` must outlive it. OK,
+   NO_MEMORY. */
 fb_status fb_compiled_templates_new(fb_compiled_templates *compiled_templates, const fb_plan *plan,
                                     fb_memory *memory, uint64_t seed, bool wide);
+/* Set the plan of one kind of templates: rows of flows, or of options. Templates of the other kind
+   keep theirs. OK, NO_MEMORY. REQUIRES: no template of the kind was compiled. */
+fb_status fb_compiled_templates_set_plan(fb_compiled_templates *compiled_templates,
+                                         const fb_plan *plan);
 void fb_compiled_templates_free(
     fb_compiled_templates
         *compiled_templates); /* frees all compiled templates, too, whatever their references */

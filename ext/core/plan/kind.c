@@ -53,6 +53,45 @@ fb_source_range fb_flow_record_sources(unsigned record) {
     return ranges[record];
 }
 
+fb_name_kind fb_source_name_kind(fb_source source) {
+    static const uint8_t names[] = {
+        FB_NAME_INTERFACE,
+        FB_NAME_INTERFACE,
+        FB_NAME_INTERFACE_DESCRIPTION,
+        FB_NAME_INTERFACE_DESCRIPTION,
+        FB_NAME_INTERFACE_SPEED,
+        FB_NAME_INTERFACE_SPEED,
+        FB_NAME_VRF,
+        FB_NAME_VRF,
+        FB_NAME_APPLICATION,
+        FB_NAME_APPLICATION_CATEGORY,
+        FB_NAME_SAMPLER,
+        FB_NAME_USER,
+        FB_NAME_OBSERVATION_POINT,
+    };
+    _Static_assert(sizeof names == FB_SOURCE_LAST_NAME - FB_SOURCE_FIRST_NAME + 1,
+                   "one for each source");
+    return (fb_name_kind)names[source - FB_SOURCE_FIRST_NAME];
+}
+
+const char *fb_name_kind_name(fb_name_kind kind) {
+    static const char *const names[] = {
+#define FB_X(constant, name) name,
+        FB_NAME_KIND_LIST(FB_X)
+#undef FB_X
+    };
+    return names[kind];
+}
+
+const char *fb_scope_name(fb_scope scope) {
+    static const char *const names[] = {
+#define FB_X(constant, name, type) [type] = name,
+        FB_SCOPE_LIST(FB_X)
+#undef FB_X
+    };
+    return (unsigned)scope < sizeof names / sizeof *names ? names[scope] : NULL;
+}
+
 const char *fb_kind_name(fb_kind kind) {
     return (unsigned)kind < FB_KIND_COUNT ? kinds[kind] : NULL;
 }

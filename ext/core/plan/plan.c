@@ -177,6 +177,7 @@ fb_status fb_plan_add_source(fb_plan *plan, uint16_t column, unsigned rank, fb_s
     bool bytes = column < plan->column_count && plan->columns[column].type == FB_TYPE_BYTES;
     /* keep invalid UTF-8 as it is */
     if (entry.target.kind == FB_KIND_STRING && bytes) entry.target.kind = FB_KIND_BYTES;
+    else if (entry.target.kind == FB_KIND_BYTES && !bytes) return FB_BAD_SOURCE;
     return add_entry(plan, entry, rank);
 }
 
@@ -298,15 +299,25 @@ static void mark_packet_ranks(fb_plan *plan) {
     }
 }
 
-/* Return true if the fast path of a row may append the column: it is a single plain varint or a
-   single 16-byte address. */
-static bool is_plain(const fb_column *column) {
+/* Return true if a name from options data may fill a column. */
+static bool takes_a_name(const fb_plan *plan, size_t column) {
+    for (size_t i = 0; i < plan->target_count; i++)
+        if (plan->targets[i].column == column)
+            for (unsigned s = FB_SOURCE_FIRST_NAME; s <= FB_SOURCE_LAST_NAME; s++)
+                if (i - plan->sources[s].first < plan->sources[s].count) return true;
+    return false;
+}
+
+/* Return true if the fast path of a row may append the column: it is a single plain varint, a single
+   16-byte address, or a string that takes names. */
+static bool is_plain(const fb_plan *plan, const fb_column *column) {
     if (column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_REPEATED) ||
         !(column->flags & FB_COLUMN_ENABLED))
         return false;
     return column->type == FB_TYPE_UINT || column->type == FB_TYPE_ENUM ||
            column->type == FB_TYPE_BOOL || column->type == FB_TYPE_TIMESTAMP ||
-           (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP));
+           (column->type == FB_TYPE_IP && !(column->flags & FB_COLUMN_NATIVE_IP)) ||
+           (column->type == FB_TYPE_STRING && takes_a_name(plan, (size_t)(column - plan->columns)));
 }
 
 /* Columns of numbers come first, so that the lane of a number is the index of its bit. */
@@ -339,7 +350,7 @@ static void classify_columns(fb_plan *plan) {
         plan->collects |= !single;
         if (single && column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_LATE))
             column->deferred_index = (uint16_t)plan->deferred_count++;
-        if (direct == MOST_DIRECT || !is_plain(column)) continue;
+        if (direct == MOST_DIRECT || !is_plain(plan, column)) continue;
         column->bit = 1;
         direct++;
     }
@@ -380,6 +391,15 @@ static void choose_paths(fb_plan *plan) {
     }
 }
 
+/* Find the names and the unused elements that enabled columns take. */
+static void mark_names(fb_plan *plan) {
+    for (unsigned source = FB_SOURCE_FIRST_NAME; source <= FB_SOURCE_LAST_NAME; source++)
+        if (plan->sources[source].count)
+            plan->names |= 1u << fb_source_name_kind((fb_source)source);
+    plan->has_others = plan->sources[FB_SOURCE_DERIVED_OTHER_ELEMENTS].count ||
+                       plan->sources[FB_SOURCE_DERIVED_OTHER_VALUES].count;
+}
+
 static size_t max_value_size(const fb_column *column) {
     switch (column->wire) {
         case FB_WIRE_FIXED32: return 4;
@@ -410,6 +430,9 @@ static void compute_max_sizes(fb_plan *plan) {
         /* for a repeated column, a list of one */
         plan->max_fixed_size += column->tag_size + max_value_size(column);
     }
+    for (unsigned source = FB_SOURCE_FIRST_NAME; source <= FB_SOURCE_LAST_NAME; source++)
+        plan->max_fixed_size +=
+            (size_t)plan->sources[source].count * (FB_NAME_SIZE + FB_NAME_BLOCK);
 }
 
 /* Return true if an IPFIX record may have the element, and the element is not a list of records. */
@@ -460,6 +483,7 @@ fb_status fb_plan_seal(fb_plan *plan) {
     mark_packet_ranks(plan);
     classify_columns(plan);
     choose_paths(plan);
+    mark_names(plan);
     compute_max_sizes(plan);
     return FB_OK;
 }

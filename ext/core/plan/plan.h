@@ -37,6 +37,7 @@
 /* Element spaces in addition to the private enterprise numbers. */
 #define FB_PEN_NETFLOW9 0x100000000u /* netflow9:ID, elements that only NetFlow v9 has */
 #define FB_PEN_NETFLOW5 0x100000001u /* netflow5:FIELD, by its index in FB_NETFLOW7_FIELD_LIST */
+#define FB_PEN_SCOPE    0x100000002u /* scope:NAME, by its type in FB_SCOPE_LIST */
 
 /* Elements that hold other elements (RFC 6313). */
 #define FB_ID_BASIC_LIST              291
@@ -62,6 +63,7 @@ FB_INLINE bool fb_element_is_sub_template(uint64_t pen, uint32_t id) {
 typedef enum {
     FB_ROWS_FLOWS,
     FB_ROWS_COUNTERS, /* one counter sample or drop sample of sFlow */
+    FB_ROWS_OPTIONS,  /* one options record of NetFlow v9 or IPFIX */
     FB_ROWS_COUNT
 } fb_rows;
 
@@ -134,8 +136,8 @@ typedef struct {
 _Static_assert(sizeof(void *) != 8 || sizeof(fb_column) == 64,
                "columns are looked up by their number, often");
 
-/* Return true if emitters write a value of the column at once: it is a single plain number or
-   address. */
+/* Return true if emitters write a value of the column at once: it is a single plain number, address
+   or name. */
 FB_INLINE bool fb_column_has_fast_path(const fb_column *column) {
     return column->bit != 0;
 }
@@ -222,6 +224,8 @@ struct fb_plan {
        column */
     uint64_t packet_sources;
     bool has_packet; /* a sampled packet feeds some enabled column */
+    bool has_others; /* elements that no column takes feed some enabled column */
+    unsigned names;  /* bit for each fb_name_kind that feeds an enabled column */
     /* an IPFIX element that is a value, not a list of records, feeds some enabled column */
     bool has_elements;
     bool has_basic_list; /* the element basicList itself feeds some enabled column */
@@ -325,6 +329,8 @@ FB_INLINE bool fb_plan_has_record(const fb_plan *plan, unsigned record) {
 const char *fb_source_name(fb_source source);
 fb_kind fb_source_kind(fb_source source);
 const char *fb_kind_name(fb_kind kind);
+/* Name of a scope type of NetFlow v9; NULL: unknown. */
+const char *fb_scope_name(fb_scope scope);
 /* The fields of NetFlow v5 and v7 records. */
 size_t fb_netflow5_field_count(void);
 const char *fb_netflow5_field_name(size_t index);

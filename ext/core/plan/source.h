@@ -149,6 +149,25 @@ typedef enum {
     /* fragmentFlags (197) in the encoding of the header: reserved 4, DF 2, MF 1 */ \
     X(DERIVED_IP_FLAGS, "derived:ip_flags", UINT) \
     X(DERIVED_MPLS_LABELS, "derived:mpls_labels", UINT) /* one value per label */ \
+    /* Names that the exporter reported in options data or counter samples (names.h). */ \
+    X(DERIVED_IN_IF_NAME, "derived:in_if_name", STRING) \
+    X(DERIVED_OUT_IF_NAME, "derived:out_if_name", STRING) \
+    X(DERIVED_IN_IF_DESCRIPTION, "derived:in_if_description", STRING) \
+    X(DERIVED_OUT_IF_DESCRIPTION, "derived:out_if_description", STRING) \
+    X(DERIVED_IN_IF_SPEED, "derived:in_if_speed", UINT) /* Mb/s */ \
+    X(DERIVED_OUT_IF_SPEED, "derived:out_if_speed", UINT) /* Mb/s */ \
+    X(DERIVED_INGRESS_VRF_NAME, "derived:ingress_vrf_name", STRING) \
+    X(DERIVED_EGRESS_VRF_NAME, "derived:egress_vrf_name", STRING) \
+    X(DERIVED_APPLICATION_NAME, "derived:application_name", STRING) \
+    X(DERIVED_APPLICATION_CATEGORY, "derived:application_category", STRING) \
+    X(DERIVED_SAMPLER_NAME, "derived:sampler_name", STRING) \
+    X(DERIVED_USER_NAME, "derived:user_name", STRING) \
+    X(DERIVED_OBSERVATION_POINT_NAME, "derived:observation_point_name", STRING) \
+    /* Of the fields of a template. An element is its enterprise << 16 | its id. */ \
+    X(DERIVED_SCOPE_ELEMENTS, "derived:scope_elements", UINT) /* one value per scope field */ \
+    /* fields whose element no enabled column takes: elements, and their bytes */ \
+    X(DERIVED_OTHER_ELEMENTS, "derived:other_elements", UINT) \
+    X(DERIVED_OTHER_VALUES, "derived:other_values", BYTES) \
     /* A sampled packet (sFlow sampled header, elements 313 and 315), from the outside in. Each \
        source is the outermost header of its kind. */ \
     X(PACKET_PACKETS, "packet:packets", UINT) /* always 1 */ \
@@ -202,6 +221,8 @@ typedef enum {
         FB_SOURCE_COUNT
 } fb_source;
 
+#define FB_SOURCE_FIRST_NAME        FB_SOURCE_DERIVED_IN_IF_NAME
+#define FB_SOURCE_LAST_NAME         FB_SOURCE_DERIVED_OBSERVATION_POINT_NAME
 #define FB_SOURCE_FIRST_PACKET      FB_SOURCE_PACKET_PACKETS
 #define FB_SOURCE_LAST_PACKET       FB_SOURCE_PACKET_SECTION_LENGTH
 #define FB_SOURCE_LAST_CONSTANT     FB_SOURCE_NETFLOW5_ENGINE_ID
@@ -212,6 +233,51 @@ typedef enum {
 /* of FB_COUNTER_TEXT_LIST and FB_FLOW_FIELD_LIST, which are contiguous */
 #define FB_SOURCE_FIRST_COUNTER_TEXT (FB_SOURCE_SFLOW_ADAPTER_MAC + 1)
 #define FB_SOURCE_FIRST_RECORD       (FB_SOURCE_SFLOW_ETHERNET_LENGTH + 1)
+
+/* Kinds of names from options data. An observation point has the name of its interface. */
+#define FB_NAME_KIND_LIST(X) \
+    X(INTERFACE, "interface") \
+    X(INTERFACE_DESCRIPTION, "interface_description") \
+    X(INTERFACE_SPEED, "interface_speed") /* a number */ \
+    X(VRF, "vrf") \
+    X(APPLICATION, "application") \
+    X(APPLICATION_CATEGORY, "application_category") \
+    X(SAMPLER, "sampler") \
+    X(USER, "user") \
+    X(OBSERVATION_POINT, "observation_point")
+
+typedef enum {
+#define FB_X(constant, name) FB_NAME_##constant,
+    FB_NAME_KIND_LIST(FB_X)
+#undef FB_X
+        FB_NAME_KINDS
+} fb_name_kind;
+
+#define FB_NAME_SIZE  255 /* bytes of the longest name */
+#define FB_NAME_BLOCK 32  /* names are copied in blocks of this many bytes */
+
+/* The kinds of names that describe an interface, as bits. */
+#define FB_NAMES_OF_INTERFACES \
+    (1u << FB_NAME_INTERFACE | 1u << FB_NAME_INTERFACE_DESCRIPTION | 1u << FB_NAME_INTERFACE_SPEED)
+
+/* Return the kind of name of a source from FB_SOURCE_FIRST_NAME to FB_SOURCE_LAST_NAME. */
+fb_name_kind fb_source_name_kind(fb_source source);
+/* The name of a kind, as saved state has it. */
+const char *fb_name_kind_name(fb_name_kind kind);
+
+/* The scope types of NetFlow v9 (RFC 3954 section 6.1), which are sources "scope:NAME". */
+#define FB_SCOPE_LIST(X) \
+    X(SYSTEM, "system", 1) \
+    X(INTERFACE, "interface", 2) \
+    X(LINE_CARD, "line_card", 3) \
+    X(CACHE, "cache", 4) \
+    X(TEMPLATE, "template", 5)
+
+typedef enum {
+#define FB_X(constant, name, type) FB_SCOPE_##constant = type,
+    FB_SCOPE_LIST(FB_X)
+#undef FB_X
+} fb_scope;
 
 /* The fields of a NetFlow v5 record of 48 bytes (constant, name, kind, offset, size). They are
    compiled into operations like the fields of a template. v1 and v7 use the same names. v1 lacks

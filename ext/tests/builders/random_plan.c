@@ -125,7 +125,9 @@ static const char *pick_of_flow_samples(fb_kind kind) {
         bool of_counters =
             source >= FB_SOURCE_FIRST_OF_COUNTERS && source <= FB_SOURCE_LAST_OF_COUNTERS;
         bool of_rare_record = source >= FB_SOURCE_FIRST_RECORD && below(32);
-        if (of_counters || of_rare_record || (source < FB_SOURCE_FIRST_OF_COUNTERS) != constant ||
+        bool of_options =
+            source >= FB_SOURCE_FIRST_NAME && source <= FB_SOURCE_DERIVED_OTHER_VALUES;
+        if (of_counters || of_rare_record || of_options || (source < FB_SOURCE_FIRST_OF_COUNTERS) != constant ||
             fb_source_kind((fb_source)source) != kind)
             continue;
         return fb_source_name((fb_source)source);

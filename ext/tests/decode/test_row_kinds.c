@@ -1,4 +1,4 @@
-/* Several kinds of rows in one pass: flows and counter samples, each in an output of its own. The
+/* Several kinds of rows in one pass: flows, counter samples and options, each in an output of its own. The
    same datagrams in a pass for each kind are the reference. */
 #include "tests/support/session.h"
 
@@ -20,7 +20,8 @@ typedef struct {
 } kinds;
 
 static const char *columns_of(unsigned kind) {
-    return kind == FB_ROWS_FLOWS ? usual_columns : counter_columns;
+    const char *const columns[KINDS] = {usual_columns, counter_columns, options_columns};
+    return columns[kind];
 }
 
 static void kinds_free(kinds *k) {
@@ -45,23 +46,27 @@ static fb_status open_rows(kinds *k, unsigned kind, size_t capacity) {
     return FB_OK;
 }
 
-/* Open a decoder of both kinds with outputs of these capacities. The caller has prepared the
+/* Open a decoder of all kinds with outputs of these capacities. The caller has prepared the
    allocator, and frees `k` after any status. */
-static fb_status kinds_try(kinds *k, size_t flows, size_t counters) {
+static fb_status kinds_try(kinds *k, size_t flows, size_t others) {
     const fb_decoder_options options = {.always_learn = true};
     k->memory = fb_check_memory(&k->allocator);
     fb_status status = open_rows(k, FB_ROWS_FLOWS, flows);
-    if (status == FB_OK) status = open_rows(k, FB_ROWS_COUNTERS, counters);
+    if (status == FB_OK) status = open_rows(k, FB_ROWS_COUNTERS, others);
+    if (status == FB_OK) status = open_rows(k, FB_ROWS_OPTIONS, others);
     if (status == FB_OK)
         status = fb_decoder_new(&k->decoder, k->plan[FB_ROWS_FLOWS].plan, options, &k->memory);
     if (status != FB_OK) return status;
-    k->row[FB_ROWS_FLOWS].others[FB_ROWS_COUNTERS] = &k->row[FB_ROWS_COUNTERS];
-    return fb_decoder_add_rows(k->decoder, k->plan[FB_ROWS_COUNTERS].plan);
+    for (unsigned i = 1; status == FB_OK && i < KINDS; i++) {
+        k->row[FB_ROWS_FLOWS].others[i] = &k->row[i];
+        status = fb_decoder_add_rows(k->decoder, k->plan[i].plan);
+    }
+    return status;
 }
 
-static void kinds_open(kinds *k, size_t flows, size_t counters) {
+static void kinds_open(kinds *k, size_t flows, size_t others) {
     memset(k, 0, sizeof *k);
-    CHECK_STATUS(kinds_try(k, flows, counters), FB_OK);
+    CHECK_STATUS(kinds_try(k, flows, others), FB_OK);
 }
 
 static void kinds_close(kinds *k) {
@@ -161,6 +166,8 @@ static void writes_each_kind_to_its_output(void) {
     kinds_feed_batch(&k, batch, count);
     check_passes(&k, batch, count);
     CHECK(k.row[FB_ROWS_FLOWS].count > 10 && k.row[FB_ROWS_COUNTERS].count == 7);
+    CHECK_EQUAL(k.row[FB_ROWS_OPTIONS].count, 4);
+    CHECK_EQUAL(count_all(k.decoder).options_records, 4);
     CHECK_EQUAL(count_all(k.decoder).datagrams, count);
     CHECK_EQUAL(count_all(k.decoder).status[FB_COUNTER_SAMPLE], 0);
     CHECK_EQUAL(count_all(k.decoder).status[FB_DROP_SAMPLE], 0);
@@ -201,10 +208,10 @@ static void refuses_a_second_plan_of_a_kind(void) {
 /* Outputs that are full at any place --------------------------------------------------------- */
 
 static void check_capacity(const kinds *whole, const fb_datagram *batch, size_t count, size_t flows,
-                           size_t counters) {
+                           size_t others) {
     fb_counters expected = count_all(whole->decoder);
     kinds k;
-    kinds_open(&k, flows, counters);
+    kinds_open(&k, flows, others);
     kinds_feed_batch(&k, batch, count);
     fb_counters seen = count_all(k.decoder);
     for (unsigned i = 0; i < KINDS; i++)
@@ -220,9 +227,11 @@ static void gives_the_same_rows_at_every_capacity(void) {
     kinds whole;
     kinds_open(&whole, 1 << 18, 1 << 18);
     kinds_feed_batch(&whole, batch, count);
-    size_t most = fb_row_size(&whole.row[0]);
-    if (most < fb_row_size(&whole.row[1])) most = fb_row_size(&whole.row[1]);
-    most += whole.plan[0].plan->max_fixed_size + whole.plan[1].plan->max_fixed_size;
+    size_t most = 0;
+    for (unsigned i = 0; i < KINDS; i++) {
+        size_t needed = fb_row_size(&whole.row[i]) + whole.plan[i].plan->max_fixed_size;
+        if (most < needed) most = needed;
+    }
     for (size_t capacity = 0; capacity < most; capacity += step) {
         check_capacity(&whole, batch, count, capacity, 1 << 18);
         check_capacity(&whole, batch, count, 1 << 18, capacity);
@@ -246,7 +255,7 @@ static fb_counters decode_batches(const size_t rows[KINDS], text described[KINDS
         CHECK_STATUS(fb_batch_new(&batch[i], k.plan[i].plan, rows[i], k.memory), FB_OK);
         fb_columns_set_batch(&columns[i], batch[i]);
     }
-    columns[0].others[FB_ROWS_COUNTERS] = &columns[FB_ROWS_COUNTERS];
+    for (unsigned i = 1; i < KINDS; i++) columns[0].others[i] = &columns[i];
     do {
         status = fb_columns_decode(k.decoder, datagrams, count, &position, columns);
         for (unsigned i = 0; i < KINDS; i++) {
@@ -268,13 +277,13 @@ static fb_counters decode_batches(const size_t rows[KINDS], text described[KINDS
 }
 
 static void gives_the_same_rows_at_every_batch_size(void) {
-    const size_t large[KINDS] = {1000, 1000};
-    text whole[KINDS] = {{0}, {0}};
+    const size_t large[KINDS] = {1000, 1000, 1000};
+    text whole[KINDS] = {{0}};
     fb_counters counters = decode_batches(large, whole);
     for (size_t flows = 2; flows < counters.rows[FB_ROWS_FLOWS] + 2; flows++)
         for (size_t others = 2; others < counters.rows[FB_ROWS_COUNTERS] + 2; others++) {
-            const size_t rows[KINDS] = {flows, others};
-            text parts[KINDS] = {{0}, {0}};
+            const size_t rows[KINDS] = {flows, others, others};
+            text parts[KINDS] = {{0}};
             fb_counters seen = decode_batches(rows, parts);
             CHECK_BYTES(&seen, sizeof seen, &counters, sizeof counters);
             for (unsigned i = 0; i < KINDS; i++) {
@@ -317,7 +326,6 @@ static void survives_every_corrupted_byte(void) {
     for (size_t i = 0; i < count; i++) {
         byte_buffer d = built[i];
         kinds k;
-        if (fb_load32(d.data) != 5) continue; /* only sFlow has several kinds of rows */
         kinds_open(&k, 1 << 16, 1 << 16);
         for (size_t at = 0; at < d.size; at++) {
             uint8_t was = d.data[at];

@@ -113,6 +113,9 @@ static fb_status add_source(fb_plan *plan, uint16_t column, unsigned rank, const
         if (strcmp(fb_netflow5_field_name(i), word + 9) == 0)
             return fb_plan_add_element(plan, column, rank, FB_PEN_NETFLOW5, i, 0,
                                        fb_netflow5_field_kind(i));
+    for (unsigned i = 1; begins_with(word, "scope:") && fb_scope_name((fb_scope)i); i++)
+        if (strcmp(fb_scope_name((fb_scope)i), word + 6) == 0)
+            return fb_plan_add_element(plan, column, rank, FB_PEN_SCOPE, i, 0, kind);
     complain("no such source", word);
 }
 
@@ -147,11 +150,18 @@ static fb_status read_registry(named_plan *plan, char *rest) {
     return fb_plan_set_registry(plan->plan, kinds, sizeof kinds);
 }
 
+static fb_status read_rows(fb_plan *plan, const char *kind) {
+    static const char *const kinds[FB_ROWS_COUNT] = {"flows", "counters", "options"};
+    for (unsigned i = 0; kind && i < FB_ROWS_COUNT; i++)
+        if (strcmp(kinds[i], kind) == 0) return fb_plan_set_rows(plan, (fb_rows)i);
+    complain("rows are flows, counters or options", kind ? kind : "");
+}
+
 static fb_status read_line(named_plan *plan, char *line) {
     static fb_mapping mappings[1024];
     char *rest, *number = strtok_r(line, " ", &rest);
     if (!number || *number == '#') return FB_OK;
-    if (strcmp(number, "rows") == 0) return fb_plan_set_rows(plan->plan, FB_ROWS_COUNTERS);
+    if (strcmp(number, "rows") == 0) return read_rows(plan->plan, strtok_r(NULL, " ", &rest));
     if (strcmp(number, "registry") == 0) return read_registry(plan, rest);
     char *name = strtok_r(NULL, " ", &rest), *type_name = strtok_r(NULL, " ", &rest), *word;
     if (!name || !type_name) complain("a column has a number, a name and a type", number);
@@ -450,3 +460,46 @@ const char *const counter_columns =
     "42 src ip : sflow:sampled_ip.src_ip packet:ip.src_addr\n"
     "43 dport uint limit=65535 : sflow:sampled_ip.dst_port packet:transport.dst_port\n"
     "44 length uint : sflow:sampled_header.frame_length\n";
+const char *const options_columns = "rows options\n"
+                                    "1 received timestamp unit=1000000 : meta:time_received\n"
+                                    "2 exporter ip late : meta:exporter_address\n"
+                                    "3 type uint : meta:flow_type\n"
+                                    "4 domain uint : meta:observation_domain_id\n"
+                                    "5 scope uint repeated : derived:scope_elements\n"
+                                    "6 system bytes : scope:system\n"
+                                    "7 scope_interface uint explicit : scope:interface\n"
+                                    "8 card uint explicit : scope:line_card\n"
+                                    "9 cache uint explicit : scope:cache\n"
+                                    "10 template uint explicit : scope:template ipfix:145\n"
+                                    "11 interface uint explicit : ipfix:10,ipfix:14\n"
+                                    "12 name string : ipfix:82\n"
+                                    "13 description string : ipfix:83\n"
+                                    "14 vrf uint explicit : ipfix:234\n"
+                                    "15 vrf_name string : ipfix:236\n"
+                                    "16 app bytes : ipfix:95\n"
+                                    "17 app_name string : ipfix:96\n"
+                                    "18 sampler uint explicit : ipfix:48,ipfix:302\n"
+                                    "19 interval uint explicit : ipfix:34,ipfix:50,ipfix:305\n"
+                                    "20 start timestamp unit=1000000 : ipfix:160@time_ms\n"
+                                    "21 probability double : ipfix:311@float\n"
+                                    "22 others uint repeated : derived:other_elements\n"
+                                    "23 values bytes repeated : derived:other_values\n";
+const char *const name_columns =
+    "1 bytes uint : ipfix:1\n"
+    "2 in uint mirror=out : ipfix:10 sflow:flow_sample.input\n"
+    "3 out uint : ipfix:14 sflow:flow_sample.output\n"
+    "4 in_name string mirror=out_name : derived:in_if_name\n"
+    "5 out_name string : derived:out_if_name\n"
+    "6 in_text string mirror=out_text : derived:in_if_description\n"
+    "7 out_text string : derived:out_if_description\n"
+    "8 in_speed uint limit=4294967295 mirror=out_speed : derived:in_if_speed\n"
+    "9 out_speed uint limit=4294967295 : derived:out_if_speed\n"
+    "10 in_vrf string mirror=out_vrf : derived:ingress_vrf_name\n"
+    "11 out_vrf string : derived:egress_vrf_name\n"
+    "12 app string : ipfix:96 derived:application_name\n"
+    "13 category string : derived:application_category\n"
+    "14 sampler string : derived:sampler_name\n"
+    "15 user string : derived:user_name\n"
+    "16 point string : derived:observation_point_name\n"
+    "17 others uint repeated one_way : derived:other_elements\n"
+    "18 values bytes repeated one_way : derived:other_values\n";

@@ -14,7 +14,7 @@
    an element follows an @, for example ipfix:8#2@ip. The default is the kind that the column's type
    needs. #2 is the second occurrence, #last the last one.
 
-   The line `rows counters` makes a plan of counter samples. One line may state the kinds of
+   The line `rows counters` makes a plan of counter samples, and `rows options` one of options. One line may state the kinds of
    registered elements, for members of lists:
 
      registry 16@uint 8@ip 150@time_s */
@@ -56,6 +56,10 @@ extern const char *const usual_columns;
 extern const char *const scaled_columns;
 /* Columns of counter and drop samples. */
 extern const char *const counter_columns;
+/* Columns of options records, with the elements that no column takes. */
+extern const char *const options_columns;
+/* Columns of flows with all names from options data. */
+extern const char *const name_columns;
 
 /* A column of every type. */
 #define COLUMNS_OF_EVERY_TYPE \

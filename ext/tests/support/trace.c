@@ -198,6 +198,12 @@ static void trace_put_bytes(trace *t, trace_cursor *at, fb_target target, const 
         put_single(t, target, (trace_value){.data = data, .size = size});
 }
 
+static void trace_put_name(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
+                           size_t size) {
+    assert(size >= 1 && size <= FB_NAME_SIZE);
+    trace_put_bytes(t, at, target, data, size);
+}
+
 static void trace_put_ip(trace *t, trace_cursor *at, fb_target target, const uint8_t *data,
                          size_t size) {
     (void)at;

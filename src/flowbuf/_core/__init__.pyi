@@ -24,7 +24,10 @@ NETFLOW5_FIELDS: dict[str, tuple[int, int]]
 PEN_NETFLOW5: int
 LAST_OCCURRENCE: int
 PEN_NETFLOW9: int
+PEN_SCOPE: int
 COUNTER_SOURCES: frozenset[str]
+NAME_SOURCES: frozenset[str]
+SCOPES: dict[str, int]
 ROWS: dict[str, int]
 MAX_COLUMNS: int
 MAX_RANKS: int

@@ -79,6 +79,13 @@ cdef extern from "core/plan/source.h" nogil:
     enum:
         FB_SOURCE_FIRST_OF_COUNTERS
         FB_SOURCE_LAST_OF_COUNTERS
+        FB_SOURCE_FIRST_NAME
+        FB_SOURCE_LAST_NAME
+    ctypedef enum fb_scope:
+        FB_SCOPE_TEMPLATE
+    ctypedef enum fb_name_kind:
+        FB_NAME_KINDS
+    const char *fb_name_kind_name(fb_name_kind kind)
 
 cdef extern from "core/plan/plan.h" nogil:
     enum:
@@ -87,6 +94,7 @@ cdef extern from "core/plan/plan.h" nogil:
         FB_NO_COLUMN
     uint64_t FB_PEN_NETFLOW9
     uint64_t FB_PEN_NETFLOW5
+    uint64_t FB_PEN_SCOPE
     uint16_t FB_LAST_OCCURRENCE
     ctypedef enum fb_type:
         FB_TYPE_UINT
@@ -131,6 +139,7 @@ cdef extern from "core/plan/plan.h" nogil:
     ctypedef enum fb_rows:
         FB_ROWS_FLOWS
         FB_ROWS_COUNTERS
+        FB_ROWS_OPTIONS
         FB_ROWS_COUNT
     ctypedef struct fb_plan:
         fb_rows rows
@@ -162,6 +171,7 @@ cdef extern from "core/plan/plan.h" nogil:
     const char *fb_source_name(fb_source source)
     fb_kind fb_source_kind(fb_source source)
     const char *fb_kind_name(fb_kind kind)
+    const char *fb_scope_name(fb_scope scope)
     size_t fb_netflow5_field_count()
     const char *fb_netflow5_field_name(size_t index)
     fb_kind fb_netflow5_field_kind(size_t index)
@@ -327,6 +337,7 @@ cdef extern from "core/exporter/sequence.h" nogil:
 cdef extern from "core/exporter/exporter.h" nogil:
     uint64_t FB_SYSTEM_INIT_MAX
     uint64_t FB_AGENT_SESSION
+    uint64_t FB_AGENT_SFLOW
     enum:
         FB_DOMAIN_SFLOW
     ctypedef struct fb_map_entry:
@@ -358,6 +369,18 @@ cdef extern from "core/exporter/exporter.h" nogil:
         bint options
         uint16_t port
         uint64_t time
+    ctypedef struct fb_name_id:
+        uint64_t high
+        uint64_t low
+    ctypedef struct fb_name:
+        fb_name *newer
+        fb_name_id id
+        uint64_t speed
+        uint8_t kind
+        uint8_t size
+        uint8_t *text
+    ctypedef struct fb_names:
+        fb_name *oldest
     ctypedef struct fb_domain:
         uint16_t version
         uint16_t port
@@ -371,6 +394,7 @@ cdef extern from "core/exporter/exporter.h" nogil:
         uint64_t system_init
         fb_sequences sequences
         fb_samples samples
+        fb_names names
     ctypedef struct fb_pending_list:
         size_t sets
         size_t bytes
@@ -399,6 +423,8 @@ cdef extern from "core/exporter/exporter.h" nogil:
     fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                                      const fb_definition *definition)
     fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id)
+    void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                            fb_name_kind kind, fb_name_id id, fb_bytes text, uint64_t speed)
     fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate)
 
 cdef extern from "core/exporter/context.h" nogil:

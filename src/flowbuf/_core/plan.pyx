@@ -35,13 +35,23 @@ COUNTER_SOURCES = frozenset(
     for i in range(FB_SOURCE_FIRST_OF_COUNTERS, FB_SOURCE_LAST_OF_COUNTERS + 1)
 )
 """Sources that only rows of counters have."""
-ROWS = {"flows": FB_ROWS_FLOWS, "counters": FB_ROWS_COUNTERS}
+NAME_SOURCES = frozenset(
+    fb_source_name(<fb_source> i).decode() for i in range(FB_SOURCE_FIRST_NAME, FB_SOURCE_LAST_NAME + 1)
+)
+"""Sources that are names from options data."""
+SCOPES = {
+    f"scope:{fb_scope_name(<fb_scope> i).decode()}": i
+    for i in range(FB_SCOPE_TEMPLATE + 1) if fb_scope_name(<fb_scope> i)
+}
+"""Types of the scope fields of NetFlow v9."""
+ROWS = {"flows": FB_ROWS_FLOWS, "counters": FB_ROWS_COUNTERS, "options": FB_ROWS_OPTIONS}
 """Kinds of rows, in their order."""
 _ROWS_NAMES = {kind: name for name, kind in ROWS.items()}
 MAX_COLUMNS = FB_MAX_COLUMNS
 MAX_RANKS = FB_MAX_RANK + 1
 PEN_NETFLOW9 = FB_PEN_NETFLOW9
 PEN_NETFLOW5 = FB_PEN_NETFLOW5
+PEN_SCOPE = FB_PEN_SCOPE
 LAST_OCCURRENCE = FB_LAST_OCCURRENCE
 
 

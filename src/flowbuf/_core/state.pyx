@@ -1,5 +1,5 @@
 """The state of exporters as plain data: read from the core, and restored to it."""
-from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -13,6 +13,7 @@ OTHERS = "others"
 """Key of the counters of exporters that were evicted or had no room."""
 
 
+_NAME_KINDS = {fb_name_kind_name(<fb_name_kind> i).decode(): i for i in range(FB_NAME_KINDS)}
 _UNITS = (None, "flows", "packets", "records", "datagrams", "samples")  # fb_sequence_unit
 
 
@@ -191,7 +192,21 @@ cdef dict read_domain(fb_domain *domain):
             for place in [domain.template_order[i] for i in range(domain.template_count)]
             if domain.templates[place].compiled
         },
+        "names": read_names(domain),
     }
+
+
+cdef dict read_names(const fb_domain *domain):
+    """Return the names by kind and id, the latest last. An id is a hexadecimal number."""
+    cdef dict names = {}
+    cdef const fb_name *name = domain.names.oldest
+    while name:
+        kind = fb_name_kind_name(<fb_name_kind> name.kind).decode()
+        value = name.text[:name.size].decode() if name.size else name.speed
+        id = <object> name.id.high << 64 | <object> name.id.low
+        names.setdefault(kind, {})[f"{id:x}"] = value
+        name = name.newer
+    return names
 
 
 cdef dict read_template(const fb_template *template):
@@ -259,15 +274,16 @@ cdef tuple check_exporter(object exporter, str where):
 
 
 cdef object check_domain(object domain, str where):
-    """Return (version, id, port or None, system_init, samplers, templates) for `restore_domain`.
+    """Return (version, id, port or None, system_init, samplers, templates, names) for `restore_domain`.
 
-    Return None for NetFlow v5, v7 and sFlow, whose domains hold only counters.
+    Return None for NetFlow v5 and v7, whose domains hold only counters.
     """
     domain = as_dict(domain, where)
     version = as_number(domain.get("version"), 10, f"{where}: version")
-    if version in (0, 5, 7):
+    if version in (5, 7):
         return None
-    as_number(version, 10, f"{where}: version", 9)
+    if version:
+        as_number(version, 10, f"{where}: version", 9)
     number = as_number(domain.get("id"), 0xFFFFFFFF, f"{where}: id")
     port = domain.get("port")
     if port is not None:
@@ -282,7 +298,31 @@ cdef object check_domain(object domain, str where):
         check_template(as_key(key, 0xFFFF, f"{where}: template", 256), template, f"{where}, template {key}")
         for key, template in as_dict(domain.get("templates", {}), f"{where}: templates").items()
     ]
-    return version, number, port, system_init, samplers, templates
+    names = check_names(domain.get("names", {}), f"{where}: names")
+    if version == FB_DOMAIN_SFLOW and not names:
+        return None
+    return version, number, port, system_init, samplers, templates, names
+
+
+cdef list check_names(object names, str where):
+    """Return (kind, high and low half of the id, text, speed) of each name. Skip unknown kinds."""
+    cdef list checked = []
+    for kind, values in as_dict(names, where).items():
+        for key, value in as_dict(values, f"{where} of {kind}").items():
+            try:
+                id = int(key, 16) if isinstance(key, str) and len(key) <= 32 else -1
+            except ValueError:
+                id = -1
+            if id < 0:
+                raise ValueError(f"{where} of {kind}: {key!r:.40} is not a hexadecimal number of 128 bits")
+            is_text = isinstance(value, str)
+            if not is_text:
+                as_number(value, 0xFFFFFFFFFFFFFFFF, f"{where} of {kind}: {key}")
+            if kind in _NAME_KINDS:
+                checked.append((_NAME_KINDS[kind], id >> 64, id & 0xFFFFFFFFFFFFFFFF,
+                                value.encode(errors="replace") if is_text else b"",
+                                0 if is_text else value))
+    return checked
 
 
 cdef tuple check_template(object number, object template, str where):
@@ -310,16 +350,19 @@ cdef tuple check_field(object field, str where):
 cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent, list domains) except -1:
     if address is None or not domains:
         return 0
-    cdef fb_exporter *exporter = fb_exporters_restore(exporters, <const uint8_t *> PyBytes_AS_STRING(address),
-                                                      agent)
-    for version, number, port, system_init, samplers, templates in domains:
-        restore_domain(exporters, exporter, version, number, port, system_init, samplers, templates)
+    cdef const uint8_t *key = <const uint8_t *> PyBytes_AS_STRING(address)
+    cdef fb_exporter *exporter
+    for version, number, port, system_init, samplers, templates, names in domains:
+        # An sFlow agent and an exporter of the same address are one entry of the state.
+        exporter = fb_exporters_restore(
+            exporters, key, FB_AGENT_SFLOW | agent if version == FB_DOMAIN_SFLOW else agent)
+        restore_domain(exporters, exporter, version, number, port, system_init, samplers, templates, names)
     return 0
 
 
 cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t number,
                         object port,
-                        uint64_t system_init, list samplers, list templates) except -1:
+                        uint64_t system_init, list samplers, list templates, list names) except -1:
     cdef fb_domain *domain
     cdef fb_status status = fb_exporter_get_domain(exporters, exporter, version, number, &domain)
     if status == FB_OK and port is not None:
@@ -335,8 +378,21 @@ cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t
         status = fb_domain_set_sampler(exporter, domain, sampler, rate)
         if status != FB_OK:
             exporter.counters.status[<int> status] += 1
+    for name in names:
+        restore_name(exporters, exporter, domain, name)
     for template in templates:
         restore_template(exporters, exporter, domain, template)
+    return 0
+
+
+cdef int restore_name(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
+                      tuple name) except -1:
+    cdef fb_name_id id
+    cdef fb_bytes text
+    kind, id.high, id.low, content, speed = name
+    text.data = <const uint8_t *> PyBytes_AS_STRING(content)
+    text.size = PyBytes_GET_SIZE(content)
+    fb_domain_set_name(exporters, exporter, domain, <fb_name_kind> <int> kind, id, text, speed)
     return 0
 
 

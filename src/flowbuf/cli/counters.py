@@ -106,6 +106,7 @@ GROUPED = (
 NOUNS = {
     "flows": ("flow", "flows"),
     "counters": ("counter sample", "counter samples"),
+    "options": ("options record", "options records"),
     "records": ("object", "objects"),
 }
 

@@ -16,7 +16,13 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import SchemaError
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.schema import Schema
-from flowbuf.schema.row_kinds import COUNTERS_SCHEMA, DECODED_ROWS, choose_schemas, switch_each
+from flowbuf.schema.row_kinds import (
+    COUNTERS_SCHEMA,
+    DECODED_ROWS,
+    OPTIONS_SCHEMA,
+    choose_schemas,
+    switch_each,
+)
 
 __all__ = [
     *(
@@ -24,6 +30,7 @@ __all__ = [
         "UsageProblem",
         "WholeNumber",
         "counters_option",
+        "options_option",
         "decode_options",
         "expand_rows",
         "exporter_options",
@@ -123,7 +130,8 @@ _SCHEMA_OPTIONS = [
 def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --schema, --columns, --enable and --disable to a command, which receives them as `schema: Schema`.
 
-    An argument `name` of the command also selects the schema. An option --counters selects COUNTERS_SCHEMA.
+    An argument `name` of the command also selects the schema. An option --counters selects COUNTERS_SCHEMA,
+    and --options selects OPTIONS_SCHEMA.
     A command with `rows_options` receives `schemas: tuple[Schema, ...]` instead, one per kind of rows.
     """
 
@@ -136,22 +144,21 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
         disable: list[str],
         name: str | None = None,
         counters: bool = False,
+        options: bool = False,
         rows: list[str] | None = None,
         counters_schema: str = COUNTERS_SCHEMA,
+        options_schema: str = OPTIONS_SCHEMA,
         **rest: Any,
     ) -> Any:
         if name and reference not in ("flow", name):
             raise UsageProblem(f"two schemas are given, {name} and {reference}; leave out --schema")
-        if counters:
-            if click.get_current_context().get_parameter_source("reference") is not ParameterSource.DEFAULT:
-                fix = "leave out --schema"
-                raise UsageProblem(f"--counters already selects the schema {COUNTERS_SCHEMA}; {fix}")
-            if rows:
-                raise UsageProblem("--counters is the same as --rows counters; leave out one of them")
-            reference = COUNTERS_SCHEMA
+        if counters and options:
+            raise UsageProblem("--counters and --options exclude each other; write --rows counters,options")
+        if counters or options:
+            reference = _short_form("counters" if counters else "options", rows)
         if rows is not None:
             with schema_errors():
-                chosen = choose_schemas(rows, reference, counters_schema)
+                chosen = choose_schemas(rows, reference, counters_schema, options_schema)
                 schemas = switch_each(chosen, only=only or None, enable=enable, disable=disable)
             return command(*args, schemas=schemas, **rest)
         return command(*args, schema=load_schema(name or reference, only, enable, disable), **rest)
@@ -161,14 +168,25 @@ def schema_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_schema
 
 
+def _short_form(kind: str, rows: list[str] | None) -> str:
+    """Return the schema that --counters or --options selects."""
+    schema = {"counters": COUNTERS_SCHEMA, "options": OPTIONS_SCHEMA}[kind]
+    if click.get_current_context().get_parameter_source("reference") is not ParameterSource.DEFAULT:
+        raise UsageProblem(f"--{kind} already selects the schema {schema}; leave out --schema")
+    if rows:
+        raise UsageProblem(f"--{kind} is the same as --rows {kind}; leave out one of them")
+    return schema
+
+
 _ROWS_OPTIONS = [
     click.option(
         "--rows",
         multiple=True,
         callback=_split,
         metavar="A,B",
-        help=f"Decode these kinds of rows in one pass: {', '.join(DECODED_ROWS)} (counter and drop samples "
-        "of sFlow). {rows} in an output stands for the kind.  [default: the rows of --schema]",
+        help=f"Decode these kinds of rows in one pass: {', '.join(DECODED_ROWS)}. Counters are counter and "
+        "drop samples of sFlow, options are options records of NetFlow v9 and IPFIX. "
+        "{rows} in an output stands for the kind.  [default: the rows of --schema]",
     ),
     click.option(
         "--counters-schema",
@@ -177,11 +195,18 @@ _ROWS_OPTIONS = [
         metavar="NAME|FILE",
         help="Use this schema for counters, beside --schema for flows.",
     ),
+    click.option(
+        "--options-schema",
+        default=OPTIONS_SCHEMA,
+        show_default=True,
+        metavar="NAME|FILE",
+        help="Use this schema for options, beside --schema for flows.",
+    ),
 ]
 
 
 def rows_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --rows, --counters-schema and the options of `schema_options`.
+    """Add --rows, --counters-schema, --options-schema and the options of `schema_options`.
 
     The command receives `schemas: tuple[Schema, ...]`.
     """
@@ -207,6 +232,9 @@ inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="INP
 counters_option = click.option(
     "--counters", is_flag=True, help="Read counter and drop samples of sFlow instead of flows."
 )
+options_option = click.option(
+    "--options", is_flag=True, help="Read options records of NetFlow v9 and IPFIX instead of flows."
+)
 verbose_option = click.option(
     "-v",
     "--verbose",
@@ -222,12 +250,14 @@ class CaptureOptions(DecodeOptions):
     Args:
         override_sampling: Sampling rate of all flows.
         state: File that keeps the state of exporters.
+        two_pass: Read captures twice: first for the names in their options data.
         port: UDP port of the datagrams to read. Default: all.
     """
 
     override_sampling: int | None = None
     state: str | None = None
     port: int | None = None
+    two_pass: bool = False
 
     def new_decoder(self, schema: Schema, *others: Schema) -> Decoder:
         """Return a decoder with these options, for one or several kinds of rows.
@@ -326,7 +356,14 @@ _DECODE_OPTIONS = [
         "Show the outer endpoints with --enable group:tunnel.",
     ),
     click.option(
-        "--state", metavar="FILE", help="Keep templates and sampling rates in this file from run to run."
+        "--state",
+        metavar="FILE",
+        help="Keep templates, sampling rates and names in this file from run to run.",
+    ),
+    click.option(
+        "--two-pass",
+        is_flag=True,
+        help="Read captures twice, so that flows also get names from options data that came after them.",
     ),
     *_EXPORTER_OPTIONS,
 ]
@@ -342,7 +379,7 @@ def exporter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     known = click.option(
         "--state",
         metavar="FILE",
-        help="Read templates and sampling rates from this file, without changing it.",
+        help="Read templates, sampling rates and names from this file, without changing it.",
     )
     return _with_options(command, [known, *_EXPORTER_OPTIONS])
 

@@ -12,6 +12,7 @@ from flowbuf.cli.options import (
     counters_option,
     decode_options,
     inputs_argument,
+    options_option,
     schema_options,
     verbose_option,
 )
@@ -33,6 +34,7 @@ __all__ = ["query"]
 @spreadsheet_option
 @enrich_option
 @counters_option
+@options_option
 @verbose_option
 @decode_options
 @schema_options

@@ -16,6 +16,7 @@ from flowbuf.cli.options import (
     counters_option,
     decode_options,
     inputs_argument,
+    options_option,
     rows_options,
     verbose_option,
 )
@@ -64,6 +65,7 @@ __all__ = ["read"]
 @spreadsheet_option
 @enrich_option
 @counters_option
+@options_option
 @click.option("-n", "--limit", type=WholeNumber(min=1), metavar="N", help="Stop after N flows.")
 @click.option(
     "--rows-per-file",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ from flowbuf.io.columns import decode_tables, message_tables
 from flowbuf.io.encode import decode_batches, decode_row_batches
 from flowbuf.io.input_stream import Content
 from flowbuf.io.message_stream import MessageStream, StreamWindows, read_in_steps
+from flowbuf.io.names import name_columns, only_names
 from flowbuf.io.proto_file import find_proto, read_proto
 from flowbuf.options import TIMES
 from flowbuf.schema import Schema
@@ -70,6 +71,7 @@ def check_decoding(paths: Sequence[str], decoding: CaptureOptions, decoded: Sequ
     if others and len(others) == len(paths) + len(decoded):
         for option, is_set in (
             *(("--state", decoding.state), ("--template-expiry", decoding.template_expiry)),
+            ("--two-pass", decoding.two_pass),
             ("--obey-withdrawals", decoding.obey_withdrawals),
         ):
             _check_option(others[0], option, bool(is_set))
@@ -178,12 +180,40 @@ class Session:
 
     def each(self, paths: Iterable[str]) -> Iterator[str]:
         """Yield the inputs one by one, until Ctrl-C has ended standard input or reading is stopped."""
+        if self._decoding.two_pass:
+            paths = list(paths)
+            self._learn_names(paths)
         for path in paths:
             if path != "-":
                 self._interrupt.close()  # first: a later Ctrl-C raises KeyboardInterrupt
             if self.interrupted or self.stopped:
                 return
             yield path
+
+    def _learn_names(self, paths: Sequence[str]) -> None:
+        """Read the names in the options data of captures."""
+        columns = name_columns(self.schema)
+        if not columns:
+            fix = "enable one, such as in_if_name"
+            raise UsageProblem(f"--two-pass: no enabled column is a name from options data; {fix}")
+        decoding = replace(self._decoding, strict=False, scale=False, override_sampling=None)
+        learner = decoding.new_decoder(self.schema.only(*columns))
+        for path in paths:
+            if not os.path.isfile(path):
+                fix = "write it to a file first"
+                raise UsageProblem(f"{path}: --two-pass reads each input twice, which needs a file; {fix}")
+            with self._open(path) as content:
+                if content and not holds_messages(path, content):
+                    self._learn_from(content, learner)
+        with suppress(DecodeError):
+            learner.finish()
+        self.decoder.restore_exporters(only_names(learner.read_exporters()))
+
+    def _learn_from(self, content: Content, learner: Decoder) -> None:
+        """Decode a capture. Its problems are reported when it is read again."""
+        with suppress(CaptureError):
+            for _ in decode_batches(CaptureReader(content, self._decoding.port), learner, None):
+                self._show(content.position, 0)
 
     def stop(self) -> None:
         """Stop reading. The current input ends after its last yielded flows, and is still reported."""

@@ -17,7 +17,13 @@ from flowbuf.errors import ConfigError
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.sampling import SamplingRule
 from flowbuf.schema import Schema
-from flowbuf.schema.row_kinds import COUNTERS_SCHEMA, DECODED_ROWS, choose_schemas, switch_each
+from flowbuf.schema.row_kinds import (
+    COUNTERS_SCHEMA,
+    DECODED_ROWS,
+    OPTIONS_SCHEMA,
+    choose_schemas,
+    switch_each,
+)
 from flowbuf.schema.toml_json import DocumentError, parse_toml
 
 __all__ = [
@@ -153,18 +159,22 @@ class CollectConfig:
     rows: tuple[str, ...] = setting(
         "list",
         (),
-        f"Decode these kinds of rows: {', '.join(DECODED_ROWS)} (counter and drop samples of sFlow). "
-        "{rows} in an output stands for the kind. Default: the rows of the schema.",
+        f"Decode these kinds of rows: {', '.join(DECODED_ROWS)}. Counters are counter and drop samples of "
+        "sFlow, options are options records of NetFlow v9 and IPFIX. {rows} in an output stands for the "
+        "kind. Default: the rows of the schema.",
         "A,B",
     )
     schema: str = setting("text", "flow", "Use this schema.", "NAME|FILE")
     counters_schema: str = setting(
         "text", COUNTERS_SCHEMA, "Use this schema for counters, beside the schema of flows.", "NAME|FILE"
     )
+    options_schema: str = setting(
+        "text", OPTIONS_SCHEMA, "Use this schema for options, beside the schema of flows.", "NAME|FILE"
+    )
     enable: tuple[str, ...] = setting("list", (), "Enable these columns, or groups (group:NAME).", "A,B")
     disable: tuple[str, ...] = setting("list", (), "Disable these columns, or groups (group:NAME).", "A,B")
     metrics: str = setting("text", "", "Serve metrics and health over HTTP at this address.", "ADDR:PORT")
-    state: str = setting("text", "", "Keep templates and sampling rates in this file.", "FILE")
+    state: str = setting("text", "", "Keep templates, sampling rates and names in this file.", "FILE")
     report: float = setting("seconds", 60.0, "Report totals this often. 0 disables it.", "TIME")
     log: str = setting("text", "text", "Form of the messages on stderr.", choices=("text", "json"))
     log_limit: int = setting(
@@ -250,7 +260,7 @@ class CollectConfig:
         Raises:
             SchemaError: a schema or a column does not exist.
         """
-        chosen = choose_schemas(self.rows, self.schema, self.counters_schema)
+        chosen = choose_schemas(self.rows, self.schema, self.counters_schema, self.options_schema)
         return switch_each(chosen, enable=self.enable, disable=self.disable)
 
     def decode_options(self) -> DecodeOptions:

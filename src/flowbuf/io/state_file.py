@@ -1,4 +1,6 @@
-"""Keep templates, sampling rates and start times of exporters in a file, so that they survive a restart.
+"""Keep templates, sampling rates, names and start times of exporters in a file.
+
+They then survive a restart.
 
 The file is JSON with one exporter per line:
 
@@ -82,7 +84,7 @@ def load_state(decoder: HasExporters, path: str | os.PathLike[str]) -> bool:
 
 
 def save_state(decoder: HasExporters, path: str | os.PathLike[str]) -> None:
-    """Write templates, sampling rates and start times of a decoder's exporters to a state file.
+    """Write templates, sampling rates, names and start times of a decoder's exporters to a state file.
 
     The file appears whole or not at all. If several processes write it, the last one wins.
 
@@ -193,7 +195,8 @@ def _says_something(exporter: dict[str, Any]) -> bool:
 def _is_known(domain: dict[str, Any]) -> bool:
     """Return True if a domain has state beyond its sequence numbers. A port of its own counts as state."""
     return (
-        bool(domain["templates"] or domain["samplers"] or domain["system_init"]) or domain["port"] is not None
+        any(domain[key] for key in ("templates", "samplers", "system_init", "names"))
+        or domain["port"] is not None
     )
 
 
@@ -229,4 +232,5 @@ def _plain_domain(domain: dict[str, Any]) -> dict[str, Any]:
         **{key: domain[key] for key in ("version", "id", "port", "system_init")},
         "samplers": dict(sorted(domain["samplers"].items())),
         "templates": {id: {key: template[key] for key in _TEMPLATE} for id, template in templates},
+        **({"names": domain["names"]} if domain["names"] else {}),
     }

@@ -14,6 +14,8 @@ _ICMP = (
     "icmpTypeCodeIPv4 icmpTypeCodeIPv6 protocolIdentifier sourceTransportPort destinationTransportPort "
     f"{_PORTS}"
 )
+_IN, _OUT = "ingressInterface ingressPhysicalInterface", "egressInterface egressPhysicalInterface"
+_USERS = "sourceIPv4Address sourceIPv6Address sourceMacAddress staIPv4Address staMacAddress userName"
 DERIVED = {
     "derived:sampling_rate": f"{_SAMPLERS} samplingSize samplingPopulation samplingProbability",
     "derived:etype": f"{_ADDRESSES} ipVersion ethernetType netflow5:srcaddr sflow:sampled_ip.src_ip",
@@ -22,8 +24,27 @@ DERIVED = {
     "derived:forwarding_status": "2636/137 sflow:flow_sample.output",
     "derived:ip_flags": "fragmentFlags",
     "derived:mpls_labels": _SECTIONS,
+    "derived:in_if_name": f"{_IN} interfaceName sflow:flow_sample.input",
+    "derived:out_if_name": f"{_OUT} interfaceName sflow:flow_sample.output",
+    "derived:in_if_description": f"{_IN} interfaceDescription",
+    "derived:out_if_description": f"{_OUT} interfaceDescription",
+    "derived:in_if_speed": "sflow:flow_sample.input",
+    "derived:out_if_speed": "sflow:flow_sample.output",
+    "derived:ingress_vrf_name": "ingressVRFID VRFname",
+    "derived:egress_vrf_name": "egressVRFID VRFname",
+    "derived:application_name": "applicationId applicationName",
+    "derived:application_category": "applicationId applicationCategoryName",
+    "derived:sampler_name": "samplerId selectorId samplerName selectorName",
+    "derived:user_name": _USERS,
+    "derived:observation_point_name": "observationPointId interfaceName",
+    "derived:scope_elements": "",
+    "derived:other_elements": "",
+    "derived:other_values": "",
 }
-"""The inputs of each source, separated by spaces: names of elements, or sources of another kind."""
+"""The inputs of each source, separated by spaces: names of elements, or sources of another kind.
+
+Names come from options data: the first elements hold an id in the flow, the last ones its name.
+"""
 
 HELPERS = {
     "ipfix:systemInitTimeMilliseconds": "the start time for flowStartSysUpTime and flowEndSysUpTime",

@@ -5,7 +5,8 @@ Format of a file:
     [schema]
     name = "mine"                    # name of the schema; in CamelCase the name of its message
     message_name = "FlowMessage"     # another name of the message
-    rows = "flows"                   # kind of rows: "flows" (default), "counters" of sFlow, or "records"
+    rows = "flows"                   # kind of rows: "flows" (default), "counters" of sFlow, "options" of
+                                     # NetFlow v9 and IPFIX, or "records"
     framing = "delimited"            # of messages in Kafka records; default: by the number of messages
     extends = "flow"                 # a built-in schema, or a path relative to this file
     only = ["bytes", "group:l2"]     # enable exactly these columns
@@ -107,7 +108,7 @@ SETTINGS = {
     **dict.fromkeys(("only", "enable", "disable", "retire"), list),
 }
 RECORDS = "records"
-ROWS = ("flows", "counters", RECORDS)
+ROWS = ("flows", "counters", "options", RECORDS)
 FRAMINGS = ("bare", "delimited")
 TABLES = ("schema", "column", "reserved", "message")
 MESSAGE_TABLES = ("column", "reserved")

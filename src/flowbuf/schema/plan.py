@@ -55,6 +55,7 @@ _WANTED = {
 
 
 _ELEMENT_KINDS = ("ipfix", "netflow9")
+_OTHERS = ("derived:other_elements", "derived:other_values")
 _DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
 
 # The disabled column of a schema without columns. Protocol Buffers reserves its number, so no field has it.
@@ -206,16 +207,27 @@ def _add_column(plan: _core.Plan, schema: Schema, column: Column, scale: bool, r
 
 def _check_rows(schema: Schema, column: Column, source: Source) -> None:
     """Raise SchemaError if no row of the schema has the source, because its column would always be empty."""
-    of_counters = source.text in _core.COUNTER_SOURCES
-    of_flows = source.kind in ("ipfix", "netflow9", "netflow5") or source.text.startswith(
-        "sflow:flow_sample."
-    )
-    if of_counters if schema.rows == "flows" else of_flows:
-        other = "counters" if of_counters else "flows"
-        problem = f"source {source} belongs to {other}, but the rows of the schema are {schema.rows}"
+    kinds = _rows_of(source)
+    if schema.rows not in kinds:
+        problem = f"source {source} belongs to {kinds[0]}, but the rows of the schema are {schema.rows}"
         raise schema.error(
-            column.name, problem, f'choose another source, or write rows = "{other}" below [schema]'
+            column.name, problem, f'choose another source, or write rows = "{kinds[0]}" below [schema]'
         )
+
+
+def _rows_of(source: Source) -> tuple[str, ...]:
+    """Return the kinds of rows that may have a source."""
+    if source.text in _core.COUNTER_SOURCES:
+        return ("counters",)
+    if source.kind == "scope" or source.text == "derived:scope_elements":
+        return ("options",)
+    if source.kind in ("ipfix", "netflow9") or source.text in _OTHERS:
+        return ("flows", "options")
+    if source.kind == "netflow5" or source.text in _core.NAME_SOURCES:
+        return ("flows",)
+    if source.text.startswith("sflow:flow_sample."):
+        return ("flows",)
+    return ("flows", "counters", "options") if source.kind == "meta" else ("flows", "counters")
 
 
 def _add_mirror(plan: _core.Plan, schema: Schema, column: Column) -> None:
@@ -239,6 +251,9 @@ def _add_source(plan: _core.Plan, schema: Schema, column: Column, rank: int, sou
     if source.text in _core.NETFLOW5_FIELDS:
         index, kind = _core.NETFLOW5_FIELDS[source.text]
         return plan.add_element(rank, _core.PEN_NETFLOW5, index, kind)
+    if source.text in _core.SCOPES:
+        kind = _core.KINDS[_WANTED.get(column.type, "uint")]
+        return plan.add_element(rank, _core.PEN_SCOPE, _core.SCOPES[source.text], kind)
     if source.text not in _core.SOURCES:
         raise _unknown(schema, column, source)
     return plan.add_source(rank, _core.SOURCES[source.text])

@@ -8,7 +8,10 @@ from flowbuf.errors import SchemaError
 from flowbuf.schema.loader import RECORDS, ROWS
 from flowbuf.schema.schema import Schema
 
-__all__ = ["COUNTERS_SCHEMA", "DECODED_ROWS", "choose_schemas", "known_names", "switch_each"]
+__all__ = [
+    *("COUNTERS_SCHEMA", "DECODED_ROWS", "OPTIONS_SCHEMA"),
+    *("choose_schemas", "known_names", "switch_each"),
+]
 
 DECODED_ROWS = tuple(rows for rows in ROWS if rows != RECORDS)
 """Kinds of rows that decoders give, in their order."""
@@ -16,9 +19,15 @@ DECODED_ROWS = tuple(rows for rows in ROWS if rows != RECORDS)
 COUNTERS_SCHEMA = "sflow_counters"
 """Default schema for rows of counters."""
 
+OPTIONS_SCHEMA = "options"
+"""Default schema for rows of options."""
+
 
 def choose_schemas(
-    rows: Sequence[str], schema: str = "flow", counters_schema: str = COUNTERS_SCHEMA
+    rows: Sequence[str],
+    schema: str = "flow",
+    counters_schema: str = COUNTERS_SCHEMA,
+    options_schema: str = OPTIONS_SCHEMA,
 ) -> tuple[Schema, ...]:
     """Return the schema of each kind of rows, in the order of DECODED_ROWS.
 
@@ -26,6 +35,7 @@ def choose_schemas(
         rows: Kinds of rows. Empty: only the kind of `schema`.
         schema: Name or path of the schema for its own kind of rows.
         counters_schema: Name or path of the schema for counters, unless `schema` describes them.
+        options_schema: The same for options.
 
     Raises:
         SchemaError: a kind does not exist, or a schema cannot be loaded or describes another kind.
@@ -35,8 +45,10 @@ def choose_schemas(
         return (loaded,)
     for kind in rows:
         if kind not in DECODED_ROWS:
-            raise SchemaError(f"rows {kind!r} do not exist", f"write {' or '.join(DECODED_ROWS)}")
-    names = {"flows": "flow", "counters": counters_schema}
+            raise SchemaError(
+                f"rows {kind!r} do not exist", f"write {', '.join(DECODED_ROWS[:-1])} or {DECODED_ROWS[-1]}"
+            )
+    names = {"flows": "flow", "counters": counters_schema, "options": options_schema}
     chosen = {kind: loaded if kind == loaded.rows else Schema.load(names[kind]) for kind in rows}
     for kind, each in chosen.items():
         if each.rows != kind:

@@ -42,8 +42,9 @@ class Schema:
         reserved: Numbers and names of retired columns.
         origin: File of the schema, for error messages.
         message_name: Name of the Protocol Buffers message. Default: the name of the schema in CamelCase.
-        rows: Kind of rows: "flows" (default), "counters" (sFlow counter samples and drop samples), or
-            "records" (objects of a Codec, which need not be flat).
+        rows: Kind of rows: "flows" (default), "counters" (sFlow counter samples and drop samples),
+            "options" (options records of NetFlow v9 and IPFIX), or "records" (objects of a Codec, which
+            need not be flat).
         framing: Framing of messages in Kafka records: "bare" or "delimited". Default: by the number of
             messages.
         nested: Messages that columns of records may hold, in the order of the files.
@@ -305,7 +306,7 @@ class Schema:
         Args:
             names: Names of columns, or of groups such as "group:cert". Other names change nothing.
         """
-        if self.rows != loader.ROWS[0]:
+        if self.rows not in ("flows", "options"):
             return self
         columns = with_vendor_columns(self._by_name, names, self.reserved)
         return self if len(columns) == len(self._by_name) else replace(self, columns=tuple(columns.values()))

@@ -11,7 +11,7 @@ from flowbuf.schema.elements import Element
 
 __all__ = ["KINDS", "LAST", "Source"]
 
-KINDS = ("ipfix", "netflow9", "netflow5", "sflow", "packet", "meta", "derived")
+KINDS = ("ipfix", "netflow9", "netflow5", "sflow", "packet", "meta", "derived", "scope")
 
 # RFC 7011 section 3.2: an id has 15 bits, and the top bit announces an enterprise number. RFC 3954: an id has
 # 16 bits.
@@ -24,8 +24,8 @@ _ID = re.compile(r"(?:(?P<pen>[0-9]+)/)?(?P<id>[0-9]+)")
 class Source:
     """One source of a column.
 
-    The core defines the names of the fixed kinds (netflow5, sflow, packet, meta, derived); compiling the plan
-    checks them.
+    The core defines the names of the fixed kinds (netflow5, sflow, packet, meta, derived, scope); compiling
+    the plan checks them.
 
     Attributes:
         kind: One of KINDS.
