@@ -271,7 +271,7 @@ def schema_keys() -> str:
 def columns() -> str:
     """Return the columns of the built-in schemas of flows and counters."""
     parts = []
-    for name in ("flow", "sflow_counters"):
+    for name in ("flow", "sflow_counters", "options"):
         parts += [
             f"## {name}",
             table(["Number", "Column", "Type", "Group", "Default", "Description"], _rows(name)),

@@ -12,8 +12,8 @@
                    value)                  that has its value keeps it. A repeated column takes the
      void put_int, put_real, put_bytes,    value as a list of one. With target.zero, a zero counts
           put_ip                           as the value, although nothing is written.
-     void put_name(row, cursor, target,    The same for a name from options data: valid UTF-8 of
-                   data, size)             1 to FB_NAME_SIZE bytes, readable in whole FB_NAME_BLOCKs.
+     void put_name(row, cursor, target,    The same for a name from options data: valid UTF-8 of 1
+                   data, size)             to FB_NAME_SIZE bytes, readable in whole blocks.
      void put_fast(row, cursor, source,    The same for a fixed source of FB_PATH_FAST.
                      value)                REQUIRES: value < source->bound.
      void append_uint(row, cursor,         Give a column a value of at most `width` bytes, without
@@ -362,7 +362,7 @@ FB_INLINE void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target
     }
 }
 
-/* REQUIRES: 1 to FB_NAME_SIZE bytes of valid UTF-8, and as many readable bytes as its blocks have. */
+/* REQUIRES: 1 to FB_NAME_SIZE bytes of valid UTF-8, readable in whole blocks. */
 FB_INLINE void fb_row_put_name(fb_row *row, fb_row_cursor *at, fb_target target,
                                const uint8_t *data, size_t size) {
     const fb_column *column = &row->columns[target.column];

@@ -97,8 +97,8 @@ bool fb_options_read(fb_context *context, const fb_compiled_template *compiled,
     return kept;
 }
 
-/* Read the records of a counter sample: the name of its port, and the speed of its interface in bits
-   per second. */
+/* Read the records of a counter sample: the name of its port, and the speed of its interface in
+   bits per second. */
 static void read_port(fb_xdr xdr, uint32_t count, uint64_t *speed, fb_bytes *name) {
     uint32_t format, length;
     fb_bytes body;

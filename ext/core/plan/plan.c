@@ -308,8 +308,8 @@ static bool takes_a_name(const fb_plan *plan, size_t column) {
     return false;
 }
 
-/* Return true if the fast path of a row may append the column: it is a single plain varint, a single
-   16-byte address, or a string that takes names. */
+/* Return true if the fast path of a row may append the column: it is a single plain varint, a
+   single 16-byte address, or a string that takes names. */
 static bool is_plain(const fb_plan *plan, const fb_column *column) {
     if (column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_REPEATED) ||
         !(column->flags & FB_COLUMN_ENABLED))

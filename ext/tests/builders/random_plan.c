@@ -127,7 +127,8 @@ static const char *pick_of_flow_samples(fb_kind kind) {
         bool of_rare_record = source >= FB_SOURCE_FIRST_RECORD && below(32);
         bool of_options =
             source >= FB_SOURCE_FIRST_NAME && source <= FB_SOURCE_DERIVED_OTHER_VALUES;
-        if (of_counters || of_rare_record || of_options || (source < FB_SOURCE_FIRST_OF_COUNTERS) != constant ||
+        if (of_counters || of_rare_record || of_options ||
+            (source < FB_SOURCE_FIRST_OF_COUNTERS) != constant ||
             fb_source_kind((fb_source)source) != kind)
             continue;
         return fb_source_name((fb_source)source);

@@ -97,8 +97,8 @@ static void writes_a_row_for_each_record(void) {
                   "flows_left_out=1");
 }
 
-/* The scope of NetFlow v9 has types of its own (RFC 3954 section 6.1): 4 is a cache, not a protocol,
-   and 1 a system, not a number of bytes. */
+/* The scope of NetFlow v9 has types of its own (RFC 3954 section 6.1): 4 is a cache, not a
+   protocol, and 1 a system, not a number of bytes. */
 static void reads_scopes_of_netflow9(void) {
     byte_buffer d;
     netflow9_begin(&d, (netflow9_header){.seconds = 1000, .source_id = 5});

@@ -1,5 +1,5 @@
-/* Several kinds of rows in one pass: flows, counter samples and options, each in an output of its own. The
-   same datagrams in a pass for each kind are the reference. */
+/* Several kinds of rows in one pass: flows, counter samples and options, each in an output of its
+   own. The same datagrams in a pass for each kind are the reference. */
 #include "tests/support/session.h"
 
 #include "tests/builders/samples.h"

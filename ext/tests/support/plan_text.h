@@ -14,8 +14,8 @@
    an element follows an @, for example ipfix:8#2@ip. The default is the kind that the column's type
    needs. #2 is the second occurrence, #last the last one.
 
-   The line `rows counters` makes a plan of counter samples, and `rows options` one of options. One line may state the kinds of
-   registered elements, for members of lists:
+   The line `rows counters` makes a plan of counter samples, and `rows options` one of options. One
+   line may state the kinds of registered elements, for members of lists:
 
      registry 16@uint 8@ip 150@time_s */
 #ifndef FB_TESTS_SUPPORT_PLAN_TEXT_H

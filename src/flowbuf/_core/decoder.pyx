@@ -510,6 +510,8 @@ cdef class Decoder:
         - `system_init`: start time of the exporter in nanoseconds since 1970; 0 if unknown.
         - `samplers`: {id: sampling rate}.
         - `templates`: {id: template}.
+        - `names`: {kind: {id: name}}, from options data and counter samples. An id is a hexadecimal number. The
+          speed of an interface is a number of bits per second.
 
         A template has:
 
@@ -527,7 +529,7 @@ cdef class Decoder:
             self.busy = False
 
     def restore_exporters(self, exporters):
-        """Restore templates, sampling rates and start times from `read_exporters` of another decoder.
+        """Restore templates, sampling rates, names and start times from `read_exporters` of another decoder.
 
         Call it before the first datagram. Counters are not restored. Keys of dicts may be text, as in JSON,
         and optional entries may be missing. The limits of this decoder apply. Entries that do not fit are

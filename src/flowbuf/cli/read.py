@@ -106,6 +106,9 @@ def read(
     --rows flows,counters reads flows and counters in one pass. With {rows} in OUT, each kind is written to a
     file of its own. Otherwise they are JSON lines, whose first key is the kind of row.
 
+    --options reads options records: what exporters report about themselves, such as names of interfaces
+    (--schema options). Columns such as in_if_name take these names for flows.
+
     If OUT is a folder, each INPUT is decoded separately, on all processors, into a file of its name there. -n
     and --state cannot be combined with it.
 
@@ -128,6 +131,8 @@ def read(
       flowbuf read today.pcap --state exporters.state
       flowbuf read flows.pb
       flowbuf read sflow.pcap --counters
+      flowbuf read capture.pcap --options
+      flowbuf read capture.pcap --enable in_if_name,out_if_name --two-pass
       flowbuf read sflow.pcap --rows flows,counters -o 'site-{rows}.parquet'
     """
     inputs = expand_inputs(inputs)

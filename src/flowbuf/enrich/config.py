@@ -4,6 +4,7 @@
     interfaces = "interfaces.csv"    # address (of the exporter), index, name, description, speed, …
     networks   = "networks.csv"      # prefix, name, role, site, region, tenant, asn, country, state, city
     derive     = ["packet_size"]     # columns computed from other columns
+    replace    = true                # interfaces of this file replace the names that exporters report
 
     [geo]                               # MaxMind databases
     country = "GeoLite2-Country.mmdb"
@@ -76,6 +77,7 @@ class Config:
     interface_rules: tuple[Rule, ...] = ()
     geo: Mapping[str, str] = field(default_factory=dict)
     derive: tuple[str, ...] = ()
+    replace: bool = False
     files: dict[str, FileState] = field(default_factory=dict)
 
     def path(self, name: str) -> str:
@@ -155,6 +157,10 @@ def _read_settings(config: Config, tables: Mapping[str, Any]) -> None:
             fix = did_you_mean(name, DERIVED) or f"columns that can be derived are {', '.join(DERIVED)}"
             raise EnrichmentError(f"derive: {name!r} cannot be derived", fix)
     config.derive = tuple(derive)
+    replace = tables.get("replace", False)
+    if not isinstance(replace, bool):
+        raise EnrichmentError(f"replace is {replace!r}", "write true or false")
+    config.replace = replace
     geo = tables.get("geo", {})
     if not isinstance(geo, dict):
         raise EnrichmentError(f"geo is {geo!r}", 'write [geo] and below it country = "…"')

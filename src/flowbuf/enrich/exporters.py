@@ -76,7 +76,10 @@ class Interfaces:
         for side in SIDES:
             if flows.get(f"{side}_if") is not None:
                 fill_columns(
-                    flows, self._names[side], functools.partial(self._look_up, flows, side, exporters)
+                    flows,
+                    self._names[side],
+                    functools.partial(self._look_up, flows, side, exporters),
+                    self._config.replace,
                 )
 
     def _exporter_keys(self, flows: Flows) -> Distinct:
@@ -97,9 +100,10 @@ class Interfaces:
         address, index = subject["address"], subject["index"]
         if address is None or not index:
             return (None,) * len(self._fields)
-        known = {field: subject[field] for field in self._own_asked if subject[field]}
+        reported = {field: subject[field] for field in self._own_asked if subject[field]}
+        known = {} if self._config.replace else reported
         for _, by_index in self._config.interfaces.matches(address):
             known = {**by_index.get(index, {}), **known}
-        subject.update((field, known.get(field) or None) for field in self._own_asked)
+        subject.update((field, known.get(field) or reported.get(field)) for field in self._own_asked)
         apply(self._config.interface_rules, subject, known)
         return tuple(known.get(field) for field in self._fields)

@@ -37,9 +37,15 @@ class Flows:
         array = self._arrays.get(name)
         return None if array is None else storage(array)
 
-    def to_fill(self, name: str) -> Any:
+    def to_fill(self, name: str, replace: bool = False) -> Any:
         """Return a boolean per row, True for rows to fill; None if no row is to be filled."""
-        return self._lacking(name) if name in self._fillable else None
+        if name not in self._fillable:
+            return None
+        return pa.repeat(True, len(self)) if replace else self._lacking(name)
+
+    def where_present(self, rows: Any, values: Any) -> Any:
+        """Return the rows whose value in `values` is present."""
+        return pc.and_not(rows, absent_rows(values))
 
     def _lacking(self, name: str) -> Any:
         """Return a boolean per row, True for absent values; None if all values are present."""
@@ -59,7 +65,7 @@ class Flows:
     def fill(self, name: str, lacking: Any, values: Any) -> None:
         """Fill the rows for which `lacking` is True. `values` is a plain array of the column's type."""
         column, old = self._schema[name], self._arrays.get(name)
-        if not pc.all(lacking).as_py():
+        if old is not None and not pc.all(lacking).as_py():
             if not pc.any(pc.and_not(lacking, absent_rows(values))).as_py():
                 return
             values = _merge(lacking, storage(old), values, column)

@@ -30,7 +30,7 @@ __all__ = [
     "read_tables",
 ]
 
-SETTINGS = ("exporters", "interfaces", "networks", "derive")
+SETTINGS = ("exporters", "interfaces", "networks", "derive", "replace")
 """Keys of a file that are not tables."""
 
 MAX_32 = (1 << 32) - 1

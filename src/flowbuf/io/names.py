@@ -9,6 +9,8 @@ from flowbuf.schema import Schema
 
 __all__ = ["name_columns", "only_names"]
 
+_EXPORTER, _DOMAIN = ("address", "sub_agent", "session"), ("version", "id", "port")
+
 
 def name_columns(schema: Schema) -> list[str]:
     """Return the enabled columns that take names from options data or counter samples."""
@@ -25,14 +27,14 @@ def only_names(exporters: list[dict[str, Any]]) -> list[dict[str, Any]]:
     Args:
         exporters: Result of `Decoder.read_exporters`.
     """
-    named = []
+    named: list[dict[str, Any]] = []
     for exporter in exporters:
-        domains = [_named(domain) for domain in exporter["domains"] if domain["names"]]
+        domains = [_choose(domain, *_DOMAIN, "names") for domain in exporter["domains"] if domain["names"]]
         if domains:
-            kept = {key: exporter[key] for key in ("address", "sub_agent", "session") if key in exporter}
-            named.append({**kept, "domains": domains})
+            named.append(_choose(exporter, *_EXPORTER))
+            named[-1]["domains"] = domains
     return named
 
 
-def _named(domain: dict[str, Any]) -> dict[str, Any]:
-    return {key: domain[key] for key in ("version", "id", "port", "names")}
+def _choose(entry: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key in keys}
