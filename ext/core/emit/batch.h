@@ -57,8 +57,8 @@ fb_status fb_batch_take(fb_batch **copy, const fb_plan *plan, const fb_batch *ba
 unsigned fb_batch_width(const fb_column *column);
 /* Return true for enabled columns of strings, bytes and lists: each row of them must be ended. */
 bool fb_batch_is_uneven(const fb_column *column);
-/* Reserve room in a vector of strings, bytes or lists for the values of `bytes` input bytes: 8 bytes
-   for each. Return false if memory is short or an offset would exceed INT32_MAX. */
+/* Reserve room in a vector of strings, bytes or lists for the values of `bytes` input bytes: 8
+   bytes for each. Return false if memory is short or an offset would exceed INT32_MAX. */
 bool fb_batch_reserve(fb_batch *batch, fb_vector *vector, size_t bytes);
 /* Reset a row to zeros and drop its bytes and members. REQUIRES: it is the last row and is not
    ended; vectors of strings, bytes and lists have been reserved. */

@@ -205,8 +205,8 @@ void fb_columns_end_set(fb_columns *columns) {
 
 /* Beginning and end of a row ---------------------------------------------------------------- */
 
-/* `max_size` is the size of a message. Divided by plan->max_size_per_byte, it gives the input bytes.
-   A name does not come from the input. */
+/* `max_size` is the size of a message. Divided by plan->max_size_per_byte, it gives the input
+   bytes. A name does not come from the input. */
 FB_NOINLINE bool fb_columns_reserve_uneven(fb_columns *columns, size_t rows, size_t max_size) {
     size_t bytes = max_size / columns->plan->max_size_per_byte;
     if (columns->plan->names)

@@ -510,8 +510,8 @@ cdef class Decoder:
         - `system_init`: start time of the exporter in nanoseconds since 1970; 0 if unknown.
         - `samplers`: {id: sampling rate}.
         - `templates`: {id: template}.
-        - `names`: {kind: {id: name}}, from options data and counter samples. An id is a hexadecimal number. The
-          speed of an interface is a number of bits per second.
+        - `names`: {kind: {id: name}}, from options data and counter samples. An id is a hexadecimal number.
+          The speed of an interface is a number of bits per second.
 
         A template has:
 
