@@ -11,6 +11,7 @@
 #define FB_EMITTER fb_columns
 #define FB_BY_COLUMN
 #endif
+#include "core/decode/datagram.tmpl.h"
 #include "core/decode/operation.tmpl.h"
 #include "core/decode/value.tmpl.h"
 
