@@ -74,7 +74,7 @@ void fb_domain_forget_all(fb_exporters *exporters, fb_exporter *exporter, fb_dom
     fb_id_list *list = domain->defined ? &domain->defined[options] : NULL;
     for (uint32_t i = 0; list && i < list->count; i++) {
         fb_template *template = find_own_template(domain, list->ids[i]);
-        template->listed &= (uint8_t) ~(1u << options);
+        template->listed &= (uint8_t)~(1u << options);
         if (template->compiled && template->compiled->options == options)
             drop_template(exporters, exporter, domain, template);
     }

@@ -270,7 +270,7 @@ static const char *lines_of(size_t i) {
 
 /* Rows and counters are the same, wherever the output is full. */
 static void gives_the_same_rows_at_every_capacity(void) {
-    static void (*const builders[])(byte_buffer * d) = {build, build_sflow_names};
+    static void (*const builders[])(byte_buffer *d) = {build, build_sflow_names};
     for (size_t b = 0; b < 2; b++)
         for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
             byte_buffer d;
