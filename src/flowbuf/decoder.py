@@ -147,7 +147,7 @@ class Decoder(_core.Decoder):
 
     Attributes:
         schema: Schema; with several, the first of `schemas`.
-        schemas: All schemas: flows first, then counters.
+        schemas: All schemas: flows first, then counters, then options.
 
     Raises:
         SchemaError: a schema cannot be decoded into.
@@ -254,7 +254,7 @@ class Decoder(_core.Decoder):
                 the column.
 
         Returns:
-            dict[str, bytes]: kind of rows ("flows", "counters") -> messages, each after its length as a
+            dict[str, bytes]: kind of rows ("flows", "counters", …) -> messages, each after its length as a
             varint. It has one entry per schema.
 
         Raises:
@@ -344,8 +344,8 @@ class Decoder(_core.Decoder):
             ip: Form of IP and MAC addresses: "binary" (default) or "text".
 
         Returns:
-            dict[str, FlowBatch]: kind of rows ("flows", "counters") -> rows of all payloads. It has one entry
-            per schema.
+            dict[str, FlowBatch]: kind of rows ("flows", "counters", …) -> rows of all payloads. It has one
+            entry per schema.
 
         Raises:
             DecodeError: a payload is malformed, and the decoder is strict.
@@ -368,7 +368,7 @@ class Decoder(_core.Decoder):
         than 0. A value is a dict:
 
         - `datagrams`, `bytes`, `flows`, `options_records`: totals. `flows` also counts rows of other kinds.
-        - `rows`: rows per kind ("flows", "counters").
+        - `rows`: rows per kind ("flows", "counters", "options").
         - `templates`: templates received, including refreshes.
         - `counters`: number of occurrences per status name. `flowbuf.STATUSES` describes the statuses.
         - `waiting`: `sets` and `bytes` of the data that waits for templates now.

@@ -204,3 +204,83 @@ def test_elements_without_a_column_are_listed(tmp_path: Path) -> None:
     )
     (row,) = rows(path, "--columns", "bytes", "--enable", "group:others")
     assert row == {"bytes": 5, "other_elements": [4711 << 16 | 99], "other_values": ["7a7a"]}
+
+
+def test_names_and_texts_stay_if_rates_are_overridden(tmp_path: Path) -> None:
+    flow = ipfix(
+        template_set(template(301, (1, 4), (10, 4), (96, 8))),
+        data_set(301, u32(9) + u32(335) + b"youtube\0"),
+    )
+    path = write(tmp_path / "application.pcap", pcap(NAMES, flow))
+    columns = "bytes,sampling_rate,in_if_name,application_name"
+    assert rows(path, "--columns", columns, "--override-sampling", "7") == [
+        {"bytes": 9, "sampling_rate": 7, "in_if_name": "xe-0/0/1", "application_name": "youtube"}
+    ]
+
+
+def test_the_name_is_that_of_the_interface_in_its_column(tmp_path: Path) -> None:
+    flow = ipfix(template_set(template(301, (252, 4), (10, 4))), data_set(301, u32(4) + u32(335)))
+    path = write(tmp_path / "physical.pcap", pcap(NAMES, flow))
+    assert rows(path, "--columns", "in_if,in_if_name") == [{"in_if": 335, "in_if_name": "xe-0/0/1"}]
+
+
+def test_a_reverse_flow_has_the_names_of_its_reverse_elements(tmp_path: Path) -> None:
+    fields = [(1, 4), (10, 4), (14, 4), (1, 4, 29305), (10, 4, 29305)]
+    flow = ipfix(
+        template_set(template(301, *fields)),
+        data_set(301, u32(1) + u32(335) + u32(5) + u32(2) + u32(4)),
+    )
+    path = write(tmp_path / "biflow.pcap", pcap(NAMES, flow))
+    assert rows(path, "--columns", "bytes,in_if,in_if_name,out_if,out_if_name") == [
+        {"bytes": 1, "in_if": 335, "in_if_name": "xe-0/0/1", "out_if": 5},
+        {"bytes": 2, "in_if": 4, "in_if_name": "lo0", "out_if": 335, "out_if_name": "xe-0/0/1"},
+    ]
+
+
+def test_a_run_without_names_keeps_those_of_the_state(capture: Path, tmp_path: Path) -> None:
+    state = tmp_path / "exporters.state"
+    rows(capture, "--columns", COLUMNS, "--state", state)
+    rows(capture, "--columns", "bytes", "--state", state)
+    later = write(tmp_path / "later.pcap", pcap(FLOW))
+    assert rows(later, "--columns", COLUMNS, "--state", state) == [NAMED]
+
+
+def test_two_passes_know_the_templates_of_the_state(capture: Path, tmp_path: Path) -> None:
+    state = tmp_path / "exporters.state"
+    rows(capture, "--columns", COLUMNS, "--state", state)
+    names = ipfix(data_set(256, u32(335) + b"new".ljust(16, b"\0") + variable(b"")))
+    later = write(tmp_path / "later.pcap", pcap(FLOW, names))
+    (row,) = rows(later, "--columns", "in_if_name", "--state", state, "--two-pass")
+    assert row == {"in_if_name": "new"}
+
+
+def test_queries_take_two_passes(capture: Path) -> None:
+    done = run("query", "SELECT DISTINCT in_if_name FROM flows", capture, "--two-pass")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == {"in_if_name": "xe-0/0/1"}
+
+
+def test_names_leave_memory_for_templates() -> None:
+    decoder = flowbuf.Decoder(
+        flowbuf.Schema.load("flow").only("bytes", "ingress_vrf_name"), memory_limit=4 << 20
+    )
+    options = options_template_set(options_template(256, [(234, 4)], [(236, 250)]))
+    for domain in range(4):
+        for first in range(0, 4000, 200):
+            names = b"".join(u32(first + number) + b"n" * 250 for number in range(200))
+            decoder.encode_many([ipfix(options, data_set(256, names), domain=domain)], [("192.0.2.1", 1)])
+    later = [
+        ipfix(template_set(template(300, (1, 4))), domain=9),
+        ipfix(data_set(300, u32(5)), domain=9),
+    ]
+    decoder.encode_many(later, [("192.0.2.1", 1)] * 2)
+    assert decoder.rows["flows"] == 1
+    assert decoder.counters["name_evicted"] + decoder.counters.get("name_limit", 0) > 10_000
+
+
+def test_a_state_with_a_name_of_the_wrong_type_is_damaged() -> None:
+    decoder = flowbuf.Decoder("flow")
+    for kind, value in (("interface", 7), ("interface_speed", "fast")):
+        domain = {"version": 10, "id": 0, "names": {kind: {"1": value}}}
+        with pytest.raises(ValueError, match=f"names of {kind}: {value!r} is not"):
+            decoder.restore_exporters([{"address": "192.0.2.1", "domains": [domain]}])

@@ -139,3 +139,10 @@ def test_times_in_binary_fractions_are_read_back(tmp_path: Path, unit: str) -> N
     found = rows_of(second, "--schema", str(schema))
     assert found == rows_of(first, "--schema", str(schema))
     assert len({row["start"] for row in found}) == 300
+
+
+def test_scaled_totals_are_not_written(tmp_path: Path) -> None:
+    output = str(tmp_path / "scaled.ipfix")
+    result = CliRunner().invoke(main, ["encode", str(DATA / "generated-ipfix.pcap"), "-o", output, "--scale"])
+    assert result.exit_code == 2
+    assert "--scale: IPFIX does not state that totals are scaled; leave out --scale" in result.output

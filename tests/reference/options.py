@@ -3,11 +3,13 @@
 The specifications leave these points open:
 
 - An options record names one thing of each kind: the one that the first id which is not zero identifies, or
-  the thing 0 if all ids are zero. Ids are integers of up to 16 bytes. The first byte of an application id
-  (RFC 6759 section 4.1) is its engine; the rest is an integer. A user has an address, whose width matters.
+  the thing 0 if all ids are zero. No interface and no user has the id 0. Ids are integers of up to 16 bytes.
+  The first byte of an application id (RFC 6759 section 4.1) is its engine; the rest is an integer. A user has
+  an address, whose width matters.
 - A name has at most 255 bytes of UTF-8, and is cut off at a character. An empty name is no name.
-- A flow takes the name of the first field of its record whose id has a name. In a reverse flow, the shared
-  fields have names, but not the source address.
+- A flow takes the name of its id: the first of the elements of the id that its record has. A user has the
+  name of any of its addresses. A reverse flow takes the names of reverse elements, else of the shared fields,
+  but no name of a user.
 - In sFlow, the port name and the speed in counter samples belong to the interface of the sample's source id.
 - Elements without a column have a value. Padding is left out, and so are lists whose records are read. If a
   record may describe both directions, each flow has the elements of its own direction.
@@ -116,7 +118,8 @@ def learn(names: Names, record: Record, wanted: set[str]) -> bool:
             continue
         for thing, kind in TEXTS.get(specifier.id, ()):
             key = name_id(thing, ids.get(thing, b""))
-            if key is not None and kind in wanted:
+            nothing = thing in ("interface", "user") and not any(ids.get(thing, b""))
+            if key is not None and kind in wanted and not nothing:
                 define(names, kind, key, to_name(octets))
                 found = True
     return found
@@ -124,21 +127,25 @@ def learn(names: Names, record: Record, wanted: set[str]) -> bool:
 
 def find_names(
     layers: list[Names], fields: list[tuple[tuple[int, int], bytes]], reverse: bool = False
-) -> Iterator[tuple[str, Value]]:
-    """Yield (source, name) of the ids in a record. The first of `layers` with a name counts."""
+) -> Iterator[tuple[str, Value | None]]:
+    """Yield (source, name or None) of the ids in a record. The first of `layers` with a name counts."""
     for source, (kind, elements) in SOURCES.items():
         if reverse and kind == "user":
             continue
-        seen: set[int] = set()
-        for (enterprise, element), octets in fields:
-            if enterprise or element not in elements or element in seen:
-                continue
-            seen.add(element)
-            key = name_id(kind.removesuffix("_category"), octets)
-            found = next((names[kind, key] for names in layers if key and (kind, key) in names), None)
-            if found is not None:
-                yield source, found
-                break
+        first = [
+            next(((element, octets) for (pen, id), octets in fields if not pen and id == element), None)
+            for element in elements
+        ]
+        ids = [each for each in first if each]
+        if kind == "user":  # any of its addresses, in the order of the record
+            order = [id for (pen, id), _ in fields if not pen]
+            ids.sort(key=lambda each: order.index(each[0]))
+        else:
+            ids = ids[:1]
+        keys = [name_id(kind.removesuffix("_category"), octets) for _, octets in ids]
+        found = [names[kind, key] for key in keys if key for names in layers if (kind, key) in names]
+        if ids:
+            yield source, found[0] if found else None
 
 
 def learn_counters(names: Names, expanded: bool, sample: bytes, wanted: set[str]) -> None:
@@ -164,7 +171,7 @@ def learn_counters(names: Names, expanded: bool, sample: bytes, wanted: set[str]
                 name = body[4 : 4 + size] if size <= length - 4 else name
     except Short:
         pass
-    if kind:
+    if kind or not index:
         return
     if speed and speed != 0xFFFF_FFFF_FFFF_FFFF and "interface_speed" in wanted:
         define(names, "interface_speed", (0, index), Number(speed // MEGABIT) if speed >= MEGABIT else None)

@@ -34,7 +34,7 @@ from .options import Names, Record
 from .packet import Packet, parse, parse_ip
 from .sequence import Content
 from .structured import Structure
-from .values import TIMES_END, WRAP, Clock, Field, Flow, Value
+from .values import SILENT, TIMES_END, WRAP, Clock, Element, Field, Flow, Value
 
 VARIABLE = 65535
 SYSTEM_INIT_TIME = 160
@@ -190,11 +190,12 @@ class Domain:
             self.started = started
         return bool(rate or started)
 
-    def find_names(self, fields: Record, reverse: bool = False) -> Iterator[tuple[str, Value]]:
-        """Yield (source, name) of the ids in a record."""
-        keys = [((specifier.enterprise, specifier.id), octets) for specifier, octets in fields]
+    def find_names(
+        self, keys: list[tuple[Element, bytes]], reverse: bool = False
+    ) -> Iterator[tuple[str, Value | None]]:
+        """Yield (source, name or None) of the ids in a record."""
         layers = [self.names, *([self.common.names] if self.common else [])]
-        return options.find_names(layers, biflow.split(keys)[1] if reverse else keys, reverse)
+        return options.find_names(layers, keys, reverse)
 
     def sampling_rate(self, record: Flow) -> int | None:
         """Return the sampling rate of a flow: of its record, else of the sampler it names, else of the only
@@ -364,7 +365,7 @@ def read_data_set(
         if datagram.version == "ipfix":
             flow.structure = Structure(fields, partial(find_template, domain))
         derived.give_derived(flow, domain.sampling_rate(flow))
-        for source, name in domain.find_names(fields):
+        for source, name in domain.find_names(elements_of(fields)):
             flow.give(source, name)
         taken = datagram.taken["flows"]
         options.give_others(flow, fields, taken, taken.opened(datagram.version))
@@ -393,6 +394,10 @@ def read_options(
         datagram.exporter.counters["options_ignored"] += 1
 
 
+def elements_of(fields: Record) -> list[tuple[Element, bytes]]:
+    return [((specifier.enterprise, specifier.id), octets) for specifier, octets in fields]
+
+
 def find_template(domain: Domain, template_id: int) -> Template | None:
     definition = domain.find(template_id)
     return definition.template if definition else None
@@ -400,9 +405,7 @@ def find_template(domain: Domain, template_id: int) -> Template | None:
 
 def read_reverse(datagram: Datagram, domain: Domain, fields: Record, clock: Clock) -> Iterator[Flow]:
     """Return the flow of the other direction if the record is a biflow and that flow exists."""
-    own, shared = biflow.split(
-        [((specifier.enterprise, specifier.id), octets) for specifier, octets in fields]
-    )
+    own, shared = biflow.split(elements_of(fields))
     if not biflow.has_flow(own):
         return
     datagram.exporter.counters["biflow"] += 1
@@ -414,7 +417,9 @@ def read_reverse(datagram: Datagram, domain: Domain, fields: Record, clock: Cloc
     flow = datagram.new_flow(telling.clock)
     biflow.complete(flow, own, shared, telling)
     assert flow.shared
-    for source, name in domain.find_names(fields, reverse=True):
+    for source, name in domain.find_names(own, reverse=True):
+        flow.give(source, name or SILENT)
+    for source, name in domain.find_names(shared, reverse=True):
         flow.shared.give(source, name)
     options.give_others(flow, fields, datagram.taken["flows"], reverse=True)
     datagram.give_packet(flow, sampled_packet(flow, datagram.decapsulate))

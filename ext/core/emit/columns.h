@@ -154,11 +154,11 @@ FB_INLINE void fb_columns_put_real(fb_columns *columns, fb_columns_cursor *at, f
 FB_INLINE void fb_columns_put_bytes(fb_columns *columns, fb_columns_cursor *at, fb_target target,
                                     const uint8_t *data, size_t size) {
     const fb_column *column = &columns->columns[target.column];
-    if (column->bit && fb_columns_has_fast_path(columns)) {
-        if (!(at->open & column->bit) || !size) return;
+    if (at->open & column->bit) {
+        if (!size) return;
         fb_vector_put_text(&columns->vectors[target.column], data, size);
         at->open &= ~column->bit;
-    } else {
+    } else if (!fb_columns_is_done(columns, column)) {
         *at = fb_columns_offer_bytes(columns, *at, target, data, size);
     }
 }

@@ -353,11 +353,11 @@ FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column 
 FB_INLINE void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target,
                                 const uint8_t *data, size_t size) {
     const fb_column *column = &row->columns[target.column];
-    if (column->bit && fb_row_has_fast_path(row)) {
-        if (!(at->open & column->bit) || !size) return;
+    if (at->open & column->bit) {
+        if (!size) return;
         at->next = fb_row_put_text(at->next, column, data, size);
         at->open &= ~column->bit;
-    } else {
+    } else if (!fb_row_is_done(row, column)) {
         *at = fb_row_offer_bytes(row, *at, target, data, size);
     }
 }

@@ -225,10 +225,9 @@ fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64
 
 void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                         fb_name_kind kind, fb_name_id id, fb_bytes text, uint64_t speed) {
-    if (!(exporters->names & 1u << kind)) return;
     uint64_t *status = exporter->counters.status;
-    bool kept = fb_names_define(&domain->names, &exporter->memory, exporters->seed, kind, id, text,
-                                speed, &status[FB_NAME_EVICTED]);
+    bool kept = fb_names_define(&domain->names, &exporter->name_memory, exporters->seed, kind, id,
+                                text, speed, &status[FB_NAME_EVICTED]);
     status[FB_NAME_LIMIT] += !kept;
 }
 

@@ -16,6 +16,8 @@ fb_status fb_exporters_new(fb_exporters *exporters, fb_compiled_templates *compi
                                 .sample_secret = (seed ^ UINT64_C(0x9e3779b97f4a7c15)) | 1};
     exporters->overflow.stateless = true;
     exporters->overflow.memory = fb_memory_within(memory, exporter_memory);
+    exporters->overflow.name_memory =
+        fb_memory_within(&exporters->overflow.memory, exporter_memory / 4);
     exporters->table = fb_memory_allocate(memory, FIRST_CAPACITY * sizeof *exporters->table);
     if (!exporters->table) return FB_NO_MEMORY;
     exporters->capacity = FIRST_CAPACITY;
@@ -51,7 +53,7 @@ static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domai
                       fb_order_size(domain->template_capacity, sizeof *domain->templates));
     free_lists(exporter, domain->defined);
     fb_map_free(&domain->samplers, &exporter->memory);
-    fb_names_free(&domain->names, &exporter->memory);
+    fb_names_free(&domain->names, &exporter->name_memory);
     fb_sequences_free(&domain->sequences, &exporter->memory);
     fb_samples_free(&domain->samples, &exporter->memory);
     fb_memory_release(&exporter->memory, domain, sizeof *domain);
@@ -208,6 +210,7 @@ static fb_exporter *add_exporter(fb_exporters *exporters, uint64_t hash, const u
     if (exporters->sampling_rules)
         exporter->rates = fb_sampling_rules_find(exporters->sampling_rules, address);
     exporter->memory = fb_memory_within(exporters->memory, exporters->exporter_memory);
+    exporter->name_memory = fb_memory_within(&exporter->memory, exporters->exporter_memory / 4);
     put_exporter(exporters->table, exporters->capacity, hash, exporter);
     exporters->count++;
     fb_eviction_enter(exporters, exporter);

@@ -193,7 +193,8 @@ struct fb_exporter {
     uint64_t used;     /* fb_exporters.clock at the last datagram */
     fb_counters counters;
     fb_memory memory;
-    fb_map domains; /* (version, port if any, id) -> fb_domain */
+    fb_memory name_memory; /* part of `memory`, so that names leave room for templates */
+    fb_map domains;        /* (version, port if any, id) -> fb_domain */
     fb_pending_list pending;
     struct {
         fb_exporter *older, *newer;
@@ -357,7 +358,8 @@ FB_INLINE fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id) {
 /* Store a rate from options. OK. TEMPLATE_LIMIT: there is no room. */
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler,
                                 uint64_t rate);
-/* Define a name, or count why it was not kept. Kinds that are not kept do nothing. */
+/* Define a name, or count why it was not kept. The names of an exporter take at most a quarter of
+   its memory. */
 void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                         fb_name_kind kind, fb_name_id id, fb_bytes text, uint64_t speed);
 /* Return the name of an id; NULL: unknown. Also searches the common domain. */

@@ -1,8 +1,7 @@
 /* Look up every field in the plan, sort the matches by column and rank, and write one operation for
    each. */
-#include "core/exporter/operations.h"
-
 #include "core/exporter/names.h"
+#include "core/exporter/operations.h"
 
 #include <stdlib.h>
 
@@ -139,32 +138,44 @@ static void add_all_derived(compiler *c) {
     }
 }
 
-/* Let the first field of an element look up a name. */
-static void add_name(compiler *c, fb_source source, uint16_t id) {
-    fb_target_range range = c->compiled_templates->plan->sources[source];
-    const fb_compiled_template *compiled = c->compiled;
+/* Return the first field with an element; FB_NO_FIELD: none. */
+static uint16_t find_first(const fb_compiled_template *compiled, uint32_t pen, uint16_t id) {
+    for (uint16_t field = 0; field < compiled->field_count; field++)
+        if (compiled->fields[field].pen == pen && compiled->fields[field].id == id) return field;
+    return FB_NO_FIELD;
+}
+
+/* Let a field look up a name. `own`: the id describes the direction of the flow. */
+static void add_name(compiler *c, fb_source source, uint16_t field, bool own) {
+    const fb_plan *plan = c->compiled_templates->plan;
+    fb_target_range range = plan->sources[source];
     uint8_t code = (uint8_t)(FB_OP_NAME + fb_source_name_kind(source));
-    uint16_t field = 0;
-    /* the source address is that of the forward direction */
-    if (compiled->reversed && source == FB_SOURCE_DERIVED_USER_NAME) return;
-    while (field < compiled->field_count &&
-           (compiled->fields[field].pen || compiled->fields[field].id != id))
-        field++;
-    if (field == compiled->field_count) return;
     for (size_t i = 0; i < range.count; i++) {
-        fb_target target = c->compiled_templates->plan->targets[range.first + i];
-        uint16_t mirror = c->compiled_templates->plan->columns[target.column].mirror;
-        if (compiled->reversed && mirror != FB_NO_MIRROR) target.column = mirror;
-        add_candidate(c, target, field, code, false);
+        fb_target target = plan->targets[range.first + i];
+        uint16_t mirror = plan->columns[target.column].mirror;
+        if (c->compiled->reversed && !own && mirror != FB_NO_MIRROR) target.column = mirror;
+        add_candidate(c, target, field, code, own);
+    }
+}
+
+/* Add the names of a source. The first element that the record has is the id. A user has several
+   addresses. */
+static void add_names_of(compiler *c, fb_source source, uint32_t pen) {
+    const uint16_t *ids = fb_name_elements(source);
+    for (size_t i = 0; i < FB_MOST_ID_FIELDS && ids[i]; i++) {
+        uint16_t field = find_first(c->compiled, pen, ids[i]);
+        if (field == FB_NO_FIELD) continue;
+        add_name(c, source, field, pen == FB_PEN_REVERSE);
+        if (source != FB_SOURCE_DERIVED_USER_NAME) return;
     }
 }
 
 static void add_names(compiler *c) {
     if (!c->compiled_templates->plan->names || c->compiled->version == 5) return;
     for (unsigned source = FB_SOURCE_FIRST_NAME; source <= FB_SOURCE_LAST_NAME; source++) {
-        const uint16_t *ids = fb_name_elements((fb_source)source);
-        for (size_t i = 0; i < FB_MOST_ID_FIELDS && ids[i]; i++)
-            add_name(c, (fb_source)source, ids[i]);
+        if (c->compiled->reversed && source == FB_SOURCE_DERIVED_USER_NAME) continue;
+        if (c->compiled->reversed) add_names_of(c, (fb_source)source, FB_PEN_REVERSE);
+        add_names_of(c, (fb_source)source, 0);
     }
 }
 
@@ -223,7 +234,7 @@ static bool add_field(compiler *c, size_t i) {
     return taken;
 }
 
-/* Padding says nothing, and lists of records have elements of their own. */
+/* Padding says nothing, and lists have elements of their own. */
 static void note_unused(const compiler *c, fb_compiled_template *compiled, uint16_t field) {
     const fb_field *of = &compiled->fields[field];
     bool padding = !of->pen && of->id == FB_ID_PADDING;

@@ -2,7 +2,7 @@
 
    A record may define several names of one thing, such as the name and the description of an
    interface. The first field with an id that is not zero identifies the thing. If all are zero, it
-   is the thing with the id 0. */
+   is the thing with the id 0, but there are no interfaces and users with this id. */
 #include "core/exporter/options.h"
 
 #include "core/exporter/sampling.h"
@@ -64,11 +64,13 @@ static bool define_names(fb_context *context, const fb_field *field, fb_bytes te
         fb_name_kind kind = (fb_name_kind)texts[i].kind;
         fb_bytes id = id_of[texts[i].thing];
         fb_name_id number;
-        if (texts[i].element != field->id || !fb_name_id_read(kind, id.data, id.size, &number))
+        bool nothing = (texts[i].thing == INTERFACE || texts[i].thing == USER) && is_zero(id);
+        if (texts[i].element != field->id || nothing || !(context->exporters->names & 1u << kind) ||
+            !fb_name_id_read(kind, id.data, id.size, &number))
             continue;
+        found = true;
         fb_domain_set_name(context->exporters, context->exporter, context->domain, kind, number,
                            text, 0);
-        found |= (context->exporters->names & 1u << kind) != 0;
     }
     return found;
 }
@@ -123,10 +125,12 @@ void fb_options_read_counters(fb_context *context, fb_bytes sample, bool expande
     if (expanded ? source : source >> 24) return; /* not an interface */
     read_port(xdr, count, &speed, &name);
     const fb_name_id id = {0, index};
-    if (speed && speed != UINT64_MAX)
+    const unsigned kept = context->exporters->names;
+    if (!index) return;
+    if (speed && speed != UINT64_MAX && kept & 1u << FB_NAME_INTERFACE_SPEED)
         fb_domain_set_name(context->exporters, context->exporter, context->domain,
                            FB_NAME_INTERFACE_SPEED, id, (fb_bytes){NULL, 0}, speed);
-    if (name.size)
+    if (name.size && kept & 1u << FB_NAME_INTERFACE)
         fb_domain_set_name(context->exporters, context->exporter, context->domain,
                            FB_NAME_INTERFACE, id, name, 0);
 }

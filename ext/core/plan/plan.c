@@ -394,7 +394,7 @@ static void choose_paths(fb_plan *plan) {
 /* Find the names and the unused elements that enabled columns take. */
 static void mark_names(fb_plan *plan) {
     for (unsigned source = FB_SOURCE_FIRST_NAME; source <= FB_SOURCE_LAST_NAME; source++)
-        if (plan->sources[source].count)
+        if (plan->sources[source].count && plan->rows == FB_ROWS_FLOWS)
             plan->names |= 1u << fb_source_name_kind((fb_source)source);
     plan->has_others = plan->sources[FB_SOURCE_DERIVED_OTHER_ELEMENTS].count ||
                        plan->sources[FB_SOURCE_DERIVED_OTHER_VALUES].count;

@@ -318,6 +318,9 @@ cdef list check_names(object names, str where):
             is_text = isinstance(value, str)
             if not is_text:
                 as_number(value, 0xFFFFFFFFFFFFFFFF, f"{where} of {kind}: {key}")
+            if is_text == (kind == "interface_speed") and kind in _NAME_KINDS:
+                wanted = "a number" if is_text else "text"
+                raise ValueError(f"{where} of {kind}: {value!r:.40} is not {wanted}")
             if kind in _NAME_KINDS:
                 checked.append((_NAME_KINDS[kind], id >> 64, id & 0xFFFFFFFFFFFFFFFF,
                                 value.encode(errors="replace") if is_text else b"",
@@ -351,11 +354,19 @@ cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent
     if address is None or not domains:
         return 0
     cdef const uint8_t *key = <const uint8_t *> PyBytes_AS_STRING(address)
+    cdef fb_exporter *known = NULL
+    cdef fb_exporter *sflow = NULL
     cdef fb_exporter *exporter
     for version, number, port, system_init, samplers, templates, names in domains:
         # An sFlow agent and an exporter of the same address are one entry of the state.
-        exporter = fb_exporters_restore(
-            exporters, key, FB_AGENT_SFLOW | agent if version == FB_DOMAIN_SFLOW else agent)
+        if version == FB_DOMAIN_SFLOW:
+            if not sflow:
+                sflow = fb_exporters_restore(exporters, key, FB_AGENT_SFLOW | agent)
+            exporter = sflow
+        else:
+            if not known:
+                known = fb_exporters_restore(exporters, key, agent)
+            exporter = known
         restore_domain(exporters, exporter, version, number, port, system_init, samplers, templates, names)
     return 0
 
@@ -378,10 +389,10 @@ cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t
         status = fb_domain_set_sampler(exporter, domain, sampler, rate)
         if status != FB_OK:
             exporter.counters.status[<int> status] += 1
-    for name in names:
-        restore_name(exporters, exporter, domain, name)
     for template in templates:
         restore_template(exporters, exporter, domain, template)
+    for name in names:
+        restore_name(exporters, exporter, domain, name)
     return 0
 
 

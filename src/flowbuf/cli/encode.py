@@ -14,6 +14,7 @@ from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.options import (
     CaptureOptions,
+    UsageProblem,
     decode_options,
     expand_rows,
     inputs_argument,
@@ -113,6 +114,9 @@ def encode(
         check_overwrite(force, path)
         check_state(decoding.state, path)
     is_ipfix = form == "ipfix" or (form is None and output.endswith(_IPFIX_SUFFIXES))
+    if is_ipfix and decoding.scale:
+        fix = "leave out --scale, and scale when you read the file"
+        raise UsageProblem(f"--scale: IPFIX does not state that totals are scaled; {fix}")
     with schema_errors():
         for schema in schemas:
             check_rows(schema)

@@ -177,6 +177,7 @@ def produce(
         ):
             for sink in sinks.values():
                 stack.enter_context(sink)
+            session.learn_names(inputs)
             for path in inputs:
                 send(session, path, sinks)
             session.finish()

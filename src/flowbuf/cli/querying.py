@@ -155,6 +155,7 @@ def run_query(
             Session(columns.decoded, decoding, report, show, "queried") as session,
         ):
             answer = _Answer(question, columns, request, file, open_writer, origin)
+            session.learn_names(captures)
             answer.run(session, captures)
             session.finish()
         if not session.readable and not question.files and (question.reads or files):

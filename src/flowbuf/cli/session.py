@@ -180,9 +180,8 @@ class Session:
 
     def each(self, paths: Iterable[str]) -> Iterator[str]:
         """Yield the inputs one by one, until Ctrl-C has ended standard input or reading is stopped."""
-        if self._decoding.two_pass:
-            paths = list(paths)
-            self._learn_names(paths)
+        paths = list(paths)
+        self.learn_names(paths)
         for path in paths:
             if path != "-":
                 self._interrupt.close()  # first: a later Ctrl-C raises KeyboardInterrupt
@@ -190,14 +189,19 @@ class Session:
                 return
             yield path
 
-    def _learn_names(self, paths: Sequence[str]) -> None:
-        """Read the names in the options data of captures."""
+    def learn_names(self, paths: Sequence[str]) -> None:
+        """With --two-pass, read the names in the options data of captures, before they are decoded."""
+        if not self._decoding.two_pass:
+            return
         columns = name_columns(self.schema)
         if not columns:
-            fix = "enable one, such as in_if_name"
+            flows = self.schema.rows == "flows"
+            fix = "enable one, such as in_if_name" if flows else "leave out --two-pass"
             raise UsageProblem(f"--two-pass: no enabled column is a name from options data; {fix}")
         decoding = replace(self._decoding, strict=False, scale=False, override_sampling=None)
-        learner = decoding.new_decoder(self.schema.only(*columns))
+        with schema_errors():
+            learner = decoding.new_decoder(self.schema.only(*columns))
+        learner.restore_exporters(self.decoder.read_exporters())
         for path in paths:
             if not os.path.isfile(path):
                 fix = "write it to a file first"
