@@ -42,10 +42,7 @@ COUNTERS = {
     "ipfix-cisco-mpls-two-domains": {"unmapped": 12},  # flowDirection 255
     "ipfix-biflow-ipfixprobe": {"biflow": 2},
     # Options about interfaces and VRFs, which flowbuf ignores.
-    "ipfix-cisco-mpls-among-bgp": {"options_ignored": 33},
-    "ipfix-cisco-srv6": {"options_ignored": 64, "no_system_start": 2},
-    "ipfix-cisco-srv6-among-bgp": {"options_ignored": 8},
-    "ipfix-huawei-vrf-name": {"options_ignored": 1},
+    "ipfix-cisco-srv6": {"no_system_start": 2},
     # Flow times are uptimes, and no option has the start of the exporter.
     "ipfix-cisco-sampling-option": {"no_system_start": 6},
     "mixed-two-exporters": {"no_system_start": 26},
@@ -53,6 +50,8 @@ COUNTERS = {
 
 # Columns that captures fill and no collector has. Only the reference decoder checks them.
 UNKNOWN_TO_COLLECTORS = {
+    *("in_if_name", "in_if_description", "out_if_name", "out_if_description", "sampler_name"),
+    *("ingress_vrf_name", "egress_vrf_name", "other_elements", "other_values"),
     *("source_address", "source_port", "frame_length", "engine_id", "nat_event", "sampling_mode"),
     *(
         "sub_agent_id",
