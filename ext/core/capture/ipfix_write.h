@@ -37,7 +37,7 @@ typedef struct {
 typedef struct {
     uint32_t number; /* of the field in messages */
     fb_ipfix_kind kind;
-    uint8_t size;         /* bytes of the element; 0 for octets and addresses */
+    uint8_t size;         /* bytes of the element; 0 for strings, bytes and addresses */
     uint16_t elements[2]; /* for IPv4, or any flow, and for IPv6; 0: the flow has no such element */
     uint32_t enterprise;  /* 0: IANA */
     uint64_t unit;        /* of a time, in nanoseconds */

@@ -150,12 +150,8 @@ static fb_status read_variable_records(fb_context *c, fb_emitter *emitter,
     fb_location *locations = c->exporters->compiled_templates->locations;
     bool direct = has_fast_path(c, emitter, compiled), begun = false, room = true;
     while ((size_t)(end - *p) >= compiled->record_size) {
-        const uint8_t *next = fb_compiled_template_locate(compiled, *p, end, locations);
-        if (!next) {
-            fb_context_count(c, FB_TRUNCATED_RECORD, *p);
-            fb_context_lose_count(c);
-            break;
-        }
+        const uint8_t *next = locate_record(c, compiled, *p, end);
+        if (!next) break;
         size_t size = (size_t)(next - *p);
         if (begun && compiled->sampler &&
             FB_UNLIKELY(sampler_of(compiled, *p, locations) != c->sampler)) {

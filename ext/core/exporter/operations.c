@@ -241,9 +241,8 @@ static void note_unused(const compiler *c, fb_compiled_template *compiled, uint1
     bool listed = compiled->list_count && fb_field_is_opened(c->compiled_templates->plan, of);
     if (padding || listed || fb_compiled_template_is_shared(compiled, field)) return;
     compiled->unused++;
-    bool responder = !of->pen && (of->id == 232 || of->id == 299);
-    bool of_reverse =
-        compiled->biflow && (of->pen == FB_PEN_REVERSE || responder || fb_field_reverse_bit(of));
+    bool of_reverse = compiled->biflow && (of->pen == FB_PEN_REVERSE || fb_field_is_responder(of) ||
+                                           fb_field_reverse_bit(of));
     if (compiled->other_room && !of_reverse) compiled->others[compiled->other_count++] = field;
 }
 

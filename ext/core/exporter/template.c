@@ -113,8 +113,8 @@ static const uint16_t counter_ids[] = {
 /* Return a field as it is in a reversed compiled template. Only reverse elements without the
    reverse PEN change. */
 static fb_field normalize_reverse_field(fb_field field) {
-    bool responder = !field.pen && (field.id == 232 || field.id == 299);
-    if (responder) field = (fb_field){FB_PEN_REVERSE, (uint16_t)(field.id - 1), field.size};
+    if (fb_field_is_responder(&field))
+        field = (fb_field){FB_PEN_REVERSE, (uint16_t)(field.id - 1), field.size};
     return field;
 }
 

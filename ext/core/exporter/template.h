@@ -291,6 +291,11 @@ FB_INLINE uint16_t fb_field_reverse_bit(const fb_field *field) {
     return 0;
 }
 
+/* Return true for counters of the responder (232, 299): 231 and 298 of the other direction. */
+FB_INLINE bool fb_field_is_responder(const fb_field *field) {
+    return !field->pen && (field->id == 232 || field->id == 299);
+}
+
 /* Return true if a field describes the direction of a reversed compiled template. */
 FB_INLINE bool fb_compiled_template_is_own(const fb_compiled_template *compiled, size_t field) {
     const fb_field *f = &compiled->fields[field];
