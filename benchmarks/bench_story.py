@@ -375,7 +375,10 @@ def show(value: float | None) -> str:
 
 def make_table(name: str, results: list[dict[str, Any]]) -> Table:
     title = f"{name}: nanoseconds (median and minimum) and bytes allocated, per flow"
-    table = Table("stage", "decoder", "encoder", title=title, box=SIMPLE)
+    table = Table(title=title, box=SIMPLE)
+    table.add_column("stage", no_wrap=True)
+    table.add_column("decoder")
+    table.add_column("encoder")
     for heading in (
         "with\nencoding",
         "\nmin",

@@ -135,6 +135,15 @@ def test_the_program_prints_all_stages(capsys: pytest.CaptureFixture[str]) -> No
     assert all(stage in table for stage in STAGES)
 
 
+def test_wide_numbers_do_not_break_the_names_of_stages(capsys: pytest.CaptureFixture[str]) -> None:
+    side = {"ns_per_flow": 12345678.9, "least": 12345678.9, "bytes_per_flow": 12345678}
+    results = [{"stage": stage, "with": side, "without": side, "encoding": side} for stage in STAGES]
+    bench_story.Console(width=120).print(bench_story.make_table("a-capture", results))
+    table = capsys.readouterr().out
+    assert all(stage in table for stage in STAGES)
+    assert table.count("12,345,679") == 5 * len(STAGES)
+
+
 def test_a_missing_capture(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         bench_story.main(["no-such-capture"])
