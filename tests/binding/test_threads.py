@@ -17,6 +17,7 @@ from flowbuf import Decoder, _core, encode_capture
 from flowbuf.arrow.batch import new_table_type
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.columns import message_tables
+from flowbuf.io.ipfix_file import choose_elements, new_writer
 from flowbuf.io.message_stream import StreamBytes
 from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
@@ -278,6 +279,19 @@ def test_a_generator_serves_one_thread_at_a_time() -> None:
     generator = _core.generate(protocol="sflow", flows=500_000, chunk=1 << 25)
     _, refused = while_it_runs(lambda: next(generator), lambda: next(generator, None))
     assert refused > 0
+
+
+def test_an_ipfix_writer_serves_one_thread_at_a_time(messages: bytes) -> None:
+    data = messages * 8
+    writer = new_writer(choose_elements(FLOW))
+    written: list[bytes] = []
+    first, refused = while_it_runs(lambda: writer.write(data), lambda: written.append(writer.finish()))
+    assert refused > 0
+    assert isinstance(first, bytes)
+    content = b"".join([*written, first, writer.finish()])
+    with CaptureReader(io.BytesIO(first)) as reader:
+        assert sum(map(len, reader)) > 0
+    assert len(content) >= len(first)
 
 
 # Objects built incorrectly ----------------------------------------------------------------------------------

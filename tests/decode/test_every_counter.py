@@ -177,6 +177,11 @@ def of_other_link_type() -> bytes:
     return struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 999) + pcap(udp_packet(b"x"))[24:]
 
 
+def nfcapd(block_type: int) -> bytes:
+    header = struct.pack("<HHIQBBHIQII", 0xA50C, 2, 0x01070101, 0, 0, 0, 0, 0, 0, 0, 1)
+    return header + struct.pack("<IIHH", 0, 8, block_type, 0) + bytes(8)
+
+
 FRAGMENTED = split(udp_packet(bytes(64)))
 CAPTURES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "bad_capture_record": (pcap() + struct.pack("<IIII", 0, 0, 1 << 30, 1 << 30) + bytes(100), {}),
@@ -187,6 +192,7 @@ CAPTURES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "fragment_dropped": (pcap(FRAGMENTED[0]), {}),
     "other_packet": (pcap(b"\x45" + bytes(19)), {}),
     "other_port": (pcap(udp_packet(b"x")), {"port": 6343}),
+    "other_capture_record": (nfcapd(block_type=4), {}),
 }
 # Raised instead of counted, because the caller reads the message.
 RAISED: dict[str, Callable[[], object]] = {"bad_message": lambda: wire.read_varint(b"\x80", 0)}

@@ -72,6 +72,8 @@
       "a datagram of which an IP fragment is missing or damaged") \
 \
     X(OTHER_PACKET, "other_packet", NOTE, "not a UDP datagram, or not of a flow protocol") \
+    X(OTHER_CAPTURE_RECORD, "other_capture_record", NOTE, \
+      "a block or record of an nfcapd file that has no flows, or none in a known form") \
     X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \
     X(PADDING, "padding", NOTE, "zero bytes after the last set of a datagram; they are ignored") \
     X(NO_SYSTEM_START, "no_system_start", NOTE, \

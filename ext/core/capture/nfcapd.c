@@ -30,6 +30,8 @@ enum {
     BLOCK_IS_PLAIN = 1, /* flag of a block: not compressed, in any file */
     FLOW_RECORD = 11,
     EXPORTER_RECORD = 7,
+    EXPORTER_STATISTICS = 8,    /* datagrams and flows that nfcapd received */
+    FIRST_OF_APPENDIX = 0x8000, /* name and statistics of the file */
     FAMILY_IPV4 = 2,
     ARENA_SIZE = 1024 * 1024,
     MESSAGE_HEADER_SIZE = 16,
@@ -81,7 +83,7 @@ typedef struct {
 
 struct fb_nfcapd {
     fb_memory *memory;
-    uint64_t *bad_records;
+    uint64_t *counters; /* by fb_status */
     bool big_endian, compressed;
     uint64_t skip;       /* bytes to skip of a part that is ignored */
     uint64_t block_left; /* bytes of the block that were not read */
@@ -117,12 +119,12 @@ bool fb_nfcapd_starts(const uint8_t *start) {
 }
 
 fb_status fb_nfcapd_new(fb_nfcapd **out, fb_memory *memory, const uint8_t *start,
-                        uint64_t *bad_records) {
+                        uint64_t *counters) {
     fb_nfcapd *file = fb_memory_allocate(memory, sizeof *file);
     *out = file;
     if (!file) return FB_NO_MEMORY;
     file->memory = memory;
-    file->bad_records = bad_records;
+    file->counters = counters;
     file->big_endian = is_big_endian(start);
     file->compressed = start[16] != 0;
     file->skip = FILE_HEADER_SIZE;
@@ -164,7 +166,7 @@ static void set_ipv4(uint8_t *address, uint32_t value) {
 static fb_status read_exporter(fb_nfcapd *file, fb_bytes record) {
     const uint8_t *p = record.data;
     if (record.size < EXPORTER_SIZE) {
-        ++*file->bad_records;
+        file->counters[FB_BAD_CAPTURE_RECORD]++;
         return FB_OK;
     }
     size_t id = (size_t)load(file, p + 26, 2);
@@ -403,7 +405,7 @@ static void read_flow(fb_nfcapd *file, fb_bytes record, bool *consumed) {
     bool good = find_extensions(file, record, &flow);
     if (good) select_fields(&flow);
     if (!flow.field_count) {
-        ++*file->bad_records;
+        file->counters[good ? FB_OTHER_CAPTURE_RECORD : FB_BAD_CAPTURE_RECORD]++;
         return;
     }
     find_origin(file, record.data, &flow, &origin);
@@ -428,6 +430,7 @@ static fb_status read_block_header(fb_nfcapd *file, fb_bytes input, size_t *size
         if (!plain) return FB_BAD_CAPTURE_RECORD;
         file->block_left = length;
     } else {
+        file->counters[FB_OTHER_CAPTURE_RECORD]++;
         file->skip = length;
     }
     *size = BLOCK_HEADER_SIZE;
@@ -443,7 +446,11 @@ static fb_status read_record(fb_nfcapd *file, fb_bytes input, size_t *size, fb_d
     fb_bytes record = {input.data, (size_t)length};
     bool consumed = true;
     if (type == FLOW_RECORD) read_flow(file, record, &consumed);
-    if (type == EXPORTER_RECORD && read_exporter(file, record) != FB_OK) return FB_NO_MEMORY;
+    else if (type == EXPORTER_RECORD) {
+        if (read_exporter(file, record) != FB_OK) return FB_NO_MEMORY;
+    } else if (type != EXPORTER_STATISTICS && type < FIRST_OF_APPENDIX) {
+        file->counters[FB_OTHER_CAPTURE_RECORD]++;
+    }
     if (!consumed) {
         fb_nfcapd_flush(file, datagram);
         return FB_OK;

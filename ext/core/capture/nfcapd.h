@@ -22,10 +22,11 @@ typedef struct fb_nfcapd fb_nfcapd;
 bool fb_nfcapd_starts(const uint8_t *start);
 
 /* Create a reader for a file that begins with `start`; free it with fb_nfcapd_free. `memory` and
-   `bad_records` must outlive it. The counter is increased for each flow record that is malformed.
-   OK or NO_MEMORY. */
+   `counters`, one per status, must outlive it. BAD_CAPTURE_RECORD counts malformed records,
+   OTHER_CAPTURE_RECORD blocks and records without flows in a known form, except names and
+   statistics. OK or NO_MEMORY. */
 fb_status fb_nfcapd_new(fb_nfcapd **out, fb_memory *memory, const uint8_t *start,
-                        uint64_t *bad_records);
+                        uint64_t *counters);
 void fb_nfcapd_free(fb_nfcapd *file);
 
 /* Read the next record, block header or ignored part at the start of `input`, the file header

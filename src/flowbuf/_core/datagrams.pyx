@@ -288,6 +288,7 @@ cdef class IpfixWriter:
     cdef fb_ipfix_writer *writer
     cdef fb_ipfix_member *members
     cdef fb_buffer out
+    cdef bint busy
 
     def __cinit__(self, columns, time_column, time):
         cdef fb_ipfix_column table[FB_IPFIX_COLUMNS]
@@ -326,6 +327,13 @@ cdef class IpfixWriter:
         fb_buffer_free(&self.out)
         PyMem_Free(self.members)
 
+    cdef int claim(self) except -1:
+        """Claim the writer for one call. Setting `busy` to False releases it."""
+        if self.busy:
+            raise RuntimeError("this writer is used in another thread")
+        self.busy = True
+        return 0
+
     cdef bytes take(self):
         content = PyBytes_FromStringAndSize(<const char *> self.out.begin, fb_buffer_size(&self.out))
         self.out.p = self.out.begin
@@ -334,20 +342,30 @@ cdef class IpfixWriter:
     def write(self, const uint8_t[::1] messages not None):
         """Add length-delimited messages. Return the IPFIX messages that are complete.
 
-        Raises DecodeError if the stream is malformed or truncated.
+        Raises DecodeError if the stream is malformed or truncated, and RuntimeError during a call in another
+        thread.
         """
         cdef fb_bytes stream = view_bytes(messages)
         cdef fb_status status
+        self.claim()
         with nogil:
             status = fb_ipfix_writer_add(self.writer, stream, &self.out)
+        self.busy = False
         if status == FB_BAD_MESSAGE or status == FB_MORE_INPUT:
             raise fault_of_stream(0, status)
         check(status)
         return self.take()
 
     def finish(self):
-        """Return the last message, or b"" if there is none."""
-        check(fb_ipfix_writer_finish(self.writer, &self.out))
+        """Return the last message, or b"" if there is none.
+
+        Raises RuntimeError during a call in another thread.
+        """
+        cdef fb_status status
+        self.claim()
+        status = fb_ipfix_writer_finish(self.writer, &self.out)
+        self.busy = False
+        check(status)
         return self.take()
 
     @property
