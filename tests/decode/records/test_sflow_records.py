@@ -164,7 +164,9 @@ def test_delay_and_queue_of_a_packet(decode: Decode) -> None:
 @pytest.mark.parametrize(("prefix", "first"), [("socket", 2100), ("proxy_socket", 2102)])
 def test_sockets(decode: Decode, prefix: str, first: int) -> None:
     """sFlow Host Structures (2100, 2101) and HTTP Structures (2102, 2103)."""
-    names = [f"{prefix}_{field}" for field in ("proto", "local_addr", "remote_addr", "local_port", "remote_port")]
+    names = [
+        f"{prefix}_{field}" for field in ("proto", "local_addr", "remote_addr", "local_port", "remote_port")
+    ]
     for offset, (local, remote) in enumerate((("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2"))):
         socket = record(first + offset, u32(6) + ip(local) + ip(remote) + u32(80) + u32(50000))
         flow = decode_records(decode, socket, names=" ".join(names))
