@@ -62,17 +62,26 @@ FB_INLINE void check_rest(fb_context *c, const fb_compiled_template *compiled, c
     if (FB_UNLIKELY(end - p >= 4)) check_padding(c, compiled, p, end);
 }
 
-/* Locate the fields of the record at p. Return its end, or NULL if it is cut short, which is
-   counted. */
+FB_NOINLINE static void count_truncated_record(fb_context *c, const uint8_t *p) {
+    fb_context_count(c, FB_TRUNCATED_RECORD, p);
+    fb_context_lose_count(c);
+}
+
+/* Locate the fields of the record of variable length at p. Return its end, or NULL if it is cut
+   short, which is counted. */
+FB_INLINE const uint8_t *locate_variable(fb_context *c, const fb_compiled_template *compiled,
+                                         const uint8_t *p, const uint8_t *end,
+                                         fb_location *locations) {
+    const uint8_t *next = fb_compiled_template_locate(compiled, p, end, locations);
+    if (FB_UNLIKELY(!next)) count_truncated_record(c, p);
+    return next;
+}
+
+/* Return the end of the record at p, whose fields are located; NULL if it is cut short. */
 static const uint8_t *locate_record(fb_context *c, const fb_compiled_template *compiled,
                                     const uint8_t *p, const uint8_t *end) {
     if (!compiled->variable_count) return p + compiled->record_size;
-    fb_location *locations = c->exporters->compiled_templates->locations;
-    const uint8_t *next = fb_compiled_template_locate(compiled, p, end, locations);
-    if (next) return next;
-    fb_context_count(c, FB_TRUNCATED_RECORD, p);
-    fb_context_lose_count(c);
-    return NULL;
+    return locate_variable(c, compiled, p, end, c->exporters->compiled_templates->locations);
 }
 
 /* Emit a row from an options record. NO_SPACE. */
@@ -150,7 +159,7 @@ static fb_status read_variable_records(fb_context *c, fb_emitter *emitter,
     fb_location *locations = c->exporters->compiled_templates->locations;
     bool direct = has_fast_path(c, emitter, compiled), begun = false, room = true;
     while ((size_t)(end - *p) >= compiled->record_size) {
-        const uint8_t *next = locate_record(c, compiled, *p, end);
+        const uint8_t *next = locate_variable(c, compiled, *p, end, locations);
         if (!next) break;
         size_t size = (size_t)(next - *p);
         if (begun && compiled->sampler &&

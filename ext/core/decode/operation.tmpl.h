@@ -10,6 +10,7 @@
 #include "core/decode/sub_template.tmpl.h"
 #include "core/decode/value.tmpl.h"
 
+/* Put a value that no field states: one calculated from others, or a name. */
 static fb_cursor derive(fb_context *c, fb_emitter *emitter, fb_cursor at, const fb_op *op,
                         const fb_compiled_template *compiled, const uint8_t *record,
                         const fb_location *locations) {
@@ -32,7 +33,7 @@ static fb_cursor derive(fb_context *c, fb_emitter *emitter, fb_cursor at, const 
         case FB_OP_DERIVED_FORWARDING_STATUS:
             value = derive_forwarding_status(compiled, record, locations);
             break;
-        default: break;
+        default: return put_name(c, emitter, at, op, record, locations);
     }
     if (value) at = put_uint(c, emitter, at, op->target, value);
     return at;
@@ -144,10 +145,7 @@ FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor 
         case FB_OP_OTHER_VALUES:
             at = put_elements(c, emitter, at, op, compiled, record, locations);
             break;
-        default:
-            if (fb_op_is_name(op->code)) at = put_name(c, emitter, at, op, record, locations);
-            else at = derive(c, emitter, at, op, compiled, record, locations);
-            break;
+        default: at = derive(c, emitter, at, op, compiled, record, locations); break;
     }
     return at;
 }

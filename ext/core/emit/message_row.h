@@ -181,8 +181,6 @@ FB_INLINE void fb_row_put_real(fb_row *row, fb_row_cursor *at, fb_target target,
     *at = fb_row_offer_number(row, *at, target, FB_DEFERRED_REAL, bits);
 }
 
-/* Put the bytes of a string or bytes column; malformed UTF-8 is replaced. An empty value is
-   absent. */
 /* Return true if late columns are written at once, like all others. */
 FB_INLINE bool fb_row_has_fast_path(const fb_row *row) {
     return !row->deferred.late;
@@ -350,6 +348,8 @@ FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column 
     at->next += fb_size_if(!fb_is_no_address(data, size), (size_t)(end - at->next));
 }
 
+/* Put the bytes of a string or bytes column; malformed UTF-8 is replaced. An empty value is
+   absent. */
 FB_INLINE void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target,
                                 const uint8_t *data, size_t size) {
     const fb_column *column = &row->columns[target.column];
