@@ -27,6 +27,7 @@ VENDORS = (
     *("asa", "astaro", "barracuda", "cert", "cesnet", "cisco", "flowmon", "gigamon", "huawei", "ixia"),
     *("juniper", "muni", "netfilter", "netscaler", "niagara", "nokia", "ntop", "paloalto", "plixer"),
     *("procera", "silverpeak", "velocloud", "viptela", "vmware"),
+    *("antrea", "cace", "cgnx", "f5", "fastip", "fokus", "netgauze", "pmacct", "ssr"),
 )
 """Vendors in the order of their numbers. Append new ones, so that no number changes."""
 
