@@ -212,8 +212,9 @@ FB_INLINE fb_cursor run_fast(fb_context *c, fb_emitter *emitter, fb_cursor at,
                              const fb_location *locations) {
     at = run_moves(c, emitter, at, compiled, record, locations);
     if (compiled->set_end == compiled->op_count) return at;
-    if (compiled->set_end < compiled->name_end)
-        at = put_names(c, emitter, at, compiled, record, locations);
+    if (FB_UNLIKELY(compiled->set_end < compiled->name_end))
+        at = locations ? put_names_apart(c, emitter, at, compiled, record, locations)
+                       : put_names(c, emitter, at, compiled, record, NULL);
     if (compiled->name_end == compiled->op_count) return at;
     return run_each(c, emitter, at, compiled, compiled->name_end, compiled->op_count, record,
                     locations);

@@ -351,8 +351,6 @@ FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *emitter, fb_cursor
         set_uint(c, emitter, &at, FB_SOURCE_DERIVED_ETYPE,
                  ipv4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6);
     if (!plain && status) set_uint(c, emitter, &at, FB_SOURCE_DERIVED_FORWARDING_STATUS, status);
-    if (FB_UNLIKELY(c->plan->names & FB_NAMES_OF_INTERFACES))
-        at = put_interface_names(c, emitter, at);
     if (walked) at = put_walked_packet(c, emitter, at, &packet);
     else if (bytes.data && c->plan->has_packet)
         at = put_sampled_packet(c, emitter, at, bytes, type);

@@ -373,7 +373,9 @@ FB_INLINE void fb_row_put_name(fb_row *row, fb_row_cursor *at, fb_target target,
     uint8_t *p = fb_row_put_tag(at->next, column);
     *p++ = (uint8_t)size;
     if (FB_UNLIKELY(size >= 0x80)) *p++ = (uint8_t)(size >> 7);
-    for (size_t i = 0; i < size; i += FB_NAME_BLOCK) memcpy(p + i, data + i, FB_NAME_BLOCK);
+    memcpy(p, data, FB_NAME_BLOCK);
+    for (size_t i = FB_NAME_BLOCK; FB_UNLIKELY(i < size); i += FB_NAME_BLOCK)
+        memcpy(p + i, data + i, FB_NAME_BLOCK);
     at->next = p + size;
     at->open &= ~column->bit;
 }

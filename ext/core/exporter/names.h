@@ -51,7 +51,7 @@ void fb_names_free(fb_names *names, fb_memory *memory);
 
 /* Multiplication by secret odd numbers, whose high bits select a bucket. */
 FB_INLINE uint64_t fb_names_hash(const fb_names *names, fb_name_kind kind, fb_name_id id) {
-    return ((id.low + kind) * names->keys[0] + (id.high ^ kind) * names->keys[1]) >> 32;
+    return ((id.low + ((uint64_t)kind << 32)) * names->keys[0] + id.high * names->keys[1]) >> 32;
 }
 
 /* Return the name of an id; NULL: unknown. It is valid until a name is defined. */

@@ -402,7 +402,8 @@ static void specialize_derived(const fb_compiled_template *compiled, fb_op *op) 
 /* Ids of applications and users are not plain numbers (names.h). */
 static bool has_short_id(const fb_op *op) {
     unsigned kind = (unsigned)op->code - FB_OP_NAME;
-    return op->size == 4 && kind != FB_NAME_APPLICATION && kind != FB_NAME_APPLICATION_CATEGORY &&
+    bool fits = op->size == 2 || op->size == 4;
+    return fits && kind != FB_NAME_APPLICATION && kind != FB_NAME_APPLICATION_CATEGORY &&
            kind != FB_NAME_USER;
 }
 

@@ -106,7 +106,7 @@ typedef struct {
     const fb_column *column; /* of `target` */
     uint8_t code;            /* fb_op_code */
     bool again;              /* an operation with a better source has the same column */
-    bool short_id;           /* of a name: the id is a number of 4 bytes, at a fixed place */
+    bool short_id;           /* of a name: the id is a number of 2 or 4 bytes */
     uint16_t field;
     uint16_t base;   /* number of variable-length fields before this one */
     uint16_t offset; /* from the end of the last of them, or from the start of the record */
