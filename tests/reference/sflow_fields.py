@@ -1,7 +1,8 @@
 """Further records of flow samples, by the documents of sflow.org.
 
-These are "sFlow Version 5" and its port NAT, tunnel, host, HTTP, memcache, application, dropped packet and
-transit delay structures. Host sFlow added further records. The specifications leave these points open:
+These are "sFlow Version 5" and its 802.11, port NAT, tunnel, host, HTTP, memcache, application, dropped
+packet and transit delay structures. Host sFlow added further records. The specifications leave these points
+open:
 
 - A record that is too short gives no values.
 - A record without a field that fills a column is not read, so its faults are not counted.
@@ -34,6 +35,15 @@ STRUCTURES = {
     1010: ("extended_mpls_ftn", "mpls_ftn_descr:string mpls_ftn_mask"),
     1011: ("extended_mpls_ldp_fec", "mpls_fec_addr_prefix_length"),
     1012: ("extended_vlantunnel", "stack:words"),
+    1014: (
+        "extended_80211_rx",
+        "ssid:string bssid:mac version channel speed:hyper rsni rcpi packet_duration",
+    ),
+    1015: (
+        "extended_80211_tx",
+        "ssid:string bssid:mac version transmissions packet_duration retrans_duration channel speed:hyper "
+        "power",
+    ),
     1020: ("extended_nat_port", "src_port dst_port"),
     1021: ("extended_l2_tunnel_egress", SAMPLED_ETHERNET),
     1022: ("extended_l2_tunnel_ingress", SAMPLED_ETHERNET),

@@ -1,11 +1,25 @@
 /* The records of sFlow counter samples that are read, and the offsets of their fields.
 
-   The structures are defined on sflow.org. "sFlow Version 5" defines formats 1 to 5 and 1001.
-   Further documents cover 802.11 (6, 1002), LAG (7), optical interfaces (10), OpenFlow (1004,
-   1005), hosts (2000 to 2006, 2100 to 2104), host TCP/IP counters (2007 to 2010), Java (2105,
-   2106), HTTP (2201), applications (2202, 2203, 2206), memcache (2204) and Open vSwitch (2207).
-   Field names are theirs, in lower case. Each field is one line. It defines a source (source.h),
-   which the decoders read (sflow_counters.tmpl.h). */
+   Sources of the structures, by format:
+
+     1 to 5, 1001      sflow.org/sflow_version_5.txt
+     6, 1002           sflow.org/sflow_80211.txt
+     7                 sflow.org/sflow_lag.txt
+     10                sflow.org/sflow_optics.txt
+     1004, 1005        sflow.org/sflow_openflow.txt
+     2000 to 2006      sflow.org/sflow_host.txt, and src/sflow/sflow.h of host-sflow for cpu_steal,
+                       cpu_guest and cpu_guest_nice
+     2007 to 2010      sflow.org/sflow_host_ip.txt
+     2100 to 2104      sflow.org/sflow_host.txt; its errata rename `available` to `physical`
+     2105, 2106        sflow.org/sflow_jvm.txt
+     2201              sflow.org/sflow_http.txt
+     2202, 2203, 2206  sflow.org/sflow_application.txt
+     2204              sflow.org/sflow_memcache.txt
+     2207              src/sflow.h of sflowtool
+
+   sflow.org/developers/structures.php lists all formats. Field names are theirs, in lower case.
+   Each field is one line. It defines a source (source.h), which the decoders read
+   (sflow_counters.tmpl.h). */
 #ifndef FB_PLAN_SFLOW_COUNTER_FIELDS_H
 #define FB_PLAN_SFLOW_COUNTER_FIELDS_H
 

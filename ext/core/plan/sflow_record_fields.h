@@ -1,12 +1,28 @@
 /* The records of sFlow flow samples that are read by this table, and their fields in the order of
    the wire. Records that almost every sample has are read by code (sflow_records.tmpl.h).
 
-   The structures are defined on sflow.org. "sFlow Version 5" defines formats 1004 to 1012. Further
-   documents cover port NAT (1020), tunnels (1021 to 1030), VLAN tags (1034, 1035), dropped packets
-   (1036 to 1038), transit delay (1039, 1040), sockets (2100, 2101), memcache (2200), applications
-   (2202 to 2205), HTTP (2102, 2103, 2206, 2207), TCP (2209) and entities (2210). Host sFlow defines
-   1041 and 1042. Field names are theirs, in lower case. A further record is one line for itself and
-   one for each of its fields, which are sources (source.h). */
+   Sources of the structures, by format:
+
+     1004 to 1012      sflow.org/sflow_version_5.txt
+     1014, 1015        sflow.org/sflow_80211.txt
+     1020              sflow.org/sflow_pnat.txt
+     1021 to 1030      sflow.org/sflow_tunnels.txt
+     1034, 1035        groups.google.com/g/sflow/c/S22dbzam404
+     1036 to 1038      sflow.org/sflow_drops.txt
+     1039, 1040        sflow.org/sflow_transit.txt
+     1041, 1042        src/sflow/sflow.h of host-sflow
+     2100, 2101        sflow.org/sflow_host.txt
+     2102, 2103        sflow.org/sflow_http.txt
+     2200              sflow.org/sflow_memcache.txt
+     2202 to 2205      sflow.org/sflow_application.txt
+     2206, 2207        sflow.org/sflow_http.txt
+     2209, 2210        src/sflow/sflow.h of host-sflow
+
+   sflow.org/developers/structures.php lists all formats. Field names are theirs, in lower case.
+   Some formats are not read. Implementations disagree about 1013 and 2201, 1016 contains records,
+   and 1017 to 1019, 1031 to 1033, 1043, 2000 to 2003 and 2208 are drafts, or only their numbers are
+   published. A further record is one line for itself and one for each of its fields, which are
+   sources (source.h). */
 #ifndef FB_PLAN_SFLOW_RECORD_FIELDS_H
 #define FB_PLAN_SFLOW_RECORD_FIELDS_H
 
@@ -22,6 +38,8 @@
     X(extended_mpls_ftn, 1010, mpls_ftn_descr, mpls_ftn_mask) \
     X(extended_mpls_ldp_fec, 1011, mpls_fec_addr_prefix_length, mpls_fec_addr_prefix_length) \
     X(extended_vlantunnel, 1012, stack, stack) \
+    X(extended_80211_rx, 1014, ssid, packet_duration) \
+    X(extended_80211_tx, 1015, ssid, power) \
     X(extended_nat_port, 1020, src_port, dst_port) \
     X(extended_l2_tunnel_egress, 1021, length, type) \
     X(extended_l2_tunnel_ingress, 1022, length, type) \
@@ -82,6 +100,23 @@
     F(X, extended_mpls_ftn, mpls_ftn_mask, UINT, 4) \
     F(X, extended_mpls_ldp_fec, mpls_fec_addr_prefix_length, UINT, 4) \
     F(X, extended_vlantunnel, stack, UINT, 0) \
+    F(X, extended_80211_rx, ssid, STRING, 0) \
+    F(X, extended_80211_rx, bssid, UINT, 6) \
+    F(X, extended_80211_rx, version, UINT, 4) \
+    F(X, extended_80211_rx, channel, UINT, 4) \
+    F(X, extended_80211_rx, speed, UINT, 8) \
+    F(X, extended_80211_rx, rsni, UINT, 4) \
+    F(X, extended_80211_rx, rcpi, UINT, 4) \
+    F(X, extended_80211_rx, packet_duration, UINT, 4) \
+    F(X, extended_80211_tx, ssid, STRING, 0) \
+    F(X, extended_80211_tx, bssid, UINT, 6) \
+    F(X, extended_80211_tx, version, UINT, 4) \
+    F(X, extended_80211_tx, transmissions, UINT, 4) \
+    F(X, extended_80211_tx, packet_duration, UINT, 4) \
+    F(X, extended_80211_tx, retrans_duration, UINT, 4) \
+    F(X, extended_80211_tx, channel, UINT, 4) \
+    F(X, extended_80211_tx, speed, UINT, 8) \
+    F(X, extended_80211_tx, power, UINT, 4) \
     F(X, extended_nat_port, src_port, UINT, 4) \
     F(X, extended_nat_port, dst_port, UINT, 4) \
     F(X, extended_l2_tunnel_egress, length, UINT, 4) \

@@ -343,7 +343,7 @@ void plan_put_counters(text *lines) {
                    *type = type_of_source(fb_source_kind((fb_source)i));
         text_put(lines, "%u single_%u %s%s : %s\n", 300 + i, i, type,
                  is_of_counters(i) && i % 8 ? " explicit" : "", source);
-        if (!is_of_counters(i) || i % 16 == 0 || i >= FB_SOURCE_SFLOW_LANE_INDEX)
+        if (is_of_counters(i) ? i % 16 == 0 || i >= FB_SOURCE_SFLOW_LANE_INDEX : i % 8 != 0)
             text_put(lines, "%u repeated_%u %s repeated : %s\n", FB_NUMBER_MAX - i, i, type,
                      source);
         if (fb_source_kind((fb_source)i) == FB_KIND_STRING)

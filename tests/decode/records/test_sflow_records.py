@@ -253,6 +253,103 @@ def test_round_trip_time_of_a_connection(decode: Decode) -> None:
     assert decode_records(decode, record(2209, body), names="tcp_rtt") == {"tcp_rtt": 8}
 
 
+BSSID = mac("02:00:00:00:00:03") + bytes(2)
+
+
+@pytest.mark.parametrize(
+    ("record_format", "body", "values"),
+    [
+        (1008, opaque(b"lsp") + u32(7) + u32(5), {"tunnel_lsp_name": "lsp", "tunnel_id": 7, "tunnel_cos": 5}),
+        (
+            1009,
+            opaque(b"vc") + u32(8) + u32(6),
+            {"vc_instance_name": "vc", "vll_vc_id": 8, "vc_label_cos": 6},
+        ),
+        (1010, opaque(b"fec") + u32(9), {"mpls_ftn_descr": "fec", "mpls_ftn_mask": 9}),
+        (1011, u32(24), {"mpls_fec_addr_prefix_length": 24}),
+        (
+            1014,
+            opaque(b"lobby") + BSSID + u32(3) + u32(11) + u64(54_000_000) + u32(40) + u32(90) + u32(250),
+            {
+                "ssid": "lobby",
+                "bssid": 0x020000000003,
+                "version": 3,
+                "channel": 11,
+                "speed": 54_000_000,
+                "rsni": 40,
+                "rcpi": 90,
+                "packet_duration": 250,
+            },
+        ),
+        (
+            1015,
+            opaque(b"lobby")
+            + BSSID
+            + u32(4)
+            + u32(2)
+            + u32(90)
+            + u32(80)
+            + u32(36)
+            + u64(300_000_000)
+            + u32(63),
+            {
+                "ssid": "lobby",
+                "bssid": 0x020000000003,
+                "version": 4,
+                "transmissions": 2,
+                "packet_duration": 90,
+                "retrans_duration": 80,
+                "channel": 36,
+                "speed": 300_000_000,
+                "power": 63,
+            },
+        ),
+        (1027, u32(50), {"inner_header_offset": 50}),
+        (1028, u32(54), {"inner_header_offset": 54}),
+        (1034, words([0x81000064]), {"stack": [0x81000064]}),
+        (1035, words([0x88A80065, 0x81000064]), {"stack": [0x88A80065, 0x81000064]}),
+        (1037, u32(7) + opaque(b"drop-ssh") + u32(1), {"number": 7, "name": "drop-ssh", "direction": 1}),
+        (
+            1041,
+            opaque(b"l2_drops") + opaque(b"vlan_tag_mismatch"),
+            {"group": "l2_drops", "trap": "vlan_tag_mismatch"},
+        ),
+        (1042, opaque(b"NO_SOCKET"), {"reason": "NO_SOCKET"}),
+        (
+            2209,
+            b"".join(map(u32, [2, 1448, 536, 3, 1, 4, 1500, 20_000, 5_000, 10, 6, 18_000])),
+            {
+                "dir": 2,
+                "snd_mss": 1448,
+                "rcv_mss": 536,
+                "unacked": 3,
+                "lost": 1,
+                "retrans": 4,
+                "pmtu": 1500,
+                "rtt": 20_000,
+                "rttvar": 5_000,
+                "snd_cwnd": 10,
+                "reordering": 6,
+                "min_rtt": 18_000,
+            },
+        ),
+        (
+            2210,
+            u32(3) + u32(100_001) + u32(2) + u32(1),
+            {"src_ds_class": 3, "src_ds_index": 100_001, "dst_ds_class": 2, "dst_ds_index": 1},
+        ),
+    ],
+)
+def test_records_with_fields_that_no_column_reads(
+    decode: Decode, record_format: int, body: bytes, values: dict[str, Any]
+) -> None:
+    """Structures in the order of the wire, from the sources of ext/core/plan/sflow_record_fields.h."""
+    name, _ = STRUCTURES[record_format]
+    outcome = decode(sflow(flow_sample(record(record_format, body))), schema=ALL)
+    expected = {f"{name}_{field}": value for field, value in values.items()}
+    assert (outcome.flow, outcome.counters) == (expected, {})
+
+
 # Samples ----------------------------------------------------------------------------------------------------
 
 PACKET = sampled_header(ethernet(ipv4(tcp(80, 443))), frame_length=60)
