@@ -132,20 +132,20 @@ def sampling_rate(flow: Flow) -> int | None:
 
 
 def rate_of_population(flow: Flow) -> int | None:
-    """Return the rate of n out of N (RFC 5477 section 8.2.4)."""
+    """Return the rate of n out of N (RFC 5476 section 6.5.2.3)."""
     size, population = flow.uint(SAMPLING_SIZE), flow.uint(SAMPLING_POPULATION)
     return population // size if size and population else None
 
 
 def rate_of_interval(flow: Flow) -> int | None:
-    """Return the rate of an interval and the space after it, 0 by default (RFC 5477 section 8.2.1)."""
+    """Return the rate of an interval and the space after it, 0 by default (RFC 5476 section 6.5.2.1)."""
     interval = flow.uint(SAMPLING_PACKET_INTERVAL)
     return (interval + (flow.uint(SAMPLING_PACKET_SPACE) or 0)) // interval if interval else None
 
 
 def rate_of_probability(flow: Flow) -> int | None:
-    """Return 1 / p for 0 < p <= 1, in float64, rounded to the nearest integer, half up (RFC 5477 section
-    8.2.5).
+    """Return 1 / p for 0 < p <= 1, in float64, rounded to the nearest integer, half up (RFC 5476 section
+    6.5.2.4).
     """
     octets = flow.field(SAMPLING_PROBABILITY) or b""
     if len(octets) not in (4, 8):

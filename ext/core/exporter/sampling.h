@@ -6,7 +6,7 @@
 #include "core/exporter/context.h"
 
 /* Return the sampling rate that a record itself contains; 0: none. The first usable one of these
-   counts (RFC 5477 section 8, RFC 3954):
+   counts (RFC 5476 section 6.5.2, RFC 3954):
 
      samplingPopulation / samplingSize
      (samplingPacketInterval + samplingPacketSpace) / samplingPacketInterval

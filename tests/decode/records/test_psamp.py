@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -44,15 +45,26 @@ def report(decode: Decode, fields: list[Specifier], record: bytes) -> dict[str, 
 
 
 def test_a_basic_packet_report(decode: Decode) -> None:
-    """RFC 5476 section 6.4.1: selectionSequenceId 301, digestHashValue 326, ipHeaderPacketSection 313."""
-    fields: list[Specifier] = [(301, 4), (326, 4), (313, 12)]
-    outcome = decode(ipfix_record(fields, u32(9) + u32(0x91230613) + SECTION), schema=columns(*NAMES))
-    identity = {"selection_sequence_id": 9, "digest_hash_value": 0x91230613, "ip_section": SECTION}
-    assert outcome.flow.items() >= identity.items()
+    """RFC 5476 figure D: selectionSequenceId 301, digestHashValue 326, dataLinkFrameSection 315 and a time.
+
+    The figure gives observationTimeMicroseconds (324) a length of 4 in the template and of 8 in the record.
+    """
+    fields: list[Specifier] = [(301, 4), (326, 4), (315, 12), (324, 8)]
+    time = u32(1_700_000_000 + 2_208_988_800) + u32(0)
+    flow = report(decode, fields, u32(9) + u32(0x91230613) + SECTION + time)
+    identity = {"selection_sequence_id": 9, "digest_hash_value": 0x91230613, "frame_section": SECTION}
+    times = {"time_flow_start": 1_700_000_000_000, "time_flow_end": 1_700_000_000_000}
+    assert flow.items() >= (identity | times).items()
+
+
+def test_a_basic_packet_report_with_a_section_of_variable_length(decode: Decode) -> None:
+    """RFC 5476 figure E: selectionSequenceId 301 and ipHeaderPacketSection 313."""
+    flow = report(decode, [(301, 4), (313, 65535)], u32(9) + variable(SECTION))
+    assert flow.items() >= {"selection_sequence_id": 9, "ip_section": SECTION}.items()
 
 
 def test_an_extended_packet_report(decode: Decode) -> None:
-    """RFC 5476 section 6.4.2: fields of the header, without the packet itself."""
+    """RFC 5476 figure F: fields of the header, without the packet itself."""
     fields: list[Specifier] = [(301, 4), (8, 4), (12, 4), (190, 2), (182, 2), (183, 2)]
     record = u32(9) + ip("192.0.2.1") + ip("192.0.2.106") + u16(72) + u16(1372) + u16(80)
     assert report(decode, fields, record) == {
@@ -83,7 +95,7 @@ def test_the_length_of_the_packet_is_its_bytes(decode: Decode, element: int) -> 
     ],
 )
 def test_the_observation_time_is_the_time_of_the_packet(decode: Decode, element: int, time: bytes) -> None:
-    """RFC 5477 section 8.5: seconds, milliseconds, microseconds and nanoseconds."""
+    """Elements 322 to 325 (RFC 5477): seconds, milliseconds, microseconds and nanoseconds."""
     times = {"time_flow_start": 1_700_000_000_000, "time_flow_end": 1_700_000_000_000}
     assert report(decode, [(element, len(time))], time) == times
 
@@ -113,13 +125,21 @@ def test_zero_is_not_a_missing_identifier(decode: Decode) -> None:
     assert report(decode, [(301, 8), (326, 8), (313, 65535)], bytes(16) + variable(b"")) == {}
 
 
-def test_the_selector_of_a_selection_sequence_gives_the_rate(decode: Decode) -> None:
-    """RFC 5476 section 6.5.2: an options record with selectorId, selectorAlgorithm 304 and its parameters.
-
-    Systematic count-based sampling: one packet of interval 1 and space 99.
-    """
-    options = options_template_set(options_template(257, [(302, 4)], [(304, 2), (305, 4), (306, 4)]))
-    selector = data_set(257, u32(5) + u16(1) + u32(1) + u32(99))
-    packets = template_set(template(256, (302, 4), (326, 4))), data_set(256, u32(5) + u32(0xABCD))
+@pytest.mark.parametrize(
+    ("parameters", "values", "rate"),
+    [
+        ([(305, 1), (306, 1)], bytes([1, 1, 9]), 10),
+        ([(309, 1), (310, 1)], bytes([3, 1, 10]), 10),
+        ([(311, 4)], bytes([4]) + struct.pack(">f", 0.15), 7),
+    ],
+    ids=["systematic", "n out of N", "probabilistic"],
+)
+def test_the_description_of_a_selector_gives_the_rate(
+    decode: Decode, parameters: list[Specifier], values: bytes, rate: int
+) -> None:
+    """RFC 5476 figures H, J and K: selectorId 302 has a selectorAlgorithm 304 and its parameters."""
+    options = options_template_set(options_template(263, [(302, 4)], [(304, 1), *parameters]))
+    selector = data_set(263, u32(15) + values)
+    packets = template_set(template(256, (302, 4), (326, 4))), data_set(256, u32(15) + u32(0xABCD))
     outcome = decode(ipfix(options, selector, *packets), schema=columns("sampling_rate", "digest_hash_value"))
-    assert outcome.flow == {"sampling_rate": 100, "digest_hash_value": 0xABCD}
+    assert outcome.flow == {"sampling_rate": rate, "digest_hash_value": 0xABCD}
