@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +14,7 @@ import pytest
 from tests.cli.test_cli_collect import Running, collecting, get, run
 from tests.collect.test_collector import flows5
 from tests.collect.test_undecoded import read
-from tests.support.live import receiver, send, wait_until
+from tests.support.live import own_network, receiver, send, wait_until
 
 FAST = ("-o", "null:", "--interval", "50ms")
 
@@ -139,10 +137,7 @@ wait $!
 @pytest.mark.parametrize("source", ["own", "original"])
 def test_a_slow_network_delays_nothing(tmp_path: Path, source: str) -> None:
     """A link of 1 Mbit/s takes a part of the datagrams. The others are counted, and all are decoded."""
-    unshare = ["unshare", *([] if os.geteuid() == 0 else ["-Ur"]), "-n"]
-    tools = all(shutil.which(tool) for tool in ("unshare", "ip", "tc"))
-    if not tools or subprocess.run([*unshare, "ip", "link", "add", "type", "veth"]).returncode:
-        pytest.skip("unshare cannot make a network here")
+    unshare = own_network("tc")
     generate = ["generate", "--protocol", "netflow5", "--flows", "150000", "-o", "flows.pcap"]
     command = [sys.executable, "-m", "flowbuf"]
     subprocess.run([*command, *generate], cwd=tmp_path, check=True, capture_output=True)

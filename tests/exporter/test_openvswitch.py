@@ -6,6 +6,7 @@ any user, in a folder of its own, without a kernel module.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -17,6 +18,7 @@ from scapy.packet import Packet
 import flowbuf
 from tests.data import make
 from tests.exporter.openvswitch import IN, OUT, Switch, export, running_switch
+from tests.support.command import flowbuf as run
 from tests.support.exporters import (
     SOURCE,
     Collectors,
@@ -34,6 +36,7 @@ from tests.support.exporters import (
     without_sequence_notes,
 )
 from tests.support.tshark import check_against_tshark
+from tests.support.tshark_options import check_options_against_tshark
 
 pytestmark = pytest.mark.slow
 
@@ -152,6 +155,26 @@ def test_port_counters_match_the_packets(exported: Exported, traffic: list[Packe
     }
     sent = (len(traffic), sum(map(len, traffic)))
     assert (ports[IN], ports[OUT]) == (("p1", sent, (0, 0)), ("p2", (0, 0), sent))
+
+
+def test_flows_have_the_names_and_speeds_of_their_ports(
+    exported: Exported, traffic: list[Packet], tmp_path: Path
+) -> None:
+    """Open vSwitch reports 100 Mb/s for a port whose speed it does not know."""
+    make.write_datagrams(tmp_path / "sent.pcap", exported["sflow"], make.START)
+    columns = "in_if,in_if_name,in_if_speed,out_if,out_if_name,out_if_speed"
+    done = run("read", tmp_path / "sent.pcap", "--columns", columns, "--two-pass", "-f", "jsonl")
+    assert (done.exit_code, done.stderr) == (0, "")
+    expected = dict(zip(columns.split(","), (IN, "p1", 100, OUT, "p2", 100), strict=True))
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [expected] * len(traffic)
+
+
+def test_options_agree_with_tshark(exported: Exported, tmp_path: Path) -> None:
+    """Open vSwitch counts packets that were not reported, in an observation domain of its own."""
+    need("tshark")
+    make.write_datagrams(tmp_path / "sent.pcap", exported["ipfix"], make.START)
+    (row,) = check_options_against_tshark(tmp_path / "sent.pcap")
+    assert (row["scope_elements"], row["not_sent_packet_total_count"]) == ([144], 0)
 
 
 @pytest.mark.parametrize("name", ["sflow", "netflow", "ipfix"])

@@ -197,6 +197,18 @@ def test_counter_samples_of_sflow_name_interfaces(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("source", "counted"), [(1, 7), (7, 0)])
+def test_the_index_in_the_counters_takes_precedence(source: int, counted: int, tmp_path: Path) -> None:
+    """The data source of pmacct is always 1. Its counters and samples have the index of the interface."""
+    generic = record(1, u32(counted) + u32(6) + (10**10).to_bytes(8, "big") + bytes(72))
+    names = sflow(counters_sample(generic, source=(0, source)))
+    flow = sflow(flow_sample(input=7, output=1))
+    path = write(tmp_path / "sflow.pcap", pcap(names, flow))
+    assert rows(path, "--columns", "in_if,in_if_speed,out_if,out_if_speed") == [
+        {"in_if": 7, "in_if_speed": 10_000, "out_if": 1}
+    ]
+
+
 def test_elements_without_a_column_are_listed(tmp_path: Path) -> None:
     path = write(
         tmp_path / "other.pcap",

@@ -38,17 +38,27 @@ from tests.support.exporters import (
 )
 from tests.support.goldens import Flow
 from tests.support.tshark import check_against_tshark
+from tests.support.tshark_options import check_options_against_tshark
 
 pytestmark = pytest.mark.slow
 
 FLOW_TYPES = {"netflow5": "NETFLOW_V5", "netflow9": "NETFLOW_V9", "ipfix": "IPFIX"}
-NFPROBES = {"netflow5": 5, "netflow9": 9, "ipfix": 10, "netflow9-sampled": 9, "ipfix-sampled": 10}
+NFPROBES = {
+    "netflow5": 5,
+    "netflow9": 9,
+    "ipfix": 10,
+    "netflow9-sampled": 9,
+    "ipfix-sampled": 10,
+    "netflow9-addressed": 9,
+    "ipfix-addressed": 10,
+}
 SFPROBES = {"sflow": 1, "sflow-sampled": 4}
 PRIMITIVES = "src_host,dst_host,src_port,dst_port,proto,tos,tcpflags,src_mac,dst_mac,vlan"
 Exported: TypeAlias = dict[str, list[bytes]]
 
 LAST = "192.0.2.254"
 IFINDEX = 42
+ADDRESS, DOMAIN = "127.0.0.1", 7
 FCS = 4  # bytes of the frame check sequence, which sFlow counts
 
 
@@ -105,8 +115,11 @@ def configure(collectors: Collectors) -> Iterator[str]:
         yield f"nfprobe_receiver[{name}]: {collectors[name].address}"
         yield f"nfprobe_version[{name}]: {version}"
         yield f"aggregate[{name}]: {PRIMITIVES}"
-        if name.endswith("sampled"):
+        if name.endswith(("sampled", "addressed")):
             yield f"sampling_rate[{name}]: 4"
+        if name.endswith("addressed"):
+            yield f"nfprobe_source_ip[{name}]: {ADDRESS}"
+            yield f"nfprobe_engine[{name}]: {DOMAIN}"
     for name, rate in SFPROBES.items():
         yield f"sfprobe_receiver[{name}]: {collectors[name].address}"
         yield f"sampling_rate[{name}]: {rate}"
@@ -166,6 +179,31 @@ def test_sampling_rate_comes_from_the_options(name: str, exported: Exported, tra
     for each, (packet_count, byte_count) in totals_of_flows(flows).items():
         assert packet_count <= everything[each][0]
         assert byte_count <= everything[each][1]
+
+
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [
+        ("netflow9-sampled", {"observation_domain_id": 0, "scope_system": "00000000"}),
+        ("ipfix-sampled", {"observation_domain_id": 0, "exporting_process_id": 0}),
+        ("netflow9-addressed", {"observation_domain_id": DOMAIN, "scope_system": "7f000001"}),
+        ("ipfix-addressed", {"observation_domain_id": DOMAIN, "exporting_process_id": 0x7F000001}),
+    ],
+)
+def test_options_agree_with_tshark(
+    name: str, scope: dict[str, object], exported: Exported, tmp_path: Path
+) -> None:
+    """nfprobe describes its sampler, and its address if that is configured."""
+    need("tshark")
+    make.write_datagrams(tmp_path / "sent.pcap", exported[name], make.START)
+    rows = check_options_against_tshark(tmp_path / "sent.pcap")
+    contents: list[dict[str, object]] = [{"sampler_id": 1, "sampling_mode": 2, "sampling_interval": 4}]
+    if name.endswith("addressed"):
+        contents.append({"described_exporter": ADDRESS})
+    common = ("exporter_address", "flow_type", "scope_elements")
+    assert [{key: value for key, value in row.items() if key not in common} for row in rows] == [
+        {**scope, **content} for content in contents
+    ]
 
 
 def test_every_packet_is_a_sample(exported: Exported, traffic: list[Packet]) -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
+import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -39,8 +42,9 @@ from tests.support.exporters import (
     vary,
 )
 from tests.support.goldens import Decoded
-from tests.support.live import wait_until
+from tests.support.live import own_network, wait_until
 from tests.support.tshark import check_against_tshark
+from tests.support.tshark_options import check_options_against_tshark
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -194,3 +198,64 @@ def test_flowbuf_agrees_with_tshark(
     datagrams = export(tmp_path, traffic, version, "-T", "ether", "-s", sampling)
     make.write_datagrams(tmp_path / "sent.pcap", datagrams, make.START)
     assert check_against_tshark(tmp_path / "sent.pcap", {2055: "cflow"}) > 0
+
+
+# Options data -----------------------------------------------------------------------------------------------
+
+
+def sampling_of_options(protocol: str, sampling: int) -> dict[str, int]:
+    if protocol == "netflow9":
+        return {"scope_interface": 0, "sampling_interval": sampling, "sampling_mode": 1}
+    return {"sampling_packet_interval": 1, "sampling_packet_space": sampling - 1, "selector_algorithm": 1}
+
+
+@each_with_templates
+@pytest.mark.parametrize("sampling", [1, SAMPLING])
+def test_options_agree_with_tshark(
+    protocol: str, sampling: int, traffic: list[Packet], tmp_path: Path
+) -> None:
+    """softflowd describes its sampling and its interface: here, the capture."""
+    need("tshark")
+    datagrams = export(tmp_path, traffic, make.SOFTFLOWD_VERSIONS[protocol], "-s", str(sampling))
+    make.write_datagrams(tmp_path / "sent.pcap", datagrams, make.START)
+    (row,) = check_options_against_tshark(tmp_path / "sent.pcap")
+    expected = {"interface_name": "traffic.pcap", **sampling_of_options(protocol, sampling)}
+    assert {name: row.get(name) for name in expected} == expected
+    if protocol == "ipfix":
+        began = datetime.fromisoformat(row["system_init_time_milliseconds"].replace("Z", "+00:00"))
+        assert began.timestamp() == pytest.approx(float(min(packet.time for packet in traffic)), abs=0.001)
+        assert row["metering_process_id"] > 1
+
+
+# The kernel hands packets to softflowd in blocks of 128 KiB. The script sends enough for several blocks.
+LIVE = """
+set -e
+ip link set lo up
+"$@" -m flowbuf collect --listen 127.0.0.1:2055 --columns "$COLUMNS" -o - >flows.jsonl 2>log &
+collector=$!
+until grep -q "listening on" log; do sleep 0.05; done
+softflowd -i 7:lo -d -n 127.0.0.1:2055 -v "$VERSION" -c control -p pid "udp port 9" 2>softflowd.log &
+until [ -S control ]; do sleep 0.05; done
+"$@" -c 'import socket
+for _ in range(4000): socket.socket(type=socket.SOCK_DGRAM).sendto(bytes(200), ("127.0.0.1", 9))'
+softflowctl -c control expire-all
+softflowctl -c control shutdown
+kill -TERM $collector
+wait $collector
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "name"), [("9", "lo"), ("10", None)])
+def test_flows_of_an_interface_have_its_name(version: str, name: str | None, tmp_path: Path) -> None:
+    """NetFlow v9 of softflowd names an interface by its index. IPFIX has a name without an index."""
+    need("softflowd", "softflowctl")
+    columns = ("in_if", "out_if", "dst_port", "in_if_name", "out_if_name")
+    environment = {"VERSION": version, "COLUMNS": ",".join(columns)}
+    command = [*own_network(), "sh", "-c", LIVE, "sh", sys.executable]
+    with running(command, tmp_path / "script.log", environment) as process:
+        assert process.wait(PATIENCE) == 0, (tmp_path / "script.log").read_text()
+    flows = [json.loads(line) for line in (tmp_path / "flows.jsonl").read_text().splitlines()]
+    assert flows
+    named = {"in_if_name": name, "out_if_name": name} if name else {}
+    assert flows == [{"in_if": 7, "out_if": 7, "dst_port": 9, **named}] * len(flows)

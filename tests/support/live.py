@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import pytest
+
 from flowbuf.collect.destination import RESERVED
 
-__all__ = ["Received", "Receiver", "closed_port", "receiver", "room_for_sockets", "send", "wait_until"]
+__all__ = [
+    "Received",
+    "Receiver",
+    "closed_port",
+    "own_network",
+    "receiver",
+    "room_for_sockets",
+    "send",
+    "wait_until",
+]
 
 BUFFER = 212992
 """Bytes of the receive buffer, which every Linux allows. It holds about 180 long datagrams."""
@@ -93,3 +106,15 @@ def room_for_sockets(count: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def own_network(*tools: str) -> list[str]:
+    """Return the beginning of a command that runs in a network of its own, in which it has all privileges.
+
+    Skip the test if that is forbidden here, or if `ip` or one of `tools` is missing.
+    """
+    unshare = ["unshare", *([] if os.geteuid() == 0 else ["-Ur"]), "-n"]
+    installed = all(shutil.which(tool) for tool in ("unshare", "ip", *tools))
+    if not installed or subprocess.run([*unshare, "ip", "link", "add", "type", "veth"]).returncode:
+        pytest.skip("unshare cannot make a network here")
+    return unshare

@@ -52,8 +52,8 @@ class Dissection:
         self.flows.append(read_record(part))
 
 
-def dissect(capture: Path, ports: dict[int, str]) -> list[Dissection]:
-    """Dissect every flow datagram of a capture.
+def read_packets(capture: Path, ports: dict[int, str]) -> list[Element]:
+    """Return the packets of a capture that are flow datagrams.
 
     `ports` gives the protocol (of PROTOCOLS) for each UDP port.
     """
@@ -61,12 +61,13 @@ def dissect(capture: Path, ports: dict[int, str]) -> list[Dissection]:
     for port, protocol in ports.items():
         command += ["-d", f"udp.port=={port},{protocol}"]
     done = subprocess.run(command, check=True, capture_output=True)
+    return [packet for packet in ElementTree.fromstring(done.stdout) if is_flow_datagram(packet)]
+
+
+def dissect(capture: Path, ports: dict[int, str]) -> list[Dissection]:
+    """Dissect every flow datagram of a capture."""
     options: set[tuple[str, int]] = set()
-    return [
-        dissect_packet(packet, options)
-        for packet in ElementTree.fromstring(done.stdout)
-        if is_flow_datagram(packet)
-    ]
+    return [dissect_packet(packet, options) for packet in read_packets(capture, ports)]
 
 
 def is_flow_datagram(packet: Element) -> bool:

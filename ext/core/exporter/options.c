@@ -99,38 +99,49 @@ bool fb_options_read(fb_context *context, const fb_compiled_template *compiled,
     return kept;
 }
 
-/* Read the records of a counter sample: the name of its port, and the speed of its interface in
-   bits per second. */
-static void read_port(fb_xdr xdr, uint32_t count, uint64_t *speed, fb_bytes *name) {
+/* The interface of a counter sample. */
+typedef struct {
+    uint32_t index;
+    uint64_t speed; /* bits per second; 0: unknown */
+    fb_bytes name;
+} port;
+
+/* Read the records of a counter sample, whose data source has this index. An index in the counters
+   of the interface takes precedence: flow samples of pmacct have it too, but its data source is
+   always 1. */
+static port read_port(fb_xdr xdr, uint32_t count, uint32_t index) {
+    port found = {index, 0, {NULL, 0}};
     uint32_t format, length;
     fb_bytes body;
     for (; count && fb_xdr_read_item(&xdr, &format, &body); count--) {
-        if (format == RECORD_IF_COUNTERS && body.size >= 16) *speed = fb_load64(body.data + 8);
+        if (format == RECORD_IF_COUNTERS && body.size >= 16) {
+            if (fb_load32(body.data)) found.index = fb_load32(body.data);
+            found.speed = fb_load64(body.data + 8);
+        }
         if (format != RECORD_PORT_NAME || body.size < 4) continue;
         length = fb_load32(body.data);
-        if (length <= body.size - 4) *name = (fb_bytes){body.data + 4, length};
+        if (length <= body.size - 4) found.name = (fb_bytes){body.data + 4, length};
     }
+    return found;
 }
 
 void fb_options_read_counters(fb_context *context, fb_bytes sample, bool expanded) {
     fb_xdr xdr = {sample.data, sample.data + sample.size};
     uint32_t sequence, source, index = 0, count;
-    uint64_t speed = 0;
-    fb_bytes name = {NULL, 0};
     if (!context->domain || !fb_xdr_read_word(&xdr, &sequence) ||
         !fb_xdr_read_word(&xdr, &source) || (expanded && !fb_xdr_read_word(&xdr, &index)) ||
         !fb_xdr_read_word(&xdr, &count))
         return;
     if (!expanded) index = source & 0xffffff;
     if (expanded ? source : source >> 24) return; /* not an interface */
-    read_port(xdr, count, &speed, &name);
-    const fb_name_id id = {0, index};
+    const port found = read_port(xdr, count, index);
+    const fb_name_id id = {0, found.index};
     const unsigned kept = context->exporters->names;
-    if (!index) return;
-    if (speed && speed != UINT64_MAX && kept & 1u << FB_NAME_INTERFACE_SPEED)
+    if (!found.index) return;
+    if (found.speed && found.speed != UINT64_MAX && kept & 1u << FB_NAME_INTERFACE_SPEED)
         fb_domain_set_name(context->exporters, context->exporter, context->domain,
-                           FB_NAME_INTERFACE_SPEED, id, (fb_bytes){NULL, 0}, speed);
-    if (name.size && kept & 1u << FB_NAME_INTERFACE)
+                           FB_NAME_INTERFACE_SPEED, id, (fb_bytes){NULL, 0}, found.speed);
+    if (found.name.size && kept & 1u << FB_NAME_INTERFACE)
         fb_domain_set_name(context->exporters, context->exporter, context->domain,
-                           FB_NAME_INTERFACE, id, name, 0);
+                           FB_NAME_INTERFACE, id, found.name, 0);
 }

@@ -203,13 +203,14 @@ static void exchanges_names_in_reverse_flows(void) {
         "options_ignored=1 biflow=1");
 }
 
-/* sFlow: the speed and the name of an interface come from its counter samples. */
-static void put_port(byte_buffer *d, uint32_t index, uint64_t speed, const char *name,
-                     int expanded) {
+/* sFlow: the speed and the name of an interface come from its counter samples. The index in its
+   counters takes precedence over that of the data source. */
+static void put_port(byte_buffer *d, uint32_t source, uint32_t index, uint64_t speed,
+                     const char *name, int expanded) {
     size_t sample = sample_begin(d, expanded ? 4 : 2), record;
     put32(d, 1);
     if (expanded) put32(d, 0);
-    put32(d, index), put32(d, 2);
+    put32(d, source), put32(d, 2);
     record = record_begin(d, 1);
     put32(d, index), put32(d, 6), put64(d, speed), put_repeated(d, 0, 72);
     record_end(d, record);
@@ -222,7 +223,7 @@ static void put_port(byte_buffer *d, uint32_t index, uint64_t speed, const char 
 static void build_sflow_names(byte_buffer *d) {
     const flow_sample flow = {.sequence = 1, .rate = 1, .input = 7, .output = 8};
     sflow_begin(d, 4, (sflow_header){.agent = 0xc6336401, .sequence = 1});
-    put_port(d, 7, 10000000000, "swp1", 0), put_port(d, 8, 999999, "swp2", 1);
+    put_port(d, 1, 7, 10000000000, "swp1", 0), put_port(d, 8, 0, 999999, "swp2", 1);
     size_t sample = flow_sample_begin(d, 0, flow);
     sample_end(d, sample);
     sample = expanded_sample_begin(d, 0, flow);
