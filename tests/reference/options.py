@@ -165,6 +165,7 @@ def learn_counters(names: Names, expanded: bool, sample: bytes, wanted: set[str]
             body = octets.take(length)
             octets.take_up_to(-length % 4)
             if record_format == IF_COUNTERS and length >= 16:
+                index = int.from_bytes(body[:4], "big") or index
                 speed = int.from_bytes(body[8:16], "big")
             if record_format == PORT_NAME and length >= 4:
                 size = int.from_bytes(body[:4], "big")

@@ -291,8 +291,8 @@ bool fb_capture_starts_with_flows(fb_bytes start) {
 /* Recognize formats whose records are flows. */
 static fb_status recognize_flows(fb_capture *capture, const uint8_t *start) {
     if (fb_nfcapd_starts(start)) {
-        fb_status status = fb_nfcapd_new(&capture->nfcapd, capture->memory, start,
-                                         capture->counters);
+        fb_status status =
+            fb_nfcapd_new(&capture->nfcapd, capture->memory, start, capture->counters);
         if (status == FB_OK) capture->format = NFCAPD;
         return status;
     }
