@@ -89,13 +89,13 @@ def make_conversation(chance: random.Random) -> list[Packet]:
 
 
 def export(traffic: Path, version: str) -> list[bytes]:
-    """Return the datagrams that softflowd exports for a packet capture."""
+    """Return the datagrams that softflowd exports for a capture. The file is the name of its interface."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
         receiver.bind(("127.0.0.1", 0))
         collector = f"127.0.0.1:{receiver.getsockname()[1]}"
-        command = ["softflowd", "-r", str(traffic), "-a", "-n", collector, "-v", version, "-d"]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        command = ["softflowd", "-r", traffic.name, "-a", "-n", collector, "-v", version, "-d"]
+        subprocess.run(command, cwd=traffic.parent, check=True, capture_output=True, timeout=60)
         receiver.settimeout(0.5)
         datagrams = []
         try:

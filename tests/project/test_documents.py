@@ -16,7 +16,18 @@ import click
 import pytest
 
 from tests.support.broker import Broker
-from tests.support.command import GOOD, generated, write
+from tests.support.command import GOOD, generated, pcap, write
+from tests.support.datagrams import (
+    VARIABLE,
+    data_set,
+    ipfix,
+    options_template,
+    options_template_set,
+    template,
+    template_set,
+    u32,
+    variable,
+)
 from tests.support.documents import LANGUAGES, RUN, Run, check_output, read_blocks, run_page, services_of
 from tools import make_docs
 
@@ -126,10 +137,32 @@ def prepare(page: str, folder: Path) -> Run:
 
         write_static_data((ROOT / page).read_text(), folder)
         return Run(replace={"/var/lib/GeoIP/": ""})
+    if page == "docs/how-to/options-data.md":
+        write(folder / "capture.pcap", capture_with_names())
     if page == "docs/how-to/spark.md":
         (folder / "captures").mkdir()
         write(folder / "captures/capture.pcap.gz", gzip.compress(generated("netflow9", 1000)))
     return Run()
+
+
+def capture_with_names() -> bytes:
+    """Return a capture of options records that name two interfaces and a VRF, and of two flows."""
+    paris = u32(335) + b"xe-0/0/1".ljust(16, b"\0") + variable(b"to Paris")
+    london = u32(336) + b"xe-0/0/2".ljust(16, b"\0") + variable(b"to London")
+    names = ipfix(
+        options_template_set(
+            options_template(256, [(10, 4)], [(82, 16), (83, VARIABLE)]),
+            options_template(257, [(234, 4)], [(236, VARIABLE)]),
+        ),
+        data_set(256, paris, london),
+        data_set(257, u32(7) + variable(b"customer-a")),
+    )
+    flows = ipfix(
+        template_set(template(300, (1, 4), (10, 4), (234, 4), (51, 4, 32473))),
+        data_set(300, *(b"".join(map(u32, each)) for each in ((1500, 335, 7, 0x0A000001), (64, 336, 8, 0)))),
+        sequence=3,
+    )
+    return pcap(names, flows)
 
 
 def test_the_collector_in_the_documents_writes_received_flows(tmp_path: Path) -> None:

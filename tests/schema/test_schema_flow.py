@@ -3,7 +3,6 @@
 Users have messages of this schema on their disks.
 """
 
-
 import pytest
 
 from flowbuf import _core

@@ -89,7 +89,7 @@
     X(PORT_IN_KEY, "port_in_key", NOTE, \
       "two ports of an exporter define a template id differently: each has its own now") \
     X(OPTIONS_IGNORED, "options_ignored", NOTE, \
-      "an options record that gives no row and says nothing flowbuf keeps") \
+      "an options record that gives no row, and no sampling rate or name that is needed") \
     X(NAME_EVICTED, "name_evicted", NOTE, \
       "a name from options data was forgotten to make room for another one") \
     X(NAME_LIMIT, "name_limit", NOTE, "a name from options data for which there is no room") \

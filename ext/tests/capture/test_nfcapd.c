@@ -315,8 +315,8 @@ static void delivers_the_records_before_every_cut(void) {
         CHECK(seen->count == delivered || seen->count == delivered + 1);
         delivered = seen->count;
         whole += !seen->counters[FB_TRUNCATED_CAPTURE];
-        CHECK_EQUAL(count_all(seen), seen->counters[FB_TRUNCATED_CAPTURE] +
-                                         seen->counters[FB_OTHER_CAPTURE_RECORD]);
+        CHECK_EQUAL(count_all(seen),
+                    seen->counters[FB_TRUNCATED_CAPTURE] + seen->counters[FB_OTHER_CAPTURE_RECORD]);
     }
     CHECK_EQUAL(delivered, 4);
     CHECK_EQUAL(whole, 4); /* the file header and three blocks */

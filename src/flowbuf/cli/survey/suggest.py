@@ -1,4 +1,7 @@
-"""Write a schema with a column for each field of captures that no column uses: `flowbuf schema suggest`."""
+"""Write a schema with a column for each field of captures that no column uses: `flowbuf schema suggest`.
+
+A known element of a vendor has a column already, which the schema enables.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from flowbuf.cli.survey.fields import find_fields
 from flowbuf.schema import Schema, elements
 from flowbuf.schema.column import RESERVED_NUMBERS, fold
 from flowbuf.schema.elements import Element
-from flowbuf.schema.vendor_columns import FIRST_NUMBER, column_name, column_type
+from flowbuf.schema.vendor_columns import FIRST_NUMBER, column_name, column_type, names_of_vendor
 from flowbuf.targets.flow_text import to_json_string
 
 __all__ = ["Suggestion", "suggest", "write_schema"]
@@ -85,7 +88,7 @@ def _larger(size: int | None, other: int | None) -> int | None:
 def write_schema(
     suggestions: Sequence[Suggestion], schema: Schema, reference: str, captures: Sequence[str]
 ) -> str:
-    """Return a schema in TOML that adds the suggested columns; "" if no column can hold a field.
+    """Return a schema in TOML that enables or adds the suggested columns; "" if no column can hold a field.
 
     Args:
         suggestions: Suggestions.
@@ -97,23 +100,48 @@ def write_schema(
     if not able:
         return ""
     room = max(MAX_COLUMNS - len(schema), 0)
-    head, rest = _head(schema, reference, captures), _rest(suggestions, able[room:])
-    parts = (head, _columns(able[:room], schema), rest)
+    taken = {fold(each.name) for each in (*schema, *schema.reserved)}
+    known = [each for each in able[:room] if _is_built_in(each, taken)]
+    unknown = [each for each in able[:room] if each not in known]
+    head = _head(schema, reference, captures, len(unknown))
+    taken |= {fold(each.name) for each in known}
+    parts = (head, _enable(known), _columns(unknown, schema, taken), _rest(suggestions, able[room:]))
     return "\n".join(itertools.chain(*parts))
 
 
-def _head(schema: Schema, reference: str, captures: Sequence[str]) -> Iterator[str]:
+def _head(schema: Schema, reference: str, captures: Sequence[str], columns: int) -> Iterator[str]:
     names = ", ".join(clean_line(os.path.basename(path)) for path in captures)
     yield f"# Fields of {names} that no column of the schema {schema.name} uses."
-    yield "# Change names and types as you like. Once messages were written, do not change numbers."
+    if columns:
+        yield "# Change names and types as you like. Keep the numbers: they identify columns in stored messages."
     yield "[schema]"
     yield f'name = "{schema.name}-suggested"'
     yield f"extends = {to_json_string(reference)}"
 
 
-def _columns(suggestions: Iterable[Suggestion], schema: Schema) -> Iterator[str]:
+def _is_built_in(suggestion: Suggestion, taken: set[str]) -> bool:
+    """Return True if flowbuf has a column for an element of a vendor, and no other column has its name."""
+    name, element = suggestion.name, suggestion.element
+    typed = element is not None and bool(element.data_type)
+    return typed and name in names_of_vendor(name) and fold(name) not in taken
+
+
+def _enable(known: Sequence[Suggestion]) -> Iterator[str]:
+    """Enable columns of vendors. Elements with the same name share one."""
+    samples: dict[str, dict[str, None]] = {}
+    for each in known:
+        samples.setdefault(each.name, {}).update(dict.fromkeys(each.samples))
+    if samples:
+        yield "enable = ["
+    for name, texts in samples.items():
+        values = ", ".join(cut_line(text, SAMPLE_WIDTH) for text in texts)
+        yield f'    "{name}",' + (f"  # value: {values}" if values else "")
+    if samples:
+        yield "]"
+
+
+def _columns(suggestions: Iterable[Suggestion], schema: Schema, taken: set[str]) -> Iterator[str]:
     numbers = _free_numbers(schema)
-    taken = {fold(each.name) for each in (*schema, *schema.reserved)}
     for each in suggestions:
         name = _free_name(each.name, taken)
         yield ""
