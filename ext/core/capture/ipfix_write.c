@@ -11,6 +11,8 @@ enum {
     TEMPLATE_SET = 2,
     FIRST_TEMPLATE = 256,
     VARIABLE = 65535,
+    LIST_HEADER_SIZE = 5,
+    LIST_ORDERED = 4,        /* semantic of a list, RFC 6313 section 4.4 */
     SLOTS = 256,             /* a power of two, above FB_IPFIX_TEMPLATES */
     MAX_OCTETS = 400,        /* so that all columns fit into one message */
     TEMPLATE_INTERVAL = 100, /* messages after which a template is repeated */
@@ -30,9 +32,12 @@ typedef struct {
     uint64_t sent; /* message in which it was written last; 0: none */
 } layout;
 
-/* A row: the field of each column, and which of them are written. */
+/* A row: the field of each column, and which of them are written. A list has a field for each
+   member. `values` has the last one, and `content` the bytes of the members in a record. */
 typedef struct {
+    fb_bytes message;
     fb_message_field values[FB_IPFIX_COLUMNS];
+    size_t content[FB_IPFIX_COLUMNS]; /* above MAX_OCTETS if a member cannot be written */
     bool present[FB_IPFIX_COLUMNS];
     uint32_t time;
     field_set fields;
@@ -96,17 +101,36 @@ static bool find_column(const fb_ipfix_writer *writer, uint32_t number, size_t *
     return false;
 }
 
+static bool fits_number(const fb_ipfix_column *column, uint64_t number) {
+    bool is_signed = column->kind == FB_IPFIX_SIGNED || column->kind == FB_IPFIX_ZIGZAG;
+    unsigned bits = column->size * 8u;
+    if (bits == 64) return true;
+    if (is_signed) number += UINT64_C(1) << (bits - 1);
+    return number >> bits == 0;
+}
+
+/* Add a member to the content of a list. */
+static void add_member(row *row, const fb_ipfix_column *column, size_t at,
+                       const fb_message_field *field) {
+    bool good = field->wire == FB_WIRE_VARINT && fits_number(column, field->value);
+    if (!row->present[at]) row->content[at] = LIST_HEADER_SIZE;
+    row->content[at] += good ? column->size : MAX_OCTETS + 1;
+}
+
 static fb_status read_row(fb_ipfix_writer *writer, fb_bytes message) {
     row *row = &writer->row;
     fb_message_field field;
     fb_status status;
     size_t at = 0;
+    row->message = message;
     memset(row->present, 0, sizeof row->present);
     row->time = writer->options.time;
     while ((status = fb_message_next(&message, &field)) == FB_OK) {
         if (field.number == writer->options.time_number)
             row->time = (uint32_t)(field.value / (NANO / writer->options.time_unit));
         if (!find_column(writer, field.number, &at)) continue;
+        if (writer->columns[at].kind == FB_IPFIX_LIST)
+            add_member(row, &writer->columns[at], at, &field);
         row->values[at] = field;
         row->present[at] = true;
     }
@@ -159,12 +183,9 @@ static uint64_t get_number(const fb_ipfix_column *column, uint64_t value) {
     }
 }
 
-static bool fits_number(const fb_ipfix_column *column, uint64_t number) {
-    bool is_signed = column->kind == FB_IPFIX_SIGNED || column->kind == FB_IPFIX_ZIGZAG;
-    unsigned bits = column->size * 8u;
-    if (bits == 64) return true;
-    if (is_signed) number += UINT64_C(1) << (bits - 1);
-    return number >> bits == 0;
+/* Return the bytes of a value of variable length with its length before it; 0 if it is too long. */
+static size_t get_variable_size(size_t size) {
+    return size > MAX_OCTETS ? 0 : size + (size < 255 ? 1 : 3);
 }
 
 /* Return the size of a value in a record, 0 if it cannot be written. */
@@ -173,11 +194,7 @@ static size_t get_size(const fb_ipfix_column *column, const fb_message_field *fi
         if (is_ipv4(field->bytes)) return 4;
         return field->bytes.size == 16 ? 16 : 0;
     }
-    if (column->kind == FB_IPFIX_OCTETS) {
-        size_t size = field->bytes.size;
-        if (size > MAX_OCTETS) return 0;
-        return size + (size < 255 ? 1 : 3);
-    }
+    if (column->kind == FB_IPFIX_OCTETS) return get_variable_size(field->bytes.size);
     return fits_number(column, get_number(column, field->value)) ? column->size : 0;
 }
 
@@ -198,7 +215,9 @@ static void select_fields(fb_ipfix_writer *writer) {
         const fb_message_field *field = &row->values[i];
         if (!row->present[i]) continue;
         bool second = column->kind == FB_IPFIX_ADDRESS ? !is_ipv4(field->bytes) : ipv6;
-        size_t size = matches_wire(column, field) ? get_size(column, field) : 0;
+        size_t size = 0;
+        if (column->kind == FB_IPFIX_LIST) size = get_variable_size(row->content[i]);
+        else if (matches_wire(column, field)) size = get_size(column, field);
         if (!size || !column->elements[second]) {
             writer->left_out.values++;
             continue;
@@ -214,10 +233,24 @@ static bool has_field(const field_set *fields, size_t bit) {
     return fields->bits[bit / 64] >> bit % 64 & 1;
 }
 
+static uint8_t *put_size(uint8_t *out, size_t size) {
+    return size < 255 ? fb_put8(out, (uint32_t)size) : fb_put16(fb_put8(out, 255), (uint32_t)size);
+}
+
 static uint8_t *put_octets(uint8_t *out, fb_bytes value) {
-    if (value.size < 255) out = fb_put8(out, (uint32_t)value.size);
-    else out = fb_put16(fb_put8(out, 255), (uint32_t)value.size);
+    out = put_size(out, value.size);
     return value.size ? fb_put_bytes(out, value.data, value.size) : out;
+}
+
+/* Put the members of a list. */
+static uint8_t *put_list(uint8_t *out, const row *row, const fb_ipfix_column *column, size_t size) {
+    fb_bytes message = row->message;
+    fb_message_field field;
+    out = put_size(out, size);
+    out = fb_put16(fb_put16(fb_put8(out, LIST_ORDERED), column->member), column->size);
+    while (fb_message_next(&message, &field) == FB_OK)
+        if (field.number == column->number) out = fb_put_uint(out, field.value, column->size);
+    return out;
 }
 
 static uint8_t *put_value(uint8_t *out, const fb_ipfix_column *column,
@@ -227,6 +260,13 @@ static uint8_t *put_value(uint8_t *out, const fb_ipfix_column *column,
         return fb_put_uint(out, get_number(column, field->value), column->size);
     size_t size = is_ipv4(field->bytes) ? 4 : 16;
     return fb_put_bytes(out, field->bytes.data + field->bytes.size - size, size);
+}
+
+static uint8_t *put_field(const fb_ipfix_writer *writer, size_t i) {
+    const row *row = &writer->row;
+    const fb_ipfix_column *column = &writer->columns[i];
+    if (column->kind == FB_IPFIX_LIST) return put_list(writer->end, row, column, row->content[i]);
+    return put_value(writer->end, column, &row->values[i]);
 }
 
 /* Templates */
@@ -257,7 +297,7 @@ static layout *find_layout(fb_ipfix_writer *writer, const field_set *fields) {
 static uint8_t *put_specifier(uint8_t *out, const fb_ipfix_column *column, bool second) {
     uint32_t element = column->elements[second], length = column->size;
     if (column->kind == FB_IPFIX_ADDRESS) length = second ? 16 : 4;
-    if (column->kind == FB_IPFIX_OCTETS) length = VARIABLE;
+    if (column->kind == FB_IPFIX_OCTETS || column->kind == FB_IPFIX_LIST) length = VARIABLE;
     if (!column->enterprise) return fb_put16(fb_put16(out, element), length);
     return fb_put32(fb_put16(fb_put16(out, element | 0x8000), length), column->enterprise);
 }
@@ -324,8 +364,7 @@ static void append_record(fb_ipfix_writer *writer, layout *layout) {
         writer->end = fb_put16(fb_put16(writer->end, layout->id), 0);
     }
     for (size_t bit = 0; bit < 2 * writer->options.count; bit++)
-        if (has_field(&row->fields, bit))
-            writer->end = put_value(writer->end, &writer->columns[bit / 2], &row->values[bit / 2]);
+        if (has_field(&row->fields, bit)) writer->end = put_field(writer, bit / 2);
     fb_put16(writer->set + 2, (uint32_t)(writer->end - writer->set));
     writer->records++;
 }

@@ -26,7 +26,8 @@ typedef enum {
     FB_IPFIX_SECONDS,      /* since 1970 */
     FB_IPFIX_MILLISECONDS, /* since 1970 */
     FB_IPFIX_NTP,          /* seconds since 1900 and a binary fraction */
-    FB_IPFIX_OCTETS        /* of variable length */
+    FB_IPFIX_OCTETS,       /* of variable length */
+    FB_IPFIX_LIST          /* of numbers: a basicList (RFC 6313); one field for each member */
 } fb_ipfix_kind;
 
 /* A number of an enum, and the number of the element for it. */
@@ -37,8 +38,9 @@ typedef struct {
 typedef struct {
     uint32_t number; /* of the field in messages */
     fb_ipfix_kind kind;
-    uint8_t size;         /* bytes of the element; 0 for strings, bytes and addresses */
+    uint8_t size;         /* bytes of the element or member; 0 for strings, bytes and addresses */
     uint16_t elements[2]; /* for IPv4, or any flow, and for IPv6; 0: the flow has no such element */
+    uint16_t member;      /* element of the members of a list; IANA */
     uint32_t enterprise;  /* 0: IANA */
     uint64_t unit;        /* of a time, in nanoseconds */
     const fb_ipfix_member *members; /* the writer keeps the pointer */

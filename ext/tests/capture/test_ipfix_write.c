@@ -1,10 +1,20 @@
 /* Rows become IPFIX files, which the capture reader accepts. */
 #include "core/capture/capture.h"
 #include "core/capture/ipfix_write.h"
+#include "core/wire/wire.h"
 
 #include "tests/support/check.h"
 
-enum { UNSIGNED_8 = 1, ADDRESS = 2, TIME = 3, OCTETS = 4, MEMBER = 5, PREFIX = 6, VENDOR = 7 };
+enum {
+    UNSIGNED_8 = 1,
+    ADDRESS = 2,
+    TIME = 3,
+    OCTETS = 4,
+    MEMBER = 5,
+    PREFIX = 6,
+    VENDOR = 7,
+    LIST = 9
+};
 
 static const fb_ipfix_member members[] = {{1, 0}, {2, 1}};
 static const fb_ipfix_column columns[] = {
@@ -28,6 +38,7 @@ static const fb_ipfix_column columns[] = {
      .size = 4,
      .elements = {1, 1},
      .enterprise = 32473},
+    {.number = LIST, .kind = FB_IPFIX_LIST, .size = 4, .elements = {485, 485}, .member = 483},
 };
 
 typedef struct {
@@ -164,12 +175,55 @@ static void leaves_out_values_that_do_not_fit(void) {
     add_number(OCTETS, 5); /* a number where text belongs */
     end_row();
     begin_row();
-    add_number(9, 1); /* no column */
+    add_number(10, 1); /* no column */
     end_row();
     write_rows((fb_ipfix_options){.time = 1});
     CHECK_EQUAL(fb_buffer_size(&written), 0);
     CHECK_EQUAL(left_out.values, 3);
     CHECK_EQUAL(left_out.rows, 2);
+}
+
+static void writes_lists_of_numbers(void) {
+    rows.size = 0;
+    begin_row();
+    add_number(LIST, 65001);
+    add_number(UNSIGNED_8, 6);
+    add_number(LIST, 7);
+    end_row();
+    write_rows((fb_ipfix_options){.time = 1});
+    CHECK_WRITTEN("\0\x0a\0\x33\0\0\0\1\0\0\0\0\0\0\0\0"
+                  "\0\2\0\x10\1\0\0\2\0\4\0\1\1\xe5\xff\xff"
+                  "\1\0\0\x13\6\x0d\4\1\xe3\0\4\0\0\xfd\xe9\0\0\0\7");
+    CHECK_EQUAL(left_out.values, 0);
+}
+
+static void leaves_out_lists_that_do_not_fit(void) {
+    const struct {
+        uint64_t last;
+        size_t count;
+        bool fits;
+    } cases[] = {
+        {UINT32_MAX, 1, true},
+        {UINT32_MAX + UINT64_C(1), 3, false},
+        {0, 98, true}, /* 397 bytes */
+        {0, 99, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rows.size = 0;
+        put_varint(2 * cases[i].count - 1 + fb_wire_varint_size(cases[i].last));
+        for (size_t k = 1; k < cases[i].count; k++) add_number(LIST, 1);
+        add_number(LIST, cases[i].last);
+        write_rows((fb_ipfix_options){.time = 1});
+        CHECK_EQUAL(left_out.values, !cases[i].fits);
+        CHECK_EQUAL(left_out.rows, !cases[i].fits);
+    }
+    rows.size = 0;
+    begin_row();
+    add_number(LIST, 1);
+    add_bytes(LIST, "ab", 2); /* bytes where a number belongs */
+    end_row();
+    write_rows((fb_ipfix_options){.time = 1});
+    CHECK_EQUAL(left_out.values, 1);
 }
 
 static void repeats_templates_and_limits_messages(void) {
@@ -221,7 +275,7 @@ static void writes_messages_for_any_rows(void) {
         begin_row();
         for (int i = 0; i < 8; i++) {
             state = fb_hash(state, (uint64_t)i);
-            unsigned number = 1 + state % 8;
+            unsigned number = 1 + state % 9;
             if (state >> 8 & 1) add_number(number, state >> (state >> 16 & 63));
             else add_bytes(number, &state, state >> 32 & 7);
         }
@@ -235,5 +289,6 @@ static void writes_messages_for_any_rows(void) {
 
 RUN_TESTS(TEST(writes_a_template_and_a_record), TEST(writes_elements_of_ipv6_flows),
           TEST(gives_each_set_of_columns_a_template), TEST(numbers_messages_by_their_records),
-          TEST(leaves_out_values_that_do_not_fit), TEST(repeats_templates_and_limits_messages),
+          TEST(leaves_out_values_that_do_not_fit), TEST(writes_lists_of_numbers),
+          TEST(leaves_out_lists_that_do_not_fit), TEST(repeats_templates_and_limits_messages),
           TEST(refuses_malformed_streams_and_too_many_columns), TEST(writes_messages_for_any_rows))

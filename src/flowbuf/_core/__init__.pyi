@@ -180,7 +180,7 @@ MAX_IPFIX_COLUMNS: int
 class IpfixWriter:
     def __new__(
         cls,
-        columns: Sequence[tuple[int, int, int, tuple[int, int], int, int, dict[int, int]]],
+        columns: Sequence[tuple[int, int, int, tuple[int, int], int, int, int, dict[int, int]]],
         time_column: tuple[int, int] | None,
         time: int,
     ) -> Self: ...

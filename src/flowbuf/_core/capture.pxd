@@ -39,6 +39,7 @@ cdef extern from "core/capture/ipfix_write.h" nogil:
         FB_IPFIX_MILLISECONDS
         FB_IPFIX_NTP
         FB_IPFIX_OCTETS
+        FB_IPFIX_LIST
     ctypedef struct fb_ipfix_member:
         uint64_t member
         uint64_t value
@@ -47,6 +48,7 @@ cdef extern from "core/capture/ipfix_write.h" nogil:
         fb_ipfix_kind kind
         uint8_t size
         uint16_t elements[2]
+        uint16_t member
         uint32_t enterprise
         uint64_t unit
         const fb_ipfix_member *members

@@ -271,6 +271,7 @@ IPFIX_KINDS = {
     "milliseconds": FB_IPFIX_MILLISECONDS,
     "ntp": FB_IPFIX_NTP,
     "octets": FB_IPFIX_OCTETS,
+    "list": FB_IPFIX_LIST,
 }
 """Forms of values in a record: name -> code of the core."""
 
@@ -278,8 +279,8 @@ IPFIX_KINDS = {
 cdef class IpfixWriter:
     """Turns length-delimited messages into IPFIX messages.
 
-    `columns` are tuples, by number: (field number, kind, size of the element, the elements of IPv4 and IPv6
-    flows, enterprise number, nanoseconds per unit of a time, enum members -> numbers of the element).
+    `columns` are tuples, by number: (field number, kind, size of the element or member, the elements of IPv4
+    and IPv6 flows, element of members of a list, enterprise number, nanoseconds per unit of a time, enum members -> numbers of the element).
     `time_column` is (field number, nanoseconds per unit) of the export time. None: `time`, in seconds since
     1970, is that of all messages.
     """
@@ -296,16 +297,17 @@ cdef class IpfixWriter:
         cdef size_t used = 0
         if len(columns) > FB_IPFIX_COLUMNS:
             raise ValueError(f"{len(columns)} columns are too many; the limit is {FB_IPFIX_COLUMNS}")
-        total = sum(len(column[6]) for column in columns)
+        total = sum(len(column[7]) for column in columns)
         self.members = <fb_ipfix_member *> PyMem_Malloc(max(total, 1) * sizeof(fb_ipfix_member))
         if not self.members:
             raise MemoryError
         memset(table, 0, sizeof(table))
-        for i, (number, kind, size, elements, enterprise, unit, mapping) in enumerate(columns):
+        for i, (number, kind, size, elements, list_member, enterprise, unit, mapping) in enumerate(columns):
             table[i].number = number
             table[i].kind = <fb_ipfix_kind> <int> kind
             table[i].size = size
             table[i].elements[0], table[i].elements[1] = elements
+            table[i].member = list_member
             table[i].enterprise = enterprise
             table[i].unit = unit
             table[i].members = &self.members[used]

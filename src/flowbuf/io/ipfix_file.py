@@ -37,7 +37,15 @@ _FLOATS = {("float", "float32"): 4, ("double", "float64"): 8}
 _DERIVED = {"derived:sampling_rate": "samplingInterval"}
 """Elements that state the value of a derived source."""
 
-_CoreColumn = tuple[int, int, int, tuple[int, int], int, int, dict[int, int]]
+_MEMBERS = {
+    "bgpSourceCommunityList": "bgpCommunity",
+    "bgpDestinationCommunityList": "bgpCommunity",
+    "bgpSourceAsPathList": "bgpSourceAsNumber",
+    "bgpDestinationAsPathList": "bgpDestinationAsNumber",
+}
+"""Elements of the members of lists of 4 bytes."""
+
+_CoreColumn = tuple[int, int, int, tuple[int, int], int, int, int, dict[int, int]]
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ def choose_elements(schema: Schema) -> IpfixColumns:
             chosen_time = column.number, _UNITS[column.unit or "s"]
             continue
         found = _choose(column)
-        keys = {(found[4], element) for element in found[3] if element} if found else set()
+        keys = {(found[5], element) for element in found[3] if element} if found else set()
         if found and not keys & used:
             columns.append(found)
             used |= keys
@@ -114,7 +122,7 @@ def _elements_of(rank: Iterable[Source]) -> list[Element]:
 
 def _choose(column: Column) -> _CoreColumn | None:
     if column.repeated:
-        return None
+        return _choose_list(column)
     for rank in column.sources:
         equals = _elements_of(rank)
         for element in equals:
@@ -126,8 +134,17 @@ def _choose(column: Column) -> _CoreColumn | None:
                 mapping = {member: number for number, member in column.map.items()}
                 return (
                     *(column.number, _core.IPFIX_KINDS[kind], size, elements),
-                    *(element.pen, unit, mapping),
+                    *(0, element.pen, unit, mapping),
                 )
+    return None
+
+
+def _choose_list(column: Column) -> _CoreColumn | None:
+    for element in (element for rank in column.sources for element in _elements_of(rank)):
+        if element.name in _MEMBERS and column.type == "uint32":
+            member = registry.by_name(_MEMBERS[element.name])
+            kind = _core.IPFIX_KINDS["list"]
+            return (column.number, kind, 4, (element.id, element.id), member.id if member else 0, 0, 0, {})
     return None
 
 
