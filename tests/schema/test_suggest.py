@@ -54,7 +54,7 @@ def test_each_unused_field_becomes_a_column(capture: Path) -> None:
         text
         == """\
 # Fields of vendors.pcap that no column of the schema flow uses.
-# Change names and types as you like. Keep the numbers: they identify columns in stored messages.
+# Change names and types as you like. Keep the numbers: they identify columns in messages.
 [schema]
 name = "flow-suggested"
 extends = "flow"

@@ -113,7 +113,7 @@ def _head(schema: Schema, reference: str, captures: Sequence[str], columns: int)
     names = ", ".join(clean_line(os.path.basename(path)) for path in captures)
     yield f"# Fields of {names} that no column of the schema {schema.name} uses."
     if columns:
-        yield "# Change names and types as you like. Keep the numbers: they identify columns in stored messages."
+        yield "# Change names and types as you like. Keep the numbers: they identify columns in messages."
     yield "[schema]"
     yield f'name = "{schema.name}-suggested"'
     yield f"extends = {to_json_string(reference)}"
