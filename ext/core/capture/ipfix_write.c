@@ -185,7 +185,8 @@ static uint64_t get_number(const fb_ipfix_column *column, uint64_t value) {
 
 /* Return the bytes of a value of variable length with its length before it; 0 if it is too long. */
 static size_t get_variable_size(size_t size) {
-    return size > MAX_OCTETS ? 0 : size + (size < 255 ? 1 : 3);
+    if (size > MAX_OCTETS) return 0;
+    return size + (size < 255 ? 1 : 3);
 }
 
 /* Return the size of a value in a record, 0 if it cannot be written. */

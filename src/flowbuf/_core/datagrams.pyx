@@ -280,7 +280,8 @@ cdef class IpfixWriter:
     """Turns length-delimited messages into IPFIX messages.
 
     `columns` are tuples, by number: (field number, kind, size of the element or member, the elements of IPv4
-    and IPv6 flows, element of members of a list, enterprise number, nanoseconds per unit of a time, enum members -> numbers of the element).
+    and IPv6 flows, element of the members of a list, enterprise number, nanoseconds per unit of a time, enum
+    members -> numbers of the element).
     `time_column` is (field number, nanoseconds per unit) of the export time. None: `time`, in seconds since
     1970, is that of all messages.
     """
