@@ -10,7 +10,8 @@ The specifications leave these points open:
 - A flow takes the name of its id: the first of the elements of the id that its record has. A user has the
   name of any of its addresses. A reverse flow takes the names of reverse elements, else of the shared fields,
   but no name of a user.
-- In sFlow, the port name and the speed in counter samples belong to the interface of the sample's source id.
+- In sFlow, the port name and the speed in a counter sample belong to the interface whose index is in its
+  interface counters, else to that of the sample's source id.
 - Elements without a column have a value. Padding is left out, and so are lists whose records are read. If a
   record may describe both directions, each flow has the elements of its own direction.
 """

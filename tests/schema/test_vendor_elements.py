@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import re
 from collections import Counter
 from pathlib import Path
@@ -29,6 +30,9 @@ from tests.support.datagrams import (
     uint,
     variable,
 )
+
+SHARED_COLUMNS, SHARED_NUMBERS = 338, "ac4fe1ab72fd5cff"
+"""Number of columns of several elements, and a digest of their numbers. New columns change both."""
 
 FLOW = Schema.load("flow")
 TABLE = Path(elements.data_folder()) / "vendor_elements.csv"
@@ -69,6 +73,18 @@ def test_each_row_names_an_element_and_where_it_was_read() -> None:
         assert re.fullmatch("[A-Za-z][A-Za-z0-9_]*", row["name"]), row
         assert row["data_type"] in DATA_TYPES, row
         assert row["source"], row
+
+
+def test_columns_of_several_elements_keep_their_numbers() -> None:
+    """Their number is that of the first element. All others follow from the vendor and the id."""
+    shared: dict[str, int] = {}
+    for vendor in VENDORS:
+        names = Counter(column_name(element) for element in elements.of_vendor(vendor))
+        columns = {column.name: column for column in Schema.load("flow").enable(f"group:{vendor}")}
+        shared |= {name: columns[name].number for name, count in names.items() if count > 1}
+    assert len(shared) == SHARED_COLUMNS
+    digest = hashlib.sha256(repr(sorted(shared.items())).encode()).hexdigest()
+    assert digest[:16] == SHARED_NUMBERS
 
 
 def test_names_are_unique_among_the_elements_of_a_vendor() -> None:

@@ -139,11 +139,8 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter
     index_records(c, xdr, fb_load32(xdr.p - 4), &records);
     put_flow_sample(c, emitter, &at, sample.data, expanded, &status);
     if (FB_LIKELY(((records.there & ~common) | c->decapsulate | status) == 0))
-        at = put_records_of(c, emitter, at, &records, 0, true);
-    else at = put_any_records(c, emitter, at, &records, status);
-    if (FB_UNLIKELY(c->plan->names & FB_NAMES_OF_INTERFACES))
-        at = put_interface_names(c, emitter, at, input_of_sample(sample.data, expanded),
-                                 output_of_sample(sample.data, expanded));
+        at = put_records_of(c, emitter, at, &records, 0, true, sample.data, expanded);
+    else at = put_any_records(c, emitter, at, &records, status, sample.data, expanded);
     FB_EMIT(finish)(emitter, at);
     c->counters->rows[FB_ROWS_FLOWS]++;
     if (patterns) fb_patterns_learn(patterns, sample, expanded);

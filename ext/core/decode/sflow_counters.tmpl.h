@@ -296,7 +296,7 @@ static fb_status decode_drop(fb_context *c, fb_emitter *emitter, fb_bytes sample
     set_interface(c, emitter, &at, FB_SOURCE_SFLOW_DROP_OUTPUT, 0, output);
     set_uint(c, emitter, &at, FB_SOURCE_SFLOW_DROP_REASON, reason);
     /* The packet is put like that of a flow sample whose output field states the discard reason. */
-    at = put_any_records(c, emitter, at, &records, discard_status(reason));
+    at = put_any_records(c, emitter, at, &records, discard_status(reason), NULL, true);
     FB_EMIT(finish)(emitter, at);
     c->counters->rows[FB_ROWS_COUNTERS]++;
     return FB_OK;

@@ -127,10 +127,12 @@ FB_NOINLINE static fb_cursor put_other_records(fb_context *c, fb_emitter *emitte
     return at;
 }
 
-/* Put all records of a flow sample or a drop sample. `status` is as in put_flow_sample. */
+/* Put all records of a flow sample or a drop sample. `status` and `sample` are as in
+   put_records_of. */
 FB_NOINLINE static fb_cursor put_any_records(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                             const fb_sample_records *records, uint64_t status) {
-    at = put_records_of(c, emitter, at, records, status, false);
+                                             const fb_sample_records *records, uint64_t status,
+                                             const uint8_t *sample, bool expanded) {
+    at = put_records_of(c, emitter, at, records, status, false, sample, expanded);
     if (records->there >> FB_PLACES) at = put_other_records(c, emitter, at, records);
     return at;
 }

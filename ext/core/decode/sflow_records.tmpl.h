@@ -324,9 +324,11 @@ FB_INLINE void put_extended(fb_context *c, fb_emitter *emitter, fb_cursor *at,
 /* Put the records of a flow sample. If a tunnel was opened, the records sampled_ethernet,
    sampled_ipv4 and sampled_ipv6 describe the outer packet and are ignored. So the packet is walked
    before they are read. `plain`: the sample has none of these records, and tunnels are not opened.
-   `status` is as in put_flow_sample. */
+   `status` is as in put_flow_sample. `sample` is a flow sample, whose interfaces have names, or
+   NULL. */
 FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                   const fb_sample_records *records, uint64_t status, bool plain) {
+                                   const fb_sample_records *records, uint64_t status, bool plain,
+                                   const uint8_t *sample, bool expanded) {
     const fb_bytes *of = records->of;
     bool ethernet = !plain && holds_record(c, records, FB_PLACE_ETHERNET, 24);
     bool header = holds_record(c, records, FB_PLACE_HEADER, 16);
@@ -351,6 +353,9 @@ FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *emitter, fb_cursor
         set_uint(c, emitter, &at, FB_SOURCE_DERIVED_ETYPE,
                  ipv4 ? FB_ETHERTYPE_IPV4 : FB_ETHERTYPE_IPV6);
     if (!plain && status) set_uint(c, emitter, &at, FB_SOURCE_DERIVED_FORWARDING_STATUS, status);
+    if (sample && FB_UNLIKELY(c->plan->names & FB_NAMES_OF_INTERFACES))
+        at = put_interface_names(c, emitter, at, input_of_sample(sample, expanded),
+                                 output_of_sample(sample, expanded));
     if (walked) at = put_walked_packet(c, emitter, at, &packet);
     else if (bytes.data && c->plan->has_packet)
         at = put_sampled_packet(c, emitter, at, bytes, type);

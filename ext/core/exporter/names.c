@@ -4,6 +4,7 @@
 #include "core/wire/wire.h"
 
 #define FIRST_BUCKETS 16
+#define FIRST_SHIFT   60
 
 const uint16_t *fb_name_elements(fb_source source) {
     static const uint16_t elements[][FB_MOST_ID_FIELDS] = {
@@ -26,7 +27,7 @@ static size_t bytes_of(const fb_name *name) {
 }
 
 static fb_name **find_link(const fb_names *names, fb_name_kind kind, fb_name_id id) {
-    fb_name **link = &names->buckets[fb_names_hash(names, kind, id) & (names->bucket_count - 1)];
+    fb_name **link = &names->buckets[fb_names_bucket(names, kind, id)];
     while (*link &&
            ((*link)->kind != kind || (*link)->id.low != id.low || (*link)->id.high != id.high))
         link = &(*link)->next;
@@ -67,13 +68,14 @@ static bool grow(fb_names *names, fb_memory *memory, uint64_t seed) {
     fb_name **buckets = fb_memory_allocate(memory, count * sizeof *buckets);
     if (!buckets) return names->bucket_count > 0;
     if (!names->buckets) {
-        names->keys[0] = (seed ^ 0x9e3779b97f4a7c15u) | 1;
-        names->keys[1] = (seed ^ 0xd6e8feb86659fd93u) | 1;
+        names->keys[0] = fb_hash(seed, 1) | 1;
+        names->keys[1] = fb_hash(seed, 2) | 1;
     }
+    names->shift = names->buckets ? names->shift - 1 : FIRST_SHIFT;
     for (fb_name *name = names->oldest; name; name = name->newer) {
-        uint64_t hash = fb_names_hash(names, (fb_name_kind)name->kind, name->id);
-        name->next = buckets[hash & (count - 1)];
-        buckets[hash & (count - 1)] = name;
+        size_t bucket = fb_names_bucket(names, (fb_name_kind)name->kind, name->id);
+        name->next = buckets[bucket];
+        buckets[bucket] = name;
     }
     fb_memory_release(memory, names->buckets, names->bucket_count * sizeof *buckets);
     names->buckets = buckets;

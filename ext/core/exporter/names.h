@@ -33,6 +33,7 @@ struct fb_name {
 typedef struct {
     fb_name **buckets; /* NULL before the first name */
     size_t bucket_count, count;
+    unsigned shift;   /* 64 - the binary logarithm of bucket_count */
     uint64_t keys[2]; /* of the hash; odd and secret */
     fb_name *oldest, *newest;
 } fb_names;
@@ -49,16 +50,17 @@ bool fb_names_define(fb_names *names, fb_memory *memory, uint64_t seed, fb_name_
                      fb_name_id id, fb_bytes text, uint64_t speed, uint64_t *evicted);
 void fb_names_free(fb_names *names, fb_memory *memory);
 
-/* Multiplication by secret odd numbers, whose high bits select a bucket. */
-FB_INLINE uint64_t fb_names_hash(const fb_names *names, fb_name_kind kind, fb_name_id id) {
-    return ((id.low + ((uint64_t)kind << 32)) * names->keys[0] + id.high * names->keys[1]) >> 32;
+/* Return the bucket of an id: the high bits of products with secret odd numbers, on which all bits
+   of the id have an effect. */
+FB_INLINE size_t fb_names_bucket(const fb_names *names, fb_name_kind kind, fb_name_id id) {
+    uint64_t hash = (id.low + ((uint64_t)kind << 32)) * names->keys[0] + id.high * names->keys[1];
+    return (size_t)(hash >> names->shift);
 }
 
 /* Return the name of an id; NULL: unknown. It is valid until a name is defined. */
 FB_INLINE const fb_name *fb_names_find(const fb_names *names, fb_name_kind kind, fb_name_id id) {
     if (FB_UNLIKELY(!names->buckets)) return NULL;
-    const fb_name *name =
-        names->buckets[fb_names_hash(names, kind, id) & (names->bucket_count - 1)];
+    const fb_name *name = names->buckets[fb_names_bucket(names, kind, id)];
     while (name && (name->id.low != id.low || name->id.high != id.high || name->kind != kind))
         name = name->next;
     return name;

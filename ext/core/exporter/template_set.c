@@ -135,14 +135,17 @@ static const uint8_t *read_template(fb_context *context, uint16_t version, uint3
 
 void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain_id, bool options,
                           const uint8_t *p, const uint8_t *end) {
+    enum { FEW = 32 }; /* fields that need no allocation */
+    fb_field few_fields[FEW], *fields = few_fields;
+    uint16_t few_ids[FEW], *ids = few_ids; /* of the templates that were read */
     fb_memory *memory = context->exporters->memory;
     size_t room = (size_t)(end - p) / 4, bytes = room * (sizeof(fb_field) + sizeof(uint16_t)),
            count = 0;
-    fb_field *fields =
-        room ? fb_exporters_allocate(context->exporters, context->exporter, bytes) : NULL;
-    /* of the templates that were read */
-    uint16_t *ids = fields ? (uint16_t *)(fields + room) : NULL;
-    if (room && !fields) fb_context_count(context, FB_TEMPLATE_LIMIT, p);
+    if (room > FEW) {
+        fields = fb_exporters_allocate(context->exporters, context->exporter, bytes);
+        ids = fields ? (uint16_t *)(fields + room) : NULL;
+        if (!fields) fb_context_count(context, FB_TEMPLATE_LIMIT, p);
+    }
     while (fields && p && end - p >= 4 && !fb_is_zero(p, end)) {
         if (is_withdrawal(version, options, p)) {
             fb_context_count(context, FB_WITHDRAWAL, p);
@@ -154,5 +157,5 @@ void fb_template_set_read(fb_context *context, uint16_t version, uint32_t domain
         }
     }
     if (fields) free_waiting(context, ids, count);
-    fb_memory_release(memory, fields, bytes);
+    if (room > FEW) fb_memory_release(memory, fields, bytes);
 }

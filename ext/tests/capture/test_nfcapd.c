@@ -309,16 +309,21 @@ static void refuses_other_layouts(void) {
 static void delivers_the_records_before_every_cut(void) {
     build_small_file(false);
     size_t delivered = 0, whole = 0;
+    uint64_t others = 0;
     for (size_t size = FB_CAPTURE_START_SIZE; size <= built.size; size++) {
         const outcome *seen = scan_bytes(built.data, size, (reading){.options = ANY_PORT});
         CHECK_STATUS(seen->status, FB_END);
         CHECK(seen->count == delivered || seen->count == delivered + 1);
         delivered = seen->count;
         whole += !seen->counters[FB_TRUNCATED_CAPTURE];
+        CHECK(seen->counters[FB_TRUNCATED_CAPTURE] <= 1);
+        CHECK(seen->counters[FB_OTHER_CAPTURE_RECORD] >= others);
+        others = seen->counters[FB_OTHER_CAPTURE_RECORD];
         CHECK_EQUAL(count_all(seen),
                     seen->counters[FB_TRUNCATED_CAPTURE] + seen->counters[FB_OTHER_CAPTURE_RECORD]);
     }
     CHECK_EQUAL(delivered, 4);
+    CHECK_EQUAL(others, 2);
     CHECK_EQUAL(whole, 4); /* the file header and three blocks */
 }
 

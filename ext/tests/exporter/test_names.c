@@ -171,6 +171,29 @@ static void reads_ids_of_any_width(void) {
     CHECK(!fb_name_id_read(FB_NAME_INTERFACE, bytes, 17, &id));
 }
 
+/* Ids whose lowest or highest bits are equal. */
+static void keeps_chains_short_for_any_ids(void) {
+    for (unsigned shift = 0; shift <= 48; shift += 16)
+        for (int high = 0; high < 2; high++) {
+            table t;
+            size_t longest = 0;
+            table_open(&t);
+            for (uint64_t i = 0; i < 4096; i++) {
+                fb_name_id id = high ? (fb_name_id){i << shift, 0} : (fb_name_id){0, i << shift};
+                CHECK(fb_names_define(&t.names, &t.memory, SEED, FB_NAME_USER, id,
+                                      (fb_bytes){(const uint8_t *)"a", 1}, 0, &t.evicted));
+            }
+            for (size_t i = 0; i < t.names.bucket_count; i++) {
+                size_t length = 0;
+                for (const fb_name *name = t.names.buckets[i]; name; name = name->next) length++;
+                if (length > longest) longest = length;
+            }
+            CHECK(longest <= 8);
+            table_close(&t);
+        }
+}
+
 RUN_TESTS(TEST(keeps_the_latest_definition), TEST(keeps_speeds), TEST(repairs_and_cuts_text),
           TEST(evicts_the_name_defined_longest_ago), TEST(stays_within_its_budget),
-          TEST(survives_every_failed_allocation), TEST(reads_ids_of_any_width))
+          TEST(survives_every_failed_allocation), TEST(reads_ids_of_any_width),
+          TEST(keeps_chains_short_for_any_ids))

@@ -169,7 +169,7 @@ def _report_left_out(report: Report, columns: IpfixColumns, encoder: IpfixWriter
         report.add_note(f"columns without an IPFIX element of their own: {', '.join(columns.left_out)}")
     if encoder.values_left_out:
         values = count_things(encoder.values_left_out, "value")
-        report.add_note(f"{values} left out, because their IPFIX element cannot hold them")
+        report.add_note(f"{values} left out: too long, or too large for their IPFIX element")
     if encoder.rows_left_out:
         rows = count_things(encoder.rows_left_out, "row")
         report.add_note(f"{rows} left out, because none of their columns has an IPFIX element")

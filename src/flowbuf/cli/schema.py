@@ -210,9 +210,9 @@ def suggest_columns(captures: tuple[str, ...], reference: str, output: str, deco
     """Write a schema with a column for each field of data templates that no column uses.
 
     Known elements of vendors have columns, which the schema enables. It adds columns for all other fields.
-    Names, types and units come from the registry of IANA. Fields that are in no registry get a type by their
-    size. Values from the captures are comments. If every field has a column, nothing is written, and the exit
-    status is 1.
+    Names, types and units come from the registries of IANA and of vendors. Fields that are in no registry get
+    a type by their size. Values from the captures are comments. If every field has a column, nothing is
+    written, and the exit status is 1.
 
     \b
     Examples:

@@ -12,6 +12,7 @@ import pytest
 from flowbuf import Schema
 from tests.reference.sflow_fields import STRUCTURES
 from tests.support.datagrams import (
+    counters_sample,
     discarded_packet,
     ethernet,
     expanded_flow_sample,
@@ -450,3 +451,29 @@ def test_invalid_texts_are_counted(decode: Decode) -> None:
     user = record(1004, u32(4) + opaque(b"Zo\xeb") + u32(0) + opaque(b""))
     outcome = decode(sflow(flow_sample(user)), schema=columns("src_user", "dst_user"))
     assert (outcome.flow, outcome.counters) == ({"src_user": "Zo\ufffd"}, {"invalid_utf8": 1})
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        (("derived:in_if_name", "sflow:extended_user.src_user"), "swp7"),
+        (("sflow:extended_user.src_user", "derived:in_if_name"), "alice"),
+        (("derived:in_if_speed", "packet:ip.ttl"), 10000),
+        (("packet:ip.ttl", "derived:in_if_speed"), 64),
+    ],
+)
+def test_names_of_interfaces_keep_their_rank(decode: Decode, sources: tuple[str, str], expected: Any) -> None:
+    """The best source fills a column, whether a name or a record has it."""
+    kind = "string" if isinstance(expected, str) else "uint32"
+    schema = Schema.from_toml(
+        f'[schema]\nname = "x"\n[[column]]\nname = "x"\nnumber = 1\ntype = "{kind}"\n'
+        f"sources = {list(sources)}\n"
+    )
+    counters = counters_sample(
+        record(1, u32(7) + u32(6) + (10**10).to_bytes(8, "big") + bytes(72)),
+        record(1005, opaque(b"swp7")),
+        source=(0, 7),
+    )
+    user = record(1004, u32(106) + opaque(b"alice") + u32(3) + opaque(b""))
+    flow = flow_sample(user, sampled_header(ethernet(ipv4(tcp(1, 2)))), input=7)
+    assert decode(sflow(counters, flow), schema=schema).flow == {"x": expected}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,8 @@ def write_schema(
     room = max(MAX_COLUMNS - len(schema), 0)
     taken = {fold(each.name) for each in (*schema, *schema.reserved)}
     known = [each for each in able[:room] if _is_built_in(each, taken)]
-    unknown = [each for each in able[:room] if each not in known]
+    enabled = {each.name for each in known}
+    unknown = [each for each in able[:room] if each not in known and not _shares_column(each, enabled)]
     head = _head(schema, reference, captures, len(unknown))
     taken |= {fold(each.name) for each in known}
     parts = (head, _enable(known), _columns(unknown, schema, taken), _rest(suggestions, able[room:]))
@@ -124,6 +125,11 @@ def _is_built_in(suggestion: Suggestion, taken: set[str]) -> bool:
     name, element = suggestion.name, suggestion.element
     typed = element is not None and bool(element.data_type)
     return typed and name in names_of_vendor(name) and fold(name) not in taken
+
+
+def _shares_column(suggestion: Suggestion, enabled: Collection[str]) -> bool:
+    """Return True for an element without a type if the column of another element of the vendor takes it."""
+    return suggestion.element is not None and bool(suggestion.element.vendor) and suggestion.name in enabled
 
 
 def _enable(known: Sequence[Suggestion]) -> Iterator[str]:
