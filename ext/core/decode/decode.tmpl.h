@@ -72,6 +72,7 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
         .full = decoder->plan->rows,
         .default_sampling_rate = decoder->options.default_sampling_rate,
         .decapsulate = decoder->options.decapsulate,
+        .unusual = decoder->options.decapsulate | (decoder->plan->names & FB_NAMES_OF_INTERFACES),
         .slow = decoder->options.decapsulate != 0,
     };
     FB_EMIT(change_rate)(emitter, decoder->changes_rates ? &decoder->rate_change : NULL);

@@ -138,8 +138,8 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter
     fb_xdr xdr = {sample.data + size, sample.data + sample.size};
     index_records(c, xdr, fb_load32(xdr.p - 4), &records);
     put_flow_sample(c, emitter, &at, sample.data, expanded, &status);
-    if (FB_LIKELY(((records.there & ~common) | c->decapsulate | status) == 0))
-        at = put_records_of(c, emitter, at, &records, 0, true, sample.data, expanded);
+    if (FB_LIKELY(((records.there & ~common) | c->unusual | status) == 0))
+        at = put_records_of(c, emitter, at, &records, 0, true, NULL, expanded);
     else at = put_any_records(c, emitter, at, &records, status, sample.data, expanded);
     FB_EMIT(finish)(emitter, at);
     c->counters->rows[FB_ROWS_FLOWS]++;

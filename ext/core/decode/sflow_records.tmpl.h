@@ -323,7 +323,7 @@ FB_INLINE void put_extended(fb_context *c, fb_emitter *emitter, fb_cursor *at,
 
 /* Put the records of a flow sample. If a tunnel was opened, the records sampled_ethernet,
    sampled_ipv4 and sampled_ipv6 describe the outer packet and are ignored. So the packet is walked
-   before they are read. `plain`: the sample has none of these records, and tunnels are not opened.
+   before they are read. `plain`: the sample has none of these records, and nothing is unusual.
    `status` is as in put_flow_sample. `sample` is a flow sample, whose interfaces have names, or
    NULL. */
 FB_INLINE fb_cursor put_records_of(fb_context *c, fb_emitter *emitter, fb_cursor at,

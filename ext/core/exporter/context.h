@@ -50,8 +50,9 @@ typedef struct {
     uint64_t sampler;               /* the last sampler that a record of the set named */
     uint64_t default_sampling_rate; /* 0: none */
     unsigned decapsulate;           /* bit for each kind of tunnel to open */
-    unsigned begun; /* bit for each further kind of rows that has the datagram's constants */
-    fb_rows full;   /* kind of rows whose output is full, after NO_SPACE */
+    unsigned unusual; /* not 0: tunnels are opened, or interfaces of sFlow samples have names */
+    unsigned begun;   /* bit for each further kind of rows that has the datagram's constants */
+    fb_rows full;     /* kind of rows whose output is full, after NO_SPACE */
     const fb_row_kind *kinds; /* FB_ROWS_COUNT kinds, by fb_rows */
     /* records take the slow path: tunnels are opened, the rate depends on the interface, or flows
        are skipped */
