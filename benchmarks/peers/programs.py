@@ -191,7 +191,7 @@ plugins: print
 print_output: csv
 print_output_file: flows.csv
 print_refresh_time: 3600
-plugin_pipe_size: 100000000
+plugin_pipe_size: 500000000
 plugin_buffer_size: 100000
 aggregate: {AGGREGATE}
 """
