@@ -42,6 +42,16 @@ def capture(tmp_path: Path) -> Path:
     return write(tmp_path / "vendors.pcap", pcap(LEARNED, ipfix(records), other, more))
 
 
+def write_schema_with(name: str, folder: Path) -> Path:
+    """Write a schema that adds a column of the element 999 to `flow`."""
+    path = folder / "mine.toml"
+    path.write_text(
+        '[schema]\nname = "mine"\nextends = "flow"\n'
+        f'[[column]]\nname = "{name}"\nnumber = 1500\ntype = "uint8"\nsources = ["ipfix:999"]\n'
+    )
+    return path
+
+
 def suggest(*arguments: object) -> tuple[int, str, str]:
     done = flowbuf("schema", "suggest", *arguments)
     return done.exit_code, done.stdout, done.stderr
@@ -107,12 +117,7 @@ def test_the_schema_reads_the_fields_and_needs_no_more(capture: Path, tmp_path: 
 
 
 def test_numbers_and_names_follow_those_of_the_schema(capture: Path, tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(
-        '[schema]\nname = "mine"\nextends = "flow"\n'
-        '[[column]]\nname = "virtual_station_name"\nnumber = 1500\ntype = "uint8"\nsources = ["ipfix:999"]\n'
-    )
-    status, text, _ = suggest(capture, "--schema", path)
+    status, text, _ = suggest(capture, "--schema", write_schema_with("virtual_station_name", tmp_path))
     assert status == 0
     schema = Schema.from_toml(text)
     new = [column for column in schema if column.number > 1500]
@@ -125,12 +130,7 @@ def test_numbers_and_names_follow_those_of_the_schema(capture: Path, tmp_path: P
 
 def test_a_name_that_is_taken_is_not_enabled(capture: Path, tmp_path: Path) -> None:
     """The element of the vendor then has a column of another name."""
-    path = tmp_path / "mine.toml"
-    path.write_text(
-        '[schema]\nname = "mine"\nextends = "flow"\n'
-        '[[column]]\nname = "cert_silk_app_label"\nnumber = 1500\ntype = "uint8"\nsources = ["ipfix:999"]\n'
-    )
-    status, text, _ = suggest(capture, "--schema", path)
+    status, text, _ = suggest(capture, "--schema", write_schema_with("cert_silk_app_label", tmp_path))
     assert status == 0
     assert 'enable = [\n    "asa_username",  # value: carol\n]\n' in text
     assert Schema.from_toml(text)["cert_silk_app_label_2"].number == 1502

@@ -111,7 +111,7 @@ static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitt
                                     fb_decoder *decoder) {
     bool useful = decoder->patterns.wide || decoder->options.always_learn;
     return useful && FB_EMIT(has_fast_path)(emitter) && !c->slow &&
-                   c->plan->rows == FB_ROWS_FLOWS && !(c->plan->names & FB_NAMES_OF_INTERFACES)
+                   c->plan->rows == FB_ROWS_FLOWS && !c->unusual
                ? &decoder->patterns
                : NULL;
 }

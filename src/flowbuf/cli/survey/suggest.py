@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,11 @@ class Suggestion:
         if self.element and self.element.data_type:
             return column_type(self.element.data_type)
         return {"type": _SIZES.get(self.size or 0, "bytes")}
+
+    @property
+    def vendor(self) -> str:
+        """Vendor of the element; empty if there is none."""
+        return self.element.vendor if self.element else ""
 
     @property
     def name(self) -> str:
@@ -103,7 +108,7 @@ def write_schema(
     taken = {fold(each.name) for each in (*schema, *schema.reserved)}
     known = [each for each in able[:room] if _is_built_in(each, taken)]
     enabled = {each.name for each in known}
-    unknown = [each for each in able[:room] if each not in known and not _shares_column(each, enabled)]
+    unknown = [each for each in able[:room] if not (each.vendor and each.name in enabled)]
     head = _head(schema, reference, captures, len(unknown))
     taken |= {fold(each.name) for each in known}
     parts = (head, _enable(known), _columns(unknown, schema, taken), _rest(suggestions, able[room:]))
@@ -123,13 +128,8 @@ def _head(schema: Schema, reference: str, captures: Sequence[str], columns: int)
 def _is_built_in(suggestion: Suggestion, taken: set[str]) -> bool:
     """Return True if flowbuf has a column for an element of a vendor, and no other column has its name."""
     name, element = suggestion.name, suggestion.element
-    typed = element is not None and bool(element.data_type)
+    typed = element is not None and bool(element.vendor and element.data_type)
     return typed and name in names_of_vendor(name) and fold(name) not in taken
-
-
-def _shares_column(suggestion: Suggestion, enabled: Collection[str]) -> bool:
-    """Return True for an element without a type if the column of another element of the vendor takes it."""
-    return suggestion.element is not None and bool(suggestion.element.vendor) and suggestion.name in enabled
 
 
 def _enable(known: Sequence[Suggestion]) -> Iterator[str]:
