@@ -99,6 +99,7 @@ def test_inspect_describes_exporters_and_templates(path: Path) -> None:
         "sequence": {"unit": "packets", "expected": 3, "lost": 0, "late": 0, "restarts": 0},
         "system_init": None,
         "samplers": [{"id": 3, "rate": 1000}],
+        "selection_sequences": [],
         "templates": [
             {
                 "id": 256,

@@ -120,6 +120,7 @@ def test_state_lists_domains_samplers_and_templates() -> None:
             "sequence": {"unit": "packets", "expected": 1, "lost": 0, "late": 0, "restarts": 0},
             "system_init": 0,
             "samplers": {1: 100, 2: 200},
+            "selection_sequences": {},
             "templates": {
                 256: {
                     "options": False,
@@ -227,6 +228,10 @@ TEMPLATE: list[Any] = [*DOMAIN, "templates", 256]
         (changed([*DOMAIN, "samplers"], {"one": 1}), "sampler is 'one'"),
         (changed([*DOMAIN, "samplers"], {1: 0}), "sampling rate is 0, not an integer from 1"),
         (changed([*DOMAIN, "samplers"], {1: 1.5}), "sampling rate is 1.5"),
+        (changed([*DOMAIN, "selection_sequences"], {7: 1}), "selection sequence 7 is int, not a list"),
+        (changed([*DOMAIN, "selection_sequences"], {7: [-1]}), "selection sequence 7: selector is -1"),
+        (changed([*DOMAIN, "selection_sequences"], {7: []}), "selectors is 0, not an integer from 1"),
+        (changed([*DOMAIN, "selection_sequences"], {7: [1] * 9}), "number of selectors is 9"),
         (changed([*DOMAIN, "templates"], {255: {}}), "template is 255, not an integer from 256"),
         (changed([*DOMAIN, "templates"], {"9" * 30: {}}), "template is '9999"),
         (changed([*DOMAIN, "templates"], {256: []}), "template 256 is list, not a dict"),

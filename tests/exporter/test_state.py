@@ -56,8 +56,12 @@ DEFINITIONS = [
     (
         ipfix(
             template_set(template(256, (1, 8), (82, VARIABLE), (137, 2, 2636), (22, 4))),
-            options_template_set(options_template(400, [(149, 4)], [(34, 4), (160, 8)])),
+            options_template_set(
+                options_template(400, [(149, 4)], [(34, 4), (160, 8)]),
+                options_template(401, [(301, 4)], [(302, 4), (302, 4)]),
+            ),
             data_set(400, u32(1) + u32(64) + uint(1_700_000_000_000, 8)),
+            data_set(401, u32(7) + u32(5) + u32(10)),
             domain=1,
             export_time=1_700_000_100,
         ),

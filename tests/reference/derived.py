@@ -22,7 +22,10 @@ SAMPLING_INTERVAL, SAMPLER_RANDOM_INTERVAL = 34, 50
 SAMPLING_PACKET_INTERVAL, SAMPLING_PACKET_SPACE = 305, 306
 SAMPLING_SIZE, SAMPLING_POPULATION = 309, 310
 SAMPLING_PROBABILITY = 311
+HASH_OUTPUT_MIN, HASH_OUTPUT_MAX, HASH_SELECTED_MIN, HASH_SELECTED_MAX = 329, 330, 331, 332
 SAMPLER_ID, SELECTOR_ID = 48, 302
+SELECTION_SEQUENCE_ID, SELECTOR_ALGORITHM = 301, 304
+PROPERTY_MATCH_FILTERING = 5
 
 
 def give_derived(flow: Flow, rate: int | None) -> None:
@@ -125,6 +128,7 @@ def sampling_rate(flow: Flow) -> int | None:
         *(rule(flow) for rule in rules),
         flow.uint(SAMPLING_INTERVAL),
         flow.uint(SAMPLER_RANDOM_INTERVAL),
+        rate_of_hash(flow),
     ):
         if rate and rate < U64:
             return rate
@@ -155,3 +159,19 @@ def rate_of_probability(flow: Flow) -> int | None:
         return None
     rate = 1 / probability
     return math.floor(Fraction(rate) + Fraction(1, 2)) if math.isfinite(rate) else None
+
+
+def rate_of_hash(flow: Flow) -> int | None:
+    """Return the size of the output range of a hash function, divided by that of the selected part (RFC 5476
+    section 6.5.2.6). A missing limit is 0.
+    """
+    if not any(key == (0, HASH_SELECTED_MAX) for key in flow.elements()):
+        return None
+    limits = (HASH_OUTPUT_MIN, HASH_SELECTED_MIN, HASH_SELECTED_MAX, HASH_OUTPUT_MAX)
+    first, low, high, last = (flow.uint(limit) or 0 for limit in limits)
+    return (last - first + 1) // (high - low + 1) if first <= low <= high <= last else None
+
+
+def selectors(flow: Flow) -> list[int]:
+    """Return the selectors of a record, in its order."""
+    return [int.from_bytes(octets, "big") for octets in flow.fields(SELECTOR_ID) if 1 <= len(octets) <= 8]

@@ -10,7 +10,8 @@ The specifications leave these points open:
   addition to the set.
 - NetFlow v9 has no fields of variable length. A length of 65535, which fits no datagram, is read as in IPFIX.
 - A record names a sampler by the first of elements 48 and 302 that is not zero. If all are zero, it names
-  sampler 0.
+  sampler 0. A description of a selector without a rate is one of a filter with the rate 1 if its algorithm is
+  property match filtering.
 - Element 160 in an options record is also used in NetFlow v9, though no element there is relative to it.
 - Data before its template (RFC 3954 section 9, RFC 7011 section 8) waits; see early.py.
 - A template belongs to an exporter, version, domain and id (RFC 7011 section 8). A UDP source port may repeat
@@ -22,6 +23,7 @@ The specifications leave these points open:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -34,13 +36,14 @@ from .options import Names, Record
 from .packet import Packet, parse, parse_ip
 from .sequence import Content
 from .structured import Structure
-from .values import SILENT, TIMES_END, WRAP, Clock, Element, Field, Flow, Value
+from .values import SILENT, TIMES_END, U64, WRAP, Clock, Element, Field, Flow, Value
 
 VARIABLE = 65535
 SYSTEM_INIT_TIME = 160
 IP_HEADER_PACKET_SECTION, DATA_LINK_FRAME_SECTION = 313, 315
 FIRST_TEMPLATE_ID = 256
 REPLACED_KEPT = 4
+MAX_SELECTORS = 8
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ class Domain:
 
     definitions: dict[int, Definition] = field(default_factory=dict)
     samplers: dict[int, int] = field(default_factory=dict)
+    sequences: dict[int, list[int]] = field(default_factory=dict)
     names: Names = field(default_factory=dict)
     started: int | None = None
     split: bool = False
@@ -180,15 +184,26 @@ class Domain:
                 waiting.domain = waiting.datagram.exporter.find_domain(waiting.datagram)
         return datagram.exporter.find_domain(datagram)
 
-    def learn(self, record: Flow) -> bool:
-        """Learn the sampling rate and the system start in a record. Return False if it has none."""
+    def learn(self, record: Flow, counters: Counter[str]) -> bool:
+        """Learn the sampling rate, the selection sequence and the system start in a record. Return False if
+        it has none.
+        """
         rate = derived.sampling_rate(record)
         started = system_start(record)
+        sampler, selectors = named_sampler(record), derived.selectors(record)
+        sequence = record.uint(derived.SELECTION_SEQUENCE_ID)
+        filters = record.uint(derived.SELECTOR_ALGORITHM) == derived.PROPERTY_MATCH_FILTERING
+        if not rate and sampler is not None and filters:
+            rate = 1
         if rate:
-            self.samplers[named_sampler(record) or 0] = rate
+            self.samplers[sampler or 0] = rate
         if started:
             self.started = started
-        return bool(rate or started)
+        describes_sequence = sequence is not None and bool(selectors)
+        if sequence is not None and 0 < len(selectors) <= MAX_SELECTORS:
+            self.sequences[sequence] = selectors
+        counters["template_limit"] += describes_sequence and len(selectors) > MAX_SELECTORS
+        return bool(rate or started or describes_sequence)
 
     def find_names(
         self, keys: list[tuple[Element, bytes]], reverse: bool = False
@@ -198,17 +213,22 @@ class Domain:
         return options.find_names(layers, keys, reverse)
 
     def sampling_rate(self, record: Flow) -> int | None:
-        """Return the sampling rate of a flow: of its record, else of the sampler it names, else of the only
-        sampler.
+        """Return the sampling rate of a flow: of its record, else of the selection sequence it names, else of
+        the sampler it names, else of the only sampler.
         """
         rate = derived.sampling_rate(record)
         if rate:
             return rate
-        sampler = named_sampler(record)
         inherited = self.common.samplers if self.common else {}
-        for samplers in (self.samplers, inherited):
-            if sampler is not None and sampler in samplers:
-                return samplers[sampler]
+        known = {**inherited, **self.samplers}
+        sequences = {**(self.common.sequences if self.common else {}), **self.sequences}
+        sequence = record.uint(derived.SELECTION_SEQUENCE_ID)
+        if sequence in sequences:
+            product = math.prod(known.get(selector, 0) for selector in sequences[sequence])
+            return product if 0 < product < U64 else None
+        sampler = named_sampler(record)
+        if sampler in known:
+            return known[sampler]
         samplers = self.samplers or inherited
         return next(iter(samplers.values())) if len(samplers) == 1 else None
 
@@ -387,7 +407,7 @@ def read_options(
         yield row
     record = Flow(datagram.version)
     give_elements(record, fields)
-    kept = domain.learn(record)
+    kept = domain.learn(record, datagram.exporter.counters)
     wanted = options.wanted_kinds(datagram.wanted.get("flows", ()))
     kept |= options.learn(domain.names, fields, wanted)
     if not kept and "options" not in datagram.taken:

@@ -223,6 +223,23 @@ fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64
     return FB_OK;
 }
 
+fb_status fb_domain_set_selection(fb_exporter *exporter, fb_domain *domain, uint64_t sequence,
+                                  const fb_selection *selection) {
+    fb_map_entry *entry = fb_map_find(&domain->selections, sequence);
+    fb_selection *kept = entry ? entry->pointer : NULL;
+    if (!kept && domain->selections.count < FB_MAX_SAMPLERS)
+        kept = fb_memory_allocate(&exporter->memory, sizeof *kept);
+    if (!kept) return FB_TEMPLATE_LIMIT;
+    if (!entry) entry = fb_map_insert(&domain->selections, &exporter->memory, sequence);
+    if (entry) {
+        *kept = *selection;
+        entry->pointer = kept;
+        return FB_OK;
+    }
+    fb_memory_release(&exporter->memory, kept, sizeof *kept);
+    return FB_TEMPLATE_LIMIT;
+}
+
 void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                         fb_name_kind kind, fb_name_id id, fb_bytes text, uint64_t speed) {
     uint64_t *status = exporter->counters.status;
@@ -231,14 +248,36 @@ void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb
     status[FB_NAME_LIMIT] += !kept;
 }
 
-uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler) {
-    for (const fb_domain *d = domain; named && d; d = d->common) {
-        const fb_map_entry *entry = fb_map_find(&d->samplers, sampler);
+static uint64_t find_named_rate(const fb_domain *domain, uint64_t sampler) {
+    for (; domain; domain = domain->common) {
+        const fb_map_entry *entry = fb_map_find(&domain->samplers, sampler);
         if (entry) return entry->number;
     }
+    return 0;
+}
+
+uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler) {
+    uint64_t rate = named ? find_named_rate(domain, sampler) : 0;
+    if (rate) return rate;
     const fb_map *known =
         domain->samplers.count || !domain->common ? &domain->samplers : &domain->common->samplers;
     return known->count == 1 ? known->entries[0].number : 0;
+}
+
+/* Return 0 if a factor is 0 or the product exceeds 64 bits. */
+static uint64_t multiply(uint64_t a, uint64_t b) {
+    return b && a <= UINT64_MAX / b ? a * b : 0;
+}
+
+bool fb_domain_find_selection_rate(const fb_domain *domain, uint64_t sequence, uint64_t *rate) {
+    const fb_map_entry *entry = fb_map_find(&domain->selections, sequence);
+    if (!entry && domain->common) entry = fb_map_find(&domain->common->selections, sequence);
+    if (!entry) return false;
+    const fb_selection *selection = entry->pointer;
+    *rate = 1;
+    for (size_t i = 0; i < selection->count; i++)
+        *rate = multiply(*rate, find_named_rate(domain, selection->ids[i]));
+    return true;
 }
 
 /* A port's domain caches nothing, because the common domain may change without updating the

@@ -53,6 +53,10 @@ static void free_domain(fb_exporters *exporters, fb_exporter *exporter, fb_domai
                       fb_order_size(domain->template_capacity, sizeof *domain->templates));
     free_lists(exporter, domain->defined);
     fb_map_free(&domain->samplers, &exporter->memory);
+    for (uint32_t i = 0; i < domain->selections.count; i++)
+        fb_memory_release(&exporter->memory, domain->selections.entries[i].pointer,
+                          sizeof(fb_selection));
+    fb_map_free(&domain->selections, &exporter->memory);
     fb_names_free(&domain->names, &exporter->name_memory);
     fb_sequences_free(&domain->sequences, &exporter->memory);
     fb_samples_free(&domain->samples, &exporter->memory);

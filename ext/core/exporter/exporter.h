@@ -47,7 +47,8 @@
 /* Maps are sorted when a key is inserted, so these limits also bound the time per datagram. */
 #define FB_MAX_DOMAINS   1024 /* per exporter, those of single ports included */
 #define FB_MAX_TEMPLATES 4096 /* per domain */
-#define FB_MAX_SAMPLERS  4096 /* per domain */
+#define FB_MAX_SAMPLERS  4096 /* per domain; of selection sequences, as many again */
+#define FB_MAX_SELECTORS 8    /* per selection sequence */
 
 #define FB_LOOK_AHEAD 16 /* datagrams whose exporters are prefetched together */
 
@@ -109,6 +110,12 @@ typedef struct {
     uint32_t count, capacity;
 } fb_id_list;
 
+/* The selectors that packets pass in turn (RFC 5476 section 6.5.1). */
+typedef struct {
+    uint64_t ids[FB_MAX_SELECTORS];
+    uint16_t count;
+} fb_selection;
+
 typedef struct fb_domain fb_domain;
 struct fb_domain {
     uint16_t version;
@@ -127,6 +134,7 @@ struct fb_domain {
     uint64_t sampler, rate;
     uint64_t system_init;   /* systemInitTimeMilliseconds in ns; 0 while unknown */
     fb_map samplers;        /* sampler or selector id -> sampling rate */
+    fb_map selections;      /* selectionSequenceId -> fb_selection */
     fb_sequences sequences; /* of all ports; only the common domain uses it */
     fb_samples samples;     /* of sFlow */
     uint32_t known;         /* templates that have a compiled template */
@@ -358,6 +366,9 @@ FB_INLINE fb_template *fb_domain_find_template(fb_domain *domain, uint16_t id) {
 /* Store a rate from options. OK. TEMPLATE_LIMIT: there is no room. */
 fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler,
                                 uint64_t rate);
+/* Store the selectors of a selection sequence. OK. TEMPLATE_LIMIT: there is no room. */
+fb_status fb_domain_set_selection(fb_exporter *exporter, fb_domain *domain, uint64_t sequence,
+                                  const fb_selection *selection);
 /* Define a name, or count why it was not kept. The names of an exporter take at most a quarter of
    its memory. */
 void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
@@ -379,6 +390,9 @@ FB_INLINE uint64_t fb_domain_rate_of(fb_domain *domain, uint64_t sampler) {
     bool again = domain->rate_known && domain->sampler == sampler;
     return FB_LIKELY(again) ? domain->rate : fb_domain_look_up_rate(domain, sampler);
 }
+/* Return false if a selection sequence is unknown. *rate is the product of the rates of its
+   selectors; 0: one is unknown. */
+bool fb_domain_find_selection_rate(const fb_domain *domain, uint64_t sequence, uint64_t *rate);
 /* Return the start time of the exporter in ns since 1970; 0 while unknown. */
 FB_INLINE uint64_t fb_domain_find_system_init(const fb_domain *domain) {
     return domain->system_init || !domain->common ? domain->system_init

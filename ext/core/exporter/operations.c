@@ -385,9 +385,9 @@ static void specialize_rate(const fb_compiled_template *compiled, fb_op *op) {
     uint16_t sampler = compiled->role[FB_ROLE_SAMPLER_ID],
              selector = compiled->role[FB_ROLE_SELECTOR_ID];
     uint16_t field = sampler == FB_NO_FIELD ? selector : sampler;
-    bool both = sampler != FB_NO_FIELD && selector != FB_NO_FIELD;
-    if (compiled->rated || !compiled->named || both || !accepts_uint(op->column, UINT64_MAX))
-        return;
+    bool one = (sampler == FB_NO_FIELD) != (selector == FB_NO_FIELD);
+    bool alone = one && !fb_compiled_template_has_role(compiled, FB_ROLE_SELECTION_SEQUENCE);
+    if (compiled->rated || !alone || !accepts_uint(op->column, UINT64_MAX)) return;
     if (compiled->fields[field].size < 1 || compiled->fields[field].size > 8) return;
     set_position(op, compiled, field);
     op->code = FB_OP_RATE_OF_SAMPLER;

@@ -1,6 +1,9 @@
 /* Each value is read by its role in the template, from data records and options records alike. */
 #include "core/exporter/sampling.h"
 
+#define ID_SELECTOR              302
+#define PROPERTY_MATCH_FILTERING 5 /* a selectorAlgorithm */
+
 static bool is_uint(fb_bytes field) {
     return field.size >= 1 && field.size <= 8;
 }
@@ -20,6 +23,20 @@ static uint64_t read_probability(const fb_compiled_template *compiled, const uin
     return (uint64_t)(1 / p + 0.5);
 }
 
+/* Return 0 unless the selected range is a part of the output range, or if the rate is 2^64. */
+static uint64_t read_hash_ranges(const fb_compiled_template *compiled, const uint8_t *record,
+                                 const fb_location *locations) {
+    if (!fb_compiled_template_has_role(compiled, FB_ROLE_HASH_SELECTED_MAX)) return 0;
+    uint64_t output_min = fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MIN, record, locations),
+             output_max = fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MAX, record, locations),
+             min = fb_role_uint(compiled, FB_ROLE_HASH_SELECTED_MIN, record, locations),
+             max = fb_role_uint(compiled, FB_ROLE_HASH_SELECTED_MAX, record, locations);
+    if (min < output_min || max < min || output_max < max) return 0;
+    /* both ranges may have 2^64 values, so that `selected` is 0 */
+    uint64_t last = output_max - output_min, selected = max - min + 1;
+    return selected ? last / selected + (last % selected == selected - 1) : 1;
+}
+
 uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *record,
                           const fb_location *locations) {
     uint64_t size = fb_role_uint(compiled, FB_ROLE_SAMPLING_SIZE, record, locations);
@@ -31,6 +48,7 @@ uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *r
     uint64_t rate = read_probability(compiled, record, locations);
     if (!rate) rate = fb_role_uint(compiled, FB_ROLE_SAMPLING_INTERVAL, record, locations);
     if (!rate) rate = fb_role_uint(compiled, FB_ROLE_RANDOM_INTERVAL, record, locations);
+    if (!rate) rate = read_hash_ranges(compiled, record, locations);
     return rate;
 }
 
@@ -52,6 +70,11 @@ uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template 
     uint64_t sampler = 0,
              rate = compiled->rated ? fb_sampling_read(compiled, record, locations) : 0;
     if (rate || !context->domain) return rate;
+    if (fb_compiled_template_has_role(compiled, FB_ROLE_SELECTION_SEQUENCE) &&
+        fb_domain_find_selection_rate(
+            context->domain, fb_role_uint(compiled, FB_ROLE_SELECTION_SEQUENCE, record, locations),
+            &rate))
+        return rate;
     bool named = compiled->named && read_sampler(compiled, record, locations, &sampler);
     return fb_domain_find_rate(context->domain, named, sampler);
 }
@@ -70,16 +93,57 @@ uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t
     return milliseconds <= FB_SYSTEM_INIT_MAX / FB_MILLISECOND ? milliseconds * FB_MILLISECOND : 0;
 }
 
+/* Read the selectors of a selection sequence. Return false if the record does not define one. *fits
+   is false if there are more than it can hold. */
+static bool read_selection(const fb_compiled_template *compiled, const uint8_t *record,
+                           const fb_location *locations, fb_selection *selection, bool *fits) {
+    *selection = (fb_selection){.count = 0};
+    *fits = true;
+    if (!is_uint(
+            fb_compiled_template_role(compiled, FB_ROLE_SELECTION_SEQUENCE, record, locations)))
+        return false;
+    for (uint16_t i = 0; i < compiled->field_count; i++) {
+        const fb_field *of = &compiled->fields[i];
+        fb_bytes field = fb_compiled_template_field(compiled, i, record, locations);
+        if (of->pen || of->id != ID_SELECTOR || !is_uint(field)) continue;
+        if (selection->count == FB_MAX_SELECTORS) *fits = false;
+        else selection->ids[selection->count++] = fb_load_uint(field.data, field.size);
+    }
+    return selection->count;
+}
+
+static bool store_selection(fb_context *context, const fb_compiled_template *compiled,
+                            const uint8_t *record, const fb_location *locations) {
+    fb_selection selection;
+    bool fits;
+    if (!read_selection(compiled, record, locations, &selection, &fits)) return false;
+    uint64_t sequence = fb_role_uint(compiled, FB_ROLE_SELECTION_SEQUENCE, record, locations);
+    if (!fits ||
+        fb_domain_set_selection(context->exporter, context->domain, sequence, &selection) != FB_OK)
+        fb_context_count(context, FB_TEMPLATE_LIMIT, record);
+    return true;
+}
+
+/* Return true for a description of property match filtering. */
+static bool is_filter(const fb_compiled_template *compiled, const uint8_t *record,
+                      const fb_location *locations) {
+    return fb_role_uint(compiled, FB_ROLE_SELECTOR_ALGORITHM, record, locations) ==
+           PROPERTY_MATCH_FILTERING;
+}
+
 bool fb_sampling_store(fb_context *context, const fb_compiled_template *compiled,
                        const uint8_t *record, const fb_location *locations) {
     uint64_t sampler, rate = fb_sampling_read(compiled, record, locations);
     uint64_t system_init = fb_system_init_read(compiled, record, locations);
-    read_sampler(compiled, record, locations, &sampler);
+    bool named = read_sampler(compiled, record, locations, &sampler);
+    if (!rate && named && is_filter(compiled, record, locations)) rate = 1;
+    bool kept = fb_compiled_template_has_role(compiled, FB_ROLE_SELECTION_SEQUENCE) &&
+                store_selection(context, compiled, record, locations);
     if (rate && fb_domain_set_sampler(context->exporter, context->domain, sampler, rate) != FB_OK)
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
     if (system_init) {
         context->domain->system_init = system_init;
         if (compiled->version == 10) fb_context_set_system_init(context, system_init);
     }
-    return rate || system_init;
+    return kept || rate || system_init;
 }

@@ -1,5 +1,5 @@
-/* Sampling rates and start times, from data records and options records (elements 34, 48, 50, 302,
-   305, 306, 309, 310, 311; 160). */
+/* Sampling rates and start times, from data records and options records (elements 34, 48, 50, 301,
+   302, 304, 305, 306, 309, 310, 311, 329 to 332; 160). */
 #ifndef FB_EXPORTER_SAMPLING_H
 #define FB_EXPORTER_SAMPLING_H
 
@@ -12,12 +12,13 @@
      (samplingPacketInterval + samplingPacketSpace) / samplingPacketInterval
      1 / samplingProbability
      samplingInterval
-     samplerRandomInterval */
+     samplerRandomInterval
+     hash values of the output range / values of the selected range */
 uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *record,
                           const fb_location *locations);
 
-/* Return the sampling rate of a data record: its own, or that of the sampler it names, or that of
-   the only known sampler. 0: unknown. */
+/* Return the sampling rate of a data record: its own, or that of the selection sequence it names,
+   or that of the sampler it names, or that of the only known sampler. 0: unknown. */
 uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template *compiled,
                           const uint8_t *record, const fb_location *locations);
 
@@ -34,8 +35,9 @@ uint32_t fb_ingress_interface_read(const fb_compiled_template *compiled, const u
 uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t *record,
                              const fb_location *locations);
 
-/* Store the sampling rate and the start time of an options record. Return false if it has neither.
-   Count TEMPLATE_LIMIT if there is no room for the rate. REQUIRES: context->domain is set. */
+/* Store the sampling rate, the selection sequence and the start time of an options record. Return
+   false if it has none of them. Property match filtering has the rate 1. Count TEMPLATE_LIMIT if
+   there is no room, or if a sequence has too many selectors. REQUIRES: context->domain is set. */
 bool fb_sampling_store(fb_context *context, const fb_compiled_template *compiled,
                        const uint8_t *record, const fb_location *locations);
 

@@ -198,7 +198,8 @@ static void find_roles(fb_compiled_template *compiled) {
 static bool has_sampling_rate(const fb_compiled_template *compiled) {
     static const fb_role rates[] = {FB_ROLE_SAMPLING_INTERVAL,   FB_ROLE_RANDOM_INTERVAL,
                                     FB_ROLE_PACKET_INTERVAL,     FB_ROLE_SAMPLING_SIZE,
-                                    FB_ROLE_SAMPLING_POPULATION, FB_ROLE_SAMPLING_PROBABILITY};
+                                    FB_ROLE_SAMPLING_POPULATION, FB_ROLE_SAMPLING_PROBABILITY,
+                                    FB_ROLE_HASH_SELECTED_MAX};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (fb_compiled_template_has_role(compiled, rates[i])) return true;
     return false;
@@ -387,7 +388,8 @@ static fb_status compile_one(fb_compiled_templates *compiled_templates,
     find_roles(compiled);
     compiled->rated = has_sampling_rate(compiled);
     compiled->named = fb_compiled_template_has_role(compiled, FB_ROLE_SAMPLER_ID) ||
-                      fb_compiled_template_has_role(compiled, FB_ROLE_SELECTOR_ID);
+                      fb_compiled_template_has_role(compiled, FB_ROLE_SELECTOR_ID) ||
+                      fb_compiled_template_has_role(compiled, FB_ROLE_SELECTION_SEQUENCE);
     if (compiled_templates->plan && !empty) fb_operations_write(compiled_templates, compiled);
     *out = empty ? NULL : shrink_to_size(compiled_templates, compiled);
     if (empty) return FB_EMPTY_TEMPLATE;

@@ -136,7 +136,9 @@ _Static_assert(sizeof(fb_lane_group) % FB_CACHE_LINE == 0, "lanes are read by wh
     X(PROTO, 4) X(IP_VERSION, 60) X(ETHERNET_TYPE, 256) X(SAMPLING_INTERVAL, 34) \
     X(SAMPLER_ID, 48) X(RANDOM_INTERVAL, 50) X(SELECTOR_ID, 302) X(PACKET_INTERVAL, 305) \
     X(PACKET_SPACE, 306) X(SAMPLING_SIZE, 309) X(SAMPLING_POPULATION, 310) \
-    X(SAMPLING_PROBABILITY, 311) X(SYSTEM_INIT_TIME, 160) X(INGRESS_INTERFACE, 10) \
+    X(SAMPLING_PROBABILITY, 311) X(HASH_OUTPUT_MIN, 329) X(HASH_OUTPUT_MAX, 330) \
+    X(HASH_SELECTED_MIN, 331) X(HASH_SELECTED_MAX, 332) X(SELECTION_SEQUENCE, 301) \
+    X(SELECTOR_ALGORITHM, 304) X(SYSTEM_INIT_TIME, 160) X(INGRESS_INTERFACE, 10) \
     X(INGRESS_PHYSICAL_INTERFACE, 252) \
     \
     X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) X(FRAGMENT_FLAGS, 197) \
@@ -179,7 +181,7 @@ struct fb_compiled_template {
     uint16_t variable_count; /* number of variable-length fields */
     bool options;            /* of an options template: its records are not flows */
     bool rated;              /* has fields with its sampling rate */
-    bool named;              /* has a field that names its sampler */
+    bool named;              /* has a field that names its sampler or selection sequence */
     /* it is the `reverse` of another compiled template: reverse elements are its own fields, and
        all others are shared */
     bool reversed;

@@ -423,6 +423,45 @@ static void bounds_the_samplers_of_a_domain(void) {
     world_close(&w);
 }
 
+static void bounds_the_selection_sequences_of_a_domain(void) {
+    world w;
+    fb_domain *domain;
+    uint64_t rate;
+    fb_selection both = {{1, 2}, 2}, first = {{1}, 1};
+    world_open(&w, 10, 16 << 20);
+    fb_exporter *exporter = get(&w, 1);
+    fb_exporter_get_domain(&w.exporters, exporter, 10, 0, &domain);
+    for (uint64_t i = 0; i < FB_MAX_SAMPLERS; i++)
+        CHECK_STATUS(fb_domain_set_selection(exporter, domain, i, &both), FB_OK);
+    CHECK_STATUS(fb_domain_set_selection(exporter, domain, FB_MAX_SAMPLERS, &both),
+                 FB_TEMPLATE_LIMIT);
+    CHECK(!fb_domain_find_selection_rate(domain, FB_MAX_SAMPLERS, &rate));
+    fb_domain_set_sampler(exporter, domain, 1, 10);
+    CHECK(fb_domain_find_selection_rate(domain, 5, &rate) && rate == 0); /* 2 is unknown */
+    fb_domain_set_sampler(exporter, domain, 2, UINT64_MAX / 10);
+    CHECK(fb_domain_find_selection_rate(domain, 5, &rate) && rate == UINT64_MAX / 10 * 10);
+    fb_domain_set_sampler(exporter, domain, 2, UINT64_MAX / 10 + 1);
+    CHECK(fb_domain_find_selection_rate(domain, 5, &rate) && rate == 0);       /* beyond 64 bits */
+    CHECK_STATUS(fb_domain_set_selection(exporter, domain, 5, &first), FB_OK); /* it may change */
+    CHECK(fb_domain_find_selection_rate(domain, 5, &rate) && rate == 10);
+    world_close(&w);
+}
+
+static void keeps_no_selection_sequence_without_memory(void) {
+    world w;
+    fb_domain *domain;
+    uint64_t rate, kept = 0;
+    fb_selection one = {{1}, 1};
+    world_open(&w, 10, 32 << 10);
+    fb_exporter *exporter = get(&w, 1);
+    fb_exporter_get_domain(&w.exporters, exporter, 10, 0, &domain);
+    while (fb_domain_set_selection(exporter, domain, kept, &one) == FB_OK) kept++;
+    CHECK(kept > 10 && kept < FB_MAX_SAMPLERS);
+    CHECK(fb_domain_find_selection_rate(domain, kept - 1, &rate));
+    CHECK(!fb_domain_find_selection_rate(domain, kept, &rate));
+    world_close(&w);
+}
+
 RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_if_it_cannot_grow),
           TEST(finds_each_of_100000_exporters), TEST(prefetches_without_side_effects),
           TEST(separates_sub_agents), TEST(evicts_the_oldest_exporter_at_the_limit),
@@ -433,4 +472,5 @@ RUN_TESTS(TEST(maps_numbers_in_any_order), TEST(keeps_a_map_if_it_cannot_grow),
           TEST(redefines_templates), TEST(limits_each_exporter_to_its_budget),
           TEST(returns_the_budget_of_a_redefined_template), TEST(finds_the_rate_of_a_sampler),
           TEST(finds_a_changed_rate), TEST(finds_a_moved_template),
-          TEST(bounds_the_samplers_of_a_domain))
+          TEST(bounds_the_samplers_of_a_domain), TEST(bounds_the_selection_sequences_of_a_domain),
+          TEST(keeps_no_selection_sequence_without_memory))

@@ -13,16 +13,12 @@ cdef extern from "core/base/base.h" nogil:
         FB_NO_MEMORY
         FB_BAD_ARGUMENT
         FB_BAD_SOURCE
-        FB_NOT_A_CAPTURE
         FB_RATE_LIMITED
         FB_BAD_MESSAGE
         FB_TEMPLATE_LIMIT
         FB_STATUS_COUNT
     ctypedef enum fb_status_class:
         FB_CLASS_CONTROL
-        FB_CLASS_FAULT
-        FB_CLASS_LOSS
-        FB_CLASS_NOTE
     const char *fb_status_name(fb_status status)
     const char *fb_status_text(fb_status status)
     fb_status_class fb_status_get_class(fb_status status)
@@ -59,9 +55,7 @@ cdef extern from "core/wire/wire.h" nogil:
         FB_NUMBER_MAX
     ctypedef enum fb_wire_type:
         FB_WIRE_VARINT
-        FB_WIRE_FIXED64
         FB_WIRE_BYTES
-        FB_WIRE_FIXED32
     uint8_t *fb_wire_put_varint(uint8_t *p, uint64_t value)
     size_t fb_wire_varint_size(uint64_t value)
     uint8_t *fb_wire_put_fixed32(uint8_t *p, uint32_t value)
@@ -340,6 +334,7 @@ cdef extern from "core/exporter/exporter.h" nogil:
     uint64_t FB_AGENT_SFLOW
     enum:
         FB_DOMAIN_SFLOW
+        FB_MAX_SELECTORS
     ctypedef struct fb_map_entry:
         uint64_t key
         uint64_t number
@@ -381,6 +376,9 @@ cdef extern from "core/exporter/exporter.h" nogil:
         uint8_t *text
     ctypedef struct fb_names:
         fb_name *oldest
+    ctypedef struct fb_selection:
+        uint64_t *ids
+        uint16_t count
     ctypedef struct fb_domain:
         uint16_t version
         uint16_t port
@@ -391,6 +389,7 @@ cdef extern from "core/exporter/exporter.h" nogil:
         uint16_t *template_order
         uint32_t template_count
         fb_map samplers
+        fb_map selections
         uint64_t system_init
         fb_sequences sequences
         fb_samples samples
@@ -416,8 +415,7 @@ cdef extern from "core/exporter/exporter.h" nogil:
     void fb_exporters_end_session(fb_exporters *exporters, const uint8_t *address, uint32_t session)
     fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i)
     fb_status fb_exporter_get_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version,
-                                     uint32_t id,
-                                     fb_domain **domain)
+                                     uint32_t id, fb_domain **domain)
     fb_domain *fb_domain_of_port(fb_exporters *exporters, fb_exporter *exporter, fb_domain *common,
                                  uint16_t port)
     fb_status fb_domain_set_template(fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
@@ -426,6 +424,8 @@ cdef extern from "core/exporter/exporter.h" nogil:
     void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb_domain *domain,
                             fb_name_kind kind, fb_name_id id, fb_bytes text, uint64_t speed)
     fb_status fb_domain_set_sampler(fb_exporter *exporter, fb_domain *domain, uint64_t sampler, uint64_t rate)
+    fb_status fb_domain_set_selection(fb_exporter *exporter, fb_domain *domain, uint64_t sequence,
+                                      const fb_selection *selection)
 
 cdef extern from "core/exporter/context.h" nogil:
     ctypedef struct fb_fault:

@@ -187,6 +187,7 @@ cdef dict read_domain(fb_domain *domain):
             domain.samplers.entries[place].key: domain.samplers.entries[place].number
             for place in [domain.samplers.order[i] for i in range(domain.samplers.count)]
         },
+        "selection_sequences": read_selections(domain),
         "templates": {
             domain.templates[place].id: read_template(&domain.templates[place])
             for place in [domain.template_order[i] for i in range(domain.template_count)]
@@ -194,6 +195,16 @@ cdef dict read_domain(fb_domain *domain):
         },
         "names": read_names(domain),
     }
+
+
+cdef dict read_selections(const fb_domain *domain):
+    """Return the ids of the selectors of each selection sequence."""
+    cdef dict sequences = {}
+    cdef const fb_selection *selection
+    for place in [domain.selections.order[i] for i in range(domain.selections.count)]:
+        selection = <const fb_selection *> domain.selections.entries[place].pointer
+        sequences[domain.selections.entries[place].key] = [selection.ids[i] for i in range(selection.count)]
+    return sequences
 
 
 cdef dict read_names(const fb_domain *domain):
@@ -274,7 +285,8 @@ cdef tuple check_exporter(object exporter, str where):
 
 
 cdef object check_domain(object domain, str where):
-    """Return (version, id, port or None, system_init, samplers, templates, names) for `restore_domain`.
+    """Return (version, id, port or None, system_init, samplers, selections, templates, names) for
+    `restore_domain`.
 
     Return None for NetFlow v5 and v7, whose domains hold only counters.
     """
@@ -294,6 +306,12 @@ cdef object check_domain(object domain, str where):
          as_number(rate, 0xFFFFFFFFFFFFFFFF, f"{where}: sampling rate", 1))
         for key, rate in as_dict(domain.get("samplers", {}), f"{where}: samplers").items()
     ]
+    sequences = as_dict(domain.get("selection_sequences", {}), f"{where}: selection_sequences")
+    selections = [
+        (as_key(key, 0xFFFFFFFFFFFFFFFF, f"{where}: selection sequence"),
+         check_selectors(ids, f"{where}, selection sequence {key}"))
+        for key, ids in sequences.items()
+    ]
     templates = [
         check_template(as_key(key, 0xFFFF, f"{where}: template", 256), template, f"{where}, template {key}")
         for key, template in as_dict(domain.get("templates", {}), f"{where}: templates").items()
@@ -301,7 +319,13 @@ cdef object check_domain(object domain, str where):
     names = check_names(domain.get("names", {}), f"{where}: names")
     if version == FB_DOMAIN_SFLOW and not names:
         return None
-    return version, number, port, system_init, samplers, templates, names
+    return version, number, port, system_init, samplers, selections, templates, names
+
+
+cdef list check_selectors(object ids, str where):
+    ids = [as_number(id, 0xFFFFFFFFFFFFFFFF, f"{where}: selector") for id in as_list(ids, where)]
+    as_number(len(ids), FB_MAX_SELECTORS, f"{where}: the number of selectors", 1)
+    return ids
 
 
 cdef list check_names(object names, str where):
@@ -357,7 +381,7 @@ cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent
     cdef fb_exporter *known = NULL
     cdef fb_exporter *sflow = NULL
     cdef fb_exporter *exporter
-    for version, number, port, system_init, samplers, templates, names in domains:
+    for version, number, port, system_init, samplers, selections, templates, names in domains:
         # An sFlow agent and an exporter of the same address are one entry of the state.
         if version == FB_DOMAIN_SFLOW:
             if not sflow:
@@ -367,13 +391,14 @@ cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent
             if not known:
                 known = fb_exporters_restore(exporters, key, agent)
             exporter = known
-        restore_domain(exporters, exporter, version, number, port, system_init, samplers, templates, names)
+        restore_domain(exporters, exporter, version, number, port, system_init, samplers, selections,
+                       templates, names)
     return 0
 
 
 cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t version, uint32_t number,
-                        object port,
-                        uint64_t system_init, list samplers, list templates, list names) except -1:
+                        object port, uint64_t system_init, list samplers, list selections, list templates,
+                        list names) except -1:
     cdef fb_domain *domain
     cdef fb_status status = fb_exporter_get_domain(exporters, exporter, version, number, &domain)
     if status == FB_OK and port is not None:
@@ -389,10 +414,24 @@ cdef int restore_domain(fb_exporters *exporters, fb_exporter *exporter, uint16_t
         status = fb_domain_set_sampler(exporter, domain, sampler, rate)
         if status != FB_OK:
             exporter.counters.status[<int> status] += 1
+    for sequence, ids in selections:
+        restore_selection(exporter, domain, sequence, ids)
     for template in templates:
         restore_template(exporters, exporter, domain, template)
     for name in names:
         restore_name(exporters, exporter, domain, name)
+    return 0
+
+
+cdef int restore_selection(fb_exporter *exporter, fb_domain *domain, uint64_t sequence, list ids) except -1:
+    cdef fb_selection selection
+    cdef fb_status status
+    selection.count = <uint16_t> len(ids)
+    for i, id in enumerate(ids):
+        selection.ids[<int> i] = id
+    status = fb_domain_set_selection(exporter, domain, sequence, &selection)
+    if status != FB_OK:
+        exporter.counters.status[<int> status] += 1
     return 0
 
 

@@ -137,7 +137,7 @@ def _tables(survey: dict[str, Any], width: int) -> Iterator[Any]:
         yield fit_table("Sequence numbers", sequences, NUMBERS, SPARED_OF_SEQUENCES, width)
     for exporter in survey["exporters"]:
         for domain in exporter["domains"]:
-            if domain["templates"] or domain["samplers"]:
+            if domain["templates"] or domain["samplers"] or domain["selection_sequences"]:
                 yield _domain_table(exporter, domain)
     if survey["fields"]:
         yield _fields_table(survey["fields"])
@@ -260,6 +260,11 @@ def _worst_loss(exporter: dict[str, Any]) -> Text:
     return Text(_share(lost, expected), style="yellow" if lost else "")
 
 
+def _name_sequence(sequence: dict[str, Any]) -> str:
+    noun = "sampler" if len(sequence["selectors"]) == 1 else "samplers"
+    return f"selection sequence {sequence['id']}: {noun} {', '.join(map(str, sequence['selectors']))}"
+
+
 def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
     title = [f"{_exporter_name(exporter)}, {domain['protocol']}, domain {domain['id']}"]
     if domain["port"] is not None:
@@ -268,6 +273,7 @@ def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
         title.append(
             ", ".join(f"sampler {sampler['id']} 1:{sampler['rate']}" for sampler in domain["samplers"])
         )
+    title.extend(map(_name_sequence, domain["selection_sequences"]))
     if domain["system_init"]:
         title.append(f"running since {_readable_time(domain['system_init']).rstrip('Z')} UTC")
     elif domain["protocol"] == "IPFIX" and any(map(_needs_start, domain["templates"])):

@@ -195,7 +195,7 @@ def _says_something(exporter: dict[str, Any]) -> bool:
 def _is_known(domain: dict[str, Any]) -> bool:
     """Return True if a domain has state beyond its sequence numbers. A port of its own counts as state."""
     return (
-        any(domain[key] for key in ("templates", "samplers", "system_init", "names"))
+        any(domain[key] for key in ("templates", "samplers", "selection_sequences", "system_init", "names"))
         or domain["port"] is not None
     )
 
@@ -228,9 +228,11 @@ def _plain(exporter: dict[str, Any]) -> dict[str, Any]:
 
 def _plain_domain(domain: dict[str, Any]) -> dict[str, Any]:
     templates = sorted(domain["templates"].items())
+    sequences = domain["selection_sequences"]
     return {
         **{key: domain[key] for key in ("version", "id", "port", "system_init")},
         "samplers": dict(sorted(domain["samplers"].items())),
+        **({"selection_sequences": dict(sorted(sequences.items()))} if sequences else {}),
         "templates": {id: {key: template[key] for key in _TEMPLATE} for id, template in templates},
         **({"names": domain["names"]} if domain["names"] else {}),
     }

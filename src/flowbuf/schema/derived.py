@@ -8,7 +8,9 @@ _ADDRESSES = "sourceIPv4Address destinationIPv4Address sourceIPv6Address destina
 _PORTS = "netflow5:prot netflow5:srcport netflow5:dstport"
 _SECTIONS = "mplsTopLabelStackSection " + " ".join(f"mplsLabelStackSection{n}" for n in range(2, 11))
 _SAMPLERS = (
-    "samplerId selectorId samplingInterval samplerRandomInterval samplingPacketInterval samplingPacketSpace"
+    "samplerId selectorId samplingInterval samplerRandomInterval samplingPacketInterval samplingPacketSpace "
+    "samplingSize samplingPopulation samplingProbability hashOutputRangeMin hashOutputRangeMax "
+    "hashSelectedRangeMin hashSelectedRangeMax selectionSequenceId selectorAlgorithm"
 )
 _ICMP = (
     "icmpTypeCodeIPv4 icmpTypeCodeIPv6 protocolIdentifier sourceTransportPort destinationTransportPort "
@@ -17,7 +19,7 @@ _ICMP = (
 _IN, _OUT = "ingressInterface ingressPhysicalInterface", "egressInterface egressPhysicalInterface"
 _USERS = "sourceIPv4Address sourceIPv6Address sourceMacAddress staIPv4Address staMacAddress userName"
 DERIVED = {
-    "derived:sampling_rate": f"{_SAMPLERS} samplingSize samplingPopulation samplingProbability",
+    "derived:sampling_rate": _SAMPLERS,
     "derived:etype": f"{_ADDRESSES} ipVersion ethernetType netflow5:srcaddr sflow:sampled_ip.src_ip",
     "derived:icmp_type": _ICMP,
     "derived:icmp_code": _ICMP,

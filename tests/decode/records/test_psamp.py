@@ -131,15 +131,93 @@ def test_zero_is_not_a_missing_identifier(decode: Decode) -> None:
         ([(305, 1), (306, 1)], bytes([1, 1, 9]), 10),
         ([(309, 1), (310, 1)], bytes([3, 1, 10]), 10),
         ([(311, 4)], bytes([4]) + struct.pack(">f", 0.15), 7),
+        ([], bytes([5]), 1),
+        ([(329, 4), (330, 4), (331, 4), (332, 4)], bytes([6]) + u32(0) + u32(999) + u32(100) + u32(109), 100),
+        ([(331, 8), (332, 8)], bytes([6]) + u64(1) + u64(0), None),
+        ([(330, 8), (332, 8)], bytes([6]) + u64(2**64 - 1) + u64(2**64 - 1), 1),
+        ([(330, 8), (332, 8)], bytes([6]) + u64(2**64 - 1) + u64(3), 2**62),
+        ([(330, 8), (332, 8)], bytes([6]) + u64(2**64 - 1) + u64(0), None),
     ],
-    ids=["systematic", "n out of N", "probabilistic"],
+    ids=[
+        *("systematic", "n out of N", "probabilistic", "property match", "hash"),
+        *("an empty range", "all values", "a large part", "one value"),
+    ],
 )
 def test_the_description_of_a_selector_gives_the_rate(
-    decode: Decode, parameters: list[Specifier], values: bytes, rate: int
+    decode: Decode, parameters: list[Specifier], values: bytes, rate: int | None
 ) -> None:
-    """RFC 5476 figures H, J and K: selectorId 302 has a selectorAlgorithm 304 and its parameters."""
+    """RFC 5476 section 6.5.2: selectorId 302 has a selectorAlgorithm 304 and its parameters.
+
+    The values of the first three are those of figures H, J and K.
+    """
     options = options_template_set(options_template(263, [(302, 4)], [(304, 1), *parameters]))
     selector = data_set(263, u32(15) + values)
     packets = template_set(template(256, (302, 4), (326, 4))), data_set(256, u32(15) + u32(0xABCD))
     outcome = decode(ipfix(options, selector, *packets), schema=columns("sampling_rate", "digest_hash_value"))
-    assert outcome.flow == {"sampling_rate": rate, "digest_hash_value": 0xABCD}
+    known = {"sampling_rate": rate} if rate else {}
+    assert outcome.flow == {**known, "digest_hash_value": 0xABCD}
+
+
+# Selection sequences. The one of RFC 5476 section 6.5.1 is a filter, then a sampler of 1 in 10.
+SEQUENCES = options_template_set(options_template(264, [(301, 4)], [(10, 4), (302, 4), (302, 4)]))
+SELECTORS = options_template_set(options_template(265, [(302, 4)], [(304, 1), (309, 4), (310, 4)]))
+REPORTS = template_set(template(266, (301, 4), (326, 4)))
+FILTER = data_set(265, u32(5) + bytes([5]) + u32(0) + u32(0))
+SAMPLER = data_set(265, u32(10) + bytes([3]) + u32(1) + u32(10))
+RATE = columns("sampling_rate", "selection_sequence_id")
+
+
+def sequence(number: int, *selectors: int) -> bytes:
+    return data_set(264, u32(number) + u32(1) + b"".join(map(u32, selectors)))
+
+
+def rates(decode: Decode, *described: bytes, reports: bytes = u32(7) + u32(1)) -> list[int | None]:
+    """Return the sampling rate of each report of sequence 7."""
+    datagram = ipfix(SEQUENCES, SELECTORS, REPORTS, *described, data_set(266, reports))
+    return [flow.get("sampling_rate") for flow in decode(datagram, schema=RATE).flows]
+
+
+def test_the_rate_of_a_sequence_is_the_product_of_those_of_its_selectors(decode: Decode) -> None:
+    """The descriptions may come in any order."""
+    second = data_set(265, u32(11) + bytes([3]) + u32(1) + u32(8))
+    assert rates(decode, FILTER, SAMPLER, sequence(7, 5, 10)) == [10]
+    assert rates(decode, sequence(7, 5, 10), SAMPLER, FILTER) == [10]
+    assert rates(decode, FILTER, SAMPLER, second, sequence(7, 11, 10)) == [80]
+
+
+def test_each_report_has_the_rate_of_its_own_sequence(decode: Decode) -> None:
+    reports = b"".join(u32(number) + u32(1) for number in (7, 8, 9, 7))
+    described = (FILTER, SAMPLER, sequence(7, 5, 5), sequence(8, 10, 10))
+    assert rates(decode, *described, reports=reports) == [1, 100, None, 1]
+
+
+def test_a_sequence_with_an_unknown_selector_has_no_rate(decode: Decode) -> None:
+    """The rate of the only known sampler would be too small."""
+    assert rates(decode, SAMPLER, sequence(7, 10, 11)) == [None]
+
+
+def test_a_report_of_an_unknown_sequence_has_the_only_known_rate(decode: Decode) -> None:
+    assert rates(decode, SAMPLER, sequence(8, 10, 10)) == [10]
+    assert rates(decode, SAMPLER, FILTER) == [None]
+
+
+def test_a_sequence_may_be_redefined(decode: Decode) -> None:
+    described = (FILTER, SAMPLER, sequence(7, 10, 10))
+    assert rates(decode, *described, sequence(7, 5, 10)) == [10]
+
+
+def test_a_sequence_of_too_many_selectors_is_counted(decode: Decode) -> None:
+    template_of_nine = options_template_set(options_template(267, [(301, 4)], [(302, 4)] * 9))
+    record = data_set(267, u32(7) + u32(10) * 9)
+    reports = REPORTS, data_set(266, u32(7) + u32(1))
+    outcome = decode(ipfix(SELECTORS, SAMPLER, template_of_nine, record, *reports), schema=RATE)
+    assert outcome.counters == {"template_limit": 1}
+    assert outcome.flow == {"sampling_rate": 10, "selection_sequence_id": 7}
+
+
+def test_a_selector_in_a_record_gives_way_to_its_sequence(decode: Decode) -> None:
+    fields = template_set(template(268, (302, 4), (301, 4)))
+    record = data_set(268, u32(10) + u32(7))
+    described = SEQUENCES, SELECTORS, SAMPLER, sequence(7, 10, 10)
+    outcome = decode(ipfix(*described, fields, record), schema=RATE)
+    assert outcome.flow == {"sampling_rate": 100, "selection_sequence_id": 7}

@@ -135,6 +135,9 @@ def _describe_domain(domain: dict[str, Any]) -> dict[str, Any]:
         "sequence": domain["sequence"],
         "system_init": format_time(started // 1_000_000) if started else None,
         "samplers": [{"id": id, "rate": rate} for id, rate in sorted(domain["samplers"].items())],
+        "selection_sequences": [
+            {"id": id, "selectors": ids} for id, ids in sorted(domain["selection_sequences"].items())
+        ],
         "templates": [
             _describe_template(id, template, domain["version"])
             for id, template in sorted(domain["templates"].items())
