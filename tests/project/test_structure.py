@@ -25,7 +25,7 @@ BINDING = PACKAGE / "_core"
 
 # The core's folders, from the lowest layer up. Each folder includes only folders before it.
 CORE_FOLDERS = [
-    *("base", "wire", "plan", "emit", "packet", "exporter", "sflow_pattern", "decode"),
+    *("base", "wire", "plan", "emit", "packet", "exporter", "decode"),
     *("arrow", "codec", "capture"),
 ]
 

@@ -1,6 +1,8 @@
 /* The state of a decoder: its creation, its release, and the detection of a payload's protocol. */
 #include "core/decode/decode.h"
 
+#include "core/packet/sflow_layout.h"
+
 #define DEFAULT_EXPORTER_LIMIT   1048576
 #define DEFAULT_EXPORTER_MEMORY  (16u << 20)
 #define DEFAULT_EARLY_DATA_LIMIT (4u << 20)
@@ -105,7 +107,6 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
         return FB_NO_MEMORY;
     }
     init_pending_sets(decoder);
-    decoder->patterns = fb_patterns_new(plan, memory, decoder->processor == FB_PROCESSOR_AVX512);
     decoder->exporters.template_expiry = options.template_expiry;
     decoder->exporters.obey_withdrawals = options.obey_withdrawals;
     decoder->exporters.names = plan->names;
@@ -118,7 +119,6 @@ fb_status fb_decoder_new(fb_decoder **out, const fb_plan *plan, fb_decoder_optio
 
 void fb_decoder_free(fb_decoder *decoder) {
     if (!decoder) return;
-    fb_patterns_free(&decoder->patterns);
     fb_sampling_rules_free(&decoder->sampling_rules);
     fb_pending_free(&decoder->pending);
     fb_exporters_free(&decoder->exporters);

@@ -13,7 +13,6 @@
 #include "core/emit/columns.h"
 #include "core/exporter/pending_sets.h"
 #include "core/packet/packet.h"
-#include "core/sflow_pattern/pattern.h"
 #include "core/emit/message_row.h"
 
 typedef struct {
@@ -38,9 +37,6 @@ typedef struct {
     /* most flows per second of one exporter, at most FB_RATE_LIMIT_MAX; 0: no limit */
     uint64_t rate_limit;
     unsigned decapsulate; /* set of bits (1 << fb_tunnel), one for each kind of tunnel to open */
-    /* for tests: learn patterns (pattern.h) also on processors without lanes, where they save no
-       time */
-    bool always_learn;
 } fb_decoder_options;
 
 /* The datagram whose flows are limited. */
@@ -61,7 +57,6 @@ typedef struct {
     fb_compiled_template *netflow5;    /* the operations of a NetFlow v5 record */
     fb_compiled_template *netflow1[2]; /* the same for NetFlow v1 records of 48 and of 52 bytes */
     fb_compiled_template *netflow7;
-    fb_patterns patterns;   /* for sFlow flow samples */
     fb_processor processor; /* the kind whose instructions are used */
     fb_counters other;      /* counters of payloads of no flow protocol; they have no exporter */
     /* set by the caller: receives a mark per datagram (context.h); NULL: not wanted */

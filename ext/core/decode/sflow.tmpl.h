@@ -20,101 +20,7 @@
 #include "core/decode/sflow_records.tmpl.h"
 #include "core/decode/value.tmpl.h"
 
-/* Samples that match a pattern --------------------------------------------------------------- */
-
-FB_NOINLINE static fb_cursor append_numbers(fb_emitter *emitter, fb_cursor at,
-                                            const fb_pattern_value *value,
-                                            const fb_pattern_value *end,
-                                            const fb_sample_parts *parts) {
-    for (; value < end; value++)
-        FB_EMIT(append_uint)(emitter, &at, value->column, fb_pattern_number(value, parts), 8);
-    return at;
-}
-
-/* Put the AS path of a complete gateway record. */
-static fb_cursor put_path(fb_context *c, fb_emitter *emitter, fb_cursor at, fb_source source,
-                          fb_bytes path) {
-    const uint8_t *end = path.data + path.size;
-    for (const uint8_t *p = path.data + 4; p < end;) {
-        fb_bytes members = {p + 8, 4 * (size_t)fb_load32(p + 4)};
-        at = put_words(c, emitter, at, source, members);
-        p = members.data + members.size;
-    }
-    close_list(c, emitter, &at, source);
-    return at;
-}
-
-FB_NOINLINE static fb_cursor run_steps(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                       const fb_pattern *pattern, const fb_sample_parts *parts) {
-    const fb_pattern_value *end = pattern->values + pattern->value_count;
-    bool exact = !pattern->header_needed;
-    for (const fb_pattern_value *value = pattern->values + pattern->address_end; value < end;
-         value++) {
-        const uint8_t *p = parts->part[value->part] + value->place;
-        fb_bytes bytes = {p, value->size};
-        switch (value->code) {
-            case FB_PATTERN_NUMBER:
-                set_uint(c, emitter, &at, value->source, fb_pattern_number(value, parts));
-                break;
-            case FB_PATTERN_ADDRESS: set_ip(c, emitter, &at, value->source, p, value->size); break;
-            case FB_PATTERN_AS_PATH:
-                at = put_path(c, emitter, at, value->source, exact ? bytes : parts->found.path);
-                break;
-            case FB_PATTERN_COMMUNITIES:
-                at = put_words(c, emitter, at, value->source,
-                               exact ? bytes : parts->found.communities);
-                close_list(c, emitter, &at, value->source);
-                break;
-            case FB_PATTERN_LAYERS:
-                at = put_layers(c, emitter, at, exact ? bytes : parts->header, FB_PACKET_FRAME);
-                break;
-            default: fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, p); break;
-        }
-    }
-    return at;
-}
-
-/* Emit a flow from a sample that matches a pattern. Returns false if there is no room. */
-FB_INLINE bool put_pattern(fb_context *c, fb_emitter *emitter, const fb_pattern *pattern,
-                           const fb_sample_parts *parts, size_t max_size, bool exact) {
-    const fb_pattern_value *values = pattern->values;
-    fb_cursor at;
-    if (!FB_EMIT(begin)(emitter, max_size, &at)) return false;
-    for (const fb_pattern_group *group = pattern->groups, *end = group + pattern->group_count;
-         group < end; group++) {
-        const uint8_t *first = fb_sample_part(parts, group->part[0], exact) + group->place[0];
-        const uint8_t *second = fb_sample_part(parts, group->part[1], exact) + group->place[1];
-        if (FB_UNLIKELY(!FB_EMIT(append_lanes)(emitter, &at, &group->lanes, first, second)))
-            at = append_numbers(emitter, at, values + group->first, values + group->end, parts);
-    }
-    if (pattern->number_end > pattern->lane_end)
-        at = append_numbers(emitter, at, values + pattern->lane_end, values + pattern->number_end,
-                            parts);
-    for (const fb_pattern_value *value = values + pattern->number_end,
-                                *end = values + pattern->address_end;
-         value < end; value++) {
-        const uint8_t *p = fb_sample_part(parts, value->part, exact) + value->place;
-        if (value->size == 4) FB_EMIT(append_ip)(emitter, &at, value->column, p, 4);
-        else FB_EMIT(append_ip)(emitter, &at, value->column, p, 16);
-    }
-    if (pattern->value_count > pattern->address_end) at = run_steps(c, emitter, at, pattern, parts);
-    FB_EMIT(finish)(emitter, at);
-    return true;
-}
-
 /* Datagrams ---------------------------------------------------------------------------------- */
-
-/* Return the patterns that samples may match, or NULL. Patterns are used if they save time, rows
-   are flows, no late value waits for the end of a row, no sample needs the slow path, and
-   interfaces have no names. */
-static fb_patterns *patterns_in_use(const fb_context *c, const fb_emitter *emitter,
-                                    fb_decoder *decoder) {
-    bool useful = decoder->patterns.wide || decoder->options.always_learn;
-    return useful && FB_EMIT(has_fast_path)(emitter) && !c->slow &&
-                   c->plan->rows == FB_ROWS_FLOWS && !c->unusual
-               ? &decoder->patterns
-               : NULL;
-}
 
 /* Set the configured rate of a sample. Count a sample that is skipped, and return false. */
 FB_NOINLINE static bool prepare_slow_sample(fb_context *c, fb_bytes sample, bool expanded) {
@@ -123,16 +29,16 @@ FB_NOINLINE static bool prepare_slow_sample(fb_context *c, fb_bytes sample, bool
     return !c->skips;
 }
 
-/* Decode a flow sample record by record, without a pattern. */
-FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter,
-                                              fb_patterns *patterns, fb_bytes sample,
-                                              bool expanded) {
+/* Decode a flow sample. NO_SPACE. BAD_SAMPLE: the fixed part is cut short; the caller counts it. */
+FB_NOINLINE static fb_status decode_flow_sample(fb_context *c, fb_emitter *emitter, fb_bytes sample,
+                                                bool expanded) {
     const uint64_t common = 1u << FB_PLACE_HEADER | 1u << FB_PLACE_SWITCH | 1u << FB_PLACE_ROUTER |
                             1u << FB_PLACE_GATEWAY;
     size_t size = FB_FLOW_SAMPLE_SIZE(expanded);
     fb_sample_records records;
     uint64_t status;
     fb_cursor at;
+    if (FB_UNLIKELY(sample.size < size)) return FB_BAD_SAMPLE;
     if (FB_UNLIKELY(c->slow) && !prepare_slow_sample(c, sample, expanded)) return FB_OK;
     if (!FB_EMIT(begin)(emitter, max_row_size(c, sample.size), &at)) return FB_NO_SPACE;
     fb_xdr xdr = {sample.data + size, sample.data + sample.size};
@@ -143,36 +49,7 @@ FB_NOINLINE static fb_status read_flow_sample(fb_context *c, fb_emitter *emitter
     else at = put_any_records(c, emitter, at, &records, status, sample.data, expanded);
     FB_EMIT(finish)(emitter, at);
     c->counters->rows[FB_ROWS_FLOWS]++;
-    if (patterns) fb_patterns_learn(patterns, sample, expanded);
     return FB_OK;
-}
-
-/* Decode a flow sample with a matching pattern, or record by record. */
-FB_INLINE fb_status decode_by_pattern(fb_context *c, fb_emitter *emitter, fb_patterns *patterns,
-                                      fb_bytes sample, bool expanded, bool exact) {
-    fb_sample_parts parts;
-    const fb_pattern *pattern = fb_patterns_find(patterns, sample, expanded, &parts, exact);
-    if (FB_UNLIKELY(!pattern)) return read_flow_sample(c, emitter, patterns, sample, expanded);
-    if (FB_UNLIKELY(!put_pattern(c, emitter, pattern, &parts, max_row_size(c, sample.size), exact)))
-        return FB_NO_SPACE;
-    c->counters->rows[FB_ROWS_FLOWS]++;
-    return FB_OK;
-}
-
-FB_NOINLINE static fb_status decode_by_general_pattern(fb_context *c, fb_emitter *emitter,
-                                                       fb_patterns *patterns, fb_bytes sample,
-                                                       bool expanded) {
-    return decode_by_pattern(c, emitter, patterns, sample, expanded, false);
-}
-
-/* NO_SPACE. BAD_SAMPLE: the fixed part is cut short; the caller counts it. */
-FB_INLINE fb_status decode_flow_sample(fb_context *c, fb_emitter *emitter, fb_patterns *patterns,
-                                       fb_bytes sample, bool expanded) {
-    if (FB_UNLIKELY(sample.size < FB_FLOW_SAMPLE_SIZE(expanded))) return FB_BAD_SAMPLE;
-    if (FB_UNLIKELY(!patterns || !patterns->table))
-        return read_flow_sample(c, emitter, patterns, sample, expanded);
-    if (patterns->general) return decode_by_general_pattern(c, emitter, patterns, sample, expanded);
-    return decode_by_pattern(c, emitter, patterns, sample, expanded, true);
 }
 
 /* The header of a datagram after its version. */
@@ -251,12 +128,12 @@ FB_NOINLINE static fb_status decode_other_sample(fb_context *c, fb_emitter *emit
     return FB_OK;
 }
 
-FB_INLINE fb_status decode_sample(fb_context *c, fb_emitter *emitter, fb_patterns *patterns,
-                                  uint32_t format, fb_bytes sample) {
+FB_INLINE fb_status decode_sample(fb_context *c, fb_emitter *emitter, uint32_t format,
+                                  fb_bytes sample) {
     if (FB_UNLIKELY(c->plan->rows != FB_ROWS_FLOWS))
         return decode_other_sample(c, emitter, format, sample);
     if (FB_LIKELY(format == FB_SAMPLE_FLOW || format == FB_SAMPLE_FLOW_EXPANDED))
-        return decode_flow_sample(c, emitter, patterns, sample, format == FB_SAMPLE_FLOW_EXPANDED);
+        return decode_flow_sample(c, emitter, sample, format == FB_SAMPLE_FLOW_EXPANDED);
     return decode_other_sample(c, emitter, format, sample);
 }
 
@@ -280,9 +157,8 @@ FB_INLINE void prefetch_samples(const uint8_t *sample) {
         FB_PREFETCH((const void *)((uintptr_t)sample + line));
 }
 
-FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *emitter,
-                                            fb_patterns *patterns, fb_xdr xdr, uint32_t count,
-                                            fb_position *position) {
+FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *emitter, fb_xdr xdr,
+                                            uint32_t count, fb_position *position) {
     const uint8_t *begin = c->datagram->payload.data;
     if (position->record) xdr.p = begin + position->set;
     for (size_t i = position->record; i < count; i++) {
@@ -292,7 +168,7 @@ FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *emitter,
         fb_status status = FB_BAD_SAMPLE;
         fb_bytes sample;
         if (FB_LIKELY(fb_xdr_read_item(&xdr, &format, &sample)))
-            status = decode_sample(c, emitter, patterns, format, sample);
+            status = decode_sample(c, emitter, format, sample);
         if (FB_UNLIKELY(status != FB_OK)) {
             if (status != FB_NO_SPACE) {
                 fb_context_count(c, status, at);
@@ -334,8 +210,7 @@ static fb_status decode_sflow(fb_context *c, fb_emitter *emitter, fb_decoder *de
         fb_context_check_sequence(c, FB_SEQUENCE_DATAGRAMS, header.sequence, header.uptime,
                                   (fb_sequence_content){.units = 1});
     }
-    return decode_samples(c, emitter, patterns_in_use(c, emitter, decoder), xdr, header.samples,
-                          position);
+    return decode_samples(c, emitter, xdr, header.samples, position);
 }
 
 #endif

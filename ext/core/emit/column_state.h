@@ -1,5 +1,5 @@
 /* State of the columns of the row under construction that the cursor of an emitter does not track:
-   repeated columns, strings and bytes, fixed-size wire types, and columns beyond the 63 that have a
+   repeated columns, strings and bytes, fixed-size wire types, and columns beyond the 64 that have a
    bit. Both emitters use it (message_row.h, columns.h). */
 #ifndef FB_EMIT_COLUMN_STATE_H
 #define FB_EMIT_COLUMN_STATE_H

@@ -246,8 +246,4 @@ FB_INLINE void fb_columns_change_rate(fb_columns *columns, fb_rate_change *chang
     columns->deferred.rate_change = change;
 }
 
-FB_INLINE void fb_columns_undo(fb_columns *columns, fb_columns_cursor at) {
-    fb_batch_undo(columns->batch, at.row);
-}
-
 #endif

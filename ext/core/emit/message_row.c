@@ -2,34 +2,12 @@
    not track. */
 #include "core/emit/message_row.h"
 
-static size_t bytes_of_lanes(const fb_row *row) {
-    return FB_CACHE_LINE +
-           row->lane_groups * (FB_SIMD_LANES * sizeof *row->waiting + sizeof *row->lanes);
-}
-
-/* Lanes begin at a cache line, because they are read with aligned 64-byte loads. */
-static bool make_lanes(fb_row *row) {
-    row->lane_groups = (row->plan->lane_count + FB_SIMD_LANES - 1) / FB_SIMD_LANES;
-    if (!row->lane_groups) return true;
-    row->lane_memory = fb_memory_allocate(row->memory, bytes_of_lanes(row));
-    if (!row->lane_memory) return false;
-    row->waiting = fb_align_to_line(row->lane_memory);
-    row->lanes = (fb_varint_simd *)(row->waiting + FB_SIMD_LANES * row->lane_groups);
-    for (size_t i = 0; i < row->plan->column_count; i++) {
-        const fb_column *column = &row->columns[i];
-        if (column->lane != FB_NO_LANE)
-            fb_varint_simd_set(&row->lanes[column->lane / FB_SIMD_LANES],
-                               column->lane % FB_SIMD_LANES, column, 0, 8, column->limit, 0);
-    }
-    return true;
-}
-
 fb_status fb_row_new(fb_row *row, const fb_plan *plan, fb_memory *memory) {
     *row = (fb_row){
         .plan = plan, .columns = plan->columns, .memory = memory, .prefix = 1, .open = plan->open};
     if (!(row->constants =
               fb_memory_allocate(memory, plan->max_fixed_size + FB_ROW_CONSTANTS_STRIDE)) ||
-        fb_column_states_new(&row->states, plan, memory) != FB_OK || !make_lanes(row) ||
+        fb_column_states_new(&row->states, plan, memory) != FB_OK ||
         fb_deferred_values_new(&row->deferred, plan, memory) != FB_OK) {
         fb_row_free(row);
         return FB_NO_MEMORY;
@@ -42,7 +20,6 @@ void fb_row_free(fb_row *row) {
     if (row->constants)
         fb_memory_release(row->memory, row->constants,
                           row->plan->max_fixed_size + FB_ROW_CONSTANTS_STRIDE);
-    if (row->lane_memory) fb_memory_release(row->memory, row->lane_memory, bytes_of_lanes(row));
     fb_column_states_free(&row->states, row->memory);
     fb_deferred_values_free(&row->deferred, row->memory);
     *row = (fb_row){0};
@@ -160,25 +137,12 @@ FB_NOINLINE fb_row_cursor fb_row_finish_deferred(fb_row *row, fb_row_cursor at) 
     return at;
 }
 
-/* Append a group of lanes in which some number is too wide. */
-FB_NOINLINE fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group) {
-    for (size_t i = 0; i < row->plan->column_count; i++) {
-        const fb_column *column = &row->columns[i];
-        if (column->lane != FB_NO_LANE && column->lane / FB_SIMD_LANES == group &&
-            row->waiting[column->lane])
-            at.next =
-                fb_wire_put_varint(fb_row_put_tag(at.next, column), row->waiting[column->lane]);
-    }
-    return at;
-}
-
 bool fb_row_accepts(const fb_row *row, fb_row_cursor at, fb_target target) {
     const fb_column *column = &row->columns[target.column];
     if (!(column->flags & FB_COLUMN_ENABLED)) return false;
     if (fb_deferred_values_collects(&row->deferred, column))
         return fb_deferred_values_accepts(&row->deferred, target);
-    if (column->bit)
-        return at.open & column->bit && (column->lane == FB_NO_LANE || !row->waiting[column->lane]);
+    if (column->bit) return at.open & column->bit;
     return fb_column_states_accepts(&row->states, target.column);
 }
 

@@ -39,7 +39,6 @@
                                            The caller counts them as OUT_OF_RANGE.
      void change_rate(row, change)         Let *change apply to every row that follows
                                            (deferred_values.h). NULL: rates stay.
-     void undo(row, cursor)                Discard the row.
      void begin_constants, end_constants   Values put between them are in every row that follows.
      void begin_set, end_set_constants     Values put between them are also in every row, until
      void end_set(row)                     end_set. REQUIRES: has_fast_path; columns of
@@ -69,12 +68,8 @@
 
 typedef struct {
     uint8_t *next; /* position of the next byte */
-    uint64_t open; /* bits of the columns that the fast path may still write, and FB_ROW_WAITING */
+    uint64_t open; /* bits of the columns that the fast path may still write */
 } fb_row_cursor;
-
-/* A number waits in a lane. The flag is part of `open`, because a cursor of two words is returned
-   in registers. */
-#define FB_ROW_WAITING FB_NO_COLUMN_BIT
 
 typedef struct fb_row {
     const fb_plan *plan;
@@ -94,13 +89,6 @@ typedef struct fb_row {
     uint8_t *constants;
     size_t constants_size;
     fb_row_cursor datagram; /* end of its constants and start of those of a set */
-    /* On processors that fill lanes, numbers that are put one by one wait in their lane, and the
-       end of the row appends them together. A lane keeps the first non-zero number. On other
-       processors all lanes are always zero. Each group has eight columns. */
-    uint64_t *waiting;
-    fb_varint_simd *lanes;
-    size_t lane_groups;
-    void *lane_memory;
     fb_column_states states;
     fb_deferred_values deferred;
     struct fb_row *others[FB_ROWS_COUNT]; /* owned by the caller */
@@ -126,7 +114,6 @@ fb_row_cursor fb_row_offer_number(fb_row *row, fb_row_cursor at, fb_target targe
 fb_row_cursor fb_row_offer_bytes(fb_row *row, fb_row_cursor at, fb_target target,
                                  const uint8_t *data, size_t size);
 fb_row_cursor fb_row_finish_deferred(fb_row *row, fb_row_cursor at);
-fb_row_cursor fb_row_append_waiting(fb_row *row, fb_row_cursor at, size_t group);
 void fb_row_forget_constants(fb_row *row);
 void fb_row_keep_constants(fb_row *row);
 void fb_row_begin_rest(fb_row *row);
@@ -237,14 +224,6 @@ FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target,
             *at = fb_row_offer_number(row, *at, target, FB_DEFERRED_UINT, value);
         return;
     }
-#ifdef __AVX512VBMI2__
-    if (FB_LIKELY(column->lane != FB_NO_LANE)) {
-        uint64_t *lane = &row->waiting[column->lane];
-        *lane = *lane ? *lane : value;
-        at->open = (at->open | FB_ROW_WAITING) & ~(column->bit & -(uint64_t)(target.zero & !value));
-        return;
-    }
-#endif
     fb_row_append_uint(row, at, column, value, 8);
     at->open &= ~(column->bit & -(uint64_t)((value != 0) | target.zero));
 }
@@ -256,47 +235,20 @@ FB_INLINE void fb_row_put_fast(fb_row *row, fb_row_cursor *at, const fb_target_r
             *at = fb_row_offer_number(row, *at, source->target, FB_DEFERRED_UINT, value);
         return;
     }
-#ifdef __AVX512VBMI2__
-    uint64_t *waiting = row->waiting;
-    at->open |= FB_ROW_WAITING;
-    if (!value) at->open &= ~source->zero;
-    /* which source comes first is usually predictable */
-    if (!waiting[source->lane]) waiting[source->lane] = value;
-#else
-    if (!value) { /* a missing value is usually predictable, too */
+    if (!value) { /* a missing value is usually predictable */
         at->open &= ~source->zero;
         return;
     }
     fb_row_append_uint(row, at, source->column, value, 8);
     at->open ^= source->bit;
-#endif
-}
-
-/* Append the numbers that wait in lanes, and close their columns. */
-FB_INLINE void fb_row_flush(fb_row *row, fb_row_cursor *at) {
-#ifdef __AVX512VBMI2__
-    for (size_t i = 0; i < row->lane_groups; i++) {
-        uint64_t *waiting = row->waiting + 8 * i;
-        at->open &= ~((uint64_t)fb_varint_simd_find_nonzero(waiting) << 8 * i);
-        uint8_t *next = fb_varint_simd_append(at->next, &row->lanes[i], _mm512_load_si512(waiting));
-        if (FB_LIKELY(next != NULL)) at->next = next;
-        else *at = fb_row_append_waiting(row, *at, i);
-        _mm512_store_si512(waiting, _mm512_setzero_si512());
-    }
-#else
-    (void)row;
-#endif
-    at->open &= ~FB_ROW_WAITING;
 }
 
 FB_INLINE void fb_row_end_constants(fb_row *row, fb_row_cursor at) {
-    if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
     fb_row_set_constants(row, at);
     if (FB_UNLIKELY(row->states.state || row->deferred.active)) fb_row_keep_constants(row);
 }
 
 FB_INLINE void fb_row_end_set_constants(fb_row *row, fb_row_cursor at) {
-    if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
     fb_row_set_constants(row, at);
 }
 
@@ -396,7 +348,6 @@ FB_INLINE void fb_row_close(fb_row *row, fb_row_cursor *at, uint16_t column) {
 }
 
 FB_INLINE void fb_row_finish(fb_row *row, fb_row_cursor at) {
-    if (at.open & FB_ROW_WAITING) fb_row_flush(row, &at);
     if (FB_UNLIKELY(!row->plain) && row->deferred.active) at = fb_row_finish_deferred(row, at);
 #ifndef NDEBUG
     assert(at.next <= row->limit);
@@ -414,11 +365,6 @@ FB_INLINE uint64_t fb_row_take_refused(fb_row *row) {
 
 FB_INLINE void fb_row_change_rate(fb_row *row, fb_rate_change *change) {
     row->deferred.rate_change = change;
-}
-
-FB_INLINE void fb_row_undo(fb_row *row, fb_row_cursor at) {
-    if (at.open & FB_ROW_WAITING)
-        memset(row->waiting, 0, row->lane_groups * 8 * sizeof *row->waiting);
 }
 
 #endif

@@ -67,12 +67,6 @@ extern const fb_varint_simd_constants fb_varint_simd_constant;
 #ifdef __AVX512VBMI2__
 #include <immintrin.h>
 
-/* Return a bit for each of eight numbers that is not zero. REQUIRES: they begin at a cache line. */
-FB_INLINE unsigned fb_varint_simd_find_nonzero(const uint64_t *numbers) {
-    __m512i value = _mm512_load_si512(numbers);
-    return _mm512_test_epi64_mask(value, value);
-}
-
 /* Return true if some number exceeds its lane. */
 FB_INLINE bool fb_varint_simd_are_beyond(const fb_varint_simd *lanes, __m512i value) {
     return lanes->may_be_beyond &&

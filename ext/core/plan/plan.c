@@ -8,7 +8,7 @@
    column */
 #define FIXED_SLACK 160
 
-#define MOST_DIRECT 63 /* one bit each; the 64th bit is FB_NO_COLUMN_BIT */
+#define MOST_DIRECT 64 /* one bit each */
 
 /* A source of a column, in the order of the calls. */
 struct fb_plan_entry {
@@ -133,7 +133,6 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         .flags =
             (uint16_t)(may_keep_zero(spec) ? spec->flags : spec->flags & ~(unsigned)FB_COLUMN_ZERO),
         .deferred_index = FB_NOT_DEFERRED,
-        .lane = FB_NO_LANE,
         .packet_rank = FB_NO_RANK,
         .mirror = FB_NO_MIRROR,
         .mappings_size = (uint16_t)spec->mappings_size,
@@ -320,21 +319,6 @@ static bool is_plain(const fb_plan *plan, const fb_column *column) {
            (column->type == FB_TYPE_STRING && takes_a_name(plan, (size_t)(column - plan->columns)));
 }
 
-/* Columns of numbers come first, so that the lane of a number is the index of its bit. */
-static void number_bits(fb_plan *plan) {
-    unsigned bits = 0;
-    for (int numbers = 1; numbers >= 0; numbers--)
-        for (size_t i = 0; i < plan->column_count; i++) {
-            fb_column *column = &plan->columns[i];
-            if (!fb_column_has_fast_path(column) || (column->type == FB_TYPE_UINT) != numbers)
-                continue;
-            if (numbers) column->lane = (uint8_t)plan->lane_count++;
-            column->bit = 1ull << bits++;
-            plan->open |= column->bit;
-            if (column->deferred_index != FB_NOT_DEFERRED) plan->late |= column->bit;
-        }
-}
-
 static void classify_columns(fb_plan *plan) {
     unsigned direct = 0;
     for (size_t i = 0; i < plan->column_count; i++) {
@@ -351,10 +335,10 @@ static void classify_columns(fb_plan *plan) {
         if (single && column->flags & (FB_COLUMN_DEFERRED | FB_COLUMN_LATE))
             column->deferred_index = (uint16_t)plan->deferred_count++;
         if (direct == MOST_DIRECT || !is_plain(plan, column)) continue;
-        column->bit = 1;
-        direct++;
+        column->bit = 1ull << direct++;
+        plan->open |= column->bit;
+        if (column->deferred_index != FB_NOT_DEFERRED) plan->late |= column->bit;
     }
-    number_bits(plan);
 }
 
 static fb_path choose_path(fb_kind kind, const fb_column *column) {
@@ -385,7 +369,6 @@ static void choose_paths(fb_plan *plan) {
         range->path = choose_path(fb_source_kind(source), column);
         range->bit = column->bit;
         range->zero = range->target.zero ? column->bit : 0;
-        range->lane = column->lane;
         if (range->path == FB_PATH_FAST)
             range->bound = column->limit < UINT64_MAX ? column->limit + 1 : UINT64_MAX;
     }

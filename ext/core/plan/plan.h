@@ -26,14 +26,12 @@
 #include "core/plan/source.h"
 #include "core/wire/wire.h"
 
-#define FB_MAX_COLUMNS   1024
-#define FB_MAX_RANK      254
-#define FB_NO_RANK       255
-#define FB_NOT_DEFERRED  0xffff
-#define FB_NO_COLUMN     0xffff
-#define FB_NO_MIRROR     0xffff
-#define FB_NO_LANE       0xff
-#define FB_NO_COLUMN_BIT (1ull << 63) /* never the `bit` of a column */
+#define FB_MAX_COLUMNS  1024
+#define FB_MAX_RANK     254
+#define FB_NO_RANK      255
+#define FB_NOT_DEFERRED 0xffff
+#define FB_NO_COLUMN    0xffff
+#define FB_NO_MIRROR    0xffff
 /* Element spaces in addition to the private enterprise numbers. */
 #define FB_PEN_NETFLOW9 0x100000000u /* netflow9:ID, elements that only NetFlow v9 has */
 #define FB_PEN_NETFLOW5 0x100000001u /* netflow5:FIELD, by its index in FB_NETFLOW7_FIELD_LIST */
@@ -123,9 +121,6 @@ typedef struct {
     uint8_t tag_bits; /* 8 * tag_size */
     uint8_t type;     /* fb_type */
     uint8_t wire;     /* fb_wire_type */
-    /* for a direct column of unsigned numbers: the lane in which its number may wait
-       (message_row.h), and the index of `bit` */
-    uint8_t lane;
     uint16_t flags;
     uint16_t deferred_index; /* in the deferred values of a row; FB_NOT_DEFERRED */
     uint16_t packet_rank; /* best rank of a sampled packet in this column; FB_NO_RANK without one */
@@ -171,7 +166,6 @@ typedef struct {
     /* Set if there is one target. The members below it are copies from its column, for fast
        access. */
     fb_target target;
-    uint8_t lane;
     const fb_column *column;
     uint64_t bit;
     uint64_t zero; /* `bit` if a zero is a value; else 0 */
@@ -199,7 +193,6 @@ struct fb_plan {
     fb_rows rows;
     fb_column *columns;
     size_t column_count;
-    size_t lane_count;     /* at most 64 */
     size_t deferred_count; /* number of columns that are late, explicit, scaled or out of order */
     uint16_t rate_column;  /* the enabled FB_COLUMN_RATE; FB_NO_COLUMN: totals are not scaled */
     fb_target_range sources[FB_SOURCE_COUNT];

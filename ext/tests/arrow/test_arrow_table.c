@@ -197,7 +197,7 @@ static fb_status fill(const session *s, fb_memory memory, uint64_t kind, fb_batc
             break;
         }
         if (row) put_row(&columns, &at, kind);
-        if (row == 1) fb_columns_undo(&columns, at);
+        if (row == 1) fb_batch_undo(columns.batch, at.row);
         else fb_columns_finish(&columns, at);
     }
     fb_columns_free(&columns);

@@ -34,7 +34,7 @@ typedef struct {
     unsigned wide;     /* maximum width of numbers in bits */
 } sample_look;
 
-/* Draw a look. Almost all of its samples can be learned as a pattern. */
+/* Draw a look. */
 void look_choose(sample_look *look);
 /* Change one property. */
 void look_change(sample_look *look);

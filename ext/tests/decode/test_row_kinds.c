@@ -49,7 +49,7 @@ static fb_status open_rows(kinds *k, unsigned kind, size_t capacity) {
 /* Open a decoder of all kinds with outputs of these capacities. The caller has prepared the
    allocator, and frees `k` after any status. */
 static fb_status kinds_try(kinds *k, size_t flows, size_t others) {
-    const fb_decoder_options options = {.always_learn = true};
+    const fb_decoder_options options = {0};
     k->memory = fb_check_memory(&k->allocator);
     fb_status status = open_rows(k, FB_ROWS_FLOWS, flows);
     if (status == FB_OK) status = open_rows(k, FB_ROWS_COUNTERS, others);

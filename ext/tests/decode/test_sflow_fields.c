@@ -106,7 +106,6 @@ static void counts_lengths_beyond_the_record(void) {
     }
 }
 
-/* The same sample many times, so that a pattern is learned if possible. */
 static void reads_samples_with_and_without_columns_for_their_records(void) {
     for (unsigned wanted = 0; wanted < 2; wanted++) {
         byte_buffer d;

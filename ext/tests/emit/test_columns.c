@@ -144,7 +144,7 @@ static void undoes_a_row(void) {
             fb_columns_repeat_bytes(&t.columns, &at, target_of(&t, "e"), (const uint8_t *)"xyz", i);
         }
         fb_columns_put_uint(&t.columns, &at, target_of(&t, "f"), 0);
-        if (round == 1) fb_columns_undo(&t.columns, at);
+        if (round == 1) fb_batch_undo(t.columns.batch, at.row);
         else fb_columns_finish(&t.columns, at);
     }
     CHECK(fb_columns_begin(&t.columns, 1000, &at));
@@ -422,7 +422,7 @@ static void stops_before_offsets_overflow(void) {
     begin_without_datagram(&t);
     CHECK(!fb_columns_begin(&t.columns, (size_t)INT32_MAX, &at));
     CHECK(fb_columns_begin(&t.columns, 100, &at));
-    fb_columns_undo(&t.columns, at);
+    fb_batch_undo(t.columns.batch, at.row);
     table_close(&t);
 }
 

@@ -83,7 +83,6 @@ static void accepts_only_better_ranks(void) {
     CHECK(fb_row_accepts(&s.row, at, first));
     CHECK(!fb_row_accepts(&s.row, at, second));
     CHECK(!fb_row_accepts(&s.row, at, third));
-    fb_row_undo(&s.row, at);
     session_close(&s);
 }
 

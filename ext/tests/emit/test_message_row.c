@@ -348,20 +348,6 @@ static void requests_room_before_a_row(void) {
     bench_close(&b);
 }
 
-static void undoes_a_row(void) {
-    bench b;
-    bench_open(&b, "1 u uint\n2 x uint explicit\n3 f fixed32", 1 << 18);
-    begin(&b);
-    put_number(&b, "u", 1), put_number(&b, "x", 2), put_number(&b, "f", 3);
-    fb_row_undo(&b.row, b.at);
-    CHECK_EQUAL(fb_row_size(&b.row), 0);
-    CHECK_EQUAL(b.row.count, 0);
-    begin(&b);
-    put_number(&b, "u", 4);
-    CHECK_TEXT(finish(&b), "u=4\n");
-    bench_close(&b);
-}
-
 /* Write the largest row that a datagram can make into exactly the stated room. Every column has its
    maximum size, and all repeated columns are repeated. fb_row_finish asserts the bound, and the
    guard page verifies it. */
@@ -414,5 +400,5 @@ RUN_TESTS(TEST(writes_a_value_of_every_type), TEST(omits_zeros_and_disabled_colu
           TEST(writes_only_the_first_list_of_a_column), TEST(adds_values_to_an_open_list),
           TEST(replaces_malformed_text), TEST(writes_lengths_of_every_size),
           TEST(tracks_more_than_64_columns), TEST(copies_constants_into_every_row),
-          TEST(copies_many_constants), TEST(requests_room_before_a_row), TEST(undoes_a_row),
+          TEST(copies_many_constants), TEST(requests_room_before_a_row),
           TEST(stays_within_the_requested_room))

@@ -2,7 +2,6 @@
 
 fb_status session_try(session *s, const char *lines, size_t capacity, fb_decoder_options options) {
     s->memory = fb_check_memory(&s->allocator);
-    options.always_learn = true;
     fb_status status = plan_read(&s->plan, lines, &s->memory);
     if (status != FB_OK) return status;
     if ((status = fb_row_new(&s->row, s->plan.plan, &s->memory)) == FB_OK &&
@@ -80,22 +79,6 @@ const char *session_text(session *s) {
 
 void session_forget(session *s) {
     fb_row_set_output(&s->row, s->output, s->capacity, 0);
-}
-
-const fb_pattern *session_find_parts(const session *s, const byte_buffer *d, size_t sample,
-                                     fb_sample_parts *parts) {
-    uint32_t format = fb_load32(d->data + sample - 8), size = fb_load32(d->data + sample - 4);
-    if ((format != 1 && format != 3) || size > d->size - sample || size < (format == 1 ? 32 : 44))
-        return NULL;
-    const fb_patterns *patterns = &s->decoder->patterns;
-    fb_bytes bytes = {d->data + sample, size};
-    if (!patterns->table) return NULL;
-    return fb_patterns_find(patterns, bytes, format == 3, parts, !patterns->general);
-}
-
-const fb_pattern *session_find_pattern(const session *s, const byte_buffer *d, size_t sample) {
-    fb_sample_parts parts;
-    return session_find_parts(s, d, sample, &parts);
 }
 
 static void add_counters(fb_counters *total, const fb_counters *more) {

@@ -22,9 +22,8 @@ typedef struct {
 /* Open a session. `lines`: a plan as in plan_text.h. The output has `capacity` bytes at first, and
    grows only by the room needed. */
 void session_open(session *s, const char *lines, size_t capacity);
-/* The same with options and an allocator that the caller has prepared in s->allocator.
-   `always_learn` is set, so patterns are learned on every processor. NO_MEMORY: the session is not
-   open. */
+/* The same with options and an allocator that the caller has prepared in s->allocator. NO_MEMORY:
+   the session is not open. */
 fb_status session_try(session *s, const char *lines, size_t capacity, fb_decoder_options options);
 /* Free everything. Returns the number of leaked bytes. */
 size_t session_free(session *s);
@@ -44,12 +43,6 @@ void session_feed_batch(session *s, const fb_datagram *batch, size_t size);
 const char *session_text(session *s);
 /* Empty the output. */
 void session_forget(session *s);
-/* Return the pattern that a flow sample matches, or NULL. `sample` is the offset after its format
-   and length. */
-const fb_pattern *session_find_pattern(const session *s, const byte_buffer *d, size_t sample);
-/* The same, with the parts of the sample. */
-const fb_pattern *session_find_parts(const session *s, const byte_buffer *d, size_t sample,
-                                     fb_sample_parts *parts);
 /* Return a counter, summed over all exporters and payloads without an exporter. */
 uint64_t session_count(const session *s, fb_status status);
 /* Return the sum of all counters. */

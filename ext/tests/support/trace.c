@@ -345,11 +345,5 @@ static void trace_finish(trace *t, trace_cursor at) {
     text_put(&t->text, "\n");
 }
 
-/* Required by the emitter interface, but not yet used by the decoders. */
-__attribute__((unused)) static void trace_undo(trace *t, trace_cursor at) {
-    (void)at;
-    t->undone++;
-}
-
 #define FB_EMITTER trace
 #include "core/decode/decode.tmpl.h"

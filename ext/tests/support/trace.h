@@ -37,7 +37,7 @@ typedef struct trace {
     text text;            /* finished rows */
     size_t promised;      /* rows that have room, from reserve */
     unsigned refuse_each; /* every call of begin with this number reports no room; 0: none */
-    uint64_t begun, undone;
+    uint64_t begun;
     uint64_t refused;            /* totals out of range since take_refused */
     fb_rate_change *rate_change; /* NULL: rates stay */
     struct trace *others[FB_ROWS_COUNT];

@@ -204,7 +204,6 @@ cdef extern from "core/emit/message_row.h" nogil:
     void fb_row_put_bytes(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
     void fb_row_put_ip(fb_row *row, fb_row_cursor *at, fb_target target, const uint8_t *data, size_t size)
     void fb_row_finish(fb_row *row, fb_row_cursor at)
-    void fb_row_undo(fb_row *row, fb_row_cursor at)
 
 cdef extern from "core/base/prefix_table.h" nogil:
     ctypedef struct fb_prefix:

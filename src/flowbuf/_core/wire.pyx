@@ -188,12 +188,8 @@ cdef class Row:
             fb_row_end_constants(&self.row, at)
             while not fb_row_begin(&self.row, max_size, &at):
                 self.output.grow(&self.row, max_size)
-            try:
-                for column, rank, value in self.values:
-                    self._put(&at, column, rank, value)
-            except BaseException:
-                fb_row_undo(&self.row, at)
-                raise
+            for column, rank, value in self.values:
+                self._put(&at, column, rank, value)
             fb_row_finish(&self.row, at)
         finally:
             fb_deferred_values_clear_overrides(&self.row.deferred)
