@@ -46,10 +46,7 @@ typedef struct fb_columns {
     size_t untracked_count;
     fb_column_states states;
     fb_deferred_values deferred;
-    bool keeping; /* constants are being written */
-    /* numbers from lanes, on the way to their columns; not on the stack, where gcc may assume
-       alignment */
-    uint64_t numbers[FB_SIMD_LANES];
+    bool keeping;                             /* constants are being written */
     struct fb_columns *others[FB_ROWS_COUNT]; /* owned by the caller */
 } fb_columns;
 
@@ -201,19 +198,12 @@ FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at,
     at->open &= ~column->bit;
 }
 
+/* Columns have no use for lanes. */
 FB_INLINE bool fb_columns_append_lanes(fb_columns *columns, fb_columns_cursor *at,
                                        const fb_varint_simd *lanes, const uint8_t *first,
                                        const uint8_t *second) {
-#ifdef __AVX512VBMI2__
-    if (!fb_varint_simd_read(lanes, first, second, columns->numbers)) return false;
-    for (unsigned i = 0; i < lanes->count; i++)
-        fb_vector_set(&columns->vectors[lanes->column[i] - columns->columns], at->row,
-                      columns->numbers[i]);
-    return true;
-#else
     (void)columns, (void)at, (void)lanes, (void)first, (void)second;
     return false;
-#endif
 }
 
 void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target,

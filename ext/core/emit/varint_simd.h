@@ -101,15 +101,6 @@ FB_INLINE __m512i fb_varint_simd_gather(const fb_varint_simd *lanes, const uint8
     return _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask));
 }
 
-/* Load the same numbers as column values, by lane. Return false if one does not fit its lane. */
-FB_INLINE bool fb_varint_simd_read(const fb_varint_simd *lanes, const uint8_t *first,
-                                   const uint8_t *second, uint64_t numbers[FB_SIMD_LANES]) {
-    __m512i value = fb_varint_simd_gather(lanes, first, second);
-    if (fb_varint_simd_are_beyond(lanes, value)) return false;
-    _mm512_storeu_si512(numbers, _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add)));
-    return true;
-}
-
 FB_INLINE uint8_t *fb_varint_simd_append_window(uint8_t *p, const fb_varint_simd *lanes,
                                                 const uint8_t *first, const uint8_t *second) {
     return fb_varint_simd_append(p, lanes, fb_varint_simd_gather(lanes, first, second));
