@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from flowbuf.scan import scan
     from flowbuf.schema import Column, Schema
 
-    __version__: str
-    """Version of flowbuf."""
-
 __all__ = [
     "STATUSES",
     "UNKNOWN_FIELDS",
@@ -100,6 +97,9 @@ __all__ = [
     "scan",
 ]
 
+__version__ = "0.1.0"
+"""Version of flowbuf."""
+
 # Names are imported on first use, because a command installs its signal handlers before any slow import.
 _MODULES = {
     "_core": ("STATUSES",),
@@ -131,8 +131,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_LATER[name]), name)
     elif name in _ATTRIBUTES:
         value = importlib.import_module(f"flowbuf.{name}")
-    elif name == "__version__":
-        value = importlib.import_module("importlib.metadata").version("flowbuf")
     else:
         raise AttributeError(f"module 'flowbuf' has no attribute {name!r}")
     setattr(sys.modules[__name__], name, value)

@@ -308,7 +308,7 @@ class Interrupting:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
-sys.argv = ["flowbuf", "--version"]
+sys.argv = ["flowbuf", "read", "--help"]
 {start}
 """
 STARTS = (

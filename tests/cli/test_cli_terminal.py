@@ -20,7 +20,8 @@ from flowbuf.cli.output.terminal import escape_line
 from flowbuf.cli.output.writers import open_file_writer
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Schema
-from flowbuf.targets.flow_text import CONTROLS, escape_json, to_json_string
+from flowbuf.targets.controls import CONTROLS
+from flowbuf.targets.flow_text import escape_json, to_json_string
 from tests.support.cases import slow, slow_after
 from tests.support.command import flowbuf, json_lines, pcap, write
 from tests.support.datagrams import VARIABLE, data_set, ipfix, template, template_set, u32

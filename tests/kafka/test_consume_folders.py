@@ -10,7 +10,8 @@ import pytest
 
 import flowbuf
 from flowbuf.cli.consume_outputs import FolderOutlet, Selections
-from flowbuf.cli.output.report import Failure, Report
+from flowbuf.cli.output.failure import Failure
+from flowbuf.cli.output.report import Report
 from flowbuf.kafka.consumer import SourceBatch
 from tests.support.broker import PATIENCE, Broker
 from tests.support.command import flowbuf as run

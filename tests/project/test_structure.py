@@ -277,7 +277,7 @@ def imports_of(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "flowbuf":
-            names = [f"flowbuf.{alias.name}" for alias in node.names]
+            names = [f"flowbuf.{alias.name}" for alias in node.names if alias.name != "__version__"]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             names = [node.module or ""]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,9 @@ def preview_html(title: str, flows: FlowBatch | None) -> str:
 
     Without pyarrow, or with None instead of flows, there is only the description.
     """
-    heading = f"<p><code>{html.escape(title)}</code></p>"
+    from html import escape
+
+    heading = f"<p><code>{escape(title)}</code></p>"
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -42,6 +43,8 @@ def preview_html(title: str, flows: FlowBatch | None) -> str:
 
 
 def _table(flows: FlowBatch) -> str:
+    from html import escape
+
     from flowbuf.arrow.rows import RowReader
 
     batch = flows.text().to_arrow()
@@ -53,9 +56,9 @@ def _table(flows: FlowBatch) -> str:
         if column.type in ("ip", "mac"):
             render = " ".join if column.repeated else str
         values = reader.read_column(batch.column(name), column)
-        texts = ["" if value is None else html.escape(render(value)) for value in values]
+        texts = ["" if value is None else escape(render(value)) for value in values]
         align = ' style="text-align: right"' if column.type in NUMBERS else ""
         columns.append([f"<td{align}>{text}</td>" for text in texts])
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in flows.columns)
+    head = "".join(f"<th>{escape(name)}</th>" for name in flows.columns)
     rows = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from flowbuf.cli.options import UsageProblem, schema_errors
 from flowbuf.cli.output.columnar import ColumnSource, enriched_schema, load_pipeline, open_sink
-from flowbuf.cli.output.report import Failure, Report
+from flowbuf.cli.output.failure import Failure
+from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import COLUMN_FORMATS, is_terminal, open_errors, open_output
 from flowbuf.cli.output.writers import FlowWriter, open_file_writer
 from flowbuf.clickhouse.sink import ClickHouseSink

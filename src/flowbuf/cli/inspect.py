@@ -15,7 +15,8 @@ from flowbuf._core import STATUSES
 from flowbuf.cli.inputs import check_inputs, expand_inputs
 from flowbuf.cli.options import CaptureOptions, exporter_options
 from flowbuf.cli.output.console import StdoutConsole, fit_table, new_table
-from flowbuf.cli.output.report import Failure, Report, count_things
+from flowbuf.cli.output.failure import Failure
+from flowbuf.cli.output.report import Report, count_things
 from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
 from flowbuf.cli.output.terminal import cut_line, escape_line
 from flowbuf.cli.state import check_known_state

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from flowbuf.cli.output.report import INTERRUPTED, PIPE_CLOSED, TERMINATED, Failure
-from flowbuf.cli.output.streams import describe_os_error
+from flowbuf import __version__
+from flowbuf.cli.output.failure import INTERRUPTED, PIPE_CLOSED, TERMINATED, Failure, describe_os_error
 from flowbuf.cli.output.terminal import escape_line, guard_terminals
 from flowbuf.cli.signals import held_signals
 from flowbuf.errors import FlowbufError, did_you_mean
@@ -138,7 +138,7 @@ def _forget_stdout() -> None:
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="flowbuf", message="%(prog)s %(version)s")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 def main() -> None:
     """Decode sFlow, NetFlow and IPFIX straight into Protocol Buffers.
 

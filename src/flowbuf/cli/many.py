@@ -17,9 +17,10 @@ import click
 
 from flowbuf.cli.inputs import total_size
 from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.output.failure import Failure, describe_os_error
 from flowbuf.cli.output.progress import show_progress
-from flowbuf.cli.output.report import Failure, Report
-from flowbuf.cli.output.streams import check_overwrite, describe_os_error, open_errors
+from flowbuf.cli.output.report import Report
+from flowbuf.cli.output.streams import check_overwrite, open_errors
 from flowbuf.cli.reading import Reading
 from flowbuf.errors import FlowbufError
 

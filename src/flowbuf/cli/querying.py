@@ -26,8 +26,9 @@ from flowbuf.cli.output.columnar import (
     need_sql,
     query_problems,
 )
+from flowbuf.cli.output.failure import Failure
 from flowbuf.cli.output.progress import show_progress
-from flowbuf.cli.output.report import Failure, Report
+from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.results import open_results
 from flowbuf.cli.output.streams import (
     COLUMN_FORMATS,

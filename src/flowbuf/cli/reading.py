@@ -16,11 +16,11 @@ from flowbuf.cli.output.columnar import ColumnSource, enriched_schema, load_pipe
 from flowbuf.cli.output.progress import Show
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import COLUMN_FORMATS, is_terminal, open_errors
-from flowbuf.cli.output.table import is_number
 from flowbuf.cli.output.writers import Discard, FlowWriter, open_parts, open_writer
 from flowbuf.cli.session import Session
 from flowbuf.cli.signals import Interrupt
 from flowbuf.schema import Schema
+from flowbuf.targets.flow_text import is_number
 
 if TYPE_CHECKING:
     from flowbuf.enrich import Pipeline

@@ -23,7 +23,8 @@ from flowbuf.cli.options import (
     schema_options,
 )
 from flowbuf.cli.output.console import StdoutConsole
-from flowbuf.cli.output.report import Failure, Report
+from flowbuf.cli.output.failure import Failure
+from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import (
     is_terminal,
     open_output,

@@ -18,9 +18,9 @@ from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch, new_table_type
 from flowbuf.cli.counters import count_rows
 from flowbuf.cli.inputs import holds_messages
 from flowbuf.cli.options import CaptureOptions, UsageProblem, schema_errors
+from flowbuf.cli.output.failure import Failure, describe_os_error
 from flowbuf.cli.output.progress import Show
-from flowbuf.cli.output.report import Failure, Report, describe_fault
-from flowbuf.cli.output.streams import describe_os_error
+from flowbuf.cli.output.report import Report, describe_fault
 from flowbuf.cli.signals import Interrupt
 from flowbuf.cli.state import read_state, write_state
 from flowbuf.decoder import Decoder

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.output.failure import describe_os_error
 from flowbuf.cli.output.report import Report
-from flowbuf.cli.output.streams import describe_os_error, open_errors
+from flowbuf.cli.output.streams import open_errors
 from flowbuf.decoder import Decoder
 from flowbuf.errors import StateError
 from flowbuf.io.state_file import load_state, save_state

@@ -9,7 +9,6 @@ gets the new size, and the flag of a plain block.
 
 from __future__ import annotations
 
-import bz2
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -181,6 +180,8 @@ class NfcapdBlocks:
         return content
 
     def _decompress_bz2(self, block: bytes) -> bytes:
+        import bz2
+
         decompressor = bz2.BZ2Decompressor()
         try:
             content = decompressor.decompress(block, MAX_BLOCK_SIZE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import re
@@ -197,6 +196,8 @@ class Schema:
         }
         parts = [*kind, *(_meaning(column) for column in self.enabled), *([inside] if inside else ())]
         text = json.dumps(parts, separators=(",", ":"), sort_keys=True)
+        import hashlib
+
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def error(self, column: str | None, problem: str, fix: str) -> SchemaError:

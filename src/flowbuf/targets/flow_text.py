@@ -24,16 +24,17 @@ from typing import Any
 
 from flowbuf._core import format_ip
 from flowbuf.schema import Column, Schema
+from flowbuf.targets.controls import BIDIRECTIONAL
 
 __all__ = [
     *(
-        "CONTROLS",
         "NUMBERS",
         "FlowText",
         "escape_json",
         "format_address",
         "format_mac",
         "format_time",
+        "is_number",
         "json_renderer",
         "text_renderer",
     ),
@@ -49,12 +50,14 @@ _END_OF_TIME = 253_402_300_800  # the year 10000, which RFC 3339 cannot express
 
 Render = Callable[[Any], str]
 
-# Controls (C0, DEL, C1), line separators and bidirectional controls, which a terminal would execute.
-_BIDIRECTIONAL = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-CONTROLS = re.compile(f"[\x00-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
-_UNESCAPED = re.compile(f"[\x7f-\x9f{_BIDIRECTIONAL}]")  # those that JSON allows unescaped
+_UNESCAPED = re.compile(f"[\x7f-\x9f{BIDIRECTIONAL}]")  # controls that JSON allows unescaped
 
 _encode_json = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def is_number(column: Column | None) -> bool:
+    """Return True for a column whose value is one number."""
+    return column is not None and column.type in NUMBERS and not column.repeated
 
 
 def escape_json(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -53,6 +52,8 @@ def need_sql(what: str) -> None:
     """Raise UsageProblem if a library is missing that `what` requires for SQL."""
     need("pyarrow", "sql", what)
     need("duckdb", "sql", what)
+    import importlib.metadata
+
     if importlib.metadata.version("duckdb").startswith("1."):
         need("pyarrow.dataset", "sql", what)  # duckdb imports it too, but ignores errors and signals there
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
-
-import click
 
 from flowbuf._core import STATUSES
+from flowbuf.cli.output.failure import INTERRUPTED
 from flowbuf.cli.output.terminal import escape_line
 from flowbuf.decoder import Decoder
 from flowbuf.errors import DecodeError
@@ -16,15 +14,12 @@ from flowbuf.io.statuses import Counters, sort_counters
 from flowbuf.schema import elements
 
 __all__ = [
-    *("INTERRUPTED", "PIPE_CLOSED", "TERMINATED"),
-    *("REVERSE_PEN", "Failure", "Report", "count_by_exporter", "count_things", "describe_fault"),
+    "REVERSE_PEN",
+    "Report",
+    "count_by_exporter",
+    "count_things",
+    "describe_fault",
 ]
-
-# 128 + the signal (SIGINT, SIGPIPE, SIGTERM): the status that a shell reports for a program that a signal
-# ends.
-INTERRUPTED = 130
-PIPE_CLOSED = 141
-TERMINATED = 143
 
 MAX_LINES = 20  # of one input
 MAX_COLUMNS = 5  # per line
@@ -95,15 +90,6 @@ def describe_fault(name: str, error: DecodeError) -> str:
     text = STATUSES[error.status][1] if error.status in STATUSES else str(error)
     place = "" if error.offset is None else f"byte {error.offset}: "
     return f"{name}: {error.exporter}: {place}{error.status}: {text}"
-
-
-class Failure(click.ClickException):
-    """End the command with one line on stderr and exit status 1."""
-
-    exit_code = 1
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"flowbuf: {escape_line(self.message)}", err=True)
 
 
 class Report:

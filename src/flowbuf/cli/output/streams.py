@@ -11,10 +11,11 @@ from typing import IO, Any
 import click
 
 from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.output.failure import describe_os_error
 from flowbuf.io.output_file import OutputFile
 
 __all__ = [
-    *("COLUMN_FORMATS", "check_overwrite", "check_spreadsheet", "default_format", "describe_os_error"),
+    *("COLUMN_FORMATS", "check_overwrite", "check_spreadsheet", "default_format"),
     *("force_option", "format_option", "is_terminal"),
     *(
         "open_errors",
@@ -161,9 +162,3 @@ def open_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageProblem(describe_os_error(error)) from error
-
-
-def describe_os_error(error: OSError) -> str:
-    """Return the file name, if it is known, and the reason."""
-    reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename else reason

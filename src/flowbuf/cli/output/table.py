@@ -22,10 +22,10 @@ from flowbuf.cli.output.terminal import clean_line
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.column import fold
-from flowbuf.targets.flow_text import NUMBERS, format_address, text_renderer
+from flowbuf.targets.flow_text import format_address, is_number, text_renderer
 from flowbuf.targets.protocols import describe_icmp, describe_protocol, describe_tcp_flags
 
-__all__ = ["CounterTable", "FlowTable", "Heading", "RowTable", "column_heading", "is_number"]
+__all__ = ["CounterTable", "FlowTable", "Heading", "RowTable", "column_heading"]
 
 Flow = Mapping[str, Any]
 Cells = Mapping["Heading", list[str]]
@@ -174,11 +174,6 @@ class FlowTable(RowTable):
         """Return the number of flows, and their sums."""
         sums = (f"{total:,} {name}" for name, total in self._sums.items())
         return ", ".join([super().describe_count(count), *sums])
-
-
-def is_number(column: Column | None) -> bool:
-    """Return True for a column whose value is one number."""
-    return column is not None and column.type in NUMBERS and not column.repeated
 
 
 class CounterTable:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import IO, Any
 
-from flowbuf.targets.flow_text import CONTROLS
+from flowbuf.targets.controls import CONTROLS
 
 __all__ = ["clean_line", "clean_text", "cut_line", "escape_line", "guard_terminals", "terminal_of"]
 

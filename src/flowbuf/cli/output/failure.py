@@ -1,0 +1,32 @@
+"""End a command with one line on stderr and an exit status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from flowbuf.cli.output.terminal import escape_line
+
+__all__ = ["INTERRUPTED", "PIPE_CLOSED", "TERMINATED", "Failure", "describe_os_error"]
+
+# 128 + the signal (SIGINT, SIGPIPE, SIGTERM): the status that a shell reports for a program that a signal
+# ends.
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+TERMINATED = 143
+
+
+class Failure(click.ClickException):
+    """End the command with one line on stderr and exit status 1."""
+
+    exit_code = 1
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"flowbuf: {escape_line(self.message)}", err=True)
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return the file name, if it is known, and the reason."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
