@@ -65,15 +65,23 @@ static bool read_sampler(const fb_compiled_template *compiled, const uint8_t *re
            is_uint(fb_compiled_template_role(compiled, second, record, locations));
 }
 
+/* Return true if the record names a selection sequence. */
+static bool read_sequence(const fb_compiled_template *compiled, const uint8_t *record,
+                          const fb_location *locations, uint64_t *sequence) {
+    fb_bytes field =
+        fb_compiled_template_role(compiled, FB_ROLE_SELECTION_SEQUENCE, record, locations);
+    if (!is_uint(field)) return false;
+    *sequence = fb_load_uint(field.data, field.size);
+    return true;
+}
+
 uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template *compiled,
                           const uint8_t *record, const fb_location *locations) {
-    uint64_t sampler = 0,
-             rate = compiled->rated ? fb_sampling_read(compiled, record, locations) : 0;
+    uint64_t sequence, sampler = 0,
+                       rate = compiled->rated ? fb_sampling_read(compiled, record, locations) : 0;
     if (rate || !context->domain) return rate;
-    if (fb_compiled_template_has_role(compiled, FB_ROLE_SELECTION_SEQUENCE) &&
-        fb_domain_find_selection_rate(
-            context->domain, fb_role_uint(compiled, FB_ROLE_SELECTION_SEQUENCE, record, locations),
-            &rate))
+    if (read_sequence(compiled, record, locations, &sequence) &&
+        fb_domain_find_selection_rate(context->domain, sequence, &rate))
         return rate;
     bool named = compiled->named && read_sampler(compiled, record, locations, &sampler);
     return fb_domain_find_rate(context->domain, named, sampler);
@@ -93,31 +101,28 @@ uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t
     return milliseconds <= FB_SYSTEM_INIT_MAX / FB_MILLISECOND ? milliseconds * FB_MILLISECOND : 0;
 }
 
-/* Read the selectors of a selection sequence. Return false if the record does not define one. *fits
-   is false if there are more than it can hold. */
-static bool read_selection(const fb_compiled_template *compiled, const uint8_t *record,
-                           const fb_location *locations, fb_selection *selection, bool *fits) {
+/* Read the selectors of a selection sequence. Return false if there are more than it can hold. */
+static bool read_selectors(const fb_compiled_template *compiled, const uint8_t *record,
+                           const fb_location *locations, fb_selection *selection) {
     *selection = (fb_selection){.count = 0};
-    *fits = true;
-    if (!is_uint(
-            fb_compiled_template_role(compiled, FB_ROLE_SELECTION_SEQUENCE, record, locations)))
-        return false;
     for (uint16_t i = 0; i < compiled->field_count; i++) {
         const fb_field *of = &compiled->fields[i];
         fb_bytes field = fb_compiled_template_field(compiled, i, record, locations);
         if (of->pen || of->id != ID_SELECTOR || !is_uint(field)) continue;
-        if (selection->count == FB_MAX_SELECTORS) *fits = false;
-        else selection->ids[selection->count++] = fb_load_uint(field.data, field.size);
+        if (selection->count == FB_MAX_SELECTORS) return false;
+        selection->ids[selection->count++] = fb_load_uint(field.data, field.size);
     }
-    return selection->count;
+    return true;
 }
 
+/* Store the selection sequence of an options record. Return false if it has none. */
 static bool store_selection(fb_context *context, const fb_compiled_template *compiled,
                             const uint8_t *record, const fb_location *locations) {
     fb_selection selection;
-    bool fits;
-    if (!read_selection(compiled, record, locations, &selection, &fits)) return false;
-    uint64_t sequence = fb_role_uint(compiled, FB_ROLE_SELECTION_SEQUENCE, record, locations);
+    uint64_t sequence;
+    if (!read_sequence(compiled, record, locations, &sequence)) return false;
+    bool fits = read_selectors(compiled, record, locations, &selection);
+    if (!selection.count) return false;
     if (!fits ||
         fb_domain_set_selection(context->exporter, context->domain, sequence, &selection) != FB_OK)
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
@@ -137,8 +142,7 @@ bool fb_sampling_store(fb_context *context, const fb_compiled_template *compiled
     uint64_t system_init = fb_system_init_read(compiled, record, locations);
     bool named = read_sampler(compiled, record, locations, &sampler);
     if (!rate && named && is_filter(compiled, record, locations)) rate = 1;
-    bool kept = fb_compiled_template_has_role(compiled, FB_ROLE_SELECTION_SEQUENCE) &&
-                store_selection(context, compiled, record, locations);
+    bool kept = store_selection(context, compiled, record, locations);
     if (rate && fb_domain_set_sampler(context->exporter, context->domain, sampler, rate) != FB_OK)
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
     if (system_init) {

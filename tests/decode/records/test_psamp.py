@@ -221,3 +221,10 @@ def test_a_selector_in_a_record_gives_way_to_its_sequence(decode: Decode) -> Non
     described = SEQUENCES, SELECTORS, SAMPLER, sequence(7, 10, 10)
     outcome = decode(ipfix(*described, fields, record), schema=RATE)
     assert outcome.flow == {"sampling_rate": 100, "selection_sequence_id": 7}
+
+
+def test_a_sequence_of_unusable_size_is_not_sequence_zero(decode: Decode) -> None:
+    """A number has 1 to 8 bytes."""
+    reports = template_set(template(269, (301, 9))), data_set(269, bytes(9))
+    outcome = decode(ipfix(SEQUENCES, SELECTORS, SAMPLER, sequence(0, 10, 10), *reports), schema=RATE)
+    assert outcome.flow == {"sampling_rate": 10}
