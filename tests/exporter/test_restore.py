@@ -230,7 +230,6 @@ TEMPLATE: list[Any] = [*DOMAIN, "templates", 256]
         (changed([*DOMAIN, "samplers"], {1: 1.5}), "sampling rate is 1.5"),
         (changed([*DOMAIN, "selection_sequences"], {7: 1}), "selection sequence 7 is int, not a list"),
         (changed([*DOMAIN, "selection_sequences"], {7: [-1]}), "selection sequence 7: selector is -1"),
-        (changed([*DOMAIN, "selection_sequences"], {7: []}), "selectors is 0, not an integer from 1"),
         (changed([*DOMAIN, "selection_sequences"], {7: [1] * 9}), "number of selectors is 9"),
         (changed([*DOMAIN, "templates"], {255: {}}), "template is 255, not an integer from 256"),
         (changed([*DOMAIN, "templates"], {"9" * 30: {}}), "template is '9999"),

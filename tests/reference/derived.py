@@ -7,7 +7,7 @@ import struct
 from fractions import Fraction
 
 from .packet import ICMP, ICMPV6, IPV4_TYPE, IPV6_TYPE
-from .values import U64, Flow, Number, Numbers
+from .values import U64, Field, Flow, Number, Numbers
 
 PROTOCOL, SOURCE_PORT, DESTINATION_PORT = 4, 7, 11
 ADDRESS_ETYPES = {8: IPV4_TYPE, 12: IPV4_TYPE, 27: IPV6_TYPE, 28: IPV6_TYPE}
@@ -162,14 +162,25 @@ def rate_of_probability(flow: Flow) -> int | None:
 
 
 def rate_of_hash(flow: Flow) -> int | None:
-    """Return the size of the output range of a hash function, divided by that of the selected part (RFC 5476
-    section 6.5.2.6). A missing limit is 0.
+    """Return the size of the output range of a hash function, divided by that of the selected ranges.
+
+    RFC 5476 section 6.5.2.6. Each range is a 332 with the 331 before it. A lower limit that is missing is 0.
     """
-    if not any(key == (0, HASH_SELECTED_MAX) for key in flow.elements()):
+    if not any(key == (0, HASH_OUTPUT_MAX) for key in flow.elements()):
         return None
-    limits = (HASH_OUTPUT_MIN, HASH_SELECTED_MIN, HASH_SELECTED_MAX, HASH_OUTPUT_MAX)
-    first, low, high, last = (flow.uint(limit) or 0 for limit in limits)
-    return (last - first + 1) // (high - low + 1) if first <= low <= high <= last else None
+    first, last = flow.uint(HASH_OUTPUT_MIN) or 0, flow.uint(HASH_OUTPUT_MAX) or 0
+    low = selected = 0
+    for key, value in flow.given:
+        if key not in ((0, HASH_SELECTED_MIN), (0, HASH_SELECTED_MAX)) or not isinstance(value, Field):
+            continue
+        number = int.from_bytes(value.octets, "big") if 1 <= len(value.octets) <= 8 else 0
+        if key == (0, HASH_SELECTED_MIN):
+            low = number
+        elif first <= low <= number <= last:
+            selected += number - low + 1
+        else:
+            return None
+    return (last - first + 1) // selected if 0 < selected <= U64 else None
 
 
 def selectors(flow: Flow) -> list[int]:

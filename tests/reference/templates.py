@@ -200,8 +200,8 @@ class Domain:
         if started:
             self.started = started
         describes_sequence = sequence is not None and bool(selectors)
-        if sequence is not None and 0 < len(selectors) <= MAX_SELECTORS:
-            self.sequences[sequence] = selectors
+        if sequence is not None and selectors:
+            self.sequences[sequence] = selectors if len(selectors) <= MAX_SELECTORS else []
         counters["template_limit"] += describes_sequence and len(selectors) > MAX_SELECTORS
         return bool(rate or started or describes_sequence)
 
@@ -224,8 +224,8 @@ class Domain:
         sequences = {**(self.common.sequences if self.common else {}), **self.sequences}
         sequence = record.uint(derived.SELECTION_SEQUENCE_ID)
         if sequence in sequences:
-            product = math.prod(known.get(selector, 0) for selector in sequences[sequence])
-            return product if 0 < product < U64 else None
+            rates = [known.get(selector, 0) for selector in sequences[sequence]]
+            return math.prod(rates) if rates and 0 < math.prod(rates) < U64 else None
         sampler = named_sampler(record)
         if sampler in known:
             return known[sampler]

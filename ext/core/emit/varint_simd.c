@@ -28,8 +28,6 @@ void fb_varint_simd_set(fb_varint_simd *lanes, unsigned lane, const fb_column *c
     lanes->may_be_beyond |= (mask & lanes->beyond[lane]) != 0;
     lanes->tag[lane] = column->tag;
     lanes->tag_bits[lane] = column->tag_bits;
-    lanes->column[lane] = column;
-    if (lane >= lanes->count) lanes->count = (uint8_t)(lane + 1);
 }
 
 void fb_varint_simd_bound(fb_varint_simd *lanes, unsigned lane, uint64_t bound) {

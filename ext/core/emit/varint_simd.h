@@ -35,8 +35,6 @@ typedef struct {
     uint64_t beyond[8];
     uint64_t window[2]; /* bytes that may be read at each place, one bit per byte */
     bool may_be_beyond; /* some number may have such bits */
-    uint8_t count;      /* lanes in use, from the first one on */
-    const fb_column *column[8];
 } fb_varint_simd;
 
 /* Return true if a number fits a lane beside the tag of a column. */

@@ -274,7 +274,7 @@ bool fb_domain_find_selection_rate(const fb_domain *domain, uint64_t sequence, u
     if (!entry && domain->common) entry = fb_map_find(&domain->common->selections, sequence);
     if (!entry) return false;
     const fb_selection *selection = entry->pointer;
-    *rate = 1;
+    *rate = selection->count > 0;
     for (size_t i = 0; i < selection->count; i++)
         *rate = multiply(*rate, find_named_rate(domain, selection->ids[i]));
     return true;

@@ -3,6 +3,7 @@
      exporters ─ exporter (address, agent) ─ domain (version, observation domain)
                    └─ counters, budget         ├─ templates: id -> template
                                                ├─ samplers: id -> sampling rate
+                                               ├─ selection sequences: id -> samplers
                                                ├─ names of interfaces, VRFs, … (names.h)
                                                ├─ start time of the exporter (element 160)
                                                └─ sequence numbers
@@ -110,7 +111,7 @@ typedef struct {
     uint32_t count, capacity;
 } fb_id_list;
 
-/* The selectors that packets pass in turn (RFC 5476 section 6.5.1). */
+/* The selectors that packets pass in turn (RFC 5476 section 6.5.1); none if there were too many. */
 typedef struct {
     uint64_t ids[FB_MAX_SELECTORS];
     uint16_t count;

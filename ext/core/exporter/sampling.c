@@ -2,16 +2,30 @@
 #include "core/exporter/sampling.h"
 
 #define ID_SELECTOR              302
+#define HASH_SELECTED_MIN        331
+#define HASH_SELECTED_MAX        332
 #define PROPERTY_MATCH_FILTERING 5 /* a selectorAlgorithm */
 
 static bool is_uint(fb_bytes field) {
     return field.size >= 1 && field.size <= 8;
 }
 
+static uint64_t read_uint(fb_bytes field) {
+    return is_uint(field) ? fb_load_uint(field.data, field.size) : 0;
+}
+
+/* Return the first field that is an element: scope fields of NetFlow v9 have their own ids. */
+static uint16_t find_first(const fb_compiled_template *compiled) {
+    return compiled->version == 9 ? compiled->scope_count : 0;
+}
+
+static bool is_element(const fb_compiled_template *compiled, uint16_t field, uint16_t id) {
+    return !compiled->fields[field].pen && compiled->fields[field].id == id;
+}
+
 uint64_t fb_role_uint(const fb_compiled_template *compiled, fb_role role, const uint8_t *record,
                       const fb_location *locations) {
-    fb_bytes field = fb_compiled_template_role(compiled, role, record, locations);
-    return is_uint(field) ? fb_load_uint(field.data, field.size) : 0;
+    return read_uint(fb_compiled_template_role(compiled, role, record, locations));
 }
 
 static uint64_t read_probability(const fb_compiled_template *compiled, const uint8_t *record,
@@ -23,18 +37,36 @@ static uint64_t read_probability(const fb_compiled_template *compiled, const uin
     return (uint64_t)(1 / p + 0.5);
 }
 
-/* Return 0 unless the selected range is a part of the output range, or if the rate is 2^64. */
+/* Add a range of hash values to a sum of sizes. *last is the sum minus 1. Return false if the range
+   is not a part of the output, or the sum exceeds 2^64. */
+static bool add_range(uint64_t low, uint64_t high, const uint64_t output[2], bool first,
+                      uint64_t *last) {
+    if (low < output[0] || high < low || output[1] < high) return false;
+    if (first) *last = high - low;
+    else if (high - low >= UINT64_MAX - *last) return false;
+    else *last += high - low + 1;
+    return true;
+}
+
+/* Return the size of the output range divided by that of all selected ranges; 0: the record does
+   not describe them, or the rate exceeds 64 bits. */
 static uint64_t read_hash_ranges(const fb_compiled_template *compiled, const uint8_t *record,
                                  const fb_location *locations) {
-    if (!fb_compiled_template_has_role(compiled, FB_ROLE_HASH_SELECTED_MAX)) return 0;
-    uint64_t output_min = fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MIN, record, locations),
-             output_max = fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MAX, record, locations),
-             min = fb_role_uint(compiled, FB_ROLE_HASH_SELECTED_MIN, record, locations),
-             max = fb_role_uint(compiled, FB_ROLE_HASH_SELECTED_MAX, record, locations);
-    if (min < output_min || max < min || output_max < max) return 0;
-    /* both ranges may have 2^64 values, so that `selected` is 0 */
-    uint64_t last = output_max - output_min, selected = max - min + 1;
-    return selected ? last / selected + (last % selected == selected - 1) : 1;
+    const uint64_t output[2] = {fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MIN, record, locations),
+                                fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MAX, record, locations)};
+    uint64_t low = 0, last = 0;
+    bool first = true;
+    if (!fb_compiled_template_has_role(compiled, FB_ROLE_HASH_OUTPUT_MAX)) return 0;
+    for (uint16_t i = find_first(compiled); i < compiled->field_count; i++) {
+        uint64_t number = read_uint(fb_compiled_template_field(compiled, i, record, locations));
+        if (is_element(compiled, i, HASH_SELECTED_MIN)) low = number;
+        if (!is_element(compiled, i, HASH_SELECTED_MAX)) continue;
+        if (!add_range(low, number, output, first, &last)) return 0;
+        first = false;
+    }
+    if (first) return 0;
+    uint64_t all = output[1] - output[0];
+    return last < UINT64_MAX ? all / (last + 1) + (all % (last + 1) == last) : 1;
 }
 
 uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *record,
@@ -105,10 +137,9 @@ uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t
 static bool read_selectors(const fb_compiled_template *compiled, const uint8_t *record,
                            const fb_location *locations, fb_selection *selection) {
     *selection = (fb_selection){.count = 0};
-    for (uint16_t i = 0; i < compiled->field_count; i++) {
-        const fb_field *of = &compiled->fields[i];
+    for (uint16_t i = find_first(compiled); i < compiled->field_count; i++) {
         fb_bytes field = fb_compiled_template_field(compiled, i, record, locations);
-        if (of->pen || of->id != ID_SELECTOR || !is_uint(field)) continue;
+        if (!is_element(compiled, i, ID_SELECTOR) || !is_uint(field)) continue;
         if (selection->count == FB_MAX_SELECTORS) return false;
         selection->ids[selection->count++] = fb_load_uint(field.data, field.size);
     }
@@ -123,8 +154,10 @@ static bool store_selection(fb_context *context, const fb_compiled_template *com
     if (!read_sequence(compiled, record, locations, &sequence)) return false;
     bool fits = read_selectors(compiled, record, locations, &selection);
     if (!selection.count) return false;
-    if (!fits ||
-        fb_domain_set_selection(context->exporter, context->domain, sequence, &selection) != FB_OK)
+    if (!fits) selection.count = 0; /* its rate is unknown */
+    if (fb_domain_set_selection(context->exporter, context->domain, sequence, &selection) !=
+            FB_OK ||
+        !fits)
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
     return true;
 }

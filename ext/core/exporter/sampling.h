@@ -13,7 +13,7 @@
      1 / samplingProbability
      samplingInterval
      samplerRandomInterval
-     hash values of the output range / values of the selected range */
+     hash values of the output range / values of the selected ranges */
 uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *record,
                           const fb_location *locations);
 

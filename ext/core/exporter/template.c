@@ -199,7 +199,7 @@ static bool has_sampling_rate(const fb_compiled_template *compiled) {
     static const fb_role rates[] = {FB_ROLE_SAMPLING_INTERVAL,   FB_ROLE_RANDOM_INTERVAL,
                                     FB_ROLE_PACKET_INTERVAL,     FB_ROLE_SAMPLING_SIZE,
                                     FB_ROLE_SAMPLING_POPULATION, FB_ROLE_SAMPLING_PROBABILITY,
-                                    FB_ROLE_HASH_SELECTED_MAX};
+                                    FB_ROLE_HASH_OUTPUT_MAX};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (fb_compiled_template_has_role(compiled, rates[i])) return true;
     return false;

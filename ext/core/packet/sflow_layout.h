@@ -118,38 +118,4 @@ FB_INLINE bool fb_sample_find_origin(uint32_t format, fb_bytes sample, fb_sample
     return true;
 }
 
-/* An extended_gateway record, from its AS path on. All members point into the record. */
-typedef struct {
-    /* words: AS of the next hop, AS of the destination, local preference; next_hop is NULL if the
-       path is empty */
-    const uint8_t *next_hop, *destination, *preference;
-    fb_bytes path;        /* number of segments, and the segments */
-    fb_bytes communities; /* words, after their number */
-} fb_gateway_found;
-
-/* Find the members of the record. `own` points to the AS of the exporter. If the path is empty,
-   that is the AS of the destination, and there is no next hop. Return false if the record is cut
-   short. */
-FB_INLINE bool fb_gateway_find(fb_gateway_found *found, fb_bytes record, const uint8_t *own) {
-    const uint8_t *p = record.data, *end = p + record.size;
-    if (end - p < 4) return false;
-    found->next_hop = NULL;
-    found->destination = own;
-    uint32_t segments = fb_load32(p), count;
-    for (p += 4; segments; segments--, p += 4 * (size_t)count) {
-        if (end - p < 8) return false;
-        count = fb_load32(p + 4);
-        p += 8;
-        if (count > (size_t)(end - p) / 4) return false;
-        if (!count) continue;
-        if (!found->next_hop) found->next_hop = p;
-        found->destination = p + 4 * (size_t)count - 4;
-    }
-    found->path = (fb_bytes){record.data, (size_t)(p - record.data)};
-    if (end - p < 8 || (count = fb_load32(p)) > (size_t)(end - p - 8) / 4) return false;
-    found->communities = (fb_bytes){p + 4, 4 * (size_t)count};
-    found->preference = p + 4 + found->communities.size;
-    return true;
-}
-
 #endif

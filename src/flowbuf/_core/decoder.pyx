@@ -510,6 +510,7 @@ cdef class Decoder:
         - `system_init`: start time of the exporter in nanoseconds since 1970; 0 if unknown.
         - `samplers`: {id: sampling rate}.
         - `selection_sequences`: {id: list of the selectors that a packet passes} (RFC 5476 section 6.5.1).
+          The list is empty if there are more than 8.
         - `templates`: {id: template}.
         - `names`: {kind: {id: name}}, from options data and counter samples. An id is a hexadecimal number.
           The speed of an interface is a number of bits per second.

@@ -324,7 +324,7 @@ cdef object check_domain(object domain, str where):
 
 cdef list check_selectors(object ids, str where):
     ids = [as_number(id, 0xFFFFFFFFFFFFFFFF, f"{where}: selector") for id in as_list(ids, where)]
-    as_number(len(ids), FB_MAX_SELECTORS, f"{where}: the number of selectors", 1)
+    as_number(len(ids), FB_MAX_SELECTORS, f"{where}: the number of selectors")
     return ids
 
 

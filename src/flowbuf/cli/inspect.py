@@ -262,8 +262,9 @@ def _worst_loss(exporter: dict[str, Any]) -> Text:
 
 
 def _name_sequence(sequence: dict[str, Any]) -> str:
-    noun = "sampler" if len(sequence["selectors"]) == 1 else "samplers"
-    return f"selection sequence {sequence['id']}: {noun} {', '.join(map(str, sequence['selectors']))}"
+    ids = sequence["selectors"]
+    noun = "selector" if len(ids) == 1 else "selectors"
+    return f"selection sequence {sequence['id']}: {noun} {', '.join(map(str, ids)) or 'unknown'}"
 
 
 def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:

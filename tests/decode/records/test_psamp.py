@@ -14,11 +14,15 @@ from tests.support.datagrams import (
     ipfix,
     ipv4,
     mapped,
+    netflow9,
     options_template,
+    options_template9,
     options_template_set,
+    options_template_set9,
     tcp,
     template,
     template_set,
+    template_set9,
     u16,
     u32,
     variable,
@@ -137,10 +141,17 @@ def test_zero_is_not_a_missing_identifier(decode: Decode) -> None:
         ([(330, 8), (332, 8)], bytes([6]) + u64(2**64 - 1) + u64(2**64 - 1), 1),
         ([(330, 8), (332, 8)], bytes([6]) + u64(2**64 - 1) + u64(3), 2**62),
         ([(330, 8), (332, 8)], bytes([6]) + u64(2**64 - 1) + u64(0), None),
+        ([(332, 8)], bytes([6]) + u64(0), None),
+        (
+            [(330, 4), *[(331, 4), (332, 4)] * 2],
+            bytes([6]) + u32(99) + u32(0) + u32(9) + u32(20) + u32(29),
+            5,
+        ),
     ],
     ids=[
         *("systematic", "n out of N", "probabilistic", "property match", "hash"),
         *("an empty range", "all values", "a large part", "one value"),
+        *("no output range", "two ranges"),
     ],
 )
 def test_the_description_of_a_selector_gives_the_rate(
@@ -207,12 +218,25 @@ def test_a_sequence_may_be_redefined(decode: Decode) -> None:
 
 
 def test_a_sequence_of_too_many_selectors_is_counted(decode: Decode) -> None:
+    """It has no rate, whether it was known before or not."""
     template_of_nine = options_template_set(options_template(267, [(301, 4)], [(302, 4)] * 9))
     record = data_set(267, u32(7) + u32(10) * 9)
     reports = REPORTS, data_set(266, u32(7) + u32(1))
-    outcome = decode(ipfix(SELECTORS, SAMPLER, template_of_nine, record, *reports), schema=RATE)
-    assert outcome.counters == {"template_limit": 1}
-    assert outcome.flow == {"sampling_rate": 10, "selection_sequence_id": 7}
+    for before in (b"", SEQUENCES + sequence(7, 10, 10)):
+        known = (SELECTORS, SAMPLER, before, template_of_nine, record)
+        outcome = decode(ipfix(*known, *reports), schema=RATE)
+        assert outcome.counters == {"template_limit": 1}
+        assert outcome.flow == {"selection_sequence_id": 7}
+
+
+def test_a_scope_of_netflow9_is_not_a_selector(decode: Decode) -> None:
+    """Scope fields of NetFlow v9 have their own ids."""
+    described = options_template_set9(options_template9(270, [(302, 4)], [(301, 4), (302, 4)]))
+    samplers = options_template_set9(options_template9(271, [(1, 4)], [(302, 4), (34, 4)]))
+    records = data_set(271, u32(0) + u32(10) + u32(20)), data_set(270, u32(10) + u32(7) + u32(10))
+    reports = template_set9(template(272, (301, 4))), data_set(272, u32(7))
+    outcome = decode(netflow9(described, samplers, *records, *reports), schema=RATE)
+    assert outcome.flow == {"sampling_rate": 20, "selection_sequence_id": 7}
 
 
 def test_a_selector_in_a_record_gives_way_to_its_sequence(decode: Decode) -> None:
