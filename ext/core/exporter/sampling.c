@@ -49,14 +49,13 @@ static bool add_range(uint64_t low, uint64_t high, const uint64_t output[2], boo
 }
 
 /* Return the size of the output range divided by that of all selected ranges; 0: the record does
-   not describe them, or the rate exceeds 64 bits. */
+   not describe them, or the rate exceeds 64 bits. REQUIRES: it has an output range. */
 static uint64_t read_hash_ranges(const fb_compiled_template *compiled, const uint8_t *record,
                                  const fb_location *locations) {
     const uint64_t output[2] = {fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MIN, record, locations),
                                 fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MAX, record, locations)};
     uint64_t low = 0, last = 0;
     bool first = true;
-    if (!fb_compiled_template_has_role(compiled, FB_ROLE_HASH_OUTPUT_MAX)) return 0;
     for (uint16_t i = find_first(compiled); i < compiled->field_count; i++) {
         uint64_t number = read_uint(fb_compiled_template_field(compiled, i, record, locations));
         if (is_element(compiled, i, HASH_SELECTED_MIN)) low = number;
@@ -80,7 +79,8 @@ uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *r
     uint64_t rate = read_probability(compiled, record, locations);
     if (!rate) rate = fb_role_uint(compiled, FB_ROLE_SAMPLING_INTERVAL, record, locations);
     if (!rate) rate = fb_role_uint(compiled, FB_ROLE_RANDOM_INTERVAL, record, locations);
-    if (!rate) rate = read_hash_ranges(compiled, record, locations);
+    if (!rate && fb_compiled_template_has_role(compiled, FB_ROLE_HASH_OUTPUT_MAX))
+        rate = read_hash_ranges(compiled, record, locations);
     return rate;
 }
 
@@ -171,11 +171,13 @@ static bool is_filter(const fb_compiled_template *compiled, const uint8_t *recor
 
 bool fb_sampling_store(fb_context *context, const fb_compiled_template *compiled,
                        const uint8_t *record, const fb_location *locations) {
-    uint64_t sampler, rate = fb_sampling_read(compiled, record, locations);
+    uint64_t sampler = 0,
+             rate = compiled->rated ? fb_sampling_read(compiled, record, locations) : 0;
     uint64_t system_init = fb_system_init_read(compiled, record, locations);
-    bool named = read_sampler(compiled, record, locations, &sampler);
+    bool named = compiled->named && read_sampler(compiled, record, locations, &sampler);
     if (!rate && named && is_filter(compiled, record, locations)) rate = 1;
-    bool kept = store_selection(context, compiled, record, locations);
+    bool kept = fb_compiled_template_has_role(compiled, FB_ROLE_SELECTION_SEQUENCE) &&
+                store_selection(context, compiled, record, locations);
     if (rate && fb_domain_set_sampler(context->exporter, context->domain, sampler, rate) != FB_OK)
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
     if (system_init) {

@@ -7,11 +7,9 @@
 
 #define FIRST_BUCKETS 64
 
-static const struct {
-    uint32_t id;
-    fb_role role;
-} roles[] = {
-#define FB_X(constant, id) {id, FB_ROLE_##constant},
+/* The role of an element, plus 1; 0: none. */
+static const uint8_t roles[] = {
+#define FB_X(constant, id) [id] = FB_ROLE_##constant + 1,
     FB_ROLE_LIST(FB_X)
 #undef FB_X
 };
@@ -175,9 +173,9 @@ static void find_roles_of_field(fb_compiled_template *compiled, size_t i) {
     if (field->pen && !(field->pen == FB_PEN_REVERSE && compiled->reversed)) return;
     if (field->id == 8 || field->id == 12 || field->id == 27 || field->id == 28)
         add_address_field(compiled, field->id, i);
-    for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
-        if (roles[k].id == field->id && !(shared && roles[k].role >= FB_FIRST_ONE_DIRECTION_ROLE))
-            set_role(compiled, roles[k].role, i);
+    unsigned role = field->id < sizeof roles ? roles[field->id] : 0;
+    if (role && !(shared && role - 1 >= FB_FIRST_ONE_DIRECTION_ROLE))
+        set_role(compiled, (fb_role)(role - 1), i);
 }
 
 static void find_roles(fb_compiled_template *compiled) {
