@@ -106,14 +106,13 @@ FB_INLINE void null_row_append_ip(null_row *row, null_row_cursor *at, const fb_c
 
 /* Move the numbers to their lanes, as for messages (varint_simd.h), and add them up. */
 FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at,
-                                     const fb_varint_simd *lanes, const uint8_t *first,
-                                     const uint8_t *second) {
+                                     const fb_varint_simd *lanes, const uint8_t *window) {
     (void)row;
 #ifdef __AVX512VBMI2__
-    at->values += (uint64_t)_mm512_reduce_add_epi64(fb_varint_simd_gather(lanes, first, second));
+    at->values += (uint64_t)_mm512_reduce_add_epi64(fb_varint_simd_gather(lanes, window));
     return true;
 #else
-    (void)at, (void)lanes, (void)first, (void)second;
+    (void)at, (void)lanes, (void)window;
     return false;
 #endif
 }

@@ -17,7 +17,7 @@ from __future__ import annotations
 from flowbuf.schema import elements
 
 from . import derived
-from .values import SILENT, Clock, Element, Field, Flow
+from .values import SILENT, Clock, Element, Field, Flow, unsigned
 
 REVERSE = 29305
 RESPONDER = {232: 231, 299: 298}
@@ -61,10 +61,7 @@ def split(fields: Elements) -> tuple[Elements, Elements]:
 
 
 def has_flow(own: Elements) -> bool:
-    return any(
-        key[0] == 0 and key[1] in COUNTERS and 1 <= len(octets) <= 8 and int.from_bytes(octets, "big") != 0
-        for key, octets in own
-    )
+    return any(key[0] == 0 and key[1] in COUNTERS and unsigned(octets) for key, octets in own)
 
 
 def flow_of(version: str, clock: Clock, fields: Elements) -> Flow:

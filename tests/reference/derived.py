@@ -7,7 +7,7 @@ import struct
 from fractions import Fraction
 
 from .packet import ICMP, ICMPV6, IPV4_TYPE, IPV6_TYPE
-from .values import U64, Field, Flow, Number, Numbers
+from .values import U64, Field, Flow, Number, Numbers, unsigned
 
 PROTOCOL, SOURCE_PORT, DESTINATION_PORT = 4, 7, 11
 ADDRESS_ETYPES = {8: IPV4_TYPE, 12: IPV4_TYPE, 27: IPV6_TYPE, 28: IPV6_TYPE}
@@ -173,7 +173,7 @@ def rate_of_hash(flow: Flow) -> int | None:
     for key, value in flow.given:
         if key not in ((0, HASH_SELECTED_MIN), (0, HASH_SELECTED_MAX)) or not isinstance(value, Field):
             continue
-        number = int.from_bytes(value.octets, "big") if 1 <= len(value.octets) <= 8 else 0
+        number = unsigned(value.octets) or 0
         if key == (0, HASH_SELECTED_MIN):
             low = number
         elif first <= low <= number <= last:
@@ -185,4 +185,5 @@ def rate_of_hash(flow: Flow) -> int | None:
 
 def selectors(flow: Flow) -> list[int]:
     """Return the selectors of a record, in its order."""
-    return [int.from_bytes(octets, "big") for octets in flow.fields(SELECTOR_ID) if 1 <= len(octets) <= 8]
+    ids = map(unsigned, flow.fields(SELECTOR_ID))
+    return [number for number in ids if number is not None]

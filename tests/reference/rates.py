@@ -26,7 +26,7 @@ from typing import Any
 
 from .columns import Refused, fit
 from .datagram import Datagram, wide
-from .values import Flow, Number
+from .values import Flow, Number, unsigned
 
 SECOND = 10**9
 ONE = 1 << 32
@@ -46,7 +46,7 @@ def read_interface(flow: Flow) -> int:
         octets = flow.field(element)
         if octets is None and flow.shared is not None:
             octets = flow.shared.field(element)
-        number = int.from_bytes(octets, "big") if octets and len(octets) <= 8 else 0
+        number = unsigned(octets or b"")
         if number:
             return number if number <= MAX_INTERFACE else 0
     return 0

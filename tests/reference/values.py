@@ -129,6 +129,11 @@ class Clock:
         return (first + max(wraps, 0) * WRAP) * 1_000_000
 
 
+def unsigned(content: bytes) -> int | None:
+    """Return an unsigned integer of 1 to 8 bytes (RFC 7011 section 6.2), or None for other sizes."""
+    return int.from_bytes(content, "big") if 1 <= len(content) <= 8 else None
+
+
 @dataclass
 class Flow:
     """One flow: fixed sources by name, information elements by (enterprise, id), in order of occurrence.
@@ -165,13 +170,8 @@ class Flow:
         ]
 
     def uint(self, element_id: int) -> int | None:
-        """Return an element as an unsigned integer of 1 to 8 bytes (RFC 7011 section 6.2), or None for other
-        sizes.
-        """
-        octets = self.field(element_id)
-        if octets is None or not 1 <= len(octets) <= 8:
-            return None
-        return int.from_bytes(octets, "big")
+        """Return an element as an unsigned integer, or None if it is missing or of another size."""
+        return unsigned(self.field(element_id) or b"")
 
     def elements(self) -> list[Element]:
         """Return the elements of the record in its order."""

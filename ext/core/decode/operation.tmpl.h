@@ -164,9 +164,7 @@ FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
                               const fb_compiled_template *compiled, const fb_lane_group *group,
                               const uint8_t *record, const fb_location *locations) {
     const uint8_t *window = (locations ? locations[group->base].base : record) + group->offset;
-    if (FB_LIKELY(
-            FB_EMIT(append_lanes)(emitter, &at, &group->lanes, window, window + FB_SIMD_REACH)))
-        return at;
+    if (FB_LIKELY(FB_EMIT(append_lanes)(emitter, &at, &group->lanes, window))) return at;
     return run_each(c, emitter, at, compiled, group->first, group->end, record, locations);
 }
 

@@ -200,9 +200,8 @@ FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at,
 
 /* Columns have no use for lanes. */
 FB_INLINE bool fb_columns_append_lanes(fb_columns *columns, fb_columns_cursor *at,
-                                       const fb_varint_simd *lanes, const uint8_t *first,
-                                       const uint8_t *second) {
-    (void)columns, (void)at, (void)lanes, (void)first, (void)second;
+                                       const fb_varint_simd *lanes, const uint8_t *window) {
+    (void)columns, (void)at, (void)lanes, (void)window;
     return false;
 }
 

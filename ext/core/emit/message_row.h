@@ -22,8 +22,8 @@
      void append_ip(row, cursor, column,   fb_column_has_fast_path(column); the column gets no other
                     data, size)            value in this row, not even from a constant.
      bool append_lanes(row, cursor, lanes, Append the numbers of several such columns at once, from
-                       first, second)      two places. False: nothing was done, and the caller must
-                                           put them one by one.
+                       window)             a window of a record. False: nothing was done, and the
+                                           caller must put them one by one.
      void repeat_uint(row, cursor, target, Add a member to the list of a repeated column, zeros
                       value)               included. Numbers of a signed column are two's
      void repeat_bytes(…, data, size)      complement, those of a float or double the bits of a
@@ -253,14 +253,14 @@ FB_INLINE void fb_row_end_set_constants(fb_row *row, fb_row_cursor at) {
 }
 
 FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_varint_simd *lanes,
-                                   const uint8_t *first, const uint8_t *second) {
+                                   const uint8_t *window) {
     (void)row;
 #ifdef __AVX512VBMI2__
-    uint8_t *next = fb_varint_simd_append_window(at->next, lanes, first, second);
+    uint8_t *next = fb_varint_simd_append_window(at->next, lanes, window);
     if (FB_LIKELY(next != NULL)) at->next = next;
     return FB_LIKELY(next != NULL);
 #else
-    (void)at, (void)lanes, (void)first, (void)second;
+    (void)at, (void)lanes, (void)window;
     return false;
 #endif
 }

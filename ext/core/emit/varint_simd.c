@@ -39,7 +39,7 @@ static uint64_t mask_of_bytes(size_t bytes) {
     return bytes >= FB_SIMD_REACH ? UINT64_MAX : ((uint64_t)1 << bytes) - 1;
 }
 
-void fb_varint_simd_set_window(fb_varint_simd *lanes, size_t first, size_t second) {
-    lanes->window[0] = mask_of_bytes(first);
-    lanes->window[1] = mask_of_bytes(second);
+void fb_varint_simd_set_window(fb_varint_simd *lanes, size_t size) {
+    lanes->window[0] = mask_of_bytes(size);
+    lanes->window[1] = mask_of_bytes(size > FB_SIMD_REACH ? size - FB_SIMD_REACH : 0);
 }

@@ -16,13 +16,12 @@
 
 #include "core/plan/plan.h"
 
-#define FB_SIMD_LANES  8  /* number of lanes, and bytes per lane */
-#define FB_SIMD_REACH  64 /* bytes that a permutation takes from each of two places */
-#define FB_SIMD_WINDOW (2 * FB_SIMD_REACH) /* bytes of a record, if the two places are adjacent */
+#define FB_SIMD_LANES  8                   /* number of lanes, and bytes per lane */
+#define FB_SIMD_REACH  64                  /* bytes of each half of a window */
+#define FB_SIMD_WINDOW (2 * FB_SIMD_REACH) /* bytes of a record that a permutation takes */
 
 typedef struct {
-    /* source of each byte of each lane, the lowest first: below 64 from the first place, else from
-       the second */
+    /* offset in the window of each byte of each lane, the lowest first */
     uint8_t index[64];
     uint64_t mask[8]; /* bits that belong to the number */
     uint64_t add[8];  /* constant that is added to the number */
@@ -33,7 +32,7 @@ typedef struct {
     uint8_t needed[64], more[64];
     /* bits that a number must not have: no room beside the tag, or at or above the bound */
     uint64_t beyond[8];
-    uint64_t window[2]; /* bytes that may be read at each place, one bit per byte */
+    uint64_t window[2]; /* bytes that may be read in each half, one bit per byte */
     bool may_be_beyond; /* some number may have such bits */
 } fb_varint_simd;
 
@@ -50,8 +49,8 @@ void fb_varint_simd_set(fb_varint_simd *lanes, unsigned lane, const fb_column *c
 /* Require the number in a lane, before `add`, to be below a bound. REQUIRES: bound is a power of 2;
    fb_varint_simd_set was called for the lane. */
 void fb_varint_simd_bound(fb_varint_simd *lanes, unsigned lane, uint64_t bound);
-/* Set how many bytes may be read at each of the two places. */
-void fb_varint_simd_set_window(fb_varint_simd *lanes, size_t first, size_t second);
+/* Set how many bytes of the window may be read. */
+void fb_varint_simd_set_window(fb_varint_simd *lanes, size_t size);
 
 /* Constants of all lanes. They are in memory, so that instructions can use them as operands. */
 typedef struct {
@@ -90,18 +89,17 @@ FB_INLINE uint8_t *fb_varint_simd_append(uint8_t *p, const fb_varint_simd *lanes
     return p + _mm_popcnt_u64(needed);
 }
 
-/* Load the numbers of a record from two places in it. */
-FB_INLINE __m512i fb_varint_simd_gather(const fb_varint_simd *lanes, const uint8_t *first,
-                                        const uint8_t *second) {
-    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], first), high = _mm512_setzero_si512();
-    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], second);
+/* Load the numbers of a record from a window of it. */
+FB_INLINE __m512i fb_varint_simd_gather(const fb_varint_simd *lanes, const uint8_t *window) {
+    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], window), high = _mm512_setzero_si512();
+    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], window + FB_SIMD_REACH);
     __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
     return _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask));
 }
 
 FB_INLINE uint8_t *fb_varint_simd_append_window(uint8_t *p, const fb_varint_simd *lanes,
-                                                const uint8_t *first, const uint8_t *second) {
-    return fb_varint_simd_append(p, lanes, fb_varint_simd_gather(lanes, first, second));
+                                                const uint8_t *window) {
+    return fb_varint_simd_append(p, lanes, fb_varint_simd_gather(lanes, window));
 }
 #endif
 

@@ -580,8 +580,7 @@ static void write_lane_groups(fb_compiled_template *compiled) {
             write_lane(group, lane, op);
             if (end > window) window = end;
         }
-        fb_varint_simd_set_window(&group->lanes, window,
-                                  window > FB_SIMD_REACH ? window - FB_SIMD_REACH : 0);
+        fb_varint_simd_set_window(&group->lanes, window);
     }
 }
 

@@ -79,14 +79,13 @@ static bool read_names(fb_context *context, const fb_compiled_template *compiled
                        const uint8_t *record, const fb_location *locations) {
     fb_bytes id_of[THINGS] = {{NULL, 0}};
     bool found = false;
-    uint16_t scopes = compiled->version == 9 ? compiled->scope_count : 0;
     for (uint16_t i = 0; i < compiled->field_count; i++) {
         thing named = find_thing(compiled, i);
         fb_bytes field = fb_compiled_template_field(compiled, i, record, locations);
         if (named == THINGS || !field.size) continue;
         if (!id_of[named].size || (is_zero(id_of[named]) && !is_zero(field))) id_of[named] = field;
     }
-    for (uint16_t i = scopes; i < compiled->field_count; i++)
+    for (uint16_t i = fb_compiled_template_first_element(compiled); i < compiled->field_count; i++)
         found |= define_names(context, &compiled->fields[i],
                               fb_compiled_template_field(compiled, i, record, locations), id_of);
     return found;

@@ -14,11 +14,6 @@ static uint64_t read_uint(fb_bytes field) {
     return is_uint(field) ? fb_load_uint(field.data, field.size) : 0;
 }
 
-/* Return the first field that is an element: scope fields of NetFlow v9 have their own ids. */
-static uint16_t find_first(const fb_compiled_template *compiled) {
-    return compiled->version == 9 ? compiled->scope_count : 0;
-}
-
 static bool is_element(const fb_compiled_template *compiled, uint16_t field, uint16_t id) {
     return !compiled->fields[field].pen && compiled->fields[field].id == id;
 }
@@ -49,14 +44,16 @@ static bool add_range(uint64_t low, uint64_t high, const uint64_t output[2], boo
 }
 
 /* Return the size of the output range divided by that of all selected ranges; 0: the record does
-   not describe them, or the rate exceeds 64 bits. REQUIRES: it has an output range. */
+   not describe them, or the rate exceeds 64 bits. */
 static uint64_t read_hash_ranges(const fb_compiled_template *compiled, const uint8_t *record,
                                  const fb_location *locations) {
+    if (!fb_compiled_template_has_role(compiled, FB_ROLE_HASH_OUTPUT_MAX)) return 0;
     const uint64_t output[2] = {fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MIN, record, locations),
                                 fb_role_uint(compiled, FB_ROLE_HASH_OUTPUT_MAX, record, locations)};
     uint64_t low = 0, last = 0;
     bool first = true;
-    for (uint16_t i = find_first(compiled); i < compiled->field_count; i++) {
+    for (uint16_t i = fb_compiled_template_first_element(compiled); i < compiled->field_count;
+         i++) {
         uint64_t number = read_uint(fb_compiled_template_field(compiled, i, record, locations));
         if (is_element(compiled, i, HASH_SELECTED_MIN)) low = number;
         if (!is_element(compiled, i, HASH_SELECTED_MAX)) continue;
@@ -68,8 +65,18 @@ static uint64_t read_hash_ranges(const fb_compiled_template *compiled, const uin
     return last < UINT64_MAX ? all / (last + 1) + (all % (last + 1) == last) : 1;
 }
 
-uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *record,
+/* Return the sampling rate that a record itself contains; 0: none. The first usable one of these
+   counts (RFC 5476 section 6.5.2, RFC 3954):
+
+     samplingPopulation / samplingSize
+     (samplingPacketInterval + samplingPacketSpace) / samplingPacketInterval
+     1 / samplingProbability
+     samplingInterval
+     samplerRandomInterval
+     hash values of the output range / values of the selected ranges */
+static uint64_t read_rate(const fb_compiled_template *compiled, const uint8_t *record,
                           const fb_location *locations) {
+    if (!compiled->rated) return 0;
     uint64_t size = fb_role_uint(compiled, FB_ROLE_SAMPLING_SIZE, record, locations);
     uint64_t population = fb_role_uint(compiled, FB_ROLE_SAMPLING_POPULATION, record, locations);
     if (size && population >= size) return population / size;
@@ -79,8 +86,7 @@ uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *r
     uint64_t rate = read_probability(compiled, record, locations);
     if (!rate) rate = fb_role_uint(compiled, FB_ROLE_SAMPLING_INTERVAL, record, locations);
     if (!rate) rate = fb_role_uint(compiled, FB_ROLE_RANDOM_INTERVAL, record, locations);
-    if (!rate && fb_compiled_template_has_role(compiled, FB_ROLE_HASH_OUTPUT_MAX))
-        rate = read_hash_ranges(compiled, record, locations);
+    if (!rate) rate = read_hash_ranges(compiled, record, locations);
     return rate;
 }
 
@@ -88,6 +94,8 @@ uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *r
    is not 0. */
 static bool read_sampler(const fb_compiled_template *compiled, const uint8_t *record,
                          const fb_location *locations, uint64_t *sampler) {
+    *sampler = 0;
+    if (!compiled->named) return false;
     bool sampler_first = compiled->role[FB_ROLE_SAMPLER_ID] < compiled->role[FB_ROLE_SELECTOR_ID];
     fb_role first = sampler_first ? FB_ROLE_SAMPLER_ID : FB_ROLE_SELECTOR_ID;
     fb_role second = sampler_first ? FB_ROLE_SELECTOR_ID : FB_ROLE_SAMPLER_ID;
@@ -102,20 +110,18 @@ static bool read_sequence(const fb_compiled_template *compiled, const uint8_t *r
                           const fb_location *locations, uint64_t *sequence) {
     fb_bytes field =
         fb_compiled_template_role(compiled, FB_ROLE_SELECTION_SEQUENCE, record, locations);
-    if (!is_uint(field)) return false;
-    *sequence = fb_load_uint(field.data, field.size);
-    return true;
+    *sequence = read_uint(field);
+    return is_uint(field);
 }
 
 uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template *compiled,
                           const uint8_t *record, const fb_location *locations) {
-    uint64_t sequence, sampler = 0,
-                       rate = compiled->rated ? fb_sampling_read(compiled, record, locations) : 0;
+    uint64_t sequence, sampler, rate = read_rate(compiled, record, locations);
     if (rate || !context->domain) return rate;
     if (read_sequence(compiled, record, locations, &sequence) &&
         fb_domain_find_selection_rate(context->domain, sequence, &rate))
         return rate;
-    bool named = compiled->named && read_sampler(compiled, record, locations, &sampler);
+    bool named = read_sampler(compiled, record, locations, &sampler);
     return fb_domain_find_rate(context->domain, named, sampler);
 }
 
@@ -137,7 +143,8 @@ uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t
 static bool read_selectors(const fb_compiled_template *compiled, const uint8_t *record,
                            const fb_location *locations, fb_selection *selection) {
     *selection = (fb_selection){.count = 0};
-    for (uint16_t i = find_first(compiled); i < compiled->field_count; i++) {
+    for (uint16_t i = fb_compiled_template_first_element(compiled); i < compiled->field_count;
+         i++) {
         fb_bytes field = fb_compiled_template_field(compiled, i, record, locations);
         if (!is_element(compiled, i, ID_SELECTOR) || !is_uint(field)) continue;
         if (selection->count == FB_MAX_SELECTORS) return false;
@@ -171,13 +178,11 @@ static bool is_filter(const fb_compiled_template *compiled, const uint8_t *recor
 
 bool fb_sampling_store(fb_context *context, const fb_compiled_template *compiled,
                        const uint8_t *record, const fb_location *locations) {
-    uint64_t sampler = 0,
-             rate = compiled->rated ? fb_sampling_read(compiled, record, locations) : 0;
+    uint64_t sampler, rate = read_rate(compiled, record, locations);
     uint64_t system_init = fb_system_init_read(compiled, record, locations);
-    bool named = compiled->named && read_sampler(compiled, record, locations, &sampler);
+    bool named = read_sampler(compiled, record, locations, &sampler);
     if (!rate && named && is_filter(compiled, record, locations)) rate = 1;
-    bool kept = fb_compiled_template_has_role(compiled, FB_ROLE_SELECTION_SEQUENCE) &&
-                store_selection(context, compiled, record, locations);
+    bool kept = store_selection(context, compiled, record, locations);
     if (rate && fb_domain_set_sampler(context->exporter, context->domain, sampler, rate) != FB_OK)
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
     if (system_init) {

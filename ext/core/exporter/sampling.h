@@ -5,18 +5,6 @@
 
 #include "core/exporter/context.h"
 
-/* Return the sampling rate that a record itself contains; 0: none. The first usable one of these
-   counts (RFC 5476 section 6.5.2, RFC 3954):
-
-     samplingPopulation / samplingSize
-     (samplingPacketInterval + samplingPacketSpace) / samplingPacketInterval
-     1 / samplingProbability
-     samplingInterval
-     samplerRandomInterval
-     hash values of the output range / values of the selected ranges */
-uint64_t fb_sampling_read(const fb_compiled_template *compiled, const uint8_t *record,
-                          const fb_location *locations);
-
 /* Return the sampling rate of a data record: its own, or that of the selection sequence it names,
    or that of the sampler it names, or that of the only known sampler. 0: unknown. */
 uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template *compiled,

@@ -185,8 +185,7 @@ static void find_roles(fb_compiled_template *compiled) {
         find_netflow5_roles(compiled);
         return;
     }
-    /* Scope fields of NetFlow v9 have their own id space (RFC 3954 section 6.1). */
-    size_t first = compiled->version == 9 ? compiled->scope_count : 0;
+    size_t first = fb_compiled_template_first_element(compiled);
     for (size_t i = first; compiled->reversed && i < compiled->field_count; i++)
         if (fb_compiled_template_is_own(compiled, i)) find_roles_of_field(compiled, i);
     for (size_t i = first; i < compiled->field_count; i++)

@@ -311,12 +311,6 @@ unsigned fb_flow_record_find(uint32_t format);
 /* Return the sources of the fields of a record. REQUIRES: record < FB_FLOW_RECORDS. */
 fb_source_range fb_flow_record_sources(unsigned record);
 
-/* Return true if a field of the record feeds a column. REQUIRES: record < FB_FLOW_RECORDS. */
-FB_INLINE bool fb_plan_has_record(const fb_plan *plan, unsigned record) {
-    fb_source_range sources = fb_flow_record_sources(record);
-    return fb_plan_has_sources(plan, sources.first, sources.last);
-}
-
 /* Names and kinds of sources. A name is a static string; NULL: the number is out of range.
    REQUIRES (fb_source_kind, fb_netflow5_field_kind): the number is in range. */
 const char *fb_source_name(fb_source source);

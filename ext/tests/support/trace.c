@@ -217,8 +217,8 @@ static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column,
 }
 
 static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_varint_simd *lanes,
-                               const uint8_t *first, const uint8_t *second) {
-    (void)t, (void)at, (void)lanes, (void)first, (void)second;
+                               const uint8_t *window) {
+    (void)t, (void)at, (void)lanes, (void)window;
     return false;
 }
 
