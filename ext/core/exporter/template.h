@@ -308,8 +308,8 @@ FB_INLINE bool fb_compiled_template_is_shared(const fb_compiled_template *compil
     return compiled->reversed && !fb_compiled_template_is_own(compiled, field);
 }
 
-/* Return the first field that is an element. Scope fields of NetFlow v9 have their own ids (RFC 3954
-   section 6.1). */
+/* Return the first field that is an element. Scope fields of NetFlow v9 have their own ids
+   (RFC 3954 section 6.1). */
 FB_INLINE uint16_t fb_compiled_template_first_element(const fb_compiled_template *compiled) {
     return compiled->version == 9 ? compiled->scope_count : 0;
 }
