@@ -10,7 +10,8 @@
                              tags         00 00 00 00 00 0a b9 08 │ 00 … 06 48
                              squeeze      08 b9 0a 48 06 …                       lowest byte first
 
-   No step depends on the values, so no branch can be mispredicted. A zero has no bytes at all. */
+   One check finds numbers that do not fit their lane; the caller writes those records otherwise. No
+   other step depends on the values. A zero has no bytes at all. */
 #ifndef FB_EMIT_VARINT_SIMD_H
 #define FB_EMIT_VARINT_SIMD_H
 

@@ -1,4 +1,5 @@
-/* Each value is read by its role in the template, from data records and options records alike. */
+/* Values are read by their role in the template, from data records and options records alike.
+   Selectors and ranges of hash values may occur several times, so they are found by element. */
 #include "core/exporter/sampling.h"
 
 #define ID_SELECTOR              302

@@ -6,7 +6,8 @@
 #include "core/exporter/context.h"
 
 /* Return the sampling rate of a data record: its own, or that of the selection sequence it names,
-   or that of the sampler it names, or that of the only known sampler. 0: unknown. */
+   or that of the sampler it names, or that of the only known sampler. 0: unknown; so is a sequence
+   with a selector of unknown rate. */
 uint64_t fb_sampling_find(const fb_context *context, const fb_compiled_template *compiled,
                           const uint8_t *record, const fb_location *locations);
 
@@ -24,8 +25,9 @@ uint64_t fb_system_init_read(const fb_compiled_template *compiled, const uint8_t
                              const fb_location *locations);
 
 /* Store the sampling rate, the selection sequence and the start time of an options record. Return
-   false if it has none of them. Property match filtering has the rate 1. Count TEMPLATE_LIMIT if
-   there is no room, or if a sequence has too many selectors. REQUIRES: context->domain is set. */
+   false if it has none of them. A selector of property match filtering is stored with the rate 1.
+   Count TEMPLATE_LIMIT if there is no room, or if a sequence has too many selectors. REQUIRES:
+   context->domain is set. */
 bool fb_sampling_store(fb_context *context, const fb_compiled_template *compiled,
                        const uint8_t *record, const fb_location *locations);
 

@@ -10,8 +10,7 @@ from flowbuf.cli.output.terminal import escape_line
 
 __all__ = ["INTERRUPTED", "PIPE_CLOSED", "TERMINATED", "Failure", "describe_os_error"]
 
-# 128 + the signal (SIGINT, SIGPIPE, SIGTERM): the status that a shell reports for a program that a signal
-# ends.
+# Exit status after SIGINT, SIGPIPE or SIGTERM: 128 + the number of the signal, as shells report it.
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 TERMINATED = 143
@@ -27,6 +26,6 @@ class Failure(click.ClickException):
 
 
 def describe_os_error(error: OSError) -> str:
-    """Return the file name, if it is known, and the reason."""
+    """Return "FILE: reason", or only the reason if the file is unknown."""
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason
