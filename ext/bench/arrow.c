@@ -84,7 +84,7 @@ static void encode(void *context, const datagrams *none) {
         status = fb_arrow_encode(&m->encoder, m->array, &position);
         m->bytes += fb_row_size(&m->encoder.row);
     } while (status == FB_NO_SPACE);
-    if (status != FB_OK) fail(fb_arrow_reason_text(m->encoder.fault.reason));
+    if (status != FB_OK) fail(fb_arrow_reason_text(m->encoder.source.fault.reason));
 }
 
 static void measure(const char *name, const fb_plan *plan, const batch_view *view,

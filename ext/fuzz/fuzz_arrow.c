@@ -7,12 +7,14 @@
    - Messages are the same for every kind of processor, every split of rows into arrays and every
      output size.
    - Columns made from the messages give the same messages again.
+   - The text has a line for each message, and is the same for every split of rows into arrays.
 
    Input: bytes, of which each choice takes the next one (tests/builders/arrow_choice.h). */
 #include "fuzz/fuzz.h"
 
 #include "tests/builders/arrow_choice.h"
 #include "core/arrow/arrow_encode.h"
+#include "core/arrow/arrow_text.h"
 #include "tests/support/batch_view.h"
 #include "tests/support/flow_text.h"
 #include "core/arrow/message_columns.h"
@@ -49,7 +51,7 @@ static bool make_encoder(const choice *c, fb_arrow_binding *bindings) {
     fb_status status;
     while ((status = fb_arrow_encoder_new(&e, get_plan()->plan, &c->schema, bindings, 0,
                                           &memory)) != FB_OK) {
-        const fb_arrow_fault *fault = &e.fault;
+        const fb_arrow_fault *fault = &e.source.fault;
         MUST(memory.used == 0);
         MUST(status == FB_BAD_SOURCE || status == FB_BAD_ARGUMENT);
         MUST(fault->reason != FB_ARROW_NONE && fb_arrow_reason_text(fault->reason) && !fault->row);
@@ -91,9 +93,9 @@ static void take_output(outcome *o, fb_row *row, size_t capacity) {
 
 static void take_fault(outcome *o, const fb_arrow_encoder *e, const fb_arrow_binding *bindings,
                        size_t first, size_t position) {
-    const fb_arrow_fault *fault = &e->fault;
+    const fb_arrow_fault *fault = &e->source.fault;
     MUST(fault->reason != FB_ARROW_NONE && fb_arrow_reason_text(fault->reason));
-    MUST(fault->row == position && fault->child < e->child_count &&
+    MUST(fault->row == position && fault->child < e->source.child_count &&
          bindings[fault->child].column != FB_NO_COLUMN);
     text_put(&o->faults, "row %zu, child %zu: %s\n", first + position, fault->child,
              fb_arrow_reason_text(fault->reason));
@@ -118,7 +120,7 @@ static void encode(outcome *o, fb_arrow_encoder *e, const fb_arrow_binding *bind
     }
     MUST(status != FB_OK || position == rows);
     o->bad |= status == FB_BAD_ARGUMENT;
-    MUST(status == FB_OK || e->fault.reason == FB_ARROW_BAD_ARRAY);
+    MUST(status == FB_OK || e->source.fault.reason == FB_ARROW_BAD_ARRAY);
     o->rows += rows;
 }
 
@@ -213,6 +215,62 @@ static void check_messages(outcome *o) {
     text_free(&columns);
 }
 
+/* Text --------------------------------------------------------------------------------------- */
+
+/* Append the lines of an array, and continue after refused rows. Returns the number of lines. */
+static size_t write_text(fb_arrow_text *writer, const struct ArrowArray *array, fb_buffer *output) {
+    size_t position = 0, rows = (size_t)array->length, refused = 0;
+    size_t *ends = malloc((rows + 1) * sizeof *ends);
+    fb_status status;
+    MUST(ends);
+    do {
+        size_t first = position;
+        status = fb_arrow_text_write(writer, array, &position, output, ends);
+        for (size_t i = first; i < position; i++)
+            MUST(ends[i] < fb_buffer_size(output) && output->begin[ends[i]] == '\n');
+        if (status == FB_OUT_OF_RANGE) position++, refused++;
+    } while (status == FB_OUT_OF_RANGE);
+    MUST(status == FB_OK && position == rows);
+    free(ends);
+    return rows - refused;
+}
+
+/* Write the text in slices of this many rows. */
+static fb_buffer write_slices(const choice *c, const fb_arrow_binding *bindings,
+                              fb_text_options options, size_t step, size_t lines) {
+    fb_memory memory = fb_memory_system(0);
+    fb_arrow_text writer;
+    fb_buffer output = {0};
+    size_t rows = (size_t)c->array.length, written = 0;
+    MUST(fb_arrow_text_new(&writer, get_plan()->plan, &c->schema, bindings, options, &memory) ==
+         FB_OK);
+    if (step >= rows) written = write_text(&writer, &c->array, &output);
+    for (size_t first = 0; step < rows && first < rows; first += step) {
+        choice_slice slice;
+        size_t count = step < rows - first ? step : rows - first;
+        written += write_text(&writer, choice_cut(&slice, c, first, count), &output);
+    }
+    MUST(written == lines);
+    fb_arrow_text_free(&writer);
+    MUST(memory.used == 0);
+    return output;
+}
+
+static void check_text(const choice *c, const fb_arrow_binding *bindings, size_t lines,
+                       size_t seed) {
+    for (unsigned form = FB_TEXT_JSON; form <= FB_TEXT_KEY; form++) {
+        fb_text_options options = {.form = (fb_text_form)form, .neutral = seed % 2};
+        fb_buffer whole = write_slices(c, bindings, options, (size_t)c->array.length, lines);
+        size_t step = c->invalid ? (size_t)c->array.length : 1 + seed % 90;
+        fb_buffer parts = write_slices(c, bindings, options, step, lines);
+        size_t size = fb_buffer_size(&whole);
+        MUST(fb_buffer_size(&parts) == size);
+        MUST(!size || memcmp(whole.begin, parts.begin, size) == 0);
+        fb_buffer_free(&whole);
+        fb_buffer_free(&parts);
+    }
+}
+
 /* Check every kind of processor, with little room and in slices. */
 static void check(const choice *c, const fb_arrow_binding *bindings, size_t seed) {
     size_t rows = (size_t)c->array.length;
@@ -227,7 +285,10 @@ static void check(const choice *c, const fb_arrow_binding *bindings, size_t seed
         check_same(&whole, &parts);
         outcome_free(&parts);
     }
-    if (!whole.bad) check_messages(&whole);
+    if (!whole.bad) {
+        check_text(c, bindings, whole.rows, seed);
+        check_messages(&whole);
+    }
     outcome_free(&whole);
 }
 

@@ -304,10 +304,9 @@ def test_terminal_devices_are_treated_as_terminals(form: str) -> None:
         assert file.is_terminal
         assert not file.is_regular
         if form == "csv":
-            with open_file_writer(
-                "csv", file, Schema.load("flow").only("exporter_name"), True, False, None
-            ) as writer:
-                writer.write([{"exporter_name": EVIL}])
+            schema = Schema.load("flow").only("exporter_name")
+            with open_file_writer("csv", file, schema, True, False, None) as writer:
+                writer.write(pa.RecordBatch.from_pydict({"exporter_name": [EVIL]}))
     if form == "csv":
         text = read_some(main).decode()
         assert controls(text) == {"\r"}

@@ -25,35 +25,15 @@
 
 #include "core/arrow/arrow_rows.h"
 
-#define FB_NO_CHILD SIZE_MAX
-
-/* The reason and place of a refusal. */
 typedef struct {
-    fb_arrow_reason reason;
-    size_t child; /* index in the schema; FB_NO_CHILD: the schema or array itself */
-    size_t row;   /* row of the array, if a value was refused */
-} fb_arrow_fault;
-
-typedef struct {
-    const fb_plan *plan;
-    fb_memory *memory;
+    fb_arrow_source source;
     fb_row row; /* the output (fb_row_set_output), the number of messages, and the room needed */
-    fb_arrow_fault fault; /* of the last call that refused something */
-    size_t child_count;   /* of the schema */
-    fb_arrow_view rows;   /* of the array */
     fb_arrow_block block;
 } fb_arrow_encoder;
 
-/* Create an encoder. `plan` and `memory` must outlive it; the schema may be released earlier.
-   `processor` limits the instructions used; 0: all that this processor has.
-
-     BAD_SOURCE    with a fault: the type of a child cannot fill its column
-     BAD_ARGUMENT  with a fault: the schema is malformed or not a record batch, two children fill
-                   one column, or a column is disabled or not in the plan;
-                   without a fault: the number of an enum member is above 2^31 - 1
-     NO_MEMORY
-
-   After a failure there is nothing to free. REQUIRES: a binding for each child. */
+/* Create an encoder, with the statuses of fb_arrow_source_new, whose fault is
+   encoder->source.fault. `processor` limits the instructions used; 0: all that this processor has.
+   After a failure there is nothing to free. */
 fb_status fb_arrow_encoder_new(fb_arrow_encoder *encoder, const fb_plan *plan,
                                const struct ArrowSchema *schema, const fb_arrow_binding *bindings,
                                fb_processor processor, fb_memory *memory);

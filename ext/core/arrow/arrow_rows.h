@@ -7,15 +7,11 @@
 #ifndef FB_ARROW_ARROW_ROWS_H
 #define FB_ARROW_ARROW_ROWS_H
 
-#include "core/arrow/arrow_field.h"
+#include "core/arrow/arrow_source.h"
 #include "core/emit/message_row.h"
 
 typedef struct {
-    fb_arrow_field *fields;
-    size_t field_count, plain_count; /* all fields; the first plain_count are plain numbers */
-    int64_t first;                   /* index of the first row in the children */
-    fb_arrow_room room;              /* room of the rows beyond plan->max_fixed_size */
-    const fb_arrow_field *changed;   /* the field whose list changed after it was sized, or NULL */
+    const fb_arrow_field *changed; /* the field whose list changed after it was sized, or NULL */
     /* For each row of the block, one lane per plain number, in groups of FB_SIMD_LANES. NULL
        without AVX-512. */
     uint64_t *numbers;
@@ -25,13 +21,14 @@ typedef struct {
     fb_processor processor; /* limit of the instructions used */
 } fb_arrow_block;
 
-/* Allocate lanes, if the processor has them. NO_MEMORY. REQUIRES: plain fields come first. */
-fb_status fb_arrow_block_make_lanes(fb_arrow_block *block, fb_memory *memory);
+/* Allocate lanes for the plain numbers of a source, if the processor has them. NO_MEMORY. */
+fb_status fb_arrow_block_make_lanes(fb_arrow_block *block, const fb_arrow_source *source);
 void fb_arrow_block_free_lanes(fb_arrow_block *block, fb_memory *memory);
 
-/* Append a message for each of the first `count` rows. Returns the number of rows written. If it is
-   smaller, row->needed is the room for the next row, or block->changed is the field that stopped
-   it. */
-size_t fb_arrow_block_put(fb_arrow_block *block, fb_row *row, size_t count);
+/* Append a message for each of the first `count` rows of the source's block. Returns the number of
+   rows written. If it is smaller, row->needed is the room for the next row, or block->changed is
+   the field that stopped it. */
+size_t fb_arrow_block_put(fb_arrow_block *block, fb_arrow_source *source, fb_row *row,
+                          size_t count);
 
 #endif

@@ -96,23 +96,25 @@ static void append_numbers(fb_row *row, fb_row_cursor *at, const fb_arrow_field 
 }
 
 #ifdef __AVX512VBMI2__
-static void transpose_numbers(const fb_arrow_block *block, size_t count) {
+static void transpose_numbers(const fb_arrow_block *block, const fb_arrow_source *source,
+                              size_t count) {
     size_t stride = block->lane_groups * FB_SIMD_LANES;
-    for (size_t i = 0; i < block->plain_count; i++) {
-        const uint64_t *from = block->fields[i].cells.numbers;
+    for (size_t i = 0; i < source->plain_count; i++) {
+        const uint64_t *from = source->fields[i].cells.numbers;
         uint64_t *to = block->numbers + i;
 #pragma GCC unroll 8
         for (size_t k = 0; k < count; k++) to[k * stride] = from[k];
     }
 }
 
-static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor *at, size_t k) {
+static void put_numbers(const fb_arrow_block *block, const fb_arrow_source *source, fb_row *row,
+                        fb_row_cursor *at, size_t k) {
     const uint64_t *numbers = block->numbers + k * block->lane_groups * FB_SIMD_LANES;
     for (size_t group = 0; group < block->lane_groups; group++) {
         uint8_t *next = fb_varint_simd_append(at->next, &block->lanes[group],
                                               _mm512_load_si512(numbers + FB_SIMD_LANES * group));
-        const fb_arrow_field *field = block->fields + FB_SIMD_LANES * group,
-                             *end = block->fields + block->plain_count;
+        const fb_arrow_field *field = source->fields + FB_SIMD_LANES * group,
+                             *end = source->fields + source->plain_count;
         if (FB_LIKELY(next != NULL)) at->next = next;
         else
             append_numbers(row, at, field,
@@ -120,31 +122,34 @@ static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor 
     }
 }
 #else
-static void transpose_numbers(const fb_arrow_block *block, size_t count) {
-    (void)block, (void)count;
+static void transpose_numbers(const fb_arrow_block *block, const fb_arrow_source *source,
+                              size_t count) {
+    (void)block, (void)source, (void)count;
 }
 
-static void put_numbers(const fb_arrow_block *block, fb_row *row, fb_row_cursor *at, size_t k) {
-    append_numbers(row, at, block->fields, block->fields + block->plain_count, k);
+static void put_numbers(const fb_arrow_block *block, const fb_arrow_source *source, fb_row *row,
+                        fb_row_cursor *at, size_t k) {
+    (void)block;
+    append_numbers(row, at, source->fields, source->fields + source->plain_count, k);
 }
 #endif
 
-size_t FB_ENTRY(fb_arrow_block *block, fb_row *row, size_t count) {
-    fb_arrow_field *others = block->fields + block->plain_count,
-                   *end = block->fields + block->field_count;
+size_t FB_ENTRY(fb_arrow_block *block, fb_arrow_source *source, fb_row *row, size_t count) {
+    fb_arrow_field *others = source->fields + source->plain_count,
+                   *end = source->fields + source->field_count;
     fb_row_cursor at;
-    size_t max_size = row->plan->max_fixed_size + block->room.any;
+    size_t max_size = row->plan->max_fixed_size + source->room.any;
     assert(row->plain && !row->constants_size);
-    transpose_numbers(block, count);
+    transpose_numbers(block, source, count);
     for (size_t k = 0; k < count; k++) {
-        if (!fb_row_begin_empty(row, max_size + block->room.rows[k], &at)) return k;
-        put_numbers(block, row, &at, k);
+        if (!fb_row_begin_empty(row, max_size + source->room.rows[k], &at)) return k;
+        put_numbers(block, source, row, &at, k);
         for (fb_arrow_field *field = others; field < end; field++) {
             if (field->put == FB_PUT_BYTES) at.next = put_text(at.next, field, k);
             else if (field->put == FB_PUT_DOUBLE) at.next = put_double(at.next, field, k);
             else if (field->put == FB_PUT_ADDRESS)
                 fb_row_append_ip(row, &at, field->column, field->cells.addresses[k], 16);
-            else if (!(at.next = put_other(at.next, field, block->first + (int64_t)k, k))) {
+            else if (!(at.next = put_other(at.next, field, source->first + (int64_t)k, k))) {
                 block->changed = field;
                 return k;
             }

@@ -6,7 +6,7 @@
 #include "core/arrow/arrow_rows.h"
 
 #define FB_ENTRY fb_arrow_block_put_bmi2
-size_t FB_ENTRY(fb_arrow_block *block, fb_row *row, size_t count);
+size_t FB_ENTRY(fb_arrow_block *block, fb_arrow_source *source, fb_row *row, size_t count);
 #include "core/arrow/arrow_rows.tmpl.h"
 #else
 typedef int fb_nothing; /* ISO C forbids an empty file */

@@ -78,10 +78,16 @@ char *fb_format_mac(char *p, uint64_t mac) {
 }
 
 char *fb_format_number(char *p, uint64_t number) {
-    char digits[FB_FORMAT_NUMBER_MAX];
-    unsigned count = 0;
-    do digits[count++] = (char)('0' + number % 10);
-    while (number /= 10);
-    while (count) *p++ = digits[--count];
-    return p;
+    char digits[2 * FB_FORMAT_NUMBER_MAX]; /* the text is copied with a fixed size */
+    unsigned begin = FB_FORMAT_NUMBER_MAX;
+    memset(digits + begin, 0, FB_FORMAT_NUMBER_MAX);
+    for (; number >= 100; number /= 100) {
+        unsigned pair = (unsigned)(number % 100);
+        digits[--begin] = (char)('0' + pair % 10);
+        digits[--begin] = (char)('0' + pair / 10);
+    }
+    digits[--begin] = (char)('0' + number % 10);
+    if (number >= 10) digits[--begin] = (char)('0' + number / 10);
+    memcpy(p, digits + begin, FB_FORMAT_NUMBER_MAX);
+    return p + (FB_FORMAT_NUMBER_MAX - begin);
 }

@@ -178,9 +178,9 @@ static void check_change(const change *c) {
     put_integers(place, c->first, c->width, c->count);
     fb_status status = encode_rows(&b, batch, 2, &position);
     CHECK_STATUS(status, FB_OUT_OF_RANGE);
-    CHECK_EQUAL(b.encoder.fault.reason, FB_ARROW_CHANGED);
-    CHECK_EQUAL(b.encoder.fault.child, 1);
-    CHECK_EQUAL(b.encoder.fault.row, 1);
+    CHECK_EQUAL(b.encoder.source.fault.reason, FB_ARROW_CHANGED);
+    CHECK_EQUAL(b.encoder.source.fault.child, 1);
+    CHECK_EQUAL(b.encoder.source.fault.row, 1);
     CHECK_EQUAL(position, 1);
     CHECK_EQUAL(fb_row_size(&b.encoder.row), size);
     if (fb_check_failures != before) fprintf(stderr, "%s: %s\n", c->column, c->why);

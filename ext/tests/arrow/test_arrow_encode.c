@@ -12,10 +12,10 @@ static const char *describe(bench *b, const arrow_node *batch) {
         describe_messages(&b->text, &b->plan, b->output, fb_row_size(&b->encoder.row));
         if (status == FB_OK) return text_of(&b->text);
         CHECK(status == FB_OUT_OF_RANGE || status == FB_BAD_ARGUMENT);
-        CHECK(status == FB_BAD_ARGUMENT || position == b->encoder.fault.row);
-        text_put(&b->text, "row %zu: ", b->encoder.fault.row);
+        CHECK(status == FB_BAD_ARGUMENT || position == b->encoder.source.fault.row);
+        text_put(&b->text, "row %zu: ", b->encoder.source.fault.row);
     }
-    text_put(&b->text, "%s", fb_arrow_reason_text(b->encoder.fault.reason));
+    text_put(&b->text, "%s", fb_arrow_reason_text(b->encoder.source.fault.reason));
     return text_of(&b->text);
 }
 
@@ -493,8 +493,8 @@ static void check_binding(uint16_t first, uint16_t second, const char *format, f
     CHECK_STATUS(plan_read(&plan, "1 a uint\n2 b string\n3 off uint disabled", &memory), FB_OK);
     CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema, bindings, 0, &memory),
                  expected);
-    CHECK_EQUAL(encoder.fault.reason, reason);
-    CHECK_EQUAL(encoder.fault.child, child);
+    CHECK_EQUAL(encoder.source.fault.reason, reason);
+    CHECK_EQUAL(encoder.source.fault.child, child);
     if (expected == FB_OK) fb_arrow_encoder_free(&encoder);
     plan_free(&plan);
     arrow_free(batch);
@@ -523,7 +523,7 @@ static void refuses_enum_members_out_of_range(void) {
     CHECK_STATUS(fb_arrow_encoder_new(&encoder, plan.plan, &batch->schema,
                                       &(fb_arrow_binding){0, &member, 1}, 0, &memory),
                  FB_BAD_ARGUMENT);
-    CHECK_EQUAL(encoder.fault.reason, FB_ARROW_NONE);
+    CHECK_EQUAL(encoder.source.fault.reason, FB_ARROW_NONE);
     plan_free(&plan);
     arrow_free(batch);
     CHECK_EQUAL(memory.used, 0);

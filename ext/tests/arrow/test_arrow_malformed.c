@@ -22,8 +22,8 @@ static void check_changed_batch(void (*change)(arrow_node *batch), fb_status exp
     bench_open(&b, batch_lines, batch);
     change(batch);
     CHECK_STATUS(encode(&b, batch, &position), expected);
-    CHECK_EQUAL(b.encoder.fault.reason, reason);
-    CHECK_EQUAL(b.encoder.fault.child, child);
+    CHECK_EQUAL(b.encoder.source.fault.reason, reason);
+    CHECK_EQUAL(b.encoder.source.fault.child, child);
     bench_close(&b);
     arrow_free(batch);
 }
@@ -167,7 +167,7 @@ static void check_schema(void (*change)(struct ArrowSchema *schema), size_t leve
     if (change) change(schema_at(batch, level));
     bench_open(&b, "1 names string repeated", batch);
     CHECK_STATUS(b.status, change ? FB_BAD_ARGUMENT : FB_OK);
-    CHECK_EQUAL(b.encoder.fault.reason, change ? FB_ARROW_BAD_SCHEMA : FB_ARROW_NONE);
+    CHECK_EQUAL(b.encoder.source.fault.reason, change ? FB_ARROW_BAD_SCHEMA : FB_ARROW_NONE);
     bench_close(&b);
     arrow_free(batch);
 }
@@ -248,7 +248,7 @@ static void refuses_rows_longer_than_a_message(void) {
         memcpy((uint8_t *)(uintptr_t)node->buffers[1] + 8, &ends[i], 8);
         bench_open(&b, "1 c bytes", batch);
         CHECK_STATUS(encode(&b, batch, &position), FB_OUT_OF_RANGE);
-        CHECK_EQUAL(b.encoder.fault.reason, FB_ARROW_TOO_LONG);
+        CHECK_EQUAL(b.encoder.source.fault.reason, FB_ARROW_TOO_LONG);
         bench_close(&b);
         arrow_free(batch);
     }

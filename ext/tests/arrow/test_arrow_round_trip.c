@@ -63,8 +63,8 @@ static void encode_batch(comparison *p, const fb_batch *batch, text *described) 
     fb_row_set_output(&p->encoder.row, p->output, OUTPUT, 0);
     CHECK_STATUS(fb_arrow_encode(&p->encoder, &view.array, &position), FB_OK);
     if (position < batch->rows)
-        fprintf(stderr, "%s: %s\n", p->row.plan.names[p->encoder.fault.child],
-                fb_arrow_reason_text(p->encoder.fault.reason));
+        fprintf(stderr, "%s: %s\n", p->row.plan.names[p->encoder.source.fault.child],
+                fb_arrow_reason_text(p->encoder.source.fault.reason));
     describe_messages(described, &p->row.plan, p->output, fb_row_size(&p->encoder.row));
     p->rows += batch->rows;
     batch_view_close(&view);

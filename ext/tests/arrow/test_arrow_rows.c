@@ -195,7 +195,7 @@ static void survives_every_failed_allocation(void) {
                                                 run_processor, &memory);
         if (status == FB_OK) fb_arrow_encoder_free(&encoder);
         else CHECK_STATUS(status, FB_NO_MEMORY);
-        CHECK_EQUAL(encoder.fault.reason, FB_ARROW_NONE);
+        CHECK_EQUAL(encoder.source.fault.reason, FB_ARROW_NONE);
         CHECK_EQUAL(memory.used, before);
         plan_free(&plan);
         CHECK_EQUAL(allocator.held, 0);
@@ -324,13 +324,13 @@ static void reports_refused_rows_in_order(void) {
     for (size_t i = 0; i < COUNT(faults); i++, position++) {
         CHECK_STATUS(encode(&b, batch, &position), FB_OUT_OF_RANGE);
         CHECK_EQUAL(position, faults[i].row);
-        CHECK_EQUAL(b.encoder.fault.row, faults[i].row);
-        CHECK_EQUAL(b.encoder.fault.child, faults[i].child);
-        CHECK_EQUAL(b.encoder.fault.reason, faults[i].reason);
+        CHECK_EQUAL(b.encoder.source.fault.row, faults[i].row);
+        CHECK_EQUAL(b.encoder.source.fault.child, faults[i].child);
+        CHECK_EQUAL(b.encoder.source.fault.reason, faults[i].reason);
         CHECK_EQUAL(b.encoder.row.count, faults[i].row - i);
     }
     CHECK_STATUS(encode(&b, batch, &position), FB_OK);
-    CHECK_EQUAL(b.encoder.fault.reason, FB_ARROW_NONE);
+    CHECK_EQUAL(b.encoder.source.fault.reason, FB_ARROW_NONE);
     CHECK_EQUAL(b.encoder.row.count, 197);
     bench_close(&b);
     arrow_free(batch);

@@ -1,11 +1,12 @@
 """The binding of the C core: lifetimes, buffers and exceptions. Users import `flowbuf`.
 
 Each Cython module has one subject and links the static library of the core. A `.pxd` file declares what other
-modules use. `core.pxd`, `capture.pxd` and `net.pxd` declare the C functions. `__init__.pyi` has the types of
-all names.
+modules use. `core.pxd`, `arrow.pxd`, `capture.pxd` and `net.pxd` declare the C functions. `__init__.pyi` has
+the types of all names.
 """
 
 from flowbuf._core.arrow_encode import encode_arrow_array, encode_arrow_stream
+from flowbuf._core.arrow_text import TextWriter
 from flowbuf._core.base import COMPILER, STATUSES, format_ip
 from flowbuf._core.codec import FIELD_KINDS, OUTPUT_KINDS, VALUE_ROLES, ObjectCodec, ObjectOutput, ObjectTypes
 from flowbuf._core.columns import ColumnBuilder, MessageTables
@@ -113,6 +114,7 @@ __all__ = [
     "Table",
     "TableBuilder",
     "TableType",
+    "TextWriter",
     "UndecodedBuffer",
     "copy_datagrams",
     "count_messages",

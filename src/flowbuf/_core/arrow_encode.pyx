@@ -1,16 +1,16 @@
 """Arrow columns in, messages out."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, _PyBytes_Resize
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
-from libc.stdint cimport uint8_t, uint16_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy
 
+from flowbuf._core.arrow_bind cimport Bindings, bind_columns, take_array, take_schema
 from flowbuf._core.base cimport check
+from flowbuf._core.arrow cimport *
 from flowbuf._core.core cimport *
 from flowbuf._core.plan cimport Plan
-from flowbuf._core.tables cimport set_members
 
 from flowbuf.errors import EncodeError
 
@@ -27,7 +27,7 @@ cdef class ArrowEncoder:
     """Encodes columns of one Arrow type as length-delimited messages. Use it in one thread at a time."""
 
     cdef Plan plan
-    cdef list names  # of the children of the schema
+    cdef Bindings bindings
     cdef fb_memory memory
     cdef fb_arrow_encoder encoder
     cdef bint made
@@ -79,53 +79,19 @@ cdef class ArrowEncoder:
         fb_row_set_output(&self.encoder.row, output, capacity, used)
 
     cdef int begin(self, const ArrowSchema *schema, bind) except -1:
-        """Bind the columns of an Arrow schema to the plan.
-
-        `bind` takes the column names. It returns three items per column. The first is the column of the plan
-        or None. The second has the members of an enum (number -> name). The third is True if each row must
-        have a value.
-        """
-        cdef list keep = []
+        """Bind the columns of an Arrow schema to the plan, as `bind_columns` does."""
         cdef fb_status status
-        cdef fb_arrow_binding *bindings
-        if not fb_arrow_schema_is_sound(schema):
-            raise EncodeError(fb_arrow_reason_text(FB_ARROW_BAD_SCHEMA).decode())
-        self.names = [schema.children[i].name.decode("utf-8", "replace") if schema.children[i].name else ""
-                      for i in range(schema.n_children)]
-        bindings = <fb_arrow_binding *> PyMem_Malloc(max(len(self.names), 1) * sizeof(fb_arrow_binding))
-        if not bindings:
-            raise MemoryError
-        memset(bindings, 0, max(len(self.names), 1) * sizeof(fb_arrow_binding))
-        try:
-            bound = list(bind(list(self.names)))
-            if len(bound) != len(self.names):
-                raise ValueError(f"{len(bound)} bindings for {len(self.names)} columns; give one for each")
-            for i, (name, members, required) in enumerate(bound):
-                bindings[i].column = <uint16_t> (FB_NO_COLUMN if name is None else self.plan.index(name))
-                bindings[i].required = required
-                if members:
-                    set_members(&bindings[i].members, &bindings[i].member_count, list(members.items()), keep)
-            status = fb_arrow_encoder_new(&self.encoder, self.plan.plan, schema, bindings, <fb_processor> 0,
-                                          &self.memory)
-        finally:
-            for i in range(len(self.names)):
-                PyMem_Free(<void *> bindings[i].members)
-            PyMem_Free(bindings)
-        if status != FB_OK and self.encoder.fault.reason:
-            raise EncodeError(self.describe_fault(None))
+        self.bindings = bind_columns(self.plan, schema, bind)
+        status = fb_arrow_encoder_new(&self.encoder, self.plan.plan, schema, self.bindings.items,
+                                      <fb_processor> 0, &self.memory)
+        if status != FB_OK and self.encoder.source.fault.reason:
+            raise EncodeError(self.bindings.describe_fault(&self.encoder.source, None))
         check(status)
         self.made = True
         self.output.p = self.output.begin
         check(fb_buffer_reserve(&self.output, OUTPUT_MIN))
         self.set_output(self.output.begin, self.output.end - self.output.begin, 0)
         return 0
-
-    cdef str describe_fault(self, row):
-        reason = fb_arrow_reason_text(self.encoder.fault.reason).decode()
-        if self.encoder.fault.child == FB_NO_CHILD:
-            return reason
-        where = f"column {self.names[self.encoder.fault.child]!r}"
-        return f"{where}: {reason}" if row is None else f"{where}, row {row}: {reason}"
 
     cdef int encode(self, const ArrowArray *array) except -1:
         cdef size_t position = 0
@@ -136,8 +102,9 @@ cdef class ArrowEncoder:
             if status == FB_OK:
                 break
             if status != FB_NO_SPACE:
-                if self.encoder.fault.reason:
-                    raise EncodeError(self.describe_fault(self.rows + self.encoder.fault.row))
+                if self.encoder.source.fault.reason:
+                    row = self.rows + self.encoder.source.fault.row
+                    raise EncodeError(self.bindings.describe_fault(&self.encoder.source, row))
                 check(status)
             self.grow(self.encoder.row.needed)
         self.rows += array.length
@@ -160,17 +127,15 @@ def encode_arrow_array(Plan plan not None, schema, array, bind):
 
     Raises EncodeError with the column and the row of a value that cannot be encoded.
     """
-    cdef ArrowSchema *given_schema = <ArrowSchema *> PyCapsule_GetPointer(schema, "arrow_schema")
-    cdef ArrowArray *given = <ArrowArray *> PyCapsule_GetPointer(array, "arrow_array")
     cdef ArrowEncoder encoder = ArrowEncoder(plan)
     cdef ArrowSchema own_schema
     cdef ArrowArray own
-    if not given_schema.release or not given.release:
-        raise ValueError("the Arrow data was used already; export it again")
-    # Move the structures out of the capsules, so that no other thread can release the data during encoding.
-    own_schema, own = given_schema[0], given[0]
-    given_schema.release = NULL
-    given.release = NULL
+    take_schema(schema, &own_schema)
+    try:
+        take_array(array, &own)
+    except BaseException:
+        own_schema.release(&own_schema)
+        raise
     try:
         encoder.begin(&own_schema, bind)
         encoder.encode(&own)
@@ -189,7 +154,7 @@ def encode_arrow_stream(Plan plan not None, stream, bind):
     cdef ArrowArrayStream own
     if not given.release:
         raise ValueError("the Arrow stream was used already; export it again")
-    own = given[0]  # moved, as in encode_arrow_array
+    own = given[0]  # moved, as in take_schema
     given.release = NULL
     try:
         return encode_stream(plan, &own, bind)

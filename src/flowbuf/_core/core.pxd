@@ -518,33 +518,6 @@ cdef extern from "core/arrow/message_columns.h" nogil:
     fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
                                       fb_message_fault *fault)
 
-cdef extern from "core/arrow/arrow_view.h" nogil:
-    ctypedef enum fb_arrow_reason:
-        FB_ARROW_NONE
-        FB_ARROW_BAD_SCHEMA
-    bint fb_arrow_schema_is_sound(const ArrowSchema *schema)
-    const char *fb_arrow_reason_text(fb_arrow_reason reason)
-
-cdef extern from "core/arrow/arrow_encode.h" nogil:
-    size_t FB_NO_CHILD
-    ctypedef struct fb_arrow_binding:
-        uint16_t column
-        const fb_member *members
-        size_t member_count
-        bint required
-    ctypedef struct fb_arrow_fault:
-        fb_arrow_reason reason
-        size_t child
-        size_t row
-    ctypedef struct fb_arrow_encoder:
-        fb_row row
-        fb_arrow_fault fault
-    fb_status fb_arrow_encoder_new(fb_arrow_encoder *encoder, const fb_plan *plan, const ArrowSchema *schema,
-                                   const fb_arrow_binding *bindings, fb_processor processor,
-                                   fb_memory *memory)
-    void fb_arrow_encoder_free(fb_arrow_encoder *encoder)
-    fb_status fb_arrow_encode(fb_arrow_encoder *encoder, const ArrowArray *array, size_t *position)
-
 cdef extern from "generate/generate.h" nogil:
     ctypedef enum fb_generator_protocol:
         FB_GENERATOR_PROTOCOL_COUNT

@@ -31,7 +31,16 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["BATCH_ROWS", "IP_FORMS", "FlowBatch", "FlowStream", "TableReader", "check_ip", "new_table_type"]
+__all__ = [
+    "BATCH_ROWS",
+    "IP_FORMS",
+    "FlowBatch",
+    "FlowStream",
+    "TableReader",
+    "check_ip",
+    "new_table_type",
+    "type_of",
+]
 
 BATCH_ROWS = 1 << 14
 """Default number of rows per batch: two or three megabytes, which fit into the processor's cache."""
@@ -241,6 +250,11 @@ class FlowBatch:
             import polars
 
         return polars.DataFrame(self.text())
+
+
+def type_of(batch: FlowBatch) -> _core.TableType:
+    """Return the type of a batch. Batches of one stream have one type."""
+    return batch._table.type
 
 
 class FlowStream:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flowbuf.arrow.row_text import JsonRows
+from flowbuf.arrow.row_text import RowText
 from flowbuf.cli.output.columnar import need
 from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.outputs.null import NullOutput
@@ -130,7 +130,7 @@ class StdoutOutput:
         self.stored = 0
         self.pending = 0
         self.lost: Mapping[str, int] = {}
-        self._rows = JsonRows(selection.schema)
+        self._rows = RowText(selection.schema)
         self._rest = memoryview(b"")  # bytes that the system did not take yet
         file: Any = sys.stdout.buffer
         self._raw = getattr(file, "raw", file)
@@ -139,7 +139,7 @@ class StdoutOutput:
     def write(self, batch: Any, number: int | None = None) -> None:
         """Write the flows of a record batch. Those that the system does not take at once are pending."""
         self._flush()
-        self._rest = memoryview("".join(line + "\n" for line in self._rows.read(batch)).encode())
+        self._rest = self._rows.lines(batch)
         self.pending = batch.num_rows
         try:
             self._flush()

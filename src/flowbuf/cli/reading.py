@@ -52,7 +52,7 @@ class Reading:
     spreadsheet: bool = False
 
     def prepare(self, inputs: Sequence[str], report: Report) -> tuple[Schema, ColumnSource | None]:
-        """Return the columns to show, and the source of record batches, or None to read row by row.
+        """Return the columns to show, and the source of record batches, or None if none is needed.
 
         Raise UsageProblem.
         """
@@ -111,14 +111,14 @@ class Reading:
         )
 
     def _source(self, session: Session, columns: ColumnSource | None) -> Callable[[str], Iterator[Any]]:
-        """Return a function that yields the flows of an input: lists of rows, or record batches.
+        """Return a function that yields the flows of an input as the writer takes them.
 
-        Both have a length and can be sliced.
+        All of them have a length and can be sliced.
         """
-        if columns is None:
-            return session.read
         prompt = self.form not in COLUMN_FORMATS
-        return lambda path: columns.read(session.columns(path, prompt))
+        if columns is not None:
+            return lambda path: columns.read(session.columns(path, prompt))
+        return session.read if self.form == "table" else lambda path: session.columns(path, prompt)
 
     def _read(
         self,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
 
-from flowbuf.arrow.row_text import JsonRows
 from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import is_chosen
 from flowbuf.cli.options import UsageProblem, expand_rows, schema_errors
@@ -15,7 +13,7 @@ from flowbuf.cli.output.columnar import ColumnSource, need
 from flowbuf.cli.output.progress import Show
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import COLUMN_FORMATS, is_terminal, open_output
-from flowbuf.cli.output.writers import FlowWriter, open_file_writer
+from flowbuf.cli.output.writers import FlowWriter, TextLines, open_file_writer
 from flowbuf.cli.reading import Reading
 from flowbuf.cli.session import Session
 from flowbuf.cli.signals import Interrupt
@@ -71,7 +69,7 @@ def read_rows(
         for schema in schemas:
             file = files[outputs[schema.rows]]
             if len(files) < len(schemas):
-                writers[schema.rows] = TaggedJsonLines(file, schema)
+                writers[schema.rows] = TextLines("jsonl", file, schema, start=f'"rows":"{schema.rows}"')
             else:
                 writers[schema.rows] = _open_writer(
                     reading, stack, file, sources[schema.rows], orders[schema.rows]
@@ -106,25 +104,3 @@ def _open_writer(
             reading.form, file, source.schema, to_terminal, sections, source, reading.spreadsheet, order
         )
     )
-
-
-class TaggedJsonLines:
-    """Write record batches of one kind of rows as JSON lines whose first key is `rows`."""
-
-    def __init__(self, file: OutputFile, schema: Schema) -> None:
-        self.count = 0
-        self._file = file
-        self._start = f'{{"rows":"{schema.rows}"'
-        self._rows = JsonRows(schema)
-
-    def write(self, batch: Any) -> None:
-        """Write the rows of a record batch."""
-        self.count += batch.num_rows
-        self._file.write("".join(map(self._tag, self._rows.read(batch))).encode())
-
-    def _tag(self, line: str) -> str:
-        separator = "" if line == "{}" else ","
-        return f"{self._start}{separator}{line[1:]}\n"
-
-    def finish(self) -> None:
-        """Do nothing: every line is complete."""

@@ -359,7 +359,8 @@ class Session:
     def _message_columns(self, content: Content, proto: str | None, prompt: bool) -> Iterator[FlowBatch]:
         schema, before = self.schema, self.flows
         windows = StreamWindows(content)
-        reader = MessageTables(new_table_type(schema, self._plan), BATCH_ROWS)
+        plan = self._plan_of(proto) if proto else self._plan
+        reader = MessageTables(new_table_type(schema, plan), BATCH_ROWS)
         for table in message_tables(windows, reader, prompt=prompt):
             self._advance(content, len(table))
             yield FlowBatch(schema, table)
@@ -395,9 +396,10 @@ class Session:
         check_decoded(name, self._decoding)
 
     def _plan_of(self, proto: str) -> Plan:
-        """Return a plan with only the columns of a .proto, so that all other fields are unknown."""
-        described = read_proto(proto, self.schema)
-        return compile_plan(replace(described, columns=described.enabled))
+        """Return a plan of the columns to read and those of a .proto. All other fields are unknown."""
+        described = {column.name for column in read_proto(proto, self.schema).enabled}
+        known = [column for column in self.schema if column.enabled or column.name in described]
+        return compile_plan(replace(self.schema, columns=tuple(known)))
 
     def _advance(self, content: Content, flows: int) -> None:
         self.flows += flows

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from flowbuf._core import count_messages, cut_messages, hash_conversations, split_messages
-from flowbuf.arrow.row_text import JsonRows
-from flowbuf.errors import DecodeError, KafkaError, optional_import
+from flowbuf.arrow.row_text import RowText
+from flowbuf.errors import DecodeError, KafkaError
 from flowbuf.kafka.client import TIMEOUT, Note
 from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.kafka.packs import PACK_SIZE, Packs
@@ -115,7 +115,7 @@ class KafkaSink:
         pack: Content of a Kafka record. "flow": one message. "datagram": the messages of one `write`. A
             number: as many messages as fit into that many bytes, at least one. Default: 65,536.
         format: "protobuf", or "json": each Kafka record is one flow, as `flowbuf read -f jsonl` prints it.
-            JSON needs pyarrow and the name of a topic, and has no framing, registry and schema description.
+            JSON needs the name of a topic, and has no framing, registry and schema description.
             Default: "protobuf".
         framing: "bare" (one message alone, only with pack "flow") or "delimited" (each message after its
             length as a varint). Default: the framing of the schema if it has one, else bare for pack "flow",
@@ -434,23 +434,20 @@ class _JsonValues:
     """Turns messages into JSON objects.
 
     Raises:
-        ImportError: pyarrow is not installed.
         SchemaError: The schema is not flat.
     """
 
     def __init__(self, schema: Schema) -> None:
-        with optional_import("JSON needs pyarrow", "flowbuf[arrow]"):
-            import pyarrow  # noqa: F401
         schema.require_flat("JSON")
         self._reader = RecordReader(schema, "delimited")
-        self._rows = JsonRows(schema)
+        self._rows = RowText(schema)
 
     def read(self, messages: bytes | memoryview) -> list[bytes]:
         """Return the object of each message. Raises DecodeError."""
         flows, faults = self._reader.read([bytes(messages)])
         if faults:
             raise DecodeError(faults[0])
-        return [line.encode() for batch in flows for line in self._rows.read(batch.to_arrow())]
+        return [line for batch in flows for line in self._rows.split(batch)]
 
 
 def _check_json(topic: str, pack: int | str, framing: str | None, registered: bool) -> None:

@@ -19,23 +19,21 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flowbuf._core import format_ip
-from flowbuf.schema import Column, Schema
+from flowbuf.schema import Column
 from flowbuf.targets.controls import BIDIRECTIONAL
 
 __all__ = [
     *(
         "NUMBERS",
-        "FlowText",
         "escape_json",
         "format_address",
         "format_mac",
         "format_time",
         "is_number",
-        "json_renderer",
         "text_renderer",
     ),
     "to_json_string",
@@ -72,36 +70,6 @@ def to_json_string(text: str) -> str:
     return escape_json(_encode_json(text))
 
 
-class FlowText:
-    """Formats flows of one schema.
-
-    `columns` are the enabled columns in the order of keys and cells: those of `order` first.
-    """
-
-    def __init__(self, schema: Schema, order: Sequence[str] = ()) -> None:
-        self.columns = schema.arrange(order)
-        self._texts = tuple((column.name, text_renderer(column)) for column in self.columns)
-        self._members = tuple(
-            (column.name, f'"{column.name}":', json_renderer(column)) for column in self.columns
-        )
-
-    def json_line(self, flow: Mapping[str, Any]) -> str:
-        """Return a flow as one JSON object without absent columns and without a line end."""
-        get = flow.get
-        members = [
-            key + render(value) for name, key, render in self._members if (value := get(name)) is not None
-        ]
-        return "{" + ",".join(members) + "}"
-
-    def cells(self, flow: Mapping[str, Any]) -> list[str]:
-        """Return the text of every column.
-
-        An absent column is empty; several values are separated by spaces.
-        """
-        get = flow.get
-        return ["" if (value := get(name)) is None else render(value) for name, render in self._texts]
-
-
 # Renderers, chosen once per column --------------------------------------------------------------------------
 
 
@@ -111,31 +79,12 @@ def text_renderer(column: Column) -> Render:
     return (lambda values: " ".join(map(render, values))) if column.repeated else render
 
 
-def json_renderer(column: Column) -> Render:
-    """Return the function that formats values of a column as JSON."""
-    render = _scalar_json_renderer(column)
-    return (lambda values: "[" + ",".join(map(render, values)) + "]") if column.repeated else render
-
-
 def _scalar_renderer(column: Column) -> Render:
     if column.type == "timestamp":
         return functools.partial(format_time, digits=_DIGITS[column.unit or "ms"])
     if column.type == "enum":
         return _member_renderer({number: name for name, number in column.values.items()})
     return _RENDERERS.get(column.type, str)
-
-
-def _scalar_json_renderer(column: Column) -> Render:
-    if column.type == "enum":
-        return _member_renderer({number: to_json_string(name) for name, number in column.values.items()})
-    if column.type == "string":
-        return to_json_string
-    render = _scalar_renderer(column)
-    if column.type in ("ip", "mac", "timestamp", "bytes"):
-        return lambda value: f'"{render(value)}"'
-    if column.type in ("float", "double"):
-        return lambda value: render(value) if math.isfinite(value) else f'"{render(value)}"'
-    return render
 
 
 def _member_renderer(names: Mapping[int, str]) -> Render:

@@ -8,20 +8,22 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Protocol
 
+from flowbuf.arrow.batch import FlowBatch
+from flowbuf.arrow.row_text import RowText
 from flowbuf.arrow.rows import RowReader
 from flowbuf.cli.output.columnar import open_columns, open_sink
-from flowbuf.cli.output.csv_rows import neutralize, write_csv
+from flowbuf.cli.output.csv_rows import write_csv
 from flowbuf.cli.output.streams import COLUMN_FORMATS, open_output
+from flowbuf.cli.output.terminal import clean_text
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
-from flowbuf.targets.flow_text import NUMBERS, FlowText
 
-__all__ = ["FlowWriter", "open_file_writer", "open_parts", "open_writer"]
+__all__ = ["FlowWriter", "TextLines", "open_file_writer", "open_parts", "open_writer"]
 
 
 class FlowWriter(Protocol):
-    """Write flows: lists of rows, or record batches. `count` is the number of flows so far."""
+    """Write flows: rows for a table, else batches of columns. `count` is the number of flows so far."""
 
     @property
     def count(self) -> int: ...
@@ -45,7 +47,10 @@ def open_writer(
     spreadsheet: bool = False,
     order: Sequence[str] = (),
 ) -> Iterator[tuple[FlowWriter, Discard]]:
-    """Open one file. The writer takes record batches if `columns` is set, otherwise lists of rows.
+    """Open one file.
+
+    The writer takes record batches if `columns` is set. Otherwise, a table takes lists of rows, and other
+    formats take `FlowBatch` objects.
 
     With `sections`, tables of counters show only the most important columns. `order` names columns that come
     first.
@@ -73,8 +78,17 @@ def open_file_writer(
         with open_columns(form, file, columns.type) as writer:
             yield writer
         return
-    rows = _new_row_writer(form, file, schema, to_terminal, sections, spreadsheet, order)
-    yield rows if columns is None else RowsOfColumns(rows, schema)
+    if form != "table":
+        yield TextLines(form, file, schema, spreadsheet, order)
+        return
+    from flowbuf.cli.output.table import CounterTable, FlowTable
+
+    table: FlowWriter
+    if schema.rows == "counters" and sections:
+        table = CounterTable(file, schema, to_terminal)
+    else:
+        table = FlowTable(file, schema, to_terminal, order)
+    yield table if columns is None else RowsOfColumns(table, schema)
 
 
 @contextmanager
@@ -151,44 +165,39 @@ class _Parts:
         self._open.__exit__(kind, error, traceback)
 
 
-class JsonLines:
-    def __init__(self, file: OutputFile, schema: Schema, order: Sequence[str] = ()) -> None:
-        self.count = 0
-        self._file = file
-        self._text = FlowText(schema, order)
+class TextLines:
+    """Write batches of columns as JSON lines or CSV. Both start with the columns of `order`.
 
-    def write(self, flows: list[dict[str, Any]]) -> None:
-        self.count += len(flows)
-        json_line = self._text.json_line
-        self._file.write("".join([json_line(flow) + "\n" for flow in flows]).encode())
-
-    def finish(self) -> None:
-        pass
-
-
-class Csv:
-    """Write CSV. With `spreadsheet`, texts that a spreadsheet would read as formulas are neutralized."""
+    With `spreadsheet`, texts in CSV that a spreadsheet would read as formulas are neutralized.
+    """
 
     def __init__(
-        self, file: OutputFile, schema: Schema, spreadsheet: bool = False, order: Sequence[str] = ()
+        self,
+        form: str,
+        file: OutputFile,
+        schema: Schema,
+        spreadsheet: bool = False,
+        order: Sequence[str] = (),
+        start: str = "",
     ) -> None:
         self.count = 0
         self._file = file
-        self._text = FlowText(schema, order)
-        self._spreadsheet = spreadsheet
-        self._numbers = [column.type in NUMBERS and not column.repeated for column in self._text.columns]
-        write_csv(file, [[column.name for column in self._text.columns]])
+        self._names = tuple(column.name for column in schema.arrange(order))
+        self._text = RowText(
+            schema, "json" if form == "jsonl" else "csv", start=start, spreadsheet=spreadsheet
+        )
+        self._cleaned = form == "csv" and file.is_terminal  # JSON has no control characters
+        if form == "csv":
+            write_csv(file, [self._names])
 
-    def write(self, flows: list[dict[str, Any]]) -> None:
-        self.count += len(flows)
-        rows = map(self._text.cells, flows)
-        write_csv(self._file, map(self._neutralize, rows) if self._spreadsheet else rows)
-
-    def _neutralize(self, cells: list[str]) -> list[str]:
-        return [
-            cell if is_number else neutralize(cell)
-            for is_number, cell in zip(self._numbers, cells, strict=True)
-        ]
+    def write(self, flows: Any) -> None:
+        if isinstance(flows, FlowBatch):
+            self.count += len(flows)
+            flows = flows if flows.columns == self._names else flows.select(*self._names)
+        else:
+            self.count += flows.num_rows
+        lines = self._text.lines(flows)
+        self._file.write(clean_text(str(lines, "utf-8")).encode() if self._cleaned else lines)
 
     def finish(self) -> None:
         pass
@@ -210,21 +219,3 @@ class RowsOfColumns:
 
     def finish(self) -> None:
         self._writer.finish()
-
-
-def _new_row_writer(
-    form: str,
-    file: OutputFile,
-    schema: Schema,
-    to_terminal: bool,
-    sections: bool,
-    spreadsheet: bool,
-    order: Sequence[str],
-) -> FlowWriter:
-    if form == "table":
-        from flowbuf.cli.output.table import CounterTable, FlowTable
-
-        if schema.rows == "counters" and sections:
-            return CounterTable(file, schema, to_terminal)
-        return FlowTable(file, schema, to_terminal, order)
-    return JsonLines(file, schema, order) if form == "jsonl" else Csv(file, schema, spreadsheet, order)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from flowbuf._core import split_messages
-from flowbuf.arrow.row_text import JsonRows, KeyRows
+from flowbuf.arrow.row_text import KeyRows, RowText
 from flowbuf.io.columns import encode_columns
 from flowbuf.kafka.packs import PACK_SIZE, Pack, Packs
 from flowbuf.kafka.schema_registry import FRAMING_HEADER, SCHEMA_HEADER, SCHEMAS_TOPIC
@@ -87,7 +87,7 @@ class JsonForm:
     schema_topic: str | None = None
 
     def __init__(self, schema: Schema, key: Sequence[str] = ()) -> None:
-        self._rows = JsonRows(schema)
+        self._rows = RowText(schema)
         self._keys = KeyRows(schema, key) if key else None
 
     def set_limit(self, size: int) -> None:
@@ -95,10 +95,10 @@ class JsonForm:
 
     def add(self, batch: pyarrow.RecordBatch, written: Written) -> Iterator[Record]:
         """Yield a Kafka record per flow."""
-        lines, shares = self._rows.read(batch), ((written, 1),)
+        lines, shares = self._rows.split(batch), ((written, 1),)
         keys = self._keys.read(batch) if self._keys else [None] * len(lines)
         for line, key in zip(lines, keys, strict=True):
-            yield Record(line.encode(), key, shares)
+            yield Record(line, key, shares)
 
     def take(self) -> Iterable[Record]:
         """Return nothing: no Kafka record is incomplete."""

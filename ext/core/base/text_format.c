@@ -1,0 +1,188 @@
+/* Most text is plain ASCII, which is copied. All other characters are looked up in ranges. */
+#include "core/base/text_format.h"
+
+#include "core/base/address_format.h"
+
+static const char hexadecimal[] = "0123456789abcdef";
+
+/* Times and bytes ---------------------------------------------------------------------------- */
+
+static uint8_t *put_two(uint8_t *p, unsigned number) {
+    p[0] = (uint8_t)('0' + number / 10);
+    p[1] = (uint8_t)('0' + number % 10);
+    return p + 2;
+}
+
+/* Write the date of a day since 1970. The calendar repeats every 400 years, or 146,097 days. Its
+   years begin in March here, so that a leap day is the last day of its year. */
+static uint8_t *put_date(uint8_t *p, uint32_t day) {
+    const uint32_t since = day + 719468; /* since March 1 of the year 0 */
+    const uint32_t era = since / 146097, of_era = since % 146097;
+    const uint32_t years = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    const uint32_t of_year = of_era - (365 * years + years / 4 - years / 100);
+    const uint32_t shifted = (5 * of_year + 2) / 153; /* months since March */
+    const uint32_t month = shifted < 10 ? shifted + 3 : shifted - 9;
+    const uint32_t year = 400 * era + years + (month <= 2);
+    p = put_two(put_two(p, year / 100), year % 100);
+    *p++ = '-';
+    p = put_two(p, month);
+    *p++ = '-';
+    return put_two(p, of_year - (153 * shifted + 2) / 5 + 1);
+}
+
+static uint8_t *put_clock(uint8_t *p, uint32_t second) {
+    *p++ = 'T';
+    p = put_two(p, second / 3600);
+    *p++ = ':';
+    p = put_two(p, second / 60 % 60);
+    *p++ = ':';
+    return put_two(p, second % 60);
+}
+
+uint8_t *fb_format_time(uint8_t *p, uint64_t time, unsigned digits) {
+    static const uint64_t end = 253402300800; /* the year 10000, which RFC 3339 cannot express */
+    uint64_t units = 1;
+    for (unsigned i = 0; i < digits; i++) units *= 10;
+    const uint64_t second = time / units;
+    uint64_t fraction = time % units;
+    if (second >= end) return (uint8_t *)fb_format_number((char *)p, time);
+    p = put_clock(put_date(p, (uint32_t)(second / 86400)), (uint32_t)(second % 86400));
+    if (digits) *p++ = '.';
+    for (unsigned i = digits; i--; fraction /= 10) p[i] = (uint8_t)('0' + fraction % 10);
+    p += digits;
+    *p++ = 'Z';
+    return p;
+}
+
+uint8_t *fb_format_bytes(uint8_t *p, fb_bytes bytes) {
+    for (size_t i = 0; i < bytes.size; i++) {
+        *p++ = (uint8_t)hexadecimal[bytes.data[i] >> 4];
+        *p++ = (uint8_t)hexadecimal[bytes.data[i] & 15];
+    }
+    return p;
+}
+
+/* Characters --------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t first, last;
+} characters;
+
+static bool contains(const characters *ranges, size_t count, uint32_t character) {
+    for (size_t i = 0; i < count; i++)
+        if (character >= ranges[i].first && character <= ranges[i].last) return true;
+    return false;
+}
+#define IN(ranges, character) contains(ranges, sizeof(ranges) / sizeof *(ranges), character)
+
+/* Read a character, and move *p behind it. REQUIRES: *p < end. */
+static uint32_t next_character(const uint8_t **p, const uint8_t *end) {
+    static const uint8_t sizes[16] = {[12] = 1, [13] = 1, [14] = 2, [15] = 3};
+    const unsigned first = *(*p)++, more = sizes[first >> 4];
+    uint32_t character = more ? first & (0x3fu >> more) : first;
+    for (unsigned i = 0; i < more && *p < end; i++) character = character << 6 | (*(*p)++ & 0x3f);
+    return character;
+}
+
+/* Return true for bytes that are a character of ASCII without special meaning in JSON and CSV. */
+FB_INLINE bool is_plain(uint8_t byte) {
+    return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\' && byte != ',';
+}
+
+static size_t count_plain(const uint8_t *p, const uint8_t *end) {
+    const uint8_t *begin = p;
+    while (p < end && is_plain(*p)) p++;
+    return (size_t)(p - begin);
+}
+
+/* JSON --------------------------------------------------------------------------------------- */
+
+/* Other characters that JSON allows unescaped: DEL, C1 controls, line separators and bidirectional
+   controls. */
+static const characters escaped[] = {
+    {0x7f, 0x9f}, {0x61c, 0x61c}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
+
+static uint8_t *put_escape(uint8_t *p, uint32_t character) {
+    static const char letters[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
+                                   ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\'};
+    *p++ = '\\';
+    if (character < sizeof letters && letters[character]) {
+        *p++ = (uint8_t)letters[character];
+        return p;
+    }
+    *p++ = 'u';
+    for (unsigned shift = 16; shift;) *p++ = (uint8_t)hexadecimal[character >> (shift -= 4) & 15];
+    return p;
+}
+
+static bool is_escaped(uint32_t character) {
+    return character < 0x20 || character == '"' || character == '\\' || IN(escaped, character);
+}
+
+uint8_t *fb_format_json_text(uint8_t *p, const uint8_t *end, fb_bytes *text) {
+    const uint8_t *from = text->data, *text_end = text->data + text->size;
+    while (from < text_end && end - p >= FB_FORMAT_ESCAPE_MAX) {
+        const uint8_t *begin = from;
+        if (FB_LIKELY(is_plain(*from))) {
+            *p++ = *from++;
+            continue;
+        }
+        uint32_t character = next_character(&from, text_end);
+        if (is_escaped(character)) p = put_escape(p, character);
+        else
+            while (begin < from) *p++ = *begin++;
+    }
+    *text = (fb_bytes){from, (size_t)(text_end - from)};
+    return p;
+}
+
+/* CSV ---------------------------------------------------------------------------------------- */
+
+/* Before the first character of a formula, importers may remove white space, controls, invisible
+   format characters and double quotes. */
+static const characters removed[] = {
+    {0, ' '},         {'"', '"'},       {0x7f, 0xa0},     {0xad, 0xad},     {0x1680, 0x1680},
+    {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+/* The first characters that OWASP lists ("CSV Injection"), their full-width forms, and | and %. */
+static const characters formula[] = {
+    {'%', '%'}, {'+', '+'},       {'-', '-'},       {'=', '='},       {'@', '@'},
+    {'|', '|'}, {0xff0b, 0xff0b}, {0xff0d, 0xff0d}, {0xff1d, 0xff1d}, {0xff20, 0xff20}};
+
+static bool is_formula(fb_bytes text) {
+    const uint8_t *p = text.data, *end = text.data + text.size;
+    if (p < end && (*p == '\t' || *p == '\r' || *p == '\n')) return true;
+    while (p < end) {
+        uint32_t character = next_character(&p, end);
+        if (!IN(removed, character)) return IN(formula, character);
+    }
+    return false;
+}
+
+static bool is_quoted(fb_bytes text) {
+    const uint8_t *p = text.data, *end = text.data + text.size;
+    while ((p += count_plain(p, end)) < end) {
+        uint32_t c = next_character(&p, end);
+        if (c < 0x20 || c == '"' || c == ',' || (c >= 0x7f && c <= 0x9f)) return true;
+        if (c == 0x2028 || c == 0x2029) return true;
+    }
+    return false;
+}
+
+static uint8_t *put_bytes(uint8_t *p, const void *bytes, size_t size) {
+    if (size) memcpy(p, bytes, size);
+    return p + size;
+}
+
+uint8_t *fb_format_csv_cell(uint8_t *p, fb_bytes text, bool neutral) {
+    bool quoted = is_quoted(text);
+    if (quoted) *p++ = '"';
+    if (neutral && is_formula(text)) *p++ = '\'';
+    if (!quoted) return put_bytes(p, text.data, text.size);
+    for (size_t i = 0; i < text.size; i++) {
+        if (!text.data[i]) p = put_bytes(p, "\xef\xbf\xbd", 3);
+        else *p++ = text.data[i];
+        if (text.data[i] == '"') *p++ = '"';
+    }
+    *p++ = '"';
+    return p;
+}

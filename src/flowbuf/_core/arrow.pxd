@@ -1,0 +1,61 @@
+"""The functions of ext/core/arrow that convert Arrow columns to messages and text."""
+from libc.stdint cimport uint16_t
+
+from flowbuf._core.core cimport (
+    ArrowArray,
+    ArrowSchema,
+    fb_buffer,
+    fb_bytes,
+    fb_member,
+    fb_memory,
+    fb_plan,
+    fb_processor,
+    fb_row,
+    fb_status,
+)
+
+cdef extern from "core/arrow/arrow_view.h" nogil:
+    ctypedef enum fb_arrow_reason:
+        FB_ARROW_NONE
+        FB_ARROW_BAD_SCHEMA
+    bint fb_arrow_schema_is_sound(const ArrowSchema *schema)
+    const char *fb_arrow_reason_text(fb_arrow_reason reason)
+
+cdef extern from "core/arrow/arrow_encode.h" nogil:
+    size_t FB_NO_CHILD
+    ctypedef struct fb_arrow_binding:
+        uint16_t column
+        const fb_member *members
+        size_t member_count
+        bint required
+    ctypedef struct fb_arrow_fault:
+        fb_arrow_reason reason
+        size_t child
+        size_t row
+    ctypedef struct fb_arrow_source:
+        fb_arrow_fault fault
+    ctypedef struct fb_arrow_encoder:
+        fb_arrow_source source
+        fb_row row
+    fb_status fb_arrow_encoder_new(fb_arrow_encoder *encoder, const fb_plan *plan, const ArrowSchema *schema,
+                                   const fb_arrow_binding *bindings, fb_processor processor,
+                                   fb_memory *memory)
+    void fb_arrow_encoder_free(fb_arrow_encoder *encoder)
+    fb_status fb_arrow_encode(fb_arrow_encoder *encoder, const ArrowArray *array, size_t *position)
+
+cdef extern from "core/arrow/arrow_text.h" nogil:
+    ctypedef enum fb_text_form:
+        FB_TEXT_JSON
+        FB_TEXT_CSV
+        FB_TEXT_KEY
+    ctypedef struct fb_text_options:
+        fb_text_form form
+        bint neutral
+        fb_bytes start
+    ctypedef struct fb_arrow_text:
+        fb_arrow_source source
+    fb_status fb_arrow_text_new(fb_arrow_text *text, const fb_plan *plan, const ArrowSchema *schema,
+                                const fb_arrow_binding *bindings, fb_text_options options, fb_memory *memory)
+    void fb_arrow_text_free(fb_arrow_text *text)
+    fb_status fb_arrow_text_write(fb_arrow_text *text, const ArrowArray *array, size_t *position,
+                                  fb_buffer *output, size_t *ends)
