@@ -9,9 +9,15 @@ struct fb_recording_block {
     uint8_t bytes[];
 };
 
+typedef struct {
+    uint8_t address[16];
+    uint64_t port;
+} source_key;
+
 void fb_recording_init(fb_recording *recording, fb_memory *memory, uint64_t seed) {
-    *recording = (fb_recording){.memory = memory,
-                                .source_table = (fb_key_table){.memory = memory, .seed = seed}};
+    *recording = (fb_recording){
+        .memory = memory,
+        .source_table = (fb_key_table){.memory = memory, .seed = seed, .size = sizeof(source_key)}};
 }
 
 void fb_recording_free(fb_recording *recording) {
@@ -64,8 +70,8 @@ static bool make_room(fb_recording *recording, size_t size) {
 
 static fb_status find_source(fb_recording *recording, const fb_datagram *datagram,
                              uint32_t *source) {
-    fb_key key = {{0, 0, datagram->source_port, 0}};
-    memcpy(key.words, datagram->source, 16);
+    source_key key = {.port = datagram->source_port};
+    memcpy(key.address, datagram->source, 16);
     return fb_key_table_get(&recording->source_table, &key, source);
 }
 

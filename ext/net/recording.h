@@ -3,7 +3,7 @@
 #define FB_NET_RECORDING_H
 
 #include "core/base/datagram.h"
-#include "net/key_table.h"
+#include "core/base/key_table.h"
 
 /* A part of the memory for payloads. */
 typedef struct fb_recording_block fb_recording_block;

@@ -30,6 +30,10 @@ typedef struct {
     uint32_t sequence;
 } edit;
 
+typedef struct {
+    uint64_t words[4];
+} sequence_key;
+
 struct fb_renumber {
     fb_memory *memory;
     bool now;
@@ -48,8 +52,8 @@ typedef struct {
     fb_renumber *renumber;
     const fb_datagram *datagram;
     uint8_t *payload;
-    fb_key exporter; /* the key of its sequences, without their kind */
-    uint32_t clock;  /* the sequence of its uptime */
+    sequence_key exporter; /* the key of its sequences, without their kind */
+    uint32_t clock;        /* the sequence of its uptime */
     fb_status status;
 } editing;
 
@@ -59,7 +63,7 @@ fb_status fb_renumber_new(fb_renumber **out, fb_memory *memory, uint64_t seed, b
     if (!renumber) return FB_NO_MEMORY;
     renumber->memory = memory;
     renumber->now = now;
-    renumber->keys = (fb_key_table){.memory = memory, .seed = seed};
+    renumber->keys = (fb_key_table){.memory = memory, .seed = seed, .size = sizeof(sequence_key)};
     fb_status status = fb_record_finder_new(&renumber->finder, memory, seed);
     if (status == FB_OK) *out = renumber;
     else fb_renumber_free(renumber);
@@ -111,7 +115,7 @@ static void add_edit(editing *e, size_t offset, uint32_t sequence, bool in_secon
 static sequence *find_sequence(editing *e, uint32_t kind, uint32_t type, uint32_t index_of_source,
                                uint32_t *index, bool *is_new) {
     fb_renumber *r = e->renumber;
-    fb_key key = e->exporter;
+    sequence_key key = e->exporter;
     void *sequences = r->sequences;
     size_t capacity = r->sequence_capacity;
     key.words[2] |= kind;

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import ChainMap
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowbuf.enrich.networks import NetworkRecords
 from flowbuf.enrich.prefixes import PrefixTable, parse_prefix
 from flowbuf.errors import EnrichmentError
 from tests.support.enriching import ip
@@ -47,6 +49,19 @@ def test_matches_are_ordered_from_the_longest_network_to_the_shortest(
         assert [value for _, value in found] == [str(network) for network in expected]
         assert [str(prefix) for prefix, _ in found] == [str(network) for network in expected]
         assert all(packed in prefix for prefix, _ in found)
+
+
+@given(st.lists(NETWORKS, max_size=30), st.lists(ADDRESSES, min_size=1, max_size=30))
+def test_records_are_those_of_all_networks_around_an_address(networks: list, addresses: list) -> None:
+    """The core finds the networks. Longer ones take precedence."""
+    table: PrefixTable[dict[str, str]] = PrefixTable()
+    for i, network in enumerate(networks):
+        table.insert(parse_prefix(str(network)), {f"field{i % 3}": str(network)})
+    records = NetworkRecords(table)
+    packed = [ip(str(address)) for address in [*addresses, *(each.network_address for each in networks)]]
+    found = [records.record(network) for network in records.find(b"".join(packed))]
+    expected = [dict(ChainMap(*(record for _, record in table.matches(address)))) for address in packed]
+    assert found == expected
 
 
 @given(NETWORKS, ADDRESSES)

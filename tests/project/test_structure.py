@@ -45,7 +45,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "scan": {"errors", "schema", "arrow", "io"},
     "kafka": {"errors", "schema", "arrow", "io", "_core"},
     "clickhouse": {"errors", "schema", "targets", "arrow"},
-    "enrich": {"errors", "schema", "targets"},
+    "enrich": {"_core", "errors", "schema", "targets"},
     "selection": {"schema", "targets", "arrow", "enrich"},
     "collect": {
         *("errors", "schema", "arrow", "decoder", "options", "selection", "io", "enrich", "kafka"),

@@ -140,23 +140,7 @@ static void survives_every_failed_allocation(void) {
     }
 }
 
-static void keys_are_numbered_in_the_order_of_first_use(void) {
-    fb_memory memory = fb_memory_system(0);
-    fb_key_table table = {.memory = &memory, .seed = 5};
-    for (unsigned round = 0; round < 2; round++)
-        for (uint32_t i = 0; i < 5000; i++) {
-            uint32_t index;
-            fb_key key = {{i % 7, 0, i, 0}};
-            CHECK_STATUS(fb_key_table_get(&table, &key, &index), FB_OK);
-            CHECK_EQUAL(index, i);
-        }
-    CHECK_EQUAL(table.count, 5000);
-    fb_key_table_free(&table);
-    CHECK_EQUAL(memory.used, 0);
-}
-
 RUN_TESTS(TEST(keeps_payloads_and_addresses), TEST(sources_differ_by_address_and_port),
           TEST(times_never_decrease), TEST(unknown_times_are_those_of_the_datagram_before),
           TEST(captures_follow_each_other_without_a_pause),
-          TEST(payloads_longer_than_a_block_are_kept), TEST(survives_every_failed_allocation),
-          TEST(keys_are_numbered_in_the_order_of_first_use))
+          TEST(payloads_longer_than_a_block_are_kept), TEST(survives_every_failed_allocation))

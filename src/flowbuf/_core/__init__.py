@@ -5,9 +5,8 @@ modules use. `core.pxd`, `arrow.pxd`, `capture.pxd` and `net.pxd` declare the C 
 the types of all names.
 """
 
-from flowbuf._core.arrow_encode import encode_arrow_array, encode_arrow_stream
-from flowbuf._core.arrow_text import TextWriter
-from flowbuf._core.base import COMPILER, STATUSES, format_ip
+from flowbuf._core.arrow import TextWriter, encode_arrow_array, encode_arrow_stream
+from flowbuf._core.base import COMPILER, STATUSES, AddressRows, NetworkTable, format_ip
 from flowbuf._core.codec import FIELD_KINDS, OUTPUT_KINDS, VALUE_ROLES, ObjectCodec, ObjectOutput, ObjectTypes
 from flowbuf._core.columns import ColumnBuilder, MessageTables
 from flowbuf._core.copies import (
@@ -30,15 +29,15 @@ from flowbuf._core.datagrams import (
     starts_with_flows,
 )
 from flowbuf._core.decoder import TUNNELS, Decoder
-from flowbuf._core.framing import (
+from flowbuf._core.generate import generate
+from flowbuf._core.messages import (
+    MessageReader,
     count_messages,
     cut_messages,
     hash_conversations,
     join_messages,
     split_messages,
 )
-from flowbuf._core.generate import generate
-from flowbuf._core.messages import MessageReader
 from flowbuf._core.plan import (
     COUNTER_SOURCES,
     FLAGS,
@@ -95,6 +94,7 @@ __all__ = [
     "UNSENT",
     "VALUE_ROLES",
     "AccessList",
+    "AddressRows",
     "Capture",
     "ColumnBuilder",
     "Datagrams",
@@ -103,6 +103,7 @@ __all__ = [
     "IpfixWriter",
     "MessageReader",
     "MessageTables",
+    "NetworkTable",
     "ObjectCodec",
     "ObjectOutput",
     "ObjectTypes",

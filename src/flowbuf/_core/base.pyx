@@ -1,12 +1,15 @@
 """Status codes, exceptions and addresses."""
-from cpython.bytes cimport PyBytes_AS_STRING
-from cpython.mem cimport PyMem_Malloc
-from libc.stdint cimport uint8_t, uint64_t
-from libc.string cimport memcpy
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
 
 from flowbuf._core.core cimport *
 
 from flowbuf.errors import DecodeError, FlowbufError
+
+import os
 
 cdef extern from *:
     """
@@ -122,3 +125,156 @@ cdef bytes find_address(str text):
         _addresses.clear()
     _addresses[text] = content
     return content
+
+
+# Columns of addresses ---------------------------------------------------------------------------------------
+
+cdef enum:
+    ADDRESS_SIZE = 16
+
+
+cdef Py_ssize_t count_addresses(const uint8_t[::1] addresses) except -1:
+    if len(addresses) % ADDRESS_SIZE:
+        raise ValueError(f"{len(addresses)} bytes are not addresses of {ADDRESS_SIZE} bytes each")
+    return len(addresses) // ADDRESS_SIZE
+
+
+cdef bytearray new_numbers(Py_ssize_t count):
+    return PyByteArray_FromStringAndSize(NULL, count * <Py_ssize_t> sizeof(int32_t))
+
+
+cdef class NetworkTable:
+    """Finds the longest network that contains an address.
+
+    Args:
+        networks: Networks of `flowbuf.networks.to_prefix`, each once.
+
+    Attributes:
+        outer: For each network, the index of the longest network around it, or -1.
+    """
+
+    cdef fb_memory memory
+    cdef fb_prefix_table table
+    cdef readonly list outer
+
+    def __cinit__(self, networks):
+        cdef list items = list(networks)
+        cdef fb_prefix *prefixes = new_prefixes(items)
+        cdef uint32_t *outer = <uint32_t *> PyMem_Malloc(max(len(items), 1) * sizeof(uint32_t))
+        cdef fb_status status = FB_NO_MEMORY
+        self.memory = fb_memory_system(0)
+        try:
+            if outer:
+                memset(outer, 0xff, max(len(items), 1) * sizeof(uint32_t))  # FB_PREFIX_NONE
+                status = fb_prefix_table_new(&self.table, prefixes, len(items), outer, &self.memory)
+            check(status)
+            self.outer = [<int32_t> outer[i] for i in range(len(items))]
+        finally:
+            PyMem_Free(prefixes)
+            PyMem_Free(outer)
+
+    def __dealloc__(self):
+        fb_prefix_table_free(&self.table)
+
+    def find(self, const uint8_t[::1] addresses not None):
+        """Return the index of the longest network for each address of 16 bytes, or -1.
+
+        The indexes are 32-bit integers in the byte order of the machine.
+        """
+        cdef Py_ssize_t i, count = count_addresses(addresses)
+        cdef bytearray found = new_numbers(count)
+        cdef int32_t *numbers = <int32_t *> PyByteArray_AS_STRING(found)
+        with nogil:
+            for i in range(count):
+                numbers[i] = <int32_t> fb_prefix_table_find(&self.table, &addresses[ADDRESS_SIZE * i])
+        return found
+
+
+cdef class AddressRows:
+    """The row of each address in a table of results. Use it in one thread at a time.
+
+    Args:
+        choose: Called with the new addresses of a batch, 16 bytes each. It returns their rows, as 32-bit
+            integers in the byte order of the machine.
+    """
+
+    cdef fb_memory memory
+    cdef fb_key_table table
+    cdef object choose
+    cdef int32_t *rows  # of the addresses of the table
+    cdef uint32_t known  # number of addresses whose row is known
+    cdef bint busy
+
+    def __cinit__(self, choose):
+        self.choose = choose
+        self.memory = fb_memory_system(0)
+        self.table.memory = &self.memory
+        self.table.seed = int.from_bytes(os.urandom(8), "little")
+        self.table.size = ADDRESS_SIZE
+
+    def __dealloc__(self):
+        fb_key_table_free(&self.table)
+        PyMem_Free(self.rows)
+
+    def __len__(self):
+        return self.known
+
+    cdef int claim(self) except -1:
+        if self.busy:
+            raise RuntimeError("these rows are in use; use them in one thread at a time")
+        self.busy = True
+        return 0
+
+    def clear(self):
+        """Forget all addresses."""
+        self.claim()
+        self.forget()
+        self.busy = False
+
+    cdef void forget(self) noexcept:
+        fb_key_table_free(&self.table)
+        PyMem_Free(self.rows)
+        self.rows = NULL
+        self.known = 0
+
+    def find(self, const uint8_t[::1] addresses not None):
+        """Return the row of each address of 16 bytes, in the form in which `choose` returns rows."""
+        cdef Py_ssize_t i, count = count_addresses(addresses)
+        cdef bytearray found = new_numbers(count)
+        cdef uint32_t *indexes = <uint32_t *> PyByteArray_AS_STRING(found)
+        cdef fb_status status
+        if not count:
+            return found
+        self.claim()
+        try:
+            with nogil:
+                status = fb_key_table_get_many(&self.table, &addresses[0], count, indexes)
+            check(status)
+            if self.table.count > self.known:
+                self.learn()
+            with nogil:
+                for i in range(count):
+                    indexes[i] = <uint32_t> self.rows[indexes[i]]
+            return found
+        except BaseException:
+            self.forget()  # new addresses have no row
+            raise
+        finally:
+            self.busy = False
+
+    cdef int learn(self) except -1:
+        """Choose the rows of new addresses."""
+        cdef uint32_t more = self.table.count - self.known
+        cdef const uint8_t[::1] chosen = memoryview(self.choose(PyBytes_FromStringAndSize(
+            <const char *> fb_key_table_key(&self.table, self.known), ADDRESS_SIZE * <Py_ssize_t> more
+        ))).cast("B")
+        cdef int32_t *rows
+        if len(chosen) != more * <Py_ssize_t> sizeof(int32_t):
+            raise ValueError(f"{len(chosen)} bytes are not the rows of {more} addresses")
+        rows = <int32_t *> PyMem_Realloc(self.rows, self.table.count * sizeof(int32_t))
+        if not rows:
+            raise MemoryError
+        self.rows = rows
+        memcpy(rows + self.known, &chosen[0], len(chosen))
+        self.known = self.table.count
+        return 0

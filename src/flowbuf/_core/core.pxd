@@ -209,6 +209,23 @@ cdef extern from "core/base/prefix_table.h" nogil:
     ctypedef struct fb_prefix:
         uint8_t *address
         uint8_t bits
+    ctypedef struct fb_prefix_table:
+        pass
+    fb_status fb_prefix_table_new(fb_prefix_table *table, const fb_prefix *prefixes, size_t count,
+                                  uint32_t *outer, fb_memory *memory)
+    void fb_prefix_table_free(fb_prefix_table *table)
+    uint32_t fb_prefix_table_find(const fb_prefix_table *table, const uint8_t *address)
+
+cdef extern from "core/base/key_table.h" nogil:
+    ctypedef struct fb_key_table:
+        fb_memory *memory
+        uint64_t seed
+        size_t size
+        uint8_t *keys
+        uint32_t count
+    fb_status fb_key_table_get_many(fb_key_table *table, const void *keys, size_t count, uint32_t *indexes)
+    const uint8_t *fb_key_table_key(const fb_key_table *table, uint32_t index)
+    void fb_key_table_free(fb_key_table *table)
 
 cdef extern from "core/exporter/sampling_rules.h" nogil:
     ctypedef struct fb_sampling_rule:

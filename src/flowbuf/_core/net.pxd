@@ -2,7 +2,8 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from flowbuf._core.core cimport (
-    fb_buffer, fb_columns, fb_datagram, fb_decoder, fb_memory, fb_position, fb_prefix, fb_status,
+    fb_buffer, fb_columns, fb_datagram, fb_decoder, fb_key_table, fb_memory, fb_position, fb_prefix,
+    fb_status,
 )
 
 cdef extern from "net/socket.h" nogil:
@@ -94,8 +95,6 @@ cdef extern from "net/collect.h" nogil:
                                          uint64_t deadline)
 
 cdef extern from "net/recording.h" nogil:
-    ctypedef struct fb_key_table:
-        uint32_t count
     ctypedef struct fb_recording:
         fb_datagram *datagrams
         uint32_t *sources

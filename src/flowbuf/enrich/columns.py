@@ -12,7 +12,16 @@ from flowbuf.errors import EnrichmentError, did_you_mean
 from flowbuf.schema import Column
 from flowbuf.targets.arrow import is_nullable, storage
 
-__all__ = ["absent", "absent_rows", "conform", "dictionary", "is_text", "to_members", "wrap"]
+__all__ = [
+    "absent",
+    "absent_rows",
+    "checked_addresses",
+    "conform",
+    "dictionary",
+    "is_text",
+    "to_members",
+    "wrap",
+]
 
 
 def wrap(array: Any, type: Any) -> Any:
@@ -92,7 +101,7 @@ def _cast(array: Any, column: Column, type: Any) -> Any:
     if column.type == "enum" and not column.repeated:
         return to_members(array, column)
     if type == pa.binary(16):
-        array = _checked_addresses(array)
+        array = checked_addresses(array)
     try:
         array = array.cast(type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -125,7 +134,7 @@ def is_text(array: Any) -> bool:
     return bool(pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
 
 
-def _checked_addresses(array: Any) -> Any:
+def checked_addresses(array: Any) -> Any:
     """Return addresses as binary(16). Other libraries return fixed-size binary as variable-size."""
     if pa.types.is_fixed_size_binary(array.type) and array.type.byte_width == 16:
         return array

@@ -34,10 +34,12 @@ class Databases:
         fields = {"country": {"country"}, "city": {"country", "state", "city"}, "asn": {"asn"}}
         self.fields: set[str] = set().union(*(fields[kind] for kind in paths))
 
+    def __bool__(self) -> bool:
+        """Return True if there are databases."""
+        return bool(self._readers)
+
     def find(self, address: bytes) -> dict[str, Any]:
         """Return the facts that the databases have about an address. Unknown facts are None or left out."""
-        if not self._readers:
-            return {}
         mapped = address[:12] == MAPPED
         text = (
             socket.inet_ntop(socket.AF_INET, address[12:])

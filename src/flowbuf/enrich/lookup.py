@@ -7,13 +7,15 @@ batches. Arrow distributes the results to the rows.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowbuf.enrich.columns import dictionary, to_members
+from flowbuf._core import AddressRows
+from flowbuf.enrich.columns import checked_addresses, dictionary, to_members
 from flowbuf.schema import Column
 from flowbuf.targets.arrow import arrow_type
 
@@ -21,6 +23,11 @@ __all__ = ["Distinct", "Lookup"]
 
 KEYS = 1 << 17
 """Largest number of cached keys, and of distinct results, of a lookup. Beyond it, the cache is cleared."""
+
+ADDRESSES = 1 << 20
+ADDRESS_RESULTS = 1 << 18
+"""The same limits for addresses, which are cached in the core: at most 28 megabytes, and results of about
+60 megabytes."""
 
 _BITS = {pa.uint8(): 8, pa.uint16(): 16, pa.uint32(): 32}
 
@@ -70,6 +77,13 @@ class Distinct:
         return Distinct([(*keys[one], value(other)) for one, other in pairs], encoded.indices, True)
 
 
+def _bytes_of(array: Any) -> Any:
+    """Return the values of a fixed-size binary array as one buffer. Those of nulls are any bytes."""
+    width = array.type.byte_width
+    data = array.buffers()[1].slice(array.offset * width, len(array) * width)
+    return memoryview(data).cast("B")
+
+
 def _to_list(array: Any) -> list[Any]:
     """Return the distinct values.
 
@@ -78,8 +92,7 @@ def _to_list(array: Any) -> list[Any]:
     if not pa.types.is_fixed_size_binary(array.type) or not len(array):
         return array.to_pylist()  # type: ignore[no-any-return]
     width = array.type.byte_width
-    data = array.buffers()[1].slice(array.offset * width, len(array) * width)
-    values: list[Any] = [value for (value,) in struct.iter_unpack(f"{width}s", data)]
+    values: list[Any] = [value for (value,) in struct.iter_unpack(f"{width}s", _bytes_of(array))]
     if array.null_count:
         values[array.is_null().index(True).as_py()] = None
     return values
@@ -89,16 +102,13 @@ class Lookup:
     """Columns that a function looks up: `find` returns a tuple with one value per column for a key."""
 
     def __init__(self, columns: Sequence[Column], find: Callable[[Any], tuple[Any, ...]]) -> None:
-        self._columns = columns
+        self.results = Results(columns)
         self._find = find
-        self._forget()
+        self._known: dict[Any, int] = {}
 
     def _forget(self) -> None:
-        self._known: dict[Any, int] = {}
-        self._rows: dict[tuple[Any, ...], int] = {}
-        self._results: list[tuple[Any, ...]] = []
-        self._arrays: list[Any] = [_values(column, []) for column in self._columns]
-        self._in_use = [False] * len(self._columns)
+        self._known.clear()
+        self.results.clear()
 
     def find(self, keys: Distinct) -> Found:
         """Return the results for each row."""
@@ -110,15 +120,76 @@ class Lookup:
                 self._ask(key) if row is None else row for key, row in zip(keys.values, rows, strict=True)
             ]
         if rows and rows.count(rows[0]) == len(rows):
-            return Found(self, rows[0], None, len(keys.codes))
-        return Found(self, None, pc.take(pa.array(rows, pa.int32()), keys.codes), len(keys.codes))
+            return Found(self.results, rows[0], None, len(keys.codes))
+        return Found(self.results, None, pc.take(pa.array(rows, pa.int32()), keys.codes), len(keys.codes))
 
     def _ask(self, key: Any) -> int:
-        result = self._find(key)
+        row = self._known[key] = self.results.add(self._find(key))
+        return row
+
+
+class AddressLookup:
+    """Columns that a function looks up for addresses of 16 bytes.
+
+    Args:
+        columns: Columns of the results.
+        find: Returns the numbers of the results for some addresses, which it adds to the results it is given.
+    """
+
+    def __init__(self, columns: Sequence[Column], find: Callable[[bytes, Results], Sequence[int]]) -> None:
+        self._results = Results(columns)
+        self._nothing = (None,) * len(columns)
+        self._find = find
+        self._rows = AddressRows(self._choose)
+
+    def _choose(self, addresses: bytes) -> bytes:
+        return array("i", self._find(addresses, self._results)).tobytes()
+
+    def find(self, addresses: Any) -> Found:
+        """Return the results for each row of a column of addresses.
+
+        Raises EnrichmentError for values that are not addresses.
+        """
+        if pa.types.is_dictionary(addresses.type):
+            addresses = addresses.dictionary_decode()
+        addresses = checked_addresses(addresses)
+        if len(self._rows) + len(addresses) > ADDRESSES or len(self._results) > ADDRESS_RESULTS:
+            self._rows.clear()
+            self._results.clear()
+        rows = pa.Array.from_buffers(
+            pa.int32(), len(addresses), [None, pa.py_buffer(self._rows.find(_bytes_of(addresses)))]
+        )
+        if addresses.null_count:
+            nothing = pa.scalar(self._results.add(self._nothing), pa.int32())
+            rows = pc.if_else(addresses.is_valid(), rows, nothing)
+        ends = pc.min_max(rows)
+        if len(rows) and ends["min"] == ends["max"]:
+            return Found(self._results, ends["min"].as_py(), None, len(rows))
+        return Found(self._results, None, rows, len(rows))
+
+
+class Results:
+    """Distinct results of lookups, as columns."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all results."""
+        self._rows: dict[tuple[Any, ...], int] = {}
+        self._results: list[tuple[Any, ...]] = []
+        self._arrays: list[Any] = [_values(column, []) for column in self._columns]
+        self._in_use = [False] * len(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def add(self, result: tuple[Any, ...]) -> int:
+        """Return the number of a result, with one value per column."""
         row = self._rows.setdefault(result, len(self._rows))
         if row == len(self._results):
             self._results.append(result)
-        self._known[key] = row
         return row
 
     def value(self, row: int, i: int) -> Any:
@@ -145,22 +216,22 @@ class Lookup:
 class Found:
     """The results for the rows of a batch: `row` if all rows have the same result, otherwise `rows`."""
 
-    def __init__(self, lookup: Lookup, row: int | None, rows: Any, length: int) -> None:
-        self._lookup = lookup
+    def __init__(self, results: Results, row: int | None, rows: Any, length: int) -> None:
+        self._results = results
         self._row = row
         self._rows = rows
         self._length = length
 
     def column(self, i: int) -> Any:
         """Return the values of column `i` as a plain array of its type. None if no row has a value."""
-        array = self._lookup.values(i)
-        if array is None or (self._row is not None and not self._lookup.value(self._row, i)):
+        array = self._results.values(i)
+        if array is None or (self._row is not None and not self._results.value(self._row, i)):
             return None
         if self._row is not None:
             array = pa.repeat(array[self._row], self._length)
         else:
             array = pc.take(array, self._rows, boundscheck=False)
-        column = self._lookup.column(i)
+        column = self._results.column(i)
         if column.type == "enum":
             return dictionary(array, column)
         return array

@@ -42,6 +42,11 @@ class Prefix(NamedTuple):
         """Number of bits in an address of this version."""
         return 32 if self.version == 4 else 128
 
+    def packed(self) -> tuple[bytes, int]:
+        """Return the network for the core: 16 bytes of its first address, and its prefix length in them."""
+        address = self.number.to_bytes(self.width // 8, "big")
+        return (address, self.bits) if self.version == 6 else (MAPPED + address, 8 * len(MAPPED) + self.bits)
+
     def __contains__(self, address: object) -> bool:
         """Return True if an address of 16 bytes is in this network."""
         if not isinstance(address, bytes):
@@ -90,6 +95,12 @@ class PrefixTable(Generic[Value]):
 
     def __len__(self) -> int:
         return sum(len(level.entries) for levels in self._levels.values() for level in levels)
+
+    def __iter__(self) -> Iterator[tuple[Prefix, Value]]:
+        """Iterate over the networks with their values."""
+        for levels in self._levels.values():
+            for level in levels:
+                yield from level.entries.values()
 
     def insert(self, prefix: Prefix, value: Value) -> Value:
         """Set the value of a network, unless it has one. Return its value."""

@@ -1,0 +1,387 @@
+"""Arrow columns in, messages or lines of text out."""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE, _PyBytes_Resize
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
+from libc.stdint cimport uint8_t, uint16_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from flowbuf._core.base cimport check
+from flowbuf._core.buffer cimport Buffer
+from flowbuf._core.core cimport *
+from flowbuf._core.plan cimport Plan
+from flowbuf._core.tables cimport set_members
+
+from flowbuf.errors import EncodeError
+
+cdef enum:
+    OUTPUT_MIN = 64 << 10  # initial size of the output, in bytes
+    OUTPUT_KEPT = 32 << 20  # largest output that is kept for reuse
+
+TEXT_FORMS = {"json": FB_TEXT_JSON, "csv": FB_TEXT_CSV, "key": FB_TEXT_KEY}
+
+# Spare output buffer for the next encoder. New pages from the kernel cost as much time as filling them.
+cdef fb_buffer spare_output
+
+
+# Columns ----------------------------------------------------------------------------------------------------
+
+cdef class Bindings:
+    """A binding for each column of an Arrow schema.
+
+    The members of enums are needed only until the source is created.
+    """
+
+    cdef list names, keep
+    cdef fb_arrow_binding *items
+
+    def __dealloc__(self):
+        if self.items:
+            for i in range(len(self.names)):
+                PyMem_Free(<void *> self.items[i].members)
+        PyMem_Free(self.items)
+
+    cdef str describe_fault(self, const fb_arrow_source *source, row):
+        """Return the reason of a refusal with its column, and with its row if it is not None."""
+        reason = fb_arrow_reason_text(source.fault.reason).decode()
+        if source.fault.child == FB_NO_CHILD:
+            return reason
+        where = f"column {self.names[source.fault.child]!r}"
+        return f"{where}: {reason}" if row is None else f"{where}, row {row}: {reason}"
+
+
+cdef Bindings bind_columns(Plan plan, const ArrowSchema *schema, bind):
+    """Bind the columns of an Arrow schema to a plan.
+
+    `bind` takes the column names. It returns three items per column. The first is the column of the plan or
+    None. The second has the members of an enum (number -> name). The third is True if each row must have a
+    value.
+    """
+    cdef Bindings bindings = Bindings.__new__(Bindings)
+    cdef list keep = []
+    if not fb_arrow_schema_is_sound(schema):
+        raise EncodeError(fb_arrow_reason_text(FB_ARROW_BAD_SCHEMA).decode())
+    bindings.names = [schema.children[i].name.decode("utf-8", "replace") if schema.children[i].name else ""
+                      for i in range(schema.n_children)]
+    size = max(len(bindings.names), 1) * sizeof(fb_arrow_binding)
+    bindings.items = <fb_arrow_binding *> PyMem_Malloc(size)
+    if not bindings.items:
+        raise MemoryError
+    memset(bindings.items, 0, size)
+    bound = list(bind(list(bindings.names)))
+    if len(bound) != len(bindings.names):
+        raise ValueError(f"{len(bound)} bindings for {len(bindings.names)} columns; give one for each")
+    for i, (name, members, required) in enumerate(bound):
+        bindings.items[i].column = <uint16_t> (FB_NO_COLUMN if name is None else plan.index(name))
+        bindings.items[i].required = required
+        if members:
+            set_members(&bindings.items[i].members, &bindings.items[i].member_count, list(members.items()),
+                        keep)
+    bindings.keep = keep
+    return bindings
+
+
+cdef int take_schema(object capsule, ArrowSchema *to) except -1:
+    """Move a schema out of its capsule, so that no other thread can release it. The caller releases it."""
+    cdef ArrowSchema *given = <ArrowSchema *> PyCapsule_GetPointer(capsule, "arrow_schema")
+    if not given.release:
+        raise ValueError("the Arrow data was used already; export it again")
+    to[0] = given[0]
+    given.release = NULL
+    return 0
+
+
+cdef int take_array(object capsule, ArrowArray *to) except -1:
+    """Move an array out of its capsule, like `take_schema`."""
+    cdef ArrowArray *given = <ArrowArray *> PyCapsule_GetPointer(capsule, "arrow_array")
+    if not given.release:
+        raise ValueError("the Arrow data was used already; export it again")
+    to[0] = given[0]
+    given.release = NULL
+    return 0
+
+
+# Messages ---------------------------------------------------------------------------------------------------
+
+@cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
+cdef class ArrowEncoder:
+    """Encodes columns of one Arrow type as length-delimited messages. Use it in one thread at a time."""
+
+    cdef Plan plan
+    cdef Bindings bindings
+    cdef fb_memory memory
+    cdef fb_arrow_encoder encoder
+    cdef bint made
+    cdef fb_buffer output
+    cdef size_t capacity  # of the current buffer, `output` or `given`
+    # the buffer above OUTPUT_KEPT: the bytes object that `take` returns without a copy
+    cdef PyObject *given
+    cdef uint64_t rows  # rows of the arrays encoded before
+
+    def __cinit__(self, Plan plan not None):
+        global spare_output
+        plan.need_sealed()
+        self.plan = plan
+        self.memory = fb_memory_system(0)
+        self.output = spare_output
+        spare_output.begin = spare_output.p = spare_output.end = NULL
+
+    def __dealloc__(self):
+        global spare_output
+        Py_XDECREF(self.given)
+        if spare_output.begin:
+            fb_buffer_free(&self.output)
+        else:
+            spare_output = self.output
+        if self.made:
+            fb_arrow_encoder_free(&self.encoder)
+
+    cdef int grow(self, size_t more) except -1:
+        """Make room for `more` bytes in the output, and keep its contents."""
+        cdef size_t used = fb_row_size(&self.encoder.row)
+        cdef size_t capacity = fb_grown_capacity(self.capacity, used, more)
+        self.output.p = self.output.begin + used
+        if capacity <= OUTPUT_KEPT:
+            check(fb_buffer_grow(&self.output, more))
+            self.set_output(self.output.begin, self.output.end - self.output.begin, used)
+            return 0
+        if self.given:
+            _PyBytes_Resize(&self.given, capacity)
+        else:
+            given = PyBytes_FromStringAndSize(NULL, capacity)
+            memcpy(PyBytes_AS_STRING(given), self.output.begin, used)
+            Py_INCREF(given)
+            self.given = <PyObject *> given
+        self.set_output(<uint8_t *> PyBytes_AS_STRING(<object> self.given), capacity, used)
+        return 0
+
+    cdef void set_output(self, uint8_t *output, size_t capacity, size_t used) noexcept:
+        self.capacity = capacity
+        fb_row_set_output(&self.encoder.row, output, capacity, used)
+
+    cdef int begin(self, const ArrowSchema *schema, bind) except -1:
+        """Bind the columns of an Arrow schema to the plan, as `bind_columns` does."""
+        cdef fb_status status
+        self.bindings = bind_columns(self.plan, schema, bind)
+        status = fb_arrow_encoder_new(&self.encoder, self.plan.plan, schema, self.bindings.items,
+                                      <fb_processor> 0, &self.memory)
+        if status != FB_OK and self.encoder.source.fault.reason:
+            raise EncodeError(self.bindings.describe_fault(&self.encoder.source, None))
+        check(status)
+        self.made = True
+        self.output.p = self.output.begin
+        check(fb_buffer_reserve(&self.output, OUTPUT_MIN))
+        self.set_output(self.output.begin, self.output.end - self.output.begin, 0)
+        return 0
+
+    cdef int encode(self, const ArrowArray *array) except -1:
+        cdef size_t position = 0
+        cdef fb_status status
+        while True:
+            with nogil:
+                status = fb_arrow_encode(&self.encoder, array, &position)
+            if status == FB_OK:
+                break
+            if status != FB_NO_SPACE:
+                if self.encoder.source.fault.reason:
+                    row = self.rows + self.encoder.source.fault.row
+                    raise EncodeError(self.bindings.describe_fault(&self.encoder.source, row))
+                check(status)
+            self.grow(self.encoder.row.needed)
+        self.rows += array.length
+        return 0
+
+    cdef bytes take(self):
+        """Return all messages. The encoder cannot be used afterwards."""
+        cdef size_t size = fb_row_size(&self.encoder.row)
+        if not self.given:
+            return PyBytes_FromStringAndSize(<char *> self.output.begin, size)
+        _PyBytes_Resize(&self.given, size)
+        given = <object> self.given
+        Py_DECREF(given)
+        self.given = NULL
+        return given
+
+
+def encode_arrow_array(Plan plan not None, schema, array, bind):
+    """Encode a record batch, given by its capsules, as length-delimited messages, one per row.
+
+    Raises EncodeError with the column and the row of a value that cannot be encoded.
+    """
+    cdef ArrowEncoder encoder = ArrowEncoder(plan)
+    cdef ArrowSchema own_schema
+    cdef ArrowArray own
+    take_schema(schema, &own_schema)
+    try:
+        take_array(array, &own)
+    except BaseException:
+        own_schema.release(&own_schema)
+        raise
+    try:
+        encoder.begin(&own_schema, bind)
+        encoder.encode(&own)
+    finally:
+        own_schema.release(&own_schema)
+        own.release(&own)
+    return encoder.take()
+
+
+def encode_arrow_stream(Plan plan not None, stream, bind):
+    """Encode a stream of record batches, given by its capsule, as length-delimited messages.
+
+    Raises EncodeError like `encode_arrow_array`, and OSError with the text of the stream if the stream fails.
+    """
+    cdef ArrowArrayStream *given = <ArrowArrayStream *> PyCapsule_GetPointer(stream, "arrow_array_stream")
+    cdef ArrowArrayStream own
+    if not given.release:
+        raise ValueError("the Arrow stream was used already; export it again")
+    own = given[0]  # moved, as in take_schema
+    given.release = NULL
+    try:
+        return encode_stream(plan, &own, bind)
+    finally:
+        own.release(&own)
+
+
+cdef bytes encode_stream(Plan plan, ArrowArrayStream *source, bind):
+    cdef ArrowEncoder encoder = ArrowEncoder(plan)
+    cdef ArrowSchema schema
+    cdef ArrowArray array
+    cdef int failed
+    with nogil:
+        failed = source.get_schema(source, &schema)
+    check_stream(source, failed)
+    try:
+        encoder.begin(&schema, bind)
+    finally:
+        schema.release(&schema)
+    while True:
+        with nogil:
+            failed = source.get_next(source, &array)
+        check_stream(source, failed)
+        if not array.release:
+            return encoder.take()
+        try:
+            encoder.encode(&array)
+        finally:
+            array.release(&array)
+
+
+cdef int check_stream(ArrowArrayStream *stream, int failed) except -1:
+    cdef const char *text
+    if failed:
+        text = stream.get_last_error(stream)
+        raise OSError(failed, text.decode("utf-8", "replace") if text else "the Arrow stream failed")
+    return 0
+
+
+# Text -------------------------------------------------------------------------------------------------------
+
+@cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
+cdef class TextWriter:
+    """Writes record batches of one Arrow type as text, a line per row. Use it in one thread at a time.
+
+    `schema` is the capsule of the Arrow type, and `bind` binds its columns as in `encode_arrow_array`. `form`
+    is a key of TEXT_FORMS. `start` are the members that each object of JSON starts with. With `neutral`,
+    formulas in CSV are neutralized.
+    """
+
+    cdef Plan plan
+    cdef Bindings bindings
+    cdef fb_memory memory
+    cdef fb_arrow_text text
+    cdef bint made
+    cdef bint busy
+    cdef Buffer output
+
+    def __cinit__(self, Plan plan not None, schema, bind, str form not None, bytes start not None,
+                  bint neutral):
+        cdef ArrowSchema own
+        cdef fb_text_options options
+        cdef fb_status status
+        plan.need_sealed()
+        self.plan = plan
+        self.memory = fb_memory_system(0)
+        options.form = <fb_text_form> <int> TEXT_FORMS[form]
+        options.neutral = neutral
+        options.start.data = <const uint8_t *> PyBytes_AS_STRING(start)
+        options.start.size = PyBytes_GET_SIZE(start)
+        take_schema(schema, &own)
+        try:
+            self.bindings = bind_columns(plan, &own, bind)
+            status = fb_arrow_text_new(
+                &self.text, plan.plan, &own, self.bindings.items, options, &self.memory
+            )
+        finally:
+            own.release(&own)
+        if status != FB_OK and self.text.source.fault.reason:
+            raise EncodeError(self.bindings.describe_fault(&self.text.source, None))
+        check(status)
+        self.made = True
+
+    def __dealloc__(self):
+        if self.made:
+            fb_arrow_text_free(&self.text)
+
+    cdef int run(self, const ArrowArray *array, size_t *ends) except -1:
+        """Write the rows of an array to the output. A buffer that has views is replaced."""
+        cdef size_t position = 0
+        cdef fb_status status
+        if self.output is None or self.output.views:
+            self.output = Buffer(OUTPUT_MIN)
+        self.output.content.p = self.output.content.begin
+        with nogil:
+            status = fb_arrow_text_write(&self.text, array, &position, &self.output.content, ends)
+        if status != FB_OK and self.text.source.fault.reason:
+            raise EncodeError(self.bindings.describe_fault(&self.text.source, self.text.source.fault.row))
+        check(status)
+        return 0
+
+    cdef int claim(self) except -1:
+        if self.busy:
+            raise RuntimeError("this writer is in use by another thread; give each thread its own writer")
+        self.busy = True
+        return 0
+
+    def write(self, array):
+        """Return the lines of a record batch, given by its capsule, as a memoryview.
+
+        Raises EncodeError with the column and the row of a value that does not fit.
+        """
+        cdef ArrowArray own
+        self.claim()
+        try:
+            take_array(array, &own)
+            try:
+                self.run(&own, NULL)
+            finally:
+                own.release(&own)
+            return memoryview(self.output).toreadonly()
+        finally:
+            self.busy = False
+
+    def split(self, array):
+        """Return the line of each row, without its end, as a list of bytes. Raises as `write` does."""
+        cdef ArrowArray own
+        cdef size_t *ends = NULL
+        cdef size_t i, begin = 0
+        cdef list lines = []
+        self.claim()
+        try:
+            take_array(array, &own)
+            try:
+                ends = <size_t *> PyMem_Malloc(max(own.length, 1) * sizeof(size_t))
+                if not ends:
+                    raise MemoryError
+                self.run(&own, ends)
+                for i in range(<size_t> own.length):
+                    lines.append(PyBytes_FromStringAndSize(
+                        <char *> self.output.content.begin + begin, ends[i] - begin))
+                    begin = ends[i] + 1
+            finally:
+                PyMem_Free(ends)
+                own.release(&own)
+            return lines
+        finally:
+            self.busy = False
