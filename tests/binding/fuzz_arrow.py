@@ -1,4 +1,4 @@
-"""Fuzz family: Arrow arrays of any type, encoded as messages."""
+"""Fuzz family: Arrow arrays of any type, encoded as messages and formatted as text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 from flowbuf import EncodeError, _core, encode_columns
+from flowbuf.arrow.row_text import RowText
 from tests.binding.fuzz_common import Parts, check, read_tables, schemas
 from tests.binding.fuzz_datagrams import seed_datagrams
 
@@ -93,6 +94,17 @@ def arrow_array(type: Any, length: int, parts: Parts, rng: random.Random) -> Any
     return pa.array([value and value[:1000] for value in values], pa.large_binary()).cast(type, safe=False)
 
 
+def check_text(schema: Any, table: Any, begin: int, rng: random.Random) -> None:
+    """Check that there is a line per row, and that slices have the lines of the whole table."""
+    form = rng.choice(("json", "csv", "key"))
+    text = RowText(schema, form, spreadsheet=rng.random() < 0.5)
+    with contextlib.suppress(EncodeError):
+        lines = text.split(table)
+        check(len(lines) == len(table), "lines of Arrow columns")
+        check(lines == text.split(table.slice(0, begin)) + text.split(table.slice(begin)), "lines of slices")
+        check(bytes(text.lines(table)) == b"".join(line + b"\n" for line in lines), "lines of a table")
+
+
 def run_arrow(parts: Parts, rng: random.Random) -> None:
     import pyarrow as pa
 
@@ -107,6 +119,7 @@ def run_arrow(parts: Parts, rng: random.Random) -> None:
         return
     begin = rng.randrange(length + 1)
     end = rng.randrange(begin, length + 1)
+    check_text(schema, table, begin, rng)
     results = []
     for each in (
         table,

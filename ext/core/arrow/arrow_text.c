@@ -87,7 +87,7 @@ static int compare_numbers(const void *a, const void *b) {
 /* Sort the members of the source's field by number. */
 static fb_status set_members(fb_text_field *to, const fb_arrow_binding *binding,
                              fb_memory *memory) {
-    if (to->kind != VALUE_MEMBER || !binding->member_count) return FB_OK;
+    if (!to->field->names) return FB_OK; /* no enum, or one whose values are all null */
     size_t size = binding->member_count * sizeof *to->members;
     if (!(to->members = fb_memory_allocate(memory, size))) return FB_NO_MEMORY;
     memcpy(to->members, to->field->names, size);

@@ -151,7 +151,7 @@ const char *fb_status_name(fb_status status);
 const char *fb_status_text(fb_status status);
 fb_status_class fb_status_get_class(fb_status status);
 
-/* A view of bytes that another object owns. */
+/* A view of bytes that another object owns. An empty view may have NULL. */
 typedef struct {
     const uint8_t *data;
     size_t size;
@@ -173,6 +173,11 @@ typedef struct {
 
 /* bytes on most processors; on others, code that relies on it is slower but correct */
 #define FB_CACHE_LINE 64
+
+/* Return the end of a view. C does not define NULL + 0. */
+FB_INLINE const uint8_t *fb_end_of(fb_bytes bytes) {
+    return bytes.size ? bytes.data + bytes.size : bytes.data;
+}
 
 /* Return the first cache line boundary at or after p. */
 FB_INLINE void *fb_align_to_line(void *p) {

@@ -120,7 +120,7 @@ static bool is_escaped(uint32_t character) {
 }
 
 uint8_t *fb_format_json_text(uint8_t *p, const uint8_t *end, fb_bytes *text) {
-    const uint8_t *from = text->data, *text_end = text->data + text->size;
+    const uint8_t *from = text->data, *text_end = fb_end_of(*text);
     while (from < text_end && end - p >= FB_FORMAT_ESCAPE_MAX) {
         const uint8_t *begin = from;
         if (FB_LIKELY(is_plain(*from))) {
@@ -149,7 +149,7 @@ static const characters formula[] = {
     {'|', '|'}, {0xff0b, 0xff0b}, {0xff0d, 0xff0d}, {0xff1d, 0xff1d}, {0xff20, 0xff20}};
 
 static bool is_formula(fb_bytes text) {
-    const uint8_t *p = text.data, *end = text.data + text.size;
+    const uint8_t *p = text.data, *end = fb_end_of(text);
     if (p < end && (*p == '\t' || *p == '\r' || *p == '\n')) return true;
     while (p < end) {
         uint32_t character = next_character(&p, end);
@@ -159,7 +159,7 @@ static bool is_formula(fb_bytes text) {
 }
 
 static bool is_quoted(fb_bytes text) {
-    const uint8_t *p = text.data, *end = text.data + text.size;
+    const uint8_t *p = text.data, *end = fb_end_of(text);
     while ((p += count_plain(p, end)) < end) {
         uint32_t c = next_character(&p, end);
         if (c < 0x20 || c == '"' || c == ',' || (c >= 0x7f && c <= 0x9f)) return true;

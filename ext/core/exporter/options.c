@@ -53,7 +53,7 @@ static thing find_thing(const fb_compiled_template *compiled, uint16_t field) {
 }
 
 static bool is_zero(fb_bytes field) {
-    return fb_is_zero(field.data, field.data + field.size);
+    return fb_is_zero(field.data, fb_end_of(field));
 }
 
 /* Define the names in a field. Return true if there are any. */

@@ -32,7 +32,7 @@ bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size) {
 }
 
 bool fb_utf8_valid(fb_bytes text) {
-    const uint8_t *p = text.data, *end = text.data + text.size;
+    const uint8_t *p = text.data, *end = fb_end_of(text);
     size_t size;
     if (FB_LIKELY(fb_is_ascii(p, text.size))) return true;
     for (; p < end; p += size)
@@ -41,7 +41,7 @@ bool fb_utf8_valid(fb_bytes text) {
 }
 
 uint8_t *fb_utf8_put_replaced(uint8_t *p, fb_bytes text, bool *replaced) {
-    const uint8_t *from = text.data, *end = text.data + text.size;
+    const uint8_t *from = text.data, *end = fb_end_of(text);
     size_t size;
     *replaced = false;
     for (; from < end; from += size) {

@@ -193,6 +193,18 @@ static void writes_lists_of_each_kind(void) {
                "\"r\":[0.0]}\n");
 }
 
+static void leaves_out_arrays_of_nulls(void) {
+    static const char *const types[] = {"enum", "enum repeated", "uint", "string repeated", "ip"};
+    for (size_t i = 0; i < COUNT(types); i++) {
+        text lines = {0};
+        text_put(&lines, "1 v %s", types[i]);
+        check_rows(text_of(&lines),
+                   arrow_batch(2, 1, (arrow_node *[]){arrow_values("n", "null null")}), json,
+                   "{}\n{}\n");
+        text_free(&lines);
+    }
+}
+
 /* Long texts --------------------------------------------------------------------------------- */
 
 /* A text of `size` bytes, each of which needs an escape of six. */
@@ -327,5 +339,6 @@ static void refuses_lists_that_change_between_reads(void) {
 
 RUN_TESTS(TEST(formats_each_type), TEST(separates_columns_in_each_form),
           TEST(neutralizes_formulas_in_texts_and_lists_only), TEST(writes_lists_of_each_kind),
-          TEST(writes_long_texts), TEST(stops_at_the_first_refused_row),
-          TEST(survives_every_failed_allocation), TEST(refuses_lists_that_change_between_reads))
+          TEST(leaves_out_arrays_of_nulls), TEST(writes_long_texts),
+          TEST(stops_at_the_first_refused_row), TEST(survives_every_failed_allocation),
+          TEST(refuses_lists_that_change_between_reads))
