@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
-from flowbuf._core import TUNNELS
+from flowbuf._core import PROCESSORS, TUNNELS
 from flowbuf.errors import did_you_mean
 from flowbuf.sampling import PackedRules, SamplingRule, pack_rules
 
@@ -38,6 +38,7 @@ class DecodeKeywords(TypedDict, total=False):
     obey_withdrawals: bool
     sampling: Iterable[SamplingRule]
     rate_limit: int
+    processor: str | None
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,12 @@ class DecodeOptions:
         rate_limit: Most flows per second of one exporter, up to 100,000,000. Flows above it are skipped and
             counted (`rate_limited`), and the sampling rate of the flows after them is increased, so that
             scaled totals stay right. The clock is the time of reception. Default: 0, no limit.
+        processor: Newest kind of processor whose instructions are used: "any", "bmi2" or "avx512". It changes
+            the speed, and the order of fields in a message. Default: None, all that this processor has.
 
     Raises:
-        ValueError: a value is out of range, or names an unknown time or tunnel. Two sampling rates are for
-            the same exporters and interface.
+        ValueError: a value is out of range, or names an unknown time or tunnel, or a processor that this one
+            is not. Two sampling rates are for the same exporters and interface.
 
     Example:
         options = flowbuf.DecodeOptions(time="export", template_expiry=3600)
@@ -97,10 +100,15 @@ class DecodeOptions:
     obey_withdrawals: bool = False
     sampling: Iterable[SamplingRule] = ()
     rate_limit: int = 0
+    processor: str | None = None
 
     def __post_init__(self) -> None:
         if self.time not in TIMES:
             raise ValueError(f"time is {self.time!r}; it may be {', '.join(TIMES)}")
+        if self.processor is not None and self.processor not in PROCESSORS:
+            raise ValueError(
+                f"processor is {self.processor!r}; on this machine, it may be {', '.join(PROCESSORS)}"
+            )
         for name in ("capacity", "memory_limit", "exporter_limit", "early_data_limit", "early_data_total"):
             _check_range(name, operator.index(getattr(self, name)), 0, MAX_SIZE)
         if self.default_sampling_rate is not None:

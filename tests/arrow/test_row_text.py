@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import struct
@@ -225,6 +226,15 @@ def test_a_value_that_does_not_fit_is_refused_with_its_place() -> None:
     ):
         RowText(schema).lines(batch)
     assert RowText(schema).split(batch.slice(0, 1)) == [b'{"src_port":1}']
+
+
+def test_writers_in_garbage_cycles_free_their_bindings() -> None:
+    text = RowText(FLOW)
+    text.split(batch_of(FLOW, record5()))
+    cycle: dict[str, Any] = {"writer": text._writer}
+    cycle["self"] = cycle  # made after the writer, so that the collector clears the writer's parts first
+    del text, cycle
+    gc.collect()  # pytest makes an exception of a destructor a failure
 
 
 def test_keys_are_the_texts_of_columns() -> None:

@@ -122,6 +122,12 @@ def test_json_has_every_result(capture: Path, peers: Path) -> None:
     assert content["absent"] == {"missing": "not installed: pip install missing"}
     assert content["machine"]["compiler"] == _core.COMPILER
     assert all(content["machine"][key] for key in ("cpu", "cores", "system", "python", "flowbuf"))
+    assert content["machine"]["instructions"] == _core.PROCESSORS[-1]
+
+
+def test_the_instructions_of_older_processors_are_measured(capture: Path) -> None:
+    content = bench_json(capture, "--no-peers", "--processor", "any")
+    assert content["machine"]["instructions"] == "any"
 
 
 def test_the_table_compares_flowbuf_with_its_peers(capture: Path, peers: Path) -> None:

@@ -7,8 +7,10 @@ import gzip
 import io
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from flowbuf import _core, encode_columns
 from flowbuf.schema import Schema
 from tests.support.command import GOOD, WITHOUT_TEMPLATE, flowbuf, generated, json_lines, pcap, write
 
@@ -214,6 +216,29 @@ def test_fields_absent_from_the_proto_file_are_reported(
     result = flowbuf("read", messages)
     assert (result.exit_code, json_lines(result)) == (1, [{"bytes": 300, "proto": 17}])
     assert result.stderr.startswith(f"flowbuf: {messages}: fields that are not in {proto}: ")
+
+
+def test_vendor_columns_of_the_proto_file_are_known(tmp_path: Path) -> None:
+    schema = Schema.load("flow").with_vendors(["asa_fw_ext_event"]).only("bytes", "asa_fw_ext_event")
+    table = pa.table({"bytes": pa.array([300], pa.uint64()), "asa_fw_ext_event": pa.array([5], pa.uint16())})
+    path = write(tmp_path / "v.pb", encode_columns(table, schema))
+    write(Path(f"{path}.proto"), schema.to_proto().encode())
+    for options in ((), ("--columns", "bytes"), ("--disable", "asa_fw_ext_event")):
+        result = flowbuf("read", path, *options)
+        assert (result.exit_code, result.stderr, json_lines(result)[0]["bytes"]) == (0, "", 300)
+
+
+def test_a_value_that_does_not_fit_ends_a_stream_with_an_error(tmp_path: Path) -> None:
+    messages = [
+        number + _core.varint(value)
+        for number, value in ((_core.tag(4, 0), 5), (_core.tag(10, 0), 70_000), (_core.tag(4, 0), 7))
+    ]
+    path = write(tmp_path / "x.pb", b"".join(bytes([len(each)]) + each for each in messages))
+    for form in ("jsonl", "csv", "parquet"):
+        result = flowbuf("read", path, "-f", form, "-o", tmp_path / "out")
+        assert result.exit_code == 1
+        problem = f"byte {len(messages[0]) + 2}: column 'src_port': a number that its column cannot hold"
+        assert result.stderr == f"flowbuf: {path}: {problem} (flows before it: 1)\n"
 
 
 def test_a_compressed_stream_has_its_own_proto_file(tmp_path: Path, capture: Path, messages: Path) -> None:

@@ -7,12 +7,16 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import flowbuf
 from flowbuf import Decoder, Schema, SchemaError, _core, wire
+from flowbuf.io.capture import CaptureReader
+from flowbuf.io.encode import decode_batches
+from flowbuf.io.input_stream import Content
 from flowbuf.options import DecodeOptions
 from tests.reference.wire import decode_message
 from tests.support.datagrams import (
@@ -32,6 +36,9 @@ from tests.support.datagrams import (
 FLOW = Schema.load("flow")
 RECORD = record5(src="10.0.0.1", dst="10.0.0.2", packets=3, octets=400, src_as=65001)
 V5 = netflow5(RECORD, seconds=1_700_000_000, uptime=10_000, sampling=100)
+
+
+CAPTURES = sorted((Path(__file__).parents[1] / "data").glob("*.pcap"))
 
 
 def values(message: bytes, schema: Schema = FLOW) -> dict[str, Any]:
@@ -522,3 +529,26 @@ def test_a_time_of_reception_after_2262_is_an_error(received: float) -> None:
     with pytest.raises(OverflowError, match=message):
         Decoder().columns_many([b""], "192.0.2.1", [received])
     assert Decoder().encode(b"", "192.0.2.1", 2**63 - 1) == b""
+
+
+# Processors -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+def test_flows_are_the_same_with_the_instructions_of_each_processor(capture: Path) -> None:
+    schema = FLOW.enable(*(column.name for column in FLOW))
+    flows = {}
+    for processor in (None, *_core.PROCESSORS):
+        decoder = Decoder(schema, processor=processor)
+        with Content(capture) as content:
+            batches = decode_batches(CaptureReader(content), decoder, None)
+            messages = b"".join(bytes(output) for _, output in batches)
+        flows[processor], _ = _core.MessageReader(decoder.plan).read_stream(messages)
+    assert flows["any"]
+    assert all(each == flows["any"] for each in flows.values())
+
+
+def test_a_processor_that_is_not_here_is_an_error() -> None:
+    assert _core.PROCESSORS[0] == "any"
+    with pytest.raises(ValueError, match="processor is 'z80'; on this machine, it may be any"):
+        DecodeOptions(processor="z80")

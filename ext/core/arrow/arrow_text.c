@@ -279,15 +279,15 @@ static bool put_json_string(fb_buffer *output, fb_bytes text, size_t more) {
     *output->p++ = '"';
     do {
         size_t size = text.size < PART ? text.size : PART;
-        if (!reserve(output, FB_FORMAT_ESCAPE_MAX * (size + 1), more)) return false;
-        output->p = fb_format_json_text(output->p, output->end - more, &text);
+        if (!reserve(output, FB_FORMAT_ESCAPE_MAX * (size + 1) + 1, more)) return false;
+        output->p = fb_format_json_text(output->p, output->end - more - 1, &text);
     } while (text.size);
     *output->p++ = '"';
     return true;
 }
 
 static bool put_bytes(fb_buffer *output, const fb_text_field *from, fb_bytes bytes, size_t more) {
-    if (!reserve(output, 2 * bytes.size, more)) return false;
+    if (!reserve(output, 2 * bytes.size + 2, more)) return false;
     if (from->quoted) *output->p++ = '"';
     output->p = fb_format_bytes(output->p, bytes);
     if (from->quoted) *output->p++ = '"';

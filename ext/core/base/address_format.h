@@ -20,7 +20,8 @@ char *fb_format_address(char *p, const uint8_t *address);
 /* Write a MAC address of 48 bits as aa:bb:cc:dd:ee:ff. REQUIRES: room for FB_FORMAT_MAC_MAX
    bytes. */
 char *fb_format_mac(char *p, uint64_t mac);
-/* Write a decimal number. REQUIRES: room for FB_FORMAT_NUMBER_MAX bytes. */
+/* Write a decimal number. The bytes behind it, up to FB_FORMAT_NUMBER_MAX, become zeros. REQUIRES:
+   room for FB_FORMAT_NUMBER_MAX bytes. */
 char *fb_format_number(char *p, uint64_t number);
 
 #endif

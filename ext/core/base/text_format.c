@@ -179,9 +179,11 @@ uint8_t *fb_format_csv_cell(uint8_t *p, fb_bytes text, bool neutral) {
     if (neutral && is_formula(text)) *p++ = '\'';
     if (!quoted) return put_bytes(p, text.data, text.size);
     for (size_t i = 0; i < text.size; i++) {
-        if (!text.data[i]) p = put_bytes(p, "\xef\xbf\xbd", 3);
-        else *p++ = text.data[i];
-        if (text.data[i] == '"') *p++ = '"';
+        /* read once: another thread may change it, and the room is for one of these cases */
+        const uint8_t byte = ((const volatile uint8_t *)text.data)[i];
+        if (!byte) p = put_bytes(p, "\xef\xbf\xbd", 3);
+        else *p++ = byte;
+        if (byte == '"') *p++ = '"';
     }
     *p++ = '"';
     return p;

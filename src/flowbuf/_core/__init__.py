@@ -6,7 +6,7 @@ the types of all names.
 """
 
 from flowbuf._core.arrow import TextWriter, encode_arrow_array, encode_arrow_stream
-from flowbuf._core.base import COMPILER, STATUSES, AddressRows, NetworkTable, format_ip
+from flowbuf._core.base import COMPILER, PROCESSORS, STATUSES, AddressRows, NetworkTable, format_ip
 from flowbuf._core.codec import FIELD_KINDS, OUTPUT_KINDS, VALUE_ROLES, ObjectCodec, ObjectOutput, ObjectTypes
 from flowbuf._core.columns import ColumnBuilder, MessageTables
 from flowbuf._core.copies import (
@@ -81,6 +81,7 @@ __all__ = [
     "PEN_NETFLOW5",
     "PEN_NETFLOW9",
     "PEN_SCOPE",
+    "PROCESSORS",
     "ROWS",
     "SCOPES",
     "SOURCES",

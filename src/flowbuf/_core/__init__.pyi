@@ -14,6 +14,7 @@ Source: TypeAlias = str | tuple[str, int] | tuple[str, int, int, int]
 Time: TypeAlias = float | int | None
 
 COMPILER: str
+PROCESSORS: tuple[str, ...]
 STATUSES: dict[str, tuple[str, str]]
 """Name of each status -> its class ("fault", "loss", "note" or "control") and its explanation."""
 TYPES: dict[str, int]

@@ -35,11 +35,11 @@ cdef class Bindings:
 
     cdef list names, keep
     cdef fb_arrow_binding *items
+    cdef Py_ssize_t count  # of items; the garbage collector may have cleared `names`
 
     def __dealloc__(self):
-        if self.items:
-            for i in range(len(self.names)):
-                PyMem_Free(<void *> self.items[i].members)
+        for i in range(self.count):
+            PyMem_Free(<void *> self.items[i].members)
         PyMem_Free(self.items)
 
     cdef str describe_fault(self, const fb_arrow_source *source, row):
@@ -69,6 +69,7 @@ cdef Bindings bind_columns(Plan plan, const ArrowSchema *schema, bind):
     if not bindings.items:
         raise MemoryError
     memset(bindings.items, 0, size)
+    bindings.count = len(bindings.names)
     bound = list(bind(list(bindings.names)))
     if len(bound) != len(bindings.names):
         raise ValueError(f"{len(bound)} bindings for {len(bindings.names)} columns; give one for each")

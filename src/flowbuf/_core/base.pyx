@@ -26,6 +26,9 @@ cdef extern from *:
 COMPILER = FB_COMPILER.decode()
 """Compiler of the core, for example "GCC 12.2.0"."""
 
+PROCESSORS = ("any", "bmi2", "avx512")[: <int> fb_processor_find()]
+"""Kinds of processors whose instructions this one has, the newest last; ext/core/base/base.h defines them."""
+
 _CLASSES = ("control", "fault", "loss", "note")
 
 STATUSES = {

@@ -31,6 +31,7 @@ cdef extern from "core/base/base.h" nogil:
     fb_memory fb_memory_system(size_t limit)
     ctypedef enum fb_processor:
         FB_PROCESSOR_ANY
+    fb_processor fb_processor_find()
     void fb_store_address(uint8_t *p, const uint8_t *data, size_t size)
 
 cdef extern from "core/base/buffer.h" nogil:
@@ -469,6 +470,7 @@ cdef extern from "core/decode/decode.h" nogil:
         uint64_t template_expiry
         bint obey_withdrawals
         uint64_t rate_limit
+        fb_processor processor
         unsigned decapsulate
     ctypedef struct fb_row_kind:
         uint64_t *left_out

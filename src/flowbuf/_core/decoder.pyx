@@ -17,6 +17,7 @@ from flowbuf._core.state cimport (
 
 import os
 
+from flowbuf._core.base import PROCESSORS
 from flowbuf.errors import DecodeError
 
 TUNNELS = tuple(fb_tunnel_name(<fb_tunnel> i).decode() for i in range(FB_TUNNEL_COUNT))
@@ -96,6 +97,9 @@ cdef class Decoder:
         chosen.template_expiry = int((options.template_expiry or 0) * 1e9)
         chosen.obey_withdrawals = options.obey_withdrawals
         chosen.rate_limit = options.rate_limit
+        if options.processor is not None:
+            number = FB_PROCESSOR_ANY + <int> PROCESSORS.index(options.processor)
+            chosen.processor = <fb_processor> <int> number
         for name in options.decapsulate:
             chosen.decapsulate |= <unsigned> 1 << TUNNELS.index(name)
         chosen.hash_seed = int.from_bytes(os.urandom(8), "little")

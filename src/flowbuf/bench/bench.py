@@ -252,8 +252,9 @@ class Flowbuf:
     name = "flowbuf"
     does = "decode + Protobuf"
 
-    def __init__(self, schema: Schema | str = "flow") -> None:
+    def __init__(self, schema: Schema | str = "flow", processor: str | None = None) -> None:
         self._schema = schema
+        self._processor = processor
 
     def absent(self) -> str | None:
         """Return None: flowbuf can always run."""
@@ -269,7 +270,7 @@ class Flowbuf:
 
     def open(self, workload: Workload) -> FlowbufRun:
         """Return a run with a decoder that has decoded the exporters' templates and options."""
-        return FlowbufRun(workload, Decoder(self._schema))
+        return FlowbufRun(workload, Decoder(self._schema, processor=self._processor))
 
 
 def _split(datagrams: Sequence[Datagram]) -> Iterator[Sequence[Datagram]]:

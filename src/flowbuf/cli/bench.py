@@ -79,6 +79,11 @@ Load = Callable[[], Workload]
     help="Load the package `peers` of this folder.  [default: benchmarks, if here]",
 )
 @click.option("--no-peers", is_flag=True, help="Measure flowbuf alone.")
+@click.option(
+    "--processor",
+    type=click.Choice(_core.PROCESSORS),
+    help="Use only instructions of this kind of processor.  [default: the newest that this one is]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every sample.")
 @schema_options
 def bench(
@@ -87,6 +92,7 @@ def bench(
     seconds: float,
     folder: str | None,
     no_peers: bool,
+    processor: str | None,
     as_json: bool,
     schema: Schema,
 ) -> None:
@@ -106,6 +112,7 @@ def bench(
       flowbuf bench
       flowbuf bench capture.pcap --rounds 30
       flowbuf bench capture.pcap --no-peers --columns src_addr,dst_addr,bytes
+      flowbuf bench capture.pcap --processor any
       flowbuf bench --json > new.json; python -m benchmarks.compare old.json new.json
     """
     check_inputs(captures)
@@ -113,14 +120,18 @@ def bench(
         raise UsageProblem("--peers cannot be combined with --no-peers; leave one out")
     peers, quoted = ([], []) if no_peers else _find_peers(folder)
     absent = {peer.name: reason for peer in peers if (reason := peer.absent()) is not None}
-    contestants = [Flowbuf(schema), *(peer for peer in peers if peer.name not in absent)]
+    contestants = [Flowbuf(schema, processor), *(peer for peer in peers if peer.name not in absent)]
     measured = _measure_all(_choose(captures, schema), contestants, rounds, seconds)
     if as_json:
-        print_text(escape_json(json.dumps(_describe(measured, absent, quoted), indent=2, ensure_ascii=False)))
+        print_text(
+            escape_json(
+                json.dumps(_describe(measured, absent, quoted, processor), indent=2, ensure_ascii=False)
+            )
+        )
         return
     console = StdoutConsole(width=None if is_terminal(sys.stdout) else WIDTH_IN_A_PIPE)
     with standard_output():
-        console.print(_table(measured, quoted, console.width))
+        console.print(_table(measured, quoted, console.width, processor))
         for line in _notes(measured, absent, quoted):
             console.print(line)
 
@@ -184,12 +195,15 @@ def _find_peers(folder: str | None) -> tuple[list[Contestant], list[Quotation]]:
 
 
 def _describe(
-    measured: Sequence[Measurement], absent: dict[str, str], quoted: Sequence[Quotation]
+    measured: Sequence[Measurement],
+    absent: dict[str, str],
+    quoted: Sequence[Quotation],
+    processor: str | None,
 ) -> dict[str, Any]:
     return {
         "datasets": {each.workload.name: _describe_dataset(each, quoted) for each in measured},
         "absent": absent,
-        "machine": _describe_machine(),
+        "machine": _describe_machine() | {"instructions": processor or _core.PROCESSORS[-1]},
     }
 
 
@@ -240,11 +254,14 @@ def _describe_machine() -> dict[str, Any]:
     }
 
 
-def _table(measured: Sequence[Measurement], quoted: Sequence[Quotation], width: int) -> Table:
+def _table(
+    measured: Sequence[Measurement], quoted: Sequence[Quotation], width: int, processor: str | None
+) -> Table:
     rows = [row for each in measured for row in _rows(each, quoted)]
     if len(rows) == len(measured):  # only flowbuf
         rows = [{heading: text for heading, text in row.items() if heading not in OF_PEERS} for row in rows]
-    title = f"flowbuf {version('flowbuf')} on one core, {name_processor()}"
+    limited = f", instructions: {processor}" if processor else ""
+    title = f"flowbuf {version('flowbuf')} on one core, {name_processor()}{limited}"
     return fit_table(title, rows, NUMBERS, DISPENSABLE, width)
 
 

@@ -396,10 +396,11 @@ class Session:
         check_decoded(name, self._decoding)
 
     def _plan_of(self, proto: str) -> Plan:
-        """Return a plan of the columns to read and those of a .proto. All other fields are unknown."""
-        described = {column.name for column in read_proto(proto, self.schema).enabled}
-        known = [column for column in self.schema if column.enabled or column.name in described]
-        return compile_plan(replace(self.schema, columns=tuple(known)))
+        """Return a plan of the columns to read. Fields that are neither these nor in a .proto are unknown."""
+        described = [column.name for column in read_proto(proto, self.schema).enabled]
+        schema = self.schema.with_vendors(described)
+        known = [column for column in schema if column.enabled or column.name in described]
+        return compile_plan(replace(schema, columns=tuple(known)))
 
     def _advance(self, content: Content, flows: int) -> None:
         self.flows += flows

@@ -1,7 +1,7 @@
 """Lookups per distinct key instead of per row.
 
 `Distinct` numbers the keys of a batch. `Lookup` looks up each distinct key once, and caches it for later
-batches. Arrow distributes the results to the rows.
+batches. `AddressLookup` does both for addresses, in the core. Arrow distributes the `Results` to the rows.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from flowbuf.enrich.columns import checked_addresses, dictionary, to_members
 from flowbuf.schema import Column
 from flowbuf.targets.arrow import arrow_type
 
-__all__ = ["Distinct", "Lookup"]
+__all__ = ["AddressLookup", "Distinct", "Found", "Lookup", "Results"]
 
 KEYS = 1 << 17
 """Largest number of cached keys, and of distinct results, of a lookup. Beyond it, the cache is cleared."""
 
 ADDRESSES = 1 << 20
+"""Largest number of cached addresses, which take at most 28 megabytes. Beyond it, the cache is cleared."""
+
 ADDRESS_RESULTS = 1 << 18
-"""The same limits for addresses, which are cached in the core: at most 28 megabytes, and results of about
-60 megabytes."""
+"""Largest number of distinct results for addresses, which take about 60 megabytes."""
 
 _BITS = {pa.uint8(): 8, pa.uint16(): 16, pa.uint32(): 32}
 
@@ -80,6 +81,8 @@ class Distinct:
 def _bytes_of(array: Any) -> Any:
     """Return the values of a fixed-size binary array as one buffer. Those of nulls are any bytes."""
     width = array.type.byte_width
+    if not len(array):
+        return memoryview(b"")
     data = array.buffers()[1].slice(array.offset * width, len(array) * width)
     return memoryview(data).cast("B")
 

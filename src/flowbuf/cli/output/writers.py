@@ -23,7 +23,7 @@ __all__ = ["FlowWriter", "TextLines", "open_file_writer", "open_parts", "open_wr
 
 
 class FlowWriter(Protocol):
-    """Write flows: rows for a table, else batches of columns. `count` is the number of flows so far."""
+    """Write flows. `count` is the number of flows so far."""
 
     @property
     def count(self) -> int: ...
