@@ -111,15 +111,14 @@ static fb_status set_field(fb_arrow_text *t, fb_text_field *to, fb_arrow_field *
     return set_members(to, binding, t->source.memory);
 }
 
-static fb_bytes keep_text(uint8_t **next, const char *before, const void *text, size_t size,
-                          const char *after) {
-    uint8_t *begin = *next;
-    size_t before_size = strlen(before), after_size = strlen(after);
-    memcpy(begin, before, before_size);
-    if (size) memcpy(begin + before_size, text, size);
-    memcpy(begin + before_size + size, after, after_size);
-    *next = begin + before_size + size + after_size;
-    return (fb_bytes){begin, (size_t)(*next - begin)};
+/* Append a text. */
+static uint8_t *put_text(uint8_t *p, fb_bytes text) {
+    if (text.size) memcpy(p, text.data, text.size);
+    return p + text.size;
+}
+
+static fb_bytes bytes_of(const char *text) {
+    return (fb_bytes){(const uint8_t *)text, strlen(text)};
 }
 
 static const char *name_of(const struct ArrowSchema *schema, const fb_arrow_field *field) {
@@ -135,11 +134,14 @@ static fb_status keep_names(fb_arrow_text *t, const struct ArrowSchema *schema) 
     for (size_t i = 0; i < s->field_count; i++)
         t->names_size += strlen(name_of(schema, &s->fields[i])) + 4;
     if (!(t->names = fb_memory_allocate(s->memory, t->names_size))) return FB_NO_MEMORY;
-    uint8_t *next = t->names;
-    t->options.start = keep_text(&next, "", start.data, start.size, "");
+    uint8_t *next = put_text(t->names, start);
+    t->options.start = (fb_bytes){t->names, start.size};
     for (size_t i = 0; i < s->field_count; i++) {
-        const char *name = name_of(schema, &s->fields[i]);
-        t->fields[i].name = keep_text(&next, ",\"", name, strlen(name), "\":");
+        const uint8_t *begin = next;
+        next = put_text(next, bytes_of(",\""));
+        next = put_text(next, bytes_of(name_of(schema, &s->fields[i])));
+        next = put_text(next, bytes_of("\":"));
+        t->fields[i].name = (fb_bytes){begin, (size_t)(next - begin)};
         t->room += t->fields[i].name.size + SIGNS_MAX;
     }
     t->room += t->options.start.size + SIGNS_MAX;
@@ -188,11 +190,6 @@ void fb_arrow_text_free(fb_arrow_text *t) {
 
 /* Values ------------------------------------------------------------------------------------- */
 
-static uint8_t *put_text(uint8_t *p, fb_bytes text) {
-    if (text.size) memcpy(p, text.data, text.size);
-    return p + text.size;
-}
-
 static uint8_t *put_number(uint8_t *p, uint64_t number) {
     return (uint8_t *)fb_format_number((char *)p, number);
 }
@@ -204,8 +201,7 @@ static uint8_t *put_signed(uint8_t *p, int64_t number) {
 }
 
 static uint8_t *put_bool(uint8_t *p, uint64_t value) {
-    return value ? put_text(p, (fb_bytes){(const uint8_t *)"true", 4})
-                 : put_text(p, (fb_bytes){(const uint8_t *)"false", 5});
+    return put_text(p, bytes_of(value ? "true" : "false"));
 }
 
 /* In JSON, NaN and infinities are strings. */
@@ -407,7 +403,7 @@ static row_result put_row(fb_arrow_text *t, size_t k, fb_buffer *output) {
         /* readers skip empty lines */
         if (t->options.form == FB_TEXT_CSV && t->source.field_count == 1 &&
             fb_buffer_size(output) == begin)
-            output->p = put_text(output->p, (fb_bytes){(const uint8_t *)"\"\"", 2});
+            output->p = put_text(output->p, bytes_of("\"\""));
     }
     if (result != ROW_DONE) output->p = output->begin + begin;
     return result;
