@@ -283,7 +283,7 @@ static bool put_json_string(fb_buffer *output, fb_bytes text, size_t more) {
 }
 
 static bool put_bytes(fb_buffer *output, const fb_text_field *from, fb_bytes bytes, size_t more) {
-    if (!reserve(output, 2 * bytes.size + 2, more)) return false;
+    if (bytes.size > SIZE_MAX / 4 || !reserve(output, 2 * bytes.size + 2, more)) return false;
     if (from->quoted) *output->p++ = '"';
     output->p = fb_format_bytes(output->p, bytes);
     if (from->quoted) *output->p++ = '"';
@@ -341,7 +341,7 @@ static row_result put_list(fb_buffer *output, const fb_text_field *from, fb_arro
 /* Write a cell of CSV that may need quotes. `members` are those of a list. */
 static row_result put_checked(fb_arrow_text *t, const fb_text_field *from, size_t k,
                               fb_arrow_members members, fb_buffer *output) {
-    fb_bytes cell = find_bytes(from, k);
+    fb_bytes cell = from->listed ? (fb_bytes){0} : find_bytes(from, k);
     if (from->listed) {
         t->cell.p = t->cell.begin;
         if (fb_buffer_reserve(&t->cell, t->room) != FB_OK) return ROW_NO_MEMORY;
