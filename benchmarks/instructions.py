@@ -86,9 +86,14 @@ def find_tools() -> Tools:
 
 
 def decoding(name: str, passes: int) -> tuple[object, ...]:
-    """Return a command that decodes a dataset and prints its flows and the processor. Raises Failed."""
+    """Return `decoding_capture` for a dataset."""
+    return decoding_capture(DATA / f"{name}.pcap", passes)
+
+
+def decoding_capture(capture: Path, passes: int) -> tuple[object, ...]:
+    """Return a command that decodes a capture and prints its flows and the processor. Raises Failed."""
     programs = build()
-    return programs / "bench/run_count", passes, programs / "flow.plan", DATA / f"{name}.pcap"
+    return programs / "bench/run_count", passes, programs / "flow.plan", capture
 
 
 def using_codec(name: str, passes: int) -> tuple[object, ...]:

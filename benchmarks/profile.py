@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.core_programs import Failed, build, run
-from benchmarks.instructions import DATA, DATASETS, PASSES
+from benchmarks.core_programs import Failed, run
+from benchmarks.instructions import DATA, DATASETS, PASSES, decoding_capture
 
 PARTS = ("decode", "packet", "exporter", "emit", "wire", "base")
 """Folders of ext/core, and what remains in `others`."""
@@ -61,12 +61,11 @@ def part_of(file: str) -> str:
 
 def profile(capture: Path, folder: Path) -> dict[str, float]:
     """Return the instructions per flow of each part. Raises Failed."""
-    programs = build()
     totals: list[Counter[str]] = []
     flows = 0
     for passes in (PASSES, 2 * PASSES):
         output = folder / f"callgrind.{passes}"
-        command = (programs / "bench/run_count", passes, programs / "flow.plan", capture)
+        command = decoding_capture(capture, passes)
         done = run("valgrind", "--tool=callgrind", f"--callgrind-out-file={output}", *command)
         flows = int(done.stdout.split()[0])
         by_part: Counter[str] = Counter()

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flowbuf.cli.output.csv_rows import csv_line, neutralize
 from flowbuf.schema import Column, Schema
-from flowbuf.targets.flow_text import text_renderer
+from flowbuf.targets.flow_text import is_number, text_renderer, to_json_string
 
 __all__ = ["FlowText"]
 
 Render = Callable[[Any], str]
-
-_ESCAPED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_QUOTED = re.compile('[\x00-\x1f\x7f-\x9f\u2028\u2029",]')
-_REMOVED = '\\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"'
-_FORMULA = re.compile(f"[\t\r\n]|[{_REMOVED}]*[-=+@|%\uff1d\uff0b\uff0d\uff20]")
-_NUMBERS = ("int", "sint", "uint", "fixed", "float", "double", "duration")
 
 
 class FlowText:
@@ -40,17 +33,17 @@ class FlowText:
 
     def key(self, flow: Mapping[str, Any]) -> str:
         """Return the texts of all columns, separated by commas."""
-        return ",".join(self._cells(flow))
+        return ",".join(self.cells(flow))
 
     def csv_line(self, flow: Mapping[str, Any], spreadsheet: bool = False) -> str:
         """Return a flow as a line of CSV."""
-        cells = [
-            _neutral(text) if spreadsheet and not _is_number(column) else text
-            for text, column in zip(self._cells(flow), self._columns, strict=True)
-        ]
-        return ",".join(map(_quoted, cells)) if cells != [""] else '""'
+        return csv_line(
+            neutralize(text) if spreadsheet and not is_number(column) else text
+            for text, column in zip(self.cells(flow), self._columns, strict=True)
+        )
 
-    def _cells(self, flow: Mapping[str, Any]) -> list[str]:
+    def cells(self, flow: Mapping[str, Any]) -> list[str]:
+        """Return the text of every column. An absent one is empty."""
         return [
             "" if flow.get(column.name) is None else text_renderer(column)(flow[column.name])
             for column in self._columns
@@ -65,30 +58,12 @@ def _in_json(column: Column) -> Render:
 def _one_in_json(column: Column) -> Render:
     if column.type == "enum":
         names = {number: name for name, number in column.values.items()}
-        return lambda number: _string(names[number]) if names.get(number) else str(number)
+        return lambda number: to_json_string(names[number]) if names.get(number) else str(number)
     if column.type == "string":
-        return _string
+        return to_json_string
     render = text_renderer(replace(column, repeated=False))
     if column.type in ("ip", "mac", "timestamp", "bytes"):
         return lambda value: f'"{render(value)}"'
     if column.type in ("float", "double"):
         return lambda value: render(value) if math.isfinite(value) else f'"{render(value)}"'
     return render
-
-
-def _string(text: str) -> str:
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
-
-
-def _quoted(text: str) -> str:
-    if not _QUOTED.search(text):
-        return text
-    return '"' + text.replace('"', '""').replace("\0", "\ufffd") + '"'
-
-
-def _neutral(text: str) -> str:
-    return f"'{text}" if _FORMULA.match(text) else text
-
-
-def _is_number(column: Column) -> bool:
-    return column.type.startswith(_NUMBERS) and not column.repeated

@@ -21,8 +21,6 @@ typedef enum {
     PATH_BYTES
 } path_kind;
 
-#define MAC_LIMIT UINT64_C(0xffffffffffff)
-
 /* Supported types ----------------------------------------------------------------------------- */
 
 static bool is_real(const fb_arrow_type *type) {
@@ -53,7 +51,7 @@ static path_kind choose_address(const fb_arrow_type *type) {
 }
 
 static path_kind choose_integer(const fb_column *column, const fb_arrow_type *type) {
-    bool mac = column->type == FB_TYPE_UINT && column->limit == MAC_LIMIT;
+    bool mac = fb_column_is_mac(column);
     if (mac && type->meaning == FB_MEANS_TEXT) return PATH_MAC_TEXT;
     if (mac && type->layout == FB_LAYOUT_FIXED && type->size == 6) return PATH_MAC;
     return type->meaning == FB_MEANS_BOOL ? PATH_INTEGER : choose_number(type);

@@ -105,6 +105,11 @@ size_t fb_arrow_values_read(const fb_arrow_values *values, int64_t first, size_t
 bool fb_arrow_values_find_texts(const fb_arrow_values *values, int64_t first, size_t count,
                                 uint64_t present, size_t most, fb_arrow_texts *texts);
 
+/* True for a column of MAC addresses: an unsigned number of 48 bits. */
+FB_INLINE bool fb_column_is_mac(const fb_column *column) {
+    return column->type == FB_TYPE_UINT && column->limit == UINT64_C(0xffffffffffff);
+}
+
 /* Compare names by their bytes. A prefix comes first. */
 int fb_bytes_compare(fb_bytes a, fb_bytes b);
 

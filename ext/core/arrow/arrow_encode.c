@@ -19,10 +19,7 @@ fb_status fb_arrow_encoder_new(fb_arrow_encoder *e, const fb_plan *plan,
                                fb_processor processor, fb_memory *memory) {
     *e = (fb_arrow_encoder){.block.processor = fb_processor_choose(processor)};
     fb_status status = build_encoder(e, plan, schema, bindings, memory);
-    if (status == FB_OK) return status;
-    fb_arrow_fault fault = e->source.fault;
-    fb_arrow_encoder_free(e);
-    e->source.fault = fault;
+    if (status != FB_OK) fb_arrow_encoder_free(e);
     return status;
 }
 
@@ -30,7 +27,7 @@ void fb_arrow_encoder_free(fb_arrow_encoder *e) {
     fb_arrow_block_free_lanes(&e->block, e->source.memory);
     fb_arrow_source_free(&e->source);
     fb_row_free(&e->row);
-    *e = (fb_arrow_encoder){0};
+    *e = (fb_arrow_encoder){.source.fault = e->source.fault};
 }
 
 /* Return the number of rows to read: no more than could fit. Otherwise a small buffer would cause a

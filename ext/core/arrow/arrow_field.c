@@ -118,15 +118,12 @@ fb_status fb_arrow_field_bind(fb_arrow_field *field, const fb_column *column,
                      memory, reason);
 }
 
-static void release(fb_memory *memory, void *p, size_t size) {
-    if (p) fb_memory_release(memory, p, size);
-}
-
 void fb_arrow_field_free(fb_arrow_field *field, fb_memory *memory) {
-    if (field->members) release(memory, field->members->memo, sizeof *field->members->memo);
-    release(memory, field->members, sizeof *field->members);
-    release(memory, field->values.memo, sizeof *field->values.memo);
-    release(memory, field->names, field->names_size);
+    if (field->members)
+        fb_memory_release(memory, field->members->memo, sizeof *field->members->memo);
+    fb_memory_release(memory, field->members, sizeof *field->members);
+    fb_memory_release(memory, field->values.memo, sizeof *field->values.memo);
+    fb_memory_release(memory, field->names, field->names_size);
 }
 
 bool fb_arrow_field_set(fb_arrow_field *field, const struct ArrowArray *array, int64_t rows) {

@@ -74,8 +74,7 @@ fb_status fb_arrow_source_new(fb_arrow_source *s, const fb_plan *plan,
 
 void fb_arrow_source_free(fb_arrow_source *s) {
     for (size_t i = 0; i < s->field_count; i++) fb_arrow_field_free(&s->fields[i], s->memory);
-    if (s->fields)
-        fb_memory_release(s->memory, s->fields, (s->child_count + 1) * sizeof *s->fields);
+    fb_memory_release(s->memory, s->fields, (s->child_count + 1) * sizeof *s->fields);
     s->fields = NULL;
     s->field_count = s->plain_count = 0;
 }

@@ -48,6 +48,7 @@ typedef struct {
 fb_status fb_arrow_source_new(fb_arrow_source *source, const fb_plan *plan,
                               const struct ArrowSchema *schema, const fb_arrow_binding *bindings,
                               fb_arrow_order order, fb_memory *memory);
+/* The fault stays. */
 void fb_arrow_source_free(fb_arrow_source *source);
 
 /* Set the array to read. It must outlive the reads. BAD_ARGUMENT, with a fault: it does not have

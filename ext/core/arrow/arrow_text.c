@@ -26,8 +26,6 @@ typedef enum {
    around a value or a row. */
 enum { VALUE_MAX = FB_FORMAT_ADDRESS_MAX + 2, SIGNS_MAX = 8 };
 
-#define MAC_LIMIT UINT64_C(0xffffffffffff)
-
 struct fb_text_field {
     fb_arrow_field *field;
     value_kind kind;
@@ -56,7 +54,7 @@ static value_kind choose_kind(const fb_column *column) {
         case FB_TYPE_INT:
         case FB_TYPE_SINT:
         case FB_TYPE_DURATION: return VALUE_SIGNED;
-        case FB_TYPE_UINT: return column->limit == MAC_LIMIT ? VALUE_MAC : VALUE_UNSIGNED;
+        case FB_TYPE_UINT: return fb_column_is_mac(column) ? VALUE_MAC : VALUE_UNSIGNED;
         default: return VALUE_UNSIGNED;
     }
 }
@@ -113,8 +111,7 @@ static fb_status set_field(fb_arrow_text *t, fb_text_field *to, fb_arrow_field *
 
 /* Append a text. */
 static uint8_t *put_text(uint8_t *p, fb_bytes text) {
-    if (text.size) memcpy(p, text.data, text.size);
-    return p + text.size;
+    return fb_wire_put_bytes(p, text.data, text.size);
 }
 
 static fb_bytes bytes_of(const char *text) {
@@ -165,27 +162,20 @@ fb_status fb_arrow_text_new(fb_arrow_text *t, const fb_plan *plan, const struct 
                             fb_memory *memory) {
     *t = (fb_arrow_text){.options = options};
     fb_status status = build(t, plan, schema, bindings, memory);
-    if (status == FB_OK) return status;
-    fb_arrow_fault fault = t->source.fault;
-    fb_arrow_text_free(t);
-    t->source.fault = fault;
+    if (status != FB_OK) fb_arrow_text_free(t);
     return status;
-}
-
-static void release(fb_memory *memory, void *p, size_t size) {
-    if (p) fb_memory_release(memory, p, size);
 }
 
 void fb_arrow_text_free(fb_arrow_text *t) {
     fb_memory *memory = t->source.memory;
     for (size_t i = 0; t->fields && i < t->source.field_count; i++)
-        release(memory, t->fields[i].members,
-                t->fields[i].member_count * sizeof *t->fields[i].members);
-    release(memory, t->fields, (t->source.field_count + 1) * sizeof *t->fields);
-    release(memory, t->names, t->names_size);
+        fb_memory_release(memory, t->fields[i].members,
+                          t->fields[i].member_count * sizeof *t->fields[i].members);
+    fb_memory_release(memory, t->fields, (t->source.field_count + 1) * sizeof *t->fields);
+    fb_memory_release(memory, t->names, t->names_size);
     fb_buffer_free(&t->cell);
     fb_arrow_source_free(&t->source);
-    *t = (fb_arrow_text){0};
+    *t = (fb_arrow_text){.source.fault = t->source.fault};
 }
 
 /* Values ------------------------------------------------------------------------------------- */

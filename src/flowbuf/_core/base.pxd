@@ -6,6 +6,7 @@ cdef int check(fb_status status) except -1
 cdef dict read_statuses(const uint64_t *counts)
 cdef str format_address(const uint8_t *address)
 cdef bytes parse_address(str text)
+cdef uint64_t draw_seed() except? 0
 cdef fb_prefix *new_prefixes(list prefixes) except NULL
 cdef object fault_of_stream(size_t offset, fb_status status)
 

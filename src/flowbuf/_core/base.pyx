@@ -85,6 +85,11 @@ def format_ip(const uint8_t[::1] content not None):
     return format_address(address)
 
 
+cdef uint64_t draw_seed() except? 0:
+    """Return a seed for a hash, which nobody can guess."""
+    return int.from_bytes(os.urandom(8), "little")
+
+
 cdef fb_prefix *new_prefixes(list prefixes) except NULL:
     """Convert networks of `flowbuf.networks.to_prefix`. The caller frees the result with PyMem_Free."""
     cdef fb_prefix *items = <fb_prefix *> PyMem_Malloc(max(len(prefixes), 1) * sizeof(fb_prefix))
@@ -212,7 +217,7 @@ cdef class AddressRows:
         self.choose = choose
         self.memory = fb_memory_system(0)
         self.table.memory = &self.memory
-        self.table.seed = int.from_bytes(os.urandom(8), "little")
+        self.table.seed = draw_seed()
         self.table.size = ADDRESS_SIZE
 
     def __dealloc__(self):

@@ -6,7 +6,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from flowbuf._core.base cimport check, format_address, new_prefixes, parse_address
+from flowbuf._core.base cimport check, draw_seed, format_address, new_prefixes, parse_address
 from flowbuf._core.buffer cimport Buffer
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, exporter_of, fill_source, to_nanoseconds
@@ -14,8 +14,6 @@ from flowbuf._core.plan cimport Plan, is_late, override_deferred
 from flowbuf._core.state cimport (
     as_list, check_exporter, list_exporters, read_counters, read_exporters, restore_exporter, sum_counters,
 )
-
-import os
 
 from flowbuf._core.base import PROCESSORS
 from flowbuf.errors import DecodeError
@@ -102,7 +100,7 @@ cdef class Decoder:
             chosen.processor = <fb_processor> <int> number
         for name in options.decapsulate:
             chosen.decapsulate |= <unsigned> 1 << TUNNELS.index(name)
-        chosen.hash_seed = int.from_bytes(os.urandom(8), "little")
+        chosen.hash_seed = draw_seed()
         self.plan = plan
         self.strict = options.strict
         self.memory = fb_memory_system(options.memory_limit)

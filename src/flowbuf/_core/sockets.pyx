@@ -5,7 +5,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from flowbuf._core.base cimport check, new_prefixes, parse_address
+from flowbuf._core.base cimport check, draw_seed, new_prefixes, parse_address
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams
 from flowbuf._core.net cimport *
@@ -156,10 +156,6 @@ def read_drops(int descriptor):
 
 
 # Sending ----------------------------------------------------------------------------------------------------
-
-
-cdef uint64_t draw_seed() except? 0:
-    return int.from_bytes(os.urandom(8), "little")
 
 
 cdef class Recording:

@@ -203,7 +203,7 @@ def _describe(
     return {
         "datasets": {each.workload.name: _describe_dataset(each, quoted) for each in measured},
         "absent": absent,
-        "machine": _describe_machine() | {"instructions": processor or _core.PROCESSORS[-1]},
+        "machine": _describe_machine(processor),
     }
 
 
@@ -243,9 +243,10 @@ def _describe_quotation(quotation: Quotation) -> dict[str, Any]:
     return {key: getattr(quotation, key) for key in keys}
 
 
-def _describe_machine() -> dict[str, Any]:
+def _describe_machine(processor: str | None) -> dict[str, Any]:
     return {
         "cpu": name_processor(),
+        "instructions": processor or _core.PROCESSORS[-1],
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),

@@ -1,7 +1,8 @@
 """Write CSV as in RFC 4180, but with `\\n` line ends, and neutralize formulas for spreadsheets.
 
 A cell with a control character, a comma or a double quote is quoted, so that no value creates a cell or a
-row. NUL becomes U+FFFD, because many readers treat it as the end of the file.
+row. NUL becomes U+FFFD, because many readers treat it as the end of the file. The core writes flows with the
+same rules (`fb_format_csv_cell`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 from flowbuf.cli.output.terminal import clean_text
 from flowbuf.io.output_file import OutputFile
 
-__all__ = ["neutralize", "write_csv"]
+__all__ = ["csv_line", "neutralize", "write_csv"]
 
 _QUOTED = re.compile('[\x00-\x1f\x7f-\x9f\u2028\u2029",]')
 # The first characters that OWASP lists ("CSV Injection"), their full-width forms, and | and %. Before a first
@@ -25,12 +26,16 @@ def write_csv(file: OutputFile, rows: Iterable[Iterable[str]]) -> None:
     """Append rows of cells. On a terminal, control characters are replaced."""
     if file.is_terminal:
         rows = (map(clean_text, row) for row in rows)
-    file.write("".join([_line(list(map(_cell, row))) for row in rows]).encode())
+    file.write("".join([csv_line(row) + "\n" for row in rows]).encode())
 
 
-def _line(cells: list[str]) -> str:
-    """Return a row as a line. Quote a single empty cell, because readers skip empty lines."""
-    return (",".join(cells) if cells != [""] else '""') + "\n"
+def csv_line(cells: Iterable[str]) -> str:
+    """Return a row as a line without its end.
+
+    A single empty cell is quoted, because readers skip empty lines.
+    """
+    texts = list(map(_cell, cells))
+    return ",".join(texts) if texts != [""] else '""'
 
 
 def _cell(text: str) -> str:
