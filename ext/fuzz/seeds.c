@@ -2,16 +2,18 @@
    given captures, and random bytes for drivers whose input is a list of choices.
 
    usage: seeds FOLDER [CAPTURE...]; makes FOLDER/decode, FOLDER/capture, FOLDER/message,
-   FOLDER/arrow and FOLDER/codec. */
+   FOLDER/arrow, FOLDER/codec and FOLDER/json. */
 #include "tests/builders/message_table.h"
 
 #include <sys/stat.h>
 
 #include "core/capture/capture.h"
+#include "core/json/json_write.h"
 #include "generate/generate.h"
-#include "tests/support/plain_codec.h"
 #include "tests/builders/random_plan.h"
 #include "tests/builders/samples.h"
+#include "tests/support/json_choice.h"
+#include "tests/support/plain_codec.h"
 
 static const char *folder;
 
@@ -172,6 +174,38 @@ static void write_types(void) {
     }
 }
 
+/* Write message types in the input form of fuzz_json.c, each with a message and with its JSON. */
+static void write_texts(void) {
+    static const fb_json_options plain = {false, false, false};
+    random_begin(2);
+    for (unsigned i = 0; i < 64; i++) {
+        static json_choice c;
+        built_message type = {.size = 0}, message = {.size = 0}, seed;
+        fb_buffer text = {NULL, NULL, NULL};
+        fb_json_fault fault;
+        uint8_t bytes[CODEC_TYPES * (1 + 4 * CODEC_FIELDS)];
+        char name[100];
+        for (size_t k = 0; k < sizeof bytes; k++) bytes[k] = (uint8_t)below(256);
+        build_raw(&type, bytes, json_choice_make(&c, bytes, sizeof bytes));
+        build_random(&message, &c.types->core, 2);
+        seed = type;
+        build_raw(&seed, "\0", 1);
+        build_raw(&seed, message.data, message.size);
+        snprintf(name, sizeof name, "message-%02u", i);
+        write_seed("json", name, seed.data, seed.size);
+        if (fb_json_write(&c.all, c.types, (fb_bytes){message.data, message.size}, plain, &text,
+                          &fault) == FB_OK &&
+            type.size + 1 + fb_buffer_size(&text) < sizeof seed.data) {
+            seed = type;
+            build_raw(&seed, "\1", 1);
+            build_raw(&seed, text.begin, fb_buffer_size(&text));
+            snprintf(name, sizeof name, "text-%02u", i);
+            write_seed("json", name, seed.data, seed.size);
+        }
+        fb_buffer_free(&text);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) {
         fprintf(stderr, "usage: %s FOLDER [CAPTURE...]\n", argv[0]);
@@ -183,6 +217,7 @@ int main(int argc, char **argv) {
         generate((fb_generator_protocol)protocol);
     write_choices();
     write_types();
+    write_texts();
     write_two_byte_tags();
     for (int i = 2; i < argc; i++) add_capture(argv[i]);
     return EXIT_SUCCESS;

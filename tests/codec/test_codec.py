@@ -423,6 +423,13 @@ def test_the_deepest_encoded_messages_can_be_decoded(last: dict[str, Any]) -> No
     )
 
 
+@dataclasses.dataclass
+class Pickled:
+    client: str
+    text: str
+    sequence: int
+
+
 # Codecs -----------------------------------------------------------------------------------------------------
 
 
@@ -443,10 +450,30 @@ def test_damage_ends_columns_and_is_counted_or_raised() -> None:
         list(codec.read_columns(damaged, strict=True))
 
 
-def test_codecs_cannot_be_pickled_or_copied() -> None:
-    for copying in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match="a codec cannot be pickled or copied"):
-            copying(READING)
+@pytest.mark.parametrize(
+    "codec",
+    [
+        READING,
+        Codec.load("record", times="ns", into=tuple),
+        Codec.load("record", "SubRecord"),
+        make_codec("Old", defaults="omit", enums="name"),
+    ],
+    ids=repr,
+)
+def test_codecs_can_be_pickled_and_copied(codec: Codec) -> None:
+    restored = pickle.loads(pickle.dumps(codec))
+    examples = codec.examples(5)
+    assert restored is not codec
+    assert repr(restored) == repr(codec)
+    assert [restored.decode(codec.encode(each)) for each in examples] == examples
+    assert restored.to_json(codec.encode(examples[0])) == codec.to_json(codec.encode(examples[0]))
+    assert copy.copy(codec) is codec
+    assert copy.deepcopy([codec])[0] is codec
+
+
+def test_a_codec_is_pickled_with_its_class() -> None:
+    restored = pickle.loads(pickle.dumps(Codec.load("client_message", into=Pickled)))
+    assert restored.decode(restored.encode(("ana", "hello", 1))) == Pickled("ana", "hello", 1)
 
 
 def test_messages_may_be_in_any_buffer() -> None:

@@ -102,7 +102,7 @@ def test_errors_in_a_file_name_the_file(tmp_path: Path) -> None:
         ("empty.proto", "has no messages"),
         (
             "far.proto",
-            r"does not compile: far/away.proto[^;]*; imports are searched only in the folder of the file",
+            r"does not compile: far/away.proto[^;]*; name the folder that imports start from",
         ),
         ("set.desc", "is not a FileDescriptorSet"),
         ("none.desc", "cannot be read: No such file"),

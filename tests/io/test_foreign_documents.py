@@ -12,7 +12,8 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from flowbuf import Codec, Schema
-from flowbuf.codec.descriptors import find_message, load_files, to_message
+from flowbuf.codec.descriptors import to_message
+from flowbuf.codec.files import find_message, load_files
 from flowbuf.enrich.config import Config, read_config
 from flowbuf.errors import EnrichmentError, SchemaError
 from flowbuf.kafka.schema_registry import read_description

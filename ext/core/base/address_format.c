@@ -77,17 +77,28 @@ char *fb_format_mac(char *p, uint64_t mac) {
     return p;
 }
 
+static const char pairs[] = "0001020304050607080910111213141516171819202122232425262728293031323334"
+                            "3536373839404142434445464748495051525354555657585960616263646566676869"
+                            "707172737475767778798081828384858687888990919293949596979899";
+
+static unsigned count_digits(uint64_t number) {
+    /* clang-format off */
+    static const uint64_t powers[] = {
+        0, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000,
+        100000000000, 1000000000000, 10000000000000, 100000000000000, 1000000000000000,
+        10000000000000000, 100000000000000000, 1000000000000000000, UINT64_C(10000000000000000000)};
+    /* clang-format on */
+    const unsigned bits = 63 - (unsigned)__builtin_clzll(number | 1);
+    const unsigned least = (bits + 1) * 1233 >> 12; /* times log10(2) */
+    return least + (number >= powers[least]);
+}
+
 char *fb_format_number(char *p, uint64_t number) {
-    char digits[2 * FB_FORMAT_NUMBER_MAX]; /* the text is copied with a fixed size */
-    unsigned begin = FB_FORMAT_NUMBER_MAX;
-    memset(digits + begin, 0, FB_FORMAT_NUMBER_MAX);
-    for (; number >= 100; number /= 100) {
-        unsigned pair = (unsigned)(number % 100);
-        digits[--begin] = (char)('0' + pair % 10);
-        digits[--begin] = (char)('0' + pair / 10);
-    }
-    digits[--begin] = (char)('0' + number % 10);
-    if (number >= 10) digits[--begin] = (char)('0' + number / 10);
-    memcpy(p, digits + begin, FB_FORMAT_NUMBER_MAX);
-    return p + (FB_FORMAT_NUMBER_MAX - begin);
+    const unsigned count = number ? count_digits(number) : 1;
+    char *end = p + count, *to = end;
+    memset(p, 0, FB_FORMAT_NUMBER_MAX);
+    for (; number >= 100; number /= 100) memcpy(to -= 2, pairs + 2 * (number % 100), 2);
+    if (number >= 10) memcpy(to - 2, pairs + 2 * number, 2);
+    else to[-1] = (char)('0' + number);
+    return end;
 }

@@ -23,45 +23,28 @@ static int log10_of_power_of_2(int e) {
 static int log10_of_three_quarters(int e) { /* of 3/4 * 2^e */
     return (int)(((int64_t)e * 1262611 - 524031) >> 22);
 }
-static int log2_of_power_of_10(int e) {
-    return (int)((int64_t)e * 1741647 >> 19);
-}
-
-/* Return the upper half of a product, and set *low to the lower half. */
-static uint64_t multiply_halves(uint64_t a, uint64_t b, uint64_t *low) {
-    const uint64_t half = UINT32_MAX;
-    uint64_t low_low = (a & half) * (b & half), high_low = (a >> 32) * (b & half),
-             low_high = (a & half) * (b >> 32), high_high = (a >> 32) * (b >> 32);
-    uint64_t middle = (low_low >> 32) + (high_low & half) + low_high;
-    *low = middle << 32 | (low_low & half);
-    return high_high + (high_low >> 32) + (middle >> 32);
-}
 
 /* Return the upper 64 bits of power * factor / 2^64. The lowest bit is set if any bit below is, so
    that comparisons with integers stay exact. */
 static uint64_t multiply(const uint64_t power[2], uint64_t factor) {
     uint64_t low, ignored;
-    uint64_t carried = multiply_halves(power[1], factor, &ignored);
-    uint64_t high = multiply_halves(power[0], factor, &low);
+    uint64_t carried = fb_multiply_halves(power[1], factor, &ignored);
+    uint64_t high = fb_multiply_halves(power[0], factor, &low);
     low += carried;
     high += low < carried;
     return high | (low > 1);
 }
 
-/* REQUIRES: the number is finite and not zero. */
-static decimal shorten(uint64_t fraction, int biased) {
-    const bool normal = biased != 0;
-    const uint64_t significand = normal ? fraction | HIDDEN : fraction;
-    const int exponent = (normal ? biased : 1) - BIAS;
+/* Shorten significand * 2^exponent. `closer`: the neighbour below is only half as far away, as
+   below a power of two. REQUIRES: the significand is not zero. */
+static decimal shorten(uint64_t significand, int exponent, bool closer) {
     if (exponent <= 0 && exponent > -FRACTION_BITS - 1) { /* an integer of up to 53 bits */
         uint64_t integer = significand >> -exponent;
         if (integer << -exponent == significand) return (decimal){integer, 0};
     }
-    /* below a power of two, the neighbour is only half as far away */
-    const bool closer = fraction == 0 && biased > 1;
     const bool odd = significand & 1;
     const int k = closer ? log10_of_three_quarters(exponent) : log10_of_power_of_2(exponent);
-    const int shift = exponent + log2_of_power_of_10(-k) + 1;
+    const int shift = exponent + fb_log2_of_power_of_10(-k) + 1;
     const uint64_t *power = fb_powers_of_ten[-k - FB_POWER_MIN];
     /* the interval and the number, in quarters of 10^k */
     const uint64_t quarters = 4 * significand;
@@ -119,19 +102,40 @@ static char *put_digits(char *p, const char *digits, int count, int point) {
     return put_text(p, digits + point, (size_t)(count - point));
 }
 
+static char *put_decimal(char *p, decimal number) {
+    char digits[FB_FORMAT_NUMBER_MAX];
+    int count = (int)(fb_format_number(digits, number.digits) - digits);
+    const int point = count + number.exponent;
+    while (count > 1 && digits[count - 1] == '0') count--;
+    return put_digits(p, digits, count, point);
+}
+
+/* Write a float of so many bits of fraction. `bias` is that of the exponent of its significand. */
+static char *put_real(char *p, uint64_t fraction, int fraction_bits, int biased, int most,
+                      int bias) {
+    const uint64_t hidden = UINT64_C(1) << fraction_bits;
+    if (biased == most) return put_text(p, "Infinity", 8);
+    if (!biased && !fraction) return put_text(p, "0.0", 3);
+    return put_decimal(p, shorten(biased ? fraction | hidden : fraction,
+                                  (biased ? biased : 1) - bias, fraction == 0 && biased > 1));
+}
+
 char *fb_format_real(char *p, double real) {
     uint64_t bits;
-    char digits[FB_FORMAT_NUMBER_MAX];
     memcpy(&bits, &real, 8);
     const uint64_t fraction = bits & (HIDDEN - 1);
     const int biased = (int)(bits >> FRACTION_BITS & EXPONENT_MAX);
     if (biased == EXPONENT_MAX && fraction) return put_text(p, "NaN", 3);
     if (bits >> 63) *p++ = '-';
-    if (biased == EXPONENT_MAX) return put_text(p, "Infinity", 8);
-    if (!biased && !fraction) return put_text(p, "0.0", 3);
-    decimal number = shorten(fraction, biased);
-    int count = (int)(fb_format_number(digits, number.digits) - digits);
-    const int point = count + number.exponent;
-    while (count > 1 && digits[count - 1] == '0') count--;
-    return put_digits(p, digits, count, point);
+    return put_real(p, fraction, FRACTION_BITS, biased, EXPONENT_MAX, BIAS);
+}
+
+char *fb_format_real32(char *p, float real) {
+    uint32_t bits;
+    memcpy(&bits, &real, 4);
+    const uint32_t fraction = bits & 0x7fffff;
+    const int biased = (int)(bits >> 23 & 0xff);
+    if (biased == 0xff && fraction) return put_text(p, "NaN", 3);
+    if (bits >> 31) *p++ = '-';
+    return put_real(p, fraction, 23, biased, 0xff, 127 + 23);
 }

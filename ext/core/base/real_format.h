@@ -11,5 +11,7 @@ enum { FB_FORMAT_REAL_MAX = 24 };
    written as Infinity, -Infinity and NaN. Returns the position after the text, which has no
    terminating NUL. REQUIRES: room for FB_FORMAT_REAL_MAX bytes. */
 char *fb_format_real(char *p, double real);
+/* The same for a float of 32 bits: the shortest number that reads back as it. */
+char *fb_format_real32(char *p, float real);
 
 #endif

@@ -15,8 +15,8 @@ static uint8_t *put_two(uint8_t *p, unsigned number) {
 
 /* Write the date of a day since 1970. The calendar repeats every 400 years, or 146,097 days. Its
    years begin in March here, so that a leap day is the last day of its year. */
-static uint8_t *put_date(uint8_t *p, uint32_t day) {
-    const uint32_t since = day + 719468; /* since March 1 of the year 0 */
+static uint8_t *put_date(uint8_t *p, int64_t day) {
+    const uint32_t since = (uint32_t)(day + 719468); /* since March 1 of the year 0 */
     const uint32_t era = since / 146097, of_era = since % 146097;
     const uint32_t years = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
     const uint32_t of_year = of_era - (365 * years + years / 4 - years / 100);
@@ -39,6 +39,11 @@ static uint8_t *put_clock(uint8_t *p, uint32_t second) {
     return put_two(p, second % 60);
 }
 
+uint8_t *fb_format_second(uint8_t *p, int64_t second) {
+    const int64_t day = second / 86400 - (second % 86400 < 0);
+    return put_clock(put_date(p, day), (uint32_t)(second - day * 86400));
+}
+
 uint8_t *fb_format_time(uint8_t *p, uint64_t time, unsigned digits) {
     static const uint64_t end = 253402300800; /* the year 10000, which RFC 3339 cannot express */
     uint64_t units = 1;
@@ -46,7 +51,7 @@ uint8_t *fb_format_time(uint8_t *p, uint64_t time, unsigned digits) {
     const uint64_t second = time / units;
     uint64_t fraction = time % units;
     if (second >= end) return (uint8_t *)fb_format_number((char *)p, time);
-    p = put_clock(put_date(p, (uint32_t)(second / 86400)), (uint32_t)(second % 86400));
+    p = fb_format_second(p, (int64_t)second);
     if (digits) *p++ = '.';
     for (unsigned i = digits; i--; fraction /= 10) p[i] = (uint8_t)('0' + fraction % 10);
     p += digits;
@@ -134,6 +139,27 @@ uint8_t *fb_format_json_text(uint8_t *p, const uint8_t *end, fb_bytes *text) {
     }
     *text = (fb_bytes){from, (size_t)(text_end - from)};
     return p;
+}
+
+/* Set the highest bit of each byte that is not plain: control characters, DEL and beyond, the
+   double quote and the backslash. Carries between bytes can only come from such a byte. */
+static uint64_t find_special(uint64_t bytes) {
+    const uint64_t ones = 0x0101010101010101u;
+    const uint64_t quotes = bytes ^ '"' * ones, escapes = bytes ^ '\\' * ones;
+    return (bytes | (bytes - 0x20 * ones) | (bytes + ones) | (quotes - ones) | (escapes - ones)) &
+           0x8080808080808080u;
+}
+
+bool fb_is_plain_text(fb_bytes text) {
+    const uint8_t *p = text.data;
+    uint64_t last = 0;
+    if (text.size < 8) {
+        last = 0x2020202020202020u; /* plain bytes behind the text */
+        for (size_t i = 0; i < text.size; i++) last = last << 8 | p[i];
+        return !find_special(last);
+    }
+    for (size_t i = 0; i < text.size - 8; i += 8) last |= find_special(fb_load_little64(p + i));
+    return !(last | find_special(fb_load_little64(p + text.size - 8)));
 }
 
 /* CSV ---------------------------------------------------------------------------------------- */

@@ -14,6 +14,10 @@ enum { FB_FORMAT_TIME_MAX = 30 };
    FB_FORMAT_TIME_MAX bytes. */
 uint8_t *fb_format_time(uint8_t *p, uint64_t time, unsigned digits);
 
+/* Write date and time of a second since 1970 in UTC, such as 2026-11-27T09:30:00. REQUIRES: the
+   year is between 1 and 9999; room for FB_FORMAT_TIME_MAX bytes. */
+uint8_t *fb_format_second(uint8_t *p, int64_t second);
+
 /* Write bytes as lower-case hexadecimal digits. REQUIRES: room for 2 * bytes.size bytes. */
 uint8_t *fb_format_bytes(uint8_t *p, fb_bytes bytes);
 
@@ -23,6 +27,9 @@ uint8_t *fb_format_bytes(uint8_t *p, fb_bytes bytes);
    from the start of *text. */
 enum { FB_FORMAT_ESCAPE_MAX = 6 };
 uint8_t *fb_format_json_text(uint8_t *p, const uint8_t *end, fb_bytes *text);
+
+/* Return true if a text is printable ASCII that JSON does not escape. */
+bool fb_is_plain_text(fb_bytes text);
 
 /* Write text as a cell of CSV (RFC 4180). It is quoted if it contains a control character, a line
    separator, a comma or a double quote. NUL becomes U+FFFD, because many readers treat it as the

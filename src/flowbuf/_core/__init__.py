@@ -1,8 +1,8 @@
 """The binding of the C core: lifetimes, buffers and exceptions. Users import `flowbuf`.
 
 Each Cython module has one subject and links the static library of the core. A `.pxd` file declares what other
-modules use. `core.pxd`, `arrow.pxd`, `capture.pxd` and `net.pxd` declare the C functions. `__init__.pyi` has
-the types of all names.
+modules use. `core.pxd`, `arrow.pxd`, `capture.pxd`, `json.pxd` and `net.pxd` declare the C functions.
+`__init__.pyi` has the types of all names.
 """
 
 from flowbuf._core.arrow import TextWriter, encode_arrow_array, encode_arrow_stream
@@ -30,6 +30,7 @@ from flowbuf._core.datagrams import (
 )
 from flowbuf._core.decoder import TUNNELS, Decoder
 from flowbuf._core.generate import generate
+from flowbuf._core.json import JSON_FORMS, JsonConverter
 from flowbuf._core.messages import (
     MessageReader,
     count_messages,
@@ -68,6 +69,7 @@ __all__ = [
     "FIELD_KINDS",
     "FLAGS",
     "IPFIX_KINDS",
+    "JSON_FORMS",
     "KINDS",
     "LAST_OCCURRENCE",
     "MAX_COLUMNS",
@@ -102,6 +104,7 @@ __all__ = [
     "Decoder",
     "Forwarder",
     "IpfixWriter",
+    "JsonConverter",
     "MessageReader",
     "MessageTables",
     "NetworkTable",

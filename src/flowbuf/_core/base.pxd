@@ -1,8 +1,10 @@
 from libc.stdint cimport uint8_t, uint64_t
 
-from flowbuf._core.core cimport fb_bytes, fb_prefix, fb_status
+from flowbuf._core.core cimport fb_bytes, fb_codec_field, fb_prefix, fb_status
 
 cdef int check(fb_status status) except -1
+cdef void *take_memory(size_t count, size_t size, list blocks) except NULL
+cdef int describe_field(fb_codec_field *core, size_t slot, dict field, list blocks) except -1
 cdef dict read_statuses(const uint64_t *counts)
 cdef str format_address(const uint8_t *address)
 cdef bytes parse_address(str text)

@@ -44,6 +44,35 @@ The classes are control, fault, loss and note; ext/core/base/base.h defines them
 """
 
 
+cdef void *take_memory(size_t count, size_t size, list blocks) except NULL:
+    """Return zeroed memory that lives as long as the list `blocks`."""
+    cdef bytearray block = bytearray(count * size + 1)
+    blocks.append(block)
+    return PyByteArray_AS_STRING(block)
+
+
+cdef int describe_field(fb_codec_field *core, size_t slot, dict field, list blocks) except -1:
+    """Fill a field of the core from its description. Memory is added to `blocks`."""
+    cdef int32_t *members
+    core.number = field["number"]
+    core.type = field["kind"]
+    core.repeated = field["repeated"]
+    core.packed = field["packed"]
+    core.presence = field["presence"]
+    core.required = field["required"]
+    core.slot = <uint16_t> slot
+    core.oneof = field["oneof"]
+    core.least = field["least"]
+    core.most = field["most"]
+    if field["members"] is not None:
+        core.member_count = len(field["members"])
+        members = <int32_t *> take_memory(core.member_count, sizeof(int32_t), blocks)
+        for i, member in enumerate(field["members"]):
+            members[<size_t> i] = member
+        core.members = members
+    check(fb_codec_field_finish(core))
+
+
 cdef int check(fb_status status) except -1:
     """Return 0 for FB_OK. Raise MemoryError or FlowbufError for any other status.
 

@@ -4,14 +4,14 @@ This module owns the tables that objects/write.c and objects/read.c use.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport Py_XDECREF, PyObject
 from libc.stdint cimport int32_t, uint8_t, uint16_t
 from libc.string cimport memcpy
 
-from flowbuf._core.base cimport check
+from flowbuf._core.base cimport check, describe_field, take_memory
 from flowbuf._core.core cimport *
+from flowbuf._core.json cimport JsonConverter
 
 from sys import getsizeof
 
@@ -53,6 +53,7 @@ cdef extern from "objects/objects.h":
     ctypedef struct fb_codec_options:
         bint ignore_unknown
         bint keep_unknown
+        bint omit_absent
         bint times_as_numbers
         PyObject *to_time
         PyObject *from_time
@@ -92,13 +93,6 @@ cdef size_t _PLACES = 128  # field numbers below this are found in a table
 cdef Py_ssize_t _COMMON_NAMES = 30  # largest number of attribute names that instances of a class share
 
 fb_codec_time_import()
-
-
-cdef void *take_memory(size_t count, size_t size, list blocks) except NULL:
-    """Return zeroed memory that lives as long as the list `blocks`."""
-    cdef bytearray block = bytearray(count * size + 1)
-    blocks.append(block)
-    return PyByteArray_AS_STRING(block)
 
 
 cdef dict make_blank(list names):
@@ -161,7 +155,7 @@ cdef class ObjectTypes:
         type.core.fields = core
         type.core.count = count
         for slot, field in enumerate(fields):
-            self._fill_core(core + slot, slot, field)
+            describe_field(core + slot, slot, field, self.blocks)
             self._fill_field(type.fields + slot, field)
             slots[field["name"]] = slot
             if not field["repeated"] and field["role"] != FB_VALUE_SCALAR:
@@ -173,26 +167,6 @@ cdef class ObjectTypes:
         type.blank = <PyObject *> blank
         places = <uint16_t *> take_memory(_PLACES, sizeof(uint16_t), self.blocks)
         check(fb_codec_message_finish(&type.core, places, _PLACES))
-
-    cdef int _fill_core(self, fb_codec_field *core, size_t slot, dict field) except -1:
-        cdef int32_t *members
-        core.number = field["number"]
-        core.type = field["kind"]
-        core.repeated = field["repeated"]
-        core.packed = field["packed"]
-        core.presence = field["presence"]
-        core.required = field["required"]
-        core.slot = <uint16_t> slot
-        core.oneof = field["oneof"]
-        core.least = field["least"]
-        core.most = field["most"]
-        if field["members"] is not None:
-            core.member_count = len(field["members"])
-            members = <int32_t *> take_memory(core.member_count, sizeof(int32_t), self.blocks)
-            for i, member in enumerate(field["members"]):
-                members[<size_t> i] = member
-            core.members = members
-        check(fb_codec_field_finish(core))
 
     cdef int _fill_field(self, fb_object_field *of, dict field) except -1:
         of.name = <PyObject *> field["name"]
@@ -250,6 +224,7 @@ cdef class ObjectCodec:
     cdef bint busy
     cdef tuple kept
     cdef ObjectOutput default_output
+    cdef JsonConverter converter
 
     def __dealloc__(self):
         fb_buffer_free(&self.output)
@@ -262,10 +237,11 @@ cdef class ObjectCodec:
         if self.types is not None:
             raise RuntimeError("the codec is described already; create another codec")
         self.kept = options
-        ignore, keep, numbers, to_time, from_time, key, suggest, encode_error, decode_error = options
+        ignore, keep, omit, numbers, to_time, from_time, key, suggest, encode_error, decode_error = options
         self.types = types
         self.options.ignore_unknown = ignore
         self.options.keep_unknown = keep
+        self.options.omit_absent = omit
         self.options.times_as_numbers = numbers
         self.options.to_time = <PyObject *> to_time
         self.options.from_time = <PyObject *> from_time if from_time is not None else NULL
@@ -487,3 +463,62 @@ cdef class ObjectCodec:
                 problem = f"the message {what}"
                 raise (<object> self.options.decode_error)(problem, f"[{len(objects)}]", rest.data - begin)
             objects.append(fb_object_read(output.outputs, &self.options, message, begin, len(objects)))
+
+    # JSON ---------------------------------------------------------------------------------------------------
+
+    cdef JsonConverter _json(self):
+        if self.converter is None:
+            self.converter = self._make_converter()
+        return self.converter
+
+    def _make_converter(self):
+        """Return the JsonConverter of the message type."""
+        raise NotImplementedError
+
+    def to_json(self, data, *, str names not None="json", bint defaults=False, str enums not None="name"):
+        """Convert a message to JSON, by the canonical mapping of Protocol Buffers, without Python objects.
+
+        Unknown fields are left out. An Any must contain a type that the file of the message imports.
+
+        Args:
+            data: The message, as bytes or another buffer.
+            names: "json" (default) for names in lowerCamelCase, or as `json_name` declares them. "original"
+                for names as in the definition.
+            defaults: Include fields without presence that are zero or empty. Default: False.
+            enums: "name" (default) or "number".
+
+        Returns:
+            str: the JSON text, without white space. Fields are in the order of their numbers.
+
+        Raises:
+            DecodeError: the message is malformed, or a value has no JSON form, such as a Timestamp after the
+                year 9999. `path` names the field, `offset` its position in bytes.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.to_json(codec.encode({"device_id": "a1"}))
+        """
+        return self._json().write(data, names, defaults, enums)
+
+    def from_json(self, text, *, str unknown not None="error"):
+        """Convert JSON to a message, by the canonical mapping of Protocol Buffers, without Python objects.
+
+        Names of fields may be those of JSON or those of the definition.
+
+        Args:
+            text: The JSON text, as str, or as UTF-8 in bytes or another buffer.
+            unknown: "error" (default) or "ignore": treatment of members of objects and names of enums that
+                the definition does not have.
+
+        Returns:
+            bytes: the message, with the bytes that `encode` writes for the same values.
+
+        Raises:
+            DecodeError: the text is not JSON, or a value does not fit its field. `path` names the field,
+                `offset` the position in the UTF-8 text.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.decode(codec.from_json('{"deviceId": "a1"}'))
+        """
+        return self._json().read(text, unknown)

@@ -5,22 +5,25 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from flowbuf._core import FIELD_KINDS, VALUE_ROLES, ObjectCodec, ObjectOutput, ObjectTypes
+from flowbuf._core import JsonConverter, ObjectCodec, ObjectOutput, ObjectTypes
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
-from flowbuf.codec import descriptors, examples, schemas
-from flowbuf.codec.model import Field, Message
+from flowbuf.codec import descriptors, examples, files, schemas
+from flowbuf.codec.json import make_converter
+from flowbuf.codec.model import Message
 from flowbuf.codec.outputs import make_output
+from flowbuf.codec.tables import Forms, describe
 from flowbuf.codec.times import from_time, to_time
 from flowbuf.errors import DecodeError, EncodeError, SchemaError, did_you_mean, shorten
 from flowbuf.io.columns import encode_columns, read_messages
 from flowbuf.schema import Schema
+from flowbuf.schema.loader import built_in_names
 from flowbuf.schema.proto import PACKAGE, message_name
 
 if TYPE_CHECKING:
@@ -41,7 +44,8 @@ class Codec(ObjectCodec):
     attributes, such as a dataclass. None stands for an absent field. A decoded object has every field: absent
     ones have their default, or None for `optional` fields and messages.
 
-    The output equals the deterministic serialization of google.protobuf. Use a codec in one thread at a time.
+    The output equals the deterministic serialization of google.protobuf. Several threads may use a codec at
+    the same time. A codec can be pickled, if the class `into` can.
 
     Args:
         source: Definition of the message type: a `Schema`, a google.protobuf message class, descriptor or
@@ -57,6 +61,10 @@ class Codec(ObjectCodec):
             UTC and timedelta, both with microsecond precision. "datetime64" gives numpy types, and "ns" gives
             int. `encode` accepts all forms; a datetime without a time zone is UTC.
         enums: Decoded form of enum members: "number" (default) or "name". `encode` accepts both.
+        defaults: Treatment of absent fields with presence: `optional` and proto2 fields, messages, and
+            members of a oneof. "fill" (default) gives the default that the definition declares, or None.
+            "omit" leaves them out of dicts, and gives None in tuples and classes, so that encoding an object
+            again keeps them absent.
 
     Raises:
         SchemaError: the source cannot be used.
@@ -79,12 +87,15 @@ class Codec(ObjectCodec):
         unknown_fields: str = "skip",
         times: str = "datetime",
         enums: str = "number",
+        defaults: str = "fill",
     ) -> None:
         _check("unknown_keys", unknown_keys, ("error", "ignore"))
         _check("unknown_fields", unknown_fields, ("skip", "keep"))
         _check("times", times, ("datetime", "datetime64", "ns"))
         _check("enums", enums, ("number", "name"))
+        _check("defaults", defaults, ("fill", "omit"))
         schema = source if isinstance(source, Schema) and _is_of(source, message) else None
+        descriptor: Descriptor | None = None
         if schema is not None:
             described, find_class = schemas.to_message(schema), schema.message_class
         else:
@@ -93,10 +104,12 @@ class Codec(ObjectCodec):
             schema = schemas.inner_schema(source, described) if isinstance(source, Schema) else None
             find_class = functools.partial(message_factory.GetMessageClass, descriptor)
         messages = described.reachable()
-        object_types = ObjectTypes([_describe(each, messages, enums == "name") for each in messages])
+        forms = Forms(named=enums == "name", omitting=defaults == "omit")
+        object_types = ObjectTypes([describe(each, messages, forms) for each in messages])
         options = (
             unknown_keys == "ignore",
             unknown_fields == "keep",
+            forms.omitting,
             times == "ns",
             to_time,
             from_time if times == "datetime64" else None,
@@ -112,38 +125,65 @@ class Codec(ObjectCodec):
         self.message = described
         self._schema = schema
         self._find_class: Callable[[], Any] = find_class
+        self._options = {
+            "into": into,
+            "unknown_keys": unknown_keys,
+            "unknown_fields": unknown_fields,
+            "times": times,
+            "enums": enums,
+            "defaults": defaults,
+        }
+        self._origin = source if isinstance(source, Schema) else None
+        self._name = message if descriptor is None else descriptor.full_name
+        self._descriptor = descriptor
         self._messages, self._types = messages, object_types
         self._outputs: dict[Any, ObjectOutput] = {}
         self._use(self._output_of(into))
 
     @classmethod
-    def load(cls, reference: str | os.PathLike[str], message: str | None = None, **options: Any) -> Codec:
+    def load(
+        cls,
+        reference: str | os.PathLike[str],
+        message: str | None = None,
+        *,
+        include: Sequence[str | os.PathLike[str]] = (),
+        **options: Any,
+    ) -> Codec:
         """Load a codec from a built-in schema or a file.
 
         Args:
-            reference: Name of a built-in schema, or path of a schema (.toml), a .proto file or a descriptor
-                set (any other extension).
+            reference: Name of a built-in schema, or path of a schema (.toml), a .proto file, a folder of
+                .proto files, or a descriptor set of protoc or buf (any other extension). A .proto file may
+                also be named as in an import, from a folder of `include`.
             message: Name of the message, if the file defines several.
+            include: Folders in which a .proto file and its imports are searched, besides its own folder.
+                Default: none.
             **options: Options of `Codec`.
 
         Raises:
-            SchemaError: the file cannot be read, or does not define the message.
+            SchemaError: the file cannot be read, or does not define the message, or protoc is missing. The
+                extra flowbuf[proto] installs it.
 
         Example:
-            codec = flowbuf.Codec.load("orders.proto", "Order", times="ns")
+            codec = flowbuf.Codec.load("shop/order.proto", "Order", include=["protos"], times="ns")
         """
         if not isinstance(reference, str | os.PathLike):
             raise TypeError(f"Codec.load takes a name or a path, not {reference!r}; use Codec(…)")
-        suffix = os.path.splitext(os.fspath(reference))[1]
-        if suffix in ("", ".toml"):
-            return cls(Schema.load(reference), message, **options)
+        if isinstance(include, str | os.PathLike):
+            raise TypeError(f"include is {include!r}; it must be a list of folders")
         origin = os.fspath(reference)
-        if suffix == ".proto":
-            files: FileDescriptorSet | bytes = descriptors.compile_proto(reference)
+        suffix = os.path.splitext(origin)[1]
+        compiled = suffix == ".proto" or (os.path.isdir(origin) and origin not in built_in_names())
+        if not compiled and suffix in ("", ".toml"):
+            return cls(Schema.load(reference), message, **options)
+        requested: list[str] = []
+        if compiled:
+            file_set: FileDescriptorSet | bytes
+            file_set, requested = files.compile_proto(reference, include)
         else:
-            files = descriptors.read_file(reference)
-        found = descriptors.find_message(descriptors.load_files(files, origin), _name(message), origin)
-        return cls(found, **options)
+            file_set = files.read_file(reference)
+        known = files.load_files(file_set, origin)
+        return cls(files.find_message(known, _name(message), origin, requested), **options)
 
     def _output_of(self, into: Any) -> ObjectOutput:
         output = self._outputs.get(into)
@@ -153,6 +193,9 @@ class Codec(ObjectCodec):
             output = self._outputs[into] = make_output(self._types, self._messages, into)
         return output
 
+    def _make_converter(self) -> JsonConverter:
+        return make_converter(self.descriptor, self.message)
+
     def message_class(self) -> Any:
         """Return the google.protobuf class of the message."""
         return self._find_class()
@@ -160,8 +203,9 @@ class Codec(ObjectCodec):
     @property
     def descriptor(self) -> Descriptor:
         """The google.protobuf descriptor of the message."""
-        descriptor: Descriptor = self.message_class().DESCRIPTOR
-        return descriptor
+        if self._descriptor is None:
+            self._descriptor = self.message_class().DESCRIPTOR
+        return self._descriptor
 
     # Examples and comparison --------------------------------------------------------------------------------
 
@@ -244,10 +288,25 @@ class Codec(ObjectCodec):
         return encode_columns(table, self.schema)
 
     def __reduce__(self) -> Any:
-        raise TypeError("a codec cannot be pickled or copied; create another one from the same source")
+        return _restore, (type(self), self._source(), self._name, self._options)
+
+    def __copy__(self) -> Codec:
+        return self  # a codec does not change
+
+    def __deepcopy__(self, memo: Any) -> Codec:
+        return self
+
+    def _source(self) -> bytes | Schema:
+        """Return the source in a form that can be pickled."""
+        return self._origin or descriptors.to_file_set(self.descriptor).SerializeToString()
 
     def __repr__(self) -> str:
         return f"<Codec {self.message.name}: {len(self.message.fields)} fields>"
+
+
+def _restore(of: type[Codec], source: bytes | Schema, message: str | None, options: dict[str, Any]) -> Codec:
+    """Make a codec that was pickled."""
+    return of(source, message, **options)
 
 
 def _check(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -310,15 +369,13 @@ def _find_descriptor(source: Any, name: str | None) -> Descriptor:
     if isinstance(source, bytearray | memoryview):
         source = bytes(source)
     if isinstance(source, FileDescriptorSet | bytes):
-        return descriptors.find_message(
-            descriptors.load_files(source, "the descriptor set"), name, "the descriptor set"
-        )
+        return files.find_message(files.load_files(source, "the descriptor set"), name, "the descriptor set")
     descriptor = getattr(source, "DESCRIPTOR", source)
     if not isinstance(descriptor, Descriptor):
         fix = "a Schema, a message class, a descriptor or a FileDescriptorSet"
         fix += "; Codec.load takes names and paths" if isinstance(source, str | os.PathLike) else ""
         raise TypeError(f"source is {type(source).__name__}; it must be {fix}")
-    return descriptors.find_message([descriptor], name, descriptor.full_name) if name else descriptor
+    return files.find_message([descriptor], name, descriptor.full_name) if name else descriptor
 
 
 def _to_message(source: Any, descriptor: Descriptor) -> Message:
@@ -327,40 +384,3 @@ def _to_message(source: Any, descriptor: Descriptor) -> Message:
     return next((each for each in known if each.name == descriptor.name), None) or descriptors.to_message(
         descriptor
     )
-
-
-# The tables of the core -------------------------------------------------------------------------------------
-
-
-def _describe(message: Message, messages: list[Message], named: bool) -> list[dict[str, Any]]:
-    oneofs = list(dict.fromkeys(field.oneof for field in message if field.oneof))
-    return [_describe_field(field, messages, oneofs, named) for field in message]
-
-
-def _describe_field(field: Field, messages: list[Message], oneofs: list[str], named: bool) -> dict[str, Any]:
-    least, most = field.limits
-    nested = field.message if field.role in ("object", "map") else None
-    names = (
-        {number: name for name, number in reversed(list(field.members.items()))}
-        if named and field.members
-        else None
-    )
-    absent = field.absent
-    return {
-        "name": field.name,
-        "number": field.number,
-        "kind": FIELD_KINDS[field.type],
-        "role": VALUE_ROLES[field.role],
-        "repeated": field.repeated,
-        "packed": field.packed,
-        "presence": field.presence,
-        "required": field.required,
-        "oneof": oneofs.index(field.oneof) + 1 if field.oneof else 0,
-        "least": least,
-        "most": most,
-        "members": sorted(set(field.members.values())) if field.closed else None,
-        "type": messages.index(nested) if nested is not None else None,
-        "absent": names.get(absent, absent) if names and absent is not None else absent,
-        "numbers": dict(field.members) if field.type == "enum" else None,
-        "names": names,
-    }

@@ -36,6 +36,8 @@ class Field:
         default: Default of a proto2 descriptor.
         bits: 8 or 16 for an integer narrower than its type of 32 bits.
         sizes: Sizes that bytes may have, smallest first, as for addresses.
+        json_name: Name in JSON. "": the name in lowerCamelCase.
+        enum: Full name of the enum, or "" if the definition has none.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Field:
     default: Any = None
     bits: int | None = None
     sizes: tuple[int, ...] = ()
+    json_name: str = ""
+    enum: str = ""
 
     @property
     def role(self) -> str:

@@ -70,6 +70,7 @@ typedef struct {
     bool ignore_unknown; /* when writing: ignore keys that are not fields */
     /* when reading into a dict: keep fields that are not in the schema; they are written again */
     bool keep_unknown;
+    bool omit_absent;      /* when reading into a dict: leave out fields whose value is None */
     bool times_as_numbers; /* true: nanoseconds; false: datetime and timedelta */
     /* converts another type of time when writing; returns (seconds, nanoseconds) */
     PyObject *to_time;

@@ -371,9 +371,12 @@ static PyObject *new_absent(const fb_object_field *of) {
 
 static PyObject *make_dict(reader *r, frame *f) {
     const fb_object_type *type = f->output->type;
-    PyObject *dict = PyDict_Copy(type->blank); /* faster than inserting the keys into a new dict */
+    const bool omit = r->options->omit_absent;
+    /* a copy is faster than inserting the keys into a new dict */
+    PyObject *dict = omit ? PyDict_New() : PyDict_Copy(type->blank);
     if (!dict) return NULL;
     for (size_t i = 0; i < type->core.count; i++) {
+        if (omit && f->values[i] == Py_None) continue;
         if (PyDict_SetItem(dict, type->fields[i].name, f->values[i])) goto fail;
     }
     if (f->unknown) {

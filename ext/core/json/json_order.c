@@ -1,0 +1,89 @@
+#include "core/json/json_order.h"
+
+#include <stdlib.h>
+
+enum { FIRST = 32 }; /* room for so many chunks, to begin with */
+
+fb_status fb_json_chunks_push(fb_json_chunks *chunks, fb_json_chunk chunk) {
+    if (chunks->count == chunks->capacity) {
+        const size_t size = sizeof *chunks->all;
+        size_t capacity =
+            fb_grown_capacity(chunks->capacity * size, chunks->count * size, FIRST * size);
+        void *all = capacity ? realloc(chunks->all, capacity) : NULL;
+        if (!all) return FB_NO_MEMORY;
+        chunks->all = all;
+        chunks->capacity = capacity / size;
+    }
+    chunks->all[chunks->count++] = chunk;
+    return FB_OK;
+}
+
+void fb_json_chunks_free(fb_json_chunks *chunks) {
+    free(chunks->all);
+}
+
+/* The order of map entries in google.protobuf's deterministic output: of two texts of which one is
+   a prefix of the other, the longer one comes first. Numbers are descending, with negative ones
+   before the others. */
+static int compare_keys(const uint8_t *output, const fb_json_chunk *a, const fb_json_chunk *b) {
+    if (a->number != b->number) return a->number > b->number ? -1 : 1;
+    const size_t common = a->text_size < b->text_size ? a->text_size : b->text_size;
+    const int order = common ? memcmp(output + a->text, output + b->text, common) : 0;
+    return order ? order : (a->text_size < b->text_size) - (a->text_size > b->text_size);
+}
+
+static int compare(const uint8_t *output, const fb_json_chunk *a, const fb_json_chunk *b) {
+    if (a->field != b->field) return a->field < b->field ? -1 : 1;
+    return compare_keys(output, a, b);
+}
+
+/* A merge sort, which keeps the order of equal chunks. `from` and `to` have the same chunks. */
+static void sort(const uint8_t *output, fb_json_chunk *from, fb_json_chunk *to, size_t count) {
+    if (count < 2) return;
+    const size_t half = count / 2;
+    sort(output, to, from, half);
+    sort(output, to + half, from + half, count - half);
+    for (size_t i = 0, left = 0, right = half; i < count; i++) {
+        const bool take_left =
+            right == count || (left < half && compare(output, from + left, from + right) <= 0);
+        to[i] = from[take_left ? left++ : right++];
+    }
+}
+
+static fb_status move_bytes(const fb_json_chunk *chunks, size_t count, fb_buffer *output,
+                            size_t begin) {
+    const size_t size = fb_buffer_size(output) - begin;
+    fb_buffer copy = {NULL, NULL, NULL};
+    uint8_t *p = output->begin + begin;
+    if (!size) return FB_OK;
+    if (fb_buffer_reserve(&copy, size) != FB_OK) return FB_NO_MEMORY;
+    memcpy(copy.p, p, size);
+    for (size_t i = 0; i < count; i++) {
+        const size_t length = chunks[i].end - chunks[i].begin;
+        if (length) memcpy(p, copy.p + (chunks[i].begin - begin), length);
+        p += length;
+    }
+    assert(p == output->p);
+    fb_buffer_free(&copy);
+    return FB_OK;
+}
+
+fb_status fb_json_chunks_order(fb_json_chunks *chunks, size_t base, fb_buffer *output,
+                               const fb_json_chunk **twice) {
+    fb_json_chunk *all = chunks->all + base;
+    const size_t count = chunks->count - base;
+    bool sorted = true;
+    *twice = NULL;
+    for (size_t i = 1; i < count && sorted; i++)
+        sorted = compare(output->begin, all + i - 1, all + i) < 0;
+    if (sorted) return FB_OK;
+    const size_t begin = all->begin;
+    fb_json_chunk *copy = calloc(count, sizeof *copy);
+    if (!copy) return FB_NO_MEMORY;
+    memcpy(copy, all, count * sizeof *copy);
+    sort(output->begin, copy, all, count);
+    free(copy);
+    for (size_t i = 1; i < count && !*twice; i++)
+        if (!compare(output->begin, all + i - 1, all + i)) *twice = all + i;
+    return *twice ? FB_OK : move_bytes(all, count, output, begin);
+}

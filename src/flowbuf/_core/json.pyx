@@ -1,0 +1,276 @@
+"""Messages of any type to JSON, and back."""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
+
+from flowbuf._core.base cimport check, describe_field, take_memory
+from flowbuf._core.core cimport *
+
+JSON_FORMS = {fb_json_form_name(i).decode(): i for i in range(FB_JSON_FORM_COUNT)}
+"""JSON form of a message type -> its code in the core."""
+
+cdef size_t _PLACES = 128  # field numbers below this are found in a table
+cdef size_t _FIRST_ROOM = 512  # bytes of output to begin with
+cdef size_t _LONG = 4096  # bytes of input from which other threads may run
+
+
+cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object)
+
+
+cdef fb_json_options read_options(str names, bint defaults, str enums) except *:
+    cdef fb_json_options options
+    if names != "json" and names != "original":
+        raise ValueError(f"names is {names!r}; it must be one of json, original")
+    if enums != "name" and enums != "number":
+        raise ValueError(f"enums is {enums!r}; it must be one of name, number")
+    options.original_names = names == "original"
+    options.defaults = defaults
+    options.enum_numbers = enums == "number"
+    return options
+
+
+cdef fb_bytes view_text(str text, list blocks):
+    """Return a view of the text's UTF-8. The text is added to `blocks`, which keep it."""
+    cdef Py_ssize_t size
+    cdef fb_bytes view
+    view.data = <const uint8_t *> PyUnicode_AsUTF8AndSize(text, &size)
+    view.size = size
+    blocks.append(text)
+    return view
+
+
+cdef int fill_names(fb_json_names *names, list pairs, list blocks) except -1:
+    """Fill a table of (name, value) pairs."""
+    cdef size_t i, slots = 4
+    cdef fb_json_name *all = <fb_json_name *> take_memory(len(pairs), sizeof(fb_json_name), blocks)
+    while slots <= 2 * <size_t> len(pairs):
+        slots *= 2
+    for i, (name, value) in enumerate(pairs):
+        all[i].text = view_text(name, blocks)
+        all[i].value = <uint32_t> (value & 0xffffffff)
+    names.names = all
+    names.count = len(pairs)
+    names.slots = <uint32_t *> take_memory(slots, sizeof(uint32_t), blocks)
+    names.slot_count = slots
+    fb_json_names_finish(names)
+
+
+cdef int fill_enum(fb_json_enum *of, dict members, bint null, list blocks) except -1:
+    cdef size_t i
+    cdef fb_json_member *all
+    first = {number: name for name, number in reversed(list(members.items()))}
+    all = <fb_json_member *> take_memory(len(first), sizeof(fb_json_member), blocks)
+    for i, number in enumerate(sorted(first)):
+        all[i].number = number
+        all[i].name = view_text(first[number], blocks)
+    of.members = all
+    of.count = len(first)
+    of.null = null
+    fill_names(&of.names, list(members.items()), blocks)
+
+
+cdef class JsonConverter:
+    """Converts messages of one type to JSON and back. Several threads may use it at the same time.
+
+    Args:
+        enums: List of (members, is_null): dict from names to numbers, and True for google.protobuf.NullValue.
+        types: List of (full name, form, fields). A field is a dict as for `ObjectTypes`, with more keys:
+            `json_name`, `enum` (an index in `enums`, or None), `map`, and `key` and `json_key`, which are the
+            two names in quotes and with a colon. The first type is that of the messages.
+        fail: Called with (problem, path, offset, names) for input that cannot be converted. Returns the
+            exception. `names` are those of the fields, if the problem is an unknown one, else None.
+    """
+
+    def __cinit__(self, list enums not None, list types not None, object fail):
+        cdef size_t i
+        self.blocks = []
+        self.names = types
+        self.fail = fail
+        self.enums = <fb_json_enum *> take_memory(len(enums), sizeof(fb_json_enum), self.blocks)
+        self.types = <fb_json_type *> take_memory(len(types), sizeof(fb_json_type), self.blocks)
+        for i, (members, null) in enumerate(enums):
+            fill_enum(self.enums + i, members, null, self.blocks)
+        for i, (name, form, fields) in enumerate(types):
+            self._fill_type(self.types + i, name, form, fields)
+        for i, (name, form, fields) in enumerate(types):
+            if not fb_json_type_is_sound(self.types + i):
+                raise ValueError(f"{name} does not have the fields of a {name.rpartition('.')[2]}")
+        self.all.types = self.types
+        fill_names(&self.all.names, [(name, place) for place, (name, _, _) in enumerate(types)], self.blocks)
+
+    cdef int _fill_type(self, fb_json_type *type, str name, int form, list fields) except -1:
+        cdef size_t slot, i, count = len(fields)
+        cdef fb_codec_field *core = <fb_codec_field *> take_memory(count, sizeof(fb_codec_field), self.blocks)
+        cdef uint16_t *places
+        cdef list pairs = []
+        type.name = view_text(name, self.blocks)
+        type.form = form
+        type.fields = <fb_json_field *> take_memory(count, sizeof(fb_json_field), self.blocks)
+        type.core.fields = core
+        type.core.count = count
+        for slot, field in enumerate(fields):
+            describe_field(core + slot, slot, field, self.blocks)
+            if field["type"] is not None:
+                core[slot].message = &self.types[<size_t> field["type"]].core
+            type.fields[slot].name = view_text(field["name"], self.blocks)
+            type.fields[slot].key = view_text(field["key"], self.blocks)
+            type.fields[slot].json_key = view_text(field["json_key"], self.blocks)
+            type.fields[slot].map = field["map"]
+            if field["enum"] is not None:
+                type.fields[slot].members = self.enums + <size_t> field["enum"]
+            type.required += field["required"]
+            type.oneofs = max(type.oneofs, <size_t> field["oneof"])
+        places = <uint16_t *> take_memory(_PLACES, sizeof(uint16_t), self.blocks)
+        check(fb_codec_message_finish(&type.core, places, _PLACES))
+        for i in range(count):
+            field = fields[core[i].slot]
+            pairs += [(field["json_name"], i), (field["name"], i)]
+        fill_names(&type.names, pairs, self.blocks)
+
+    cdef object _fault(self, fb_status status, const fb_json_fault *fault, size_t before):
+        """Return the exception of a failed call. `before`: bytes in front of the input."""
+        if status != FB_BAD_MESSAGE:
+            check(status)
+        problem = fault.problem.decode()
+        if fault.type >= 0:
+            problem = f"{problem} {fb_proto_name(fault.type).decode()}"
+        if fault.token.size:
+            token = (<const char *> fault.token.data)[:min(fault.token.size, <size_t> 60)]
+            problem = f"{problem}: {token.decode('utf-8', 'replace')}"
+        names = None
+        if fault.of:
+            names = [field["json_name"] for field in self.names[fault.of - self.types][2]]
+        path = (<const char *> fault.path).decode("utf-8", "replace")
+        return self.fail(problem, path, before + fault.offset, names)
+
+    cpdef str write(self, data, str names, bint defaults, str enums):
+        """Return a message as JSON text. The arguments are those of `Codec.to_json`. Raises DecodeError."""
+        cdef fb_json_options options = read_options(names, defaults, enums)
+        cdef Py_buffer view
+        cdef fb_bytes message
+        if isinstance(data, bytes):
+            message.data = <const uint8_t *> PyBytes_AS_STRING(data)
+            message.size = PyBytes_GET_SIZE(data)
+            return self._to_text(message, options)
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            message.data = <const uint8_t *> view.buf
+            message.size = view.len
+            return self._to_text(message, options)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef str _to_text(self, fb_bytes message, fb_json_options options):
+        cdef fb_buffer output
+        output.begin = output.p = output.end = NULL
+        try:
+            self._write(message, 0, options, &output)
+            return PyUnicode_DecodeUTF8(<char *> output.begin, fb_buffer_size(&output), NULL)
+        finally:
+            fb_buffer_free(&output)
+
+    cdef int _write(self, fb_bytes message, size_t before, fb_json_options options,
+                    fb_buffer *output) except -1:
+        """Append a message to the output. `before`: its position in the input."""
+        cdef fb_json_fault fault
+        cdef fb_status status
+        check(fb_buffer_reserve(output, _FIRST_ROOM))
+        if message.size < _LONG:
+            status = fb_json_write(&self.all, self.types, message, options, output, &fault)
+        else:
+            with nogil:
+                status = fb_json_write(&self.all, self.types, message, options, output, &fault)
+        if status != FB_OK:
+            raise self._fault(status, &fault, before)
+
+    def write_lines(self, data, str names not None, bint defaults, str enums not None):
+        """Convert the complete messages at the start of a length-delimited stream to JSON lines.
+
+        Returns (lines, bytes consumed). Raises DecodeError.
+        """
+        cdef fb_buffer output
+        cdef fb_json_options options = read_options(names, defaults, enums)
+        cdef Py_buffer view
+        cdef fb_bytes rest, message
+        cdef fb_status status
+        output.begin = output.p = output.end = NULL
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            rest.data = <const uint8_t *> view.buf
+            rest.size = view.len
+            while True:
+                status = fb_stream_next(&rest, &message)
+                if status in (FB_END, FB_MORE_INPUT):
+                    break
+                offset = rest.data - <const uint8_t *> view.buf
+                if status != FB_OK:
+                    raise self.fail("the message has an invalid length", "", offset, None)
+                self._write(message, message.data - <const uint8_t *> view.buf, options, &output)
+                check(fb_buffer_reserve(&output, 1))
+                output.p[0] = b"\n"
+                output.p += 1
+            consumed = rest.data - <const uint8_t *> view.buf
+            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output)), consumed
+        finally:
+            PyBuffer_Release(&view)
+            fb_buffer_free(&output)
+
+    cpdef bytes read(self, text, str unknown, bint delimited=False):
+        """Return the message of a JSON text. The arguments are those of `Codec.from_json`.
+
+        Raises DecodeError. With `delimited`, the message is written after its length as a varint.
+        """
+        cdef Py_buffer view
+        cdef fb_bytes input
+        cdef Py_ssize_t size
+        cdef bint ignore = unknown == "ignore"
+        if not ignore and unknown != "error":
+            raise ValueError(f"unknown is {unknown!r}; it must be one of error, ignore")
+        if isinstance(text, str):
+            if not PyUnicode_IS_ASCII(text):
+                text = self._encode(text)
+            else:
+                input.data = <const uint8_t *> PyUnicode_AsUTF8AndSize(text, &size)
+                input.size = size
+                return self._read(input, ignore, delimited)
+        PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
+        try:
+            input.data = <const uint8_t *> view.buf
+            input.size = view.len
+            return self._read(input, ignore, delimited)
+        finally:
+            PyBuffer_Release(&view)
+
+    def _encode(self, str text):
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            offset = len(text[:error.start].encode())
+            raise self.fail("half of a surrogate pair", "", offset, None) from None
+
+    cdef bytes _read(self, fb_bytes input, bint ignore, bint delimited):
+        cdef fb_buffer output
+        cdef fb_json_fault fault
+        cdef fb_status status
+        cdef size_t begin = 0
+        output.begin = output.p = output.end = NULL
+        try:
+            check(fb_buffer_reserve(&output, _FIRST_ROOM))
+            if delimited:
+                output.p = fb_codec_begin_length(output.p)
+                begin = fb_buffer_size(&output)
+            if input.size < _LONG:
+                status = fb_json_read(&self.all, self.types, input, ignore, &output, &fault)
+            else:
+                with nogil:
+                    status = fb_json_read(&self.all, self.types, input, ignore, &output, &fault)
+            if status != FB_OK:
+                raise self._fault(status, &fault, 0)
+            if delimited:
+                check(fb_buffer_reserve(&output, FB_CODEC_ROOM))
+                output.p = fb_codec_end_length(output.begin + begin, output.p)
+            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output))
+        finally:
+            fb_buffer_free(&output)

@@ -1,0 +1,51 @@
+"""Message types as tables for the core."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from flowbuf._core import FIELD_KINDS, VALUE_ROLES
+from flowbuf.codec.model import Field, Message
+
+__all__ = ["Forms", "describe"]
+
+
+class Forms(NamedTuple):
+    """Decoded forms: enums by name, and None instead of the defaults of fields with presence."""
+
+    named: bool
+    omitting: bool
+
+
+def describe(message: Message, messages: list[Message], forms: Forms) -> list[dict[str, Any]]:
+    oneofs = list(dict.fromkeys(field.oneof for field in message if field.oneof))
+    return [_describe_field(field, messages, oneofs, forms) for field in message]
+
+
+def _describe_field(field: Field, messages: list[Message], oneofs: list[str], forms: Forms) -> dict[str, Any]:
+    least, most = field.limits
+    nested = field.message if field.role in ("object", "map") else None
+    names = (
+        {number: name for name, number in reversed(list(field.members.items()))}
+        if forms.named and field.members
+        else None
+    )
+    absent = None if forms.omitting and field.presence else field.absent
+    return {
+        "name": field.name,
+        "number": field.number,
+        "kind": FIELD_KINDS[field.type],
+        "role": VALUE_ROLES[field.role],
+        "repeated": field.repeated,
+        "packed": field.packed,
+        "presence": field.presence,
+        "required": field.required,
+        "oneof": oneofs.index(field.oneof) + 1 if field.oneof else 0,
+        "least": least,
+        "most": most,
+        "members": sorted(set(field.members.values())) if field.closed else None,
+        "type": messages.index(nested) if nested is not None else None,
+        "absent": names.get(absent, absent) if names and absent is not None else absent,
+        "numbers": dict(field.members) if field.type == "enum" else None,
+        "names": names,
+    }
