@@ -183,6 +183,7 @@ static void write_texts(void) {
         built_message type = {.size = 0}, message = {.size = 0}, seed;
         fb_buffer text = {NULL, NULL, NULL};
         fb_json_fault fault;
+        uint64_t unknown = 0;
         uint8_t bytes[CODEC_TYPES * (1 + 4 * CODEC_FIELDS)];
         char name[100];
         for (size_t k = 0; k < sizeof bytes; k++) bytes[k] = (uint8_t)below(256);
@@ -194,7 +195,7 @@ static void write_texts(void) {
         snprintf(name, sizeof name, "message-%02u", i);
         write_seed("json", name, seed.data, seed.size);
         if (fb_json_write(&c.all, c.types, (fb_bytes){message.data, message.size}, plain, &text,
-                          &fault) == FB_OK &&
+                          &unknown, &fault) == FB_OK &&
             type.size + 1 + fb_buffer_size(&text) < sizeof seed.data) {
             seed = type;
             build_raw(&seed, "\1", 1);

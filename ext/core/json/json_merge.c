@@ -23,15 +23,16 @@ static bool is_message(const fb_codec_field *field) {
 }
 
 /* Check the syntax of all fields. *sorted becomes true if they are in order. */
-static fb_status scan(fb_codec_reader *fields, bool *sorted, size_t *count) {
+static fb_status scan(fb_codec_reader *fields, bool *sorted, size_t *count, size_t *unknown) {
     const fb_codec_field *last = NULL;
     fb_codec_item item;
     fb_status status;
     uint64_t oneofs = 0;
     *sorted = true;
-    *count = 0;
+    *count = *unknown = 0;
     while ((status = fb_codec_next(fields, &item)) == FB_OK) {
         const fb_codec_field *field = item.field;
+        *unknown += !field;
         if (!field) continue;
         ++*count;
         if (last && (field < last || (field == last && !field->repeated))) *sorted = false;
@@ -137,11 +138,11 @@ fb_status fb_json_order(const fb_json_type *type, fb_bytes message, size_t depth
     fb_codec_reader fields;
     const fb_codec_field *field;
     bool sorted;
-    size_t count;
+    size_t count, unknown;
     *ordered = (fb_json_ordered){.bytes = message};
     fb_codec_reader_begin(&fields, &type->core, message);
     fields.depth = depth;
-    if (scan(&fields, &sorted, &count) != FB_END) {
+    if (scan(&fields, &sorted, &count, &unknown) != FB_END) {
         *where = fields.p;
         *problem = fb_codec_problem(&fields, &field);
         return FB_BAD_MESSAGE;
@@ -156,6 +157,7 @@ fb_status fb_json_order(const fb_json_type *type, fb_bytes message, size_t depth
         fb_json_ordered_free(ordered);
         return status;
     }
+    ordered->unknown = unknown;
     ordered->bytes = (fb_bytes){ordered->copy.begin, fb_buffer_size(&ordered->copy)};
     return FB_OK;
 }

@@ -10,6 +10,7 @@
 typedef struct {
     fb_bytes bytes;
     fb_buffer copy; /* owns the bytes if they are not those of the input */
+    size_t unknown; /* fields that the copy lacks, because they are unknown */
 } fb_json_ordered;
 
 /* Order the fields of a message at a depth. Of several values of one field or oneof, the last one

@@ -24,7 +24,7 @@ bool fb_json_fail_at(fb_json_reader *r, const fb_json_where *place, const uint8_
     const fb_bytes token = {at, (size_t)(r->text.p - at)};
     r->text.p = at;
     fb_json_fail_here(r, place, problem);
-    if (r->status == FB_BAD_MESSAGE) r->fault->token = token;
+    if (r->status == FB_BAD_MESSAGE) fb_json_set_token(r->fault, token);
     return false;
 }
 

@@ -151,6 +151,11 @@ static void put_place(path_text *text, const fb_json_where *place, const char *b
     }
 }
 
+void fb_json_set_token(fb_json_fault *fault, fb_bytes text) {
+    fault->token_size = text.size < FB_JSON_TOKEN_MAX ? text.size : FB_JSON_TOKEN_MAX;
+    if (fault->token_size) memcpy(fault->token, text.data, fault->token_size);
+}
+
 void fb_json_path(const fb_json_where *place, char *path) {
     path_text text = {path, path + FB_JSON_PATH_MAX};
     put_place(&text, place, path);

@@ -118,17 +118,20 @@ typedef struct fb_json_where {
     fb_bytes key;               /* of an entry of a map; without data: none */
 } fb_json_where;
 
-enum { FB_JSON_PATH_MAX = 240 };
+enum { FB_JSON_PATH_MAX = 240, FB_JSON_TOKEN_MAX = 60 };
 
 typedef struct {
     const char *problem;    /* static text */
     int type;               /* fb_proto_type of the field that a number does not fit; -1: none */
     const fb_json_type *of; /* the type that does not have the field; NULL: another problem */
     size_t offset;          /* position in the input */
-    fb_bytes token;         /* the text concerned, in the input or in static memory; may be empty */
+    uint8_t token[FB_JSON_TOKEN_MAX]; /* the start of the text concerned */
+    size_t token_size;
     char path[FB_JSON_PATH_MAX + 1]; /* for example events[3].time; cut if it is longer */
 } fb_json_fault;
 
+/* Copy a text into a fault, cut if it is longer. */
+void fb_json_set_token(fb_json_fault *fault, fb_bytes text);
 /* Write a place as text into `path`. */
 void fb_json_path(const fb_json_where *place, char *path);
 

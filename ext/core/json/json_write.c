@@ -17,6 +17,7 @@ typedef struct {
     /* for errors in a copy: the message that was copied, in the input */
     const uint8_t *original;
     size_t depth; /* messages that are open */
+    uint64_t unknown;
     /* Messages are ordered before they are written. Most are in order already, so this is tried
        only after a message that is not. */
     bool ordering;
@@ -41,7 +42,8 @@ static bool fail_at(writer *w, const fb_json_where *place, const uint8_t *where,
                     const char *problem) {
     const uint8_t *at = is_inside(w->input, where) ? where : w->original;
     w->status = FB_BAD_MESSAGE;
-    *w->fault = (fb_json_fault){.problem = problem, .type = -1, .token = token};
+    *w->fault = (fb_json_fault){.problem = problem, .type = -1};
+    fb_json_set_token(w->fault, token);
     w->fault->offset = (size_t)(at - w->input.data);
     fb_json_path(place, w->fault->path);
     return false;
@@ -200,10 +202,9 @@ static bool put_key(writer *w, const fb_json_field *of) {
 }
 
 /* Read the next known field. */
-static fb_status next_field(fb_codec_reader *fields, fb_codec_item *item) {
+static fb_status next_field(writer *w, fb_codec_reader *fields, fb_codec_item *item) {
     fb_status status;
-    do status = fb_codec_next(fields, item);
-    while (status == FB_OK && !item->field);
+    while ((status = fb_codec_next(fields, item)) == FB_OK && !item->field) w->unknown++;
     return status;
 }
 
@@ -235,7 +236,7 @@ static bool put_list(writer *w, fb_codec_reader *fields, fb_codec_item *item, fb
             if (!put_value(w, field, of, item, place) || !put_char(w, ',')) return false;
             place->index++;
         }
-    } while ((*status = next_field(fields, item)) == FB_OK && item->field == field);
+    } while ((*status = next_field(w, fields, item)) == FB_OK && item->field == field);
     if (!place->index && !w->options.defaults) { /* only empty packed fields */
         w->output->p = w->output->begin + before;
         place->index = -1;
@@ -267,7 +268,7 @@ static bool put_entry_value(writer *w, const fb_json_type *type, fb_bytes bytes,
     fb_codec_item item;
     fb_codec_reader_begin(&fields, &type->core, bytes);
     fields.depth = w->depth - 1;
-    while (next_field(&fields, &item) == FB_OK)
+    while (next_field(w, &fields, &item) == FB_OK)
         if (item.field == value)
             return put_value(w, value, fb_json_field_of(type, value), &item, place);
     item = (fb_codec_item){.field = value, .bytes = {fb_end_of(bytes), 0}};
@@ -293,6 +294,7 @@ static bool begin_message(writer *w, frame *f, const fb_json_type *type, fb_byte
     fb_status status = fb_json_order(type, message, depth, &f->ordered, &where, &problem);
     if (status == FB_BAD_MESSAGE) return fail(w, place, where, problem);
     if (status != FB_OK) w->status = status;
+    w->unknown += f->ordered.unknown;
     if (f->ordered.copy.begin && is_inside(w->input, message.data)) w->original = message.data;
     return status == FB_OK;
 }
@@ -329,7 +331,7 @@ static bool put_entries(writer *w, fb_codec_reader *fields, fb_codec_item *item,
     const uint8_t *where;
     const char *problem;
     do w->status = fb_json_entries_add(&entries, type, item->bytes, w->depth, &where, &problem);
-    while (w->status == FB_OK && (*status = next_field(fields, item)) == FB_OK &&
+    while (w->status == FB_OK && (*status = next_field(w, fields, item)) == FB_OK &&
            item->field == field);
     bool written = w->status == FB_OK;
     if (w->status == FB_BAD_MESSAGE) fail(w, place, where, problem);
@@ -399,7 +401,7 @@ static bool put_members(writer *w, const fb_json_type *type, fb_bytes message,
     uint64_t oneofs = 0;
     fb_codec_reader_begin(&fields, &type->core, message);
     fields.depth = w->depth - 1;
-    fb_status status = next_field(&fields, &item);
+    fb_status status = next_field(w, &fields, &item);
     while (status == FB_OK) {
         field = item.field;
         const fb_json_field *of = place->field = fb_json_field_of(type, field);
@@ -409,7 +411,7 @@ static bool put_members(writer *w, const fb_json_type *type, fb_bytes message,
         next = field + 1;
         if (!field->repeated) {
             if (!put_single(w, &item, of, place)) return false;
-            status = next_field(&fields, &item);
+            status = next_field(w, &fields, &item);
             continue;
         }
         if (!(of->map ? put_map : put_list)(w, &fields, &item, &status, type, place)) return false;
@@ -430,7 +432,7 @@ static bool last_field(writer *w, const fb_json_type *type, fb_bytes message, fb
     bool found = false;
     fb_codec_reader_begin(&fields, &type->core, message);
     fields.depth = w->depth - 1;
-    for (; next_field(&fields, &next) == FB_OK; found = true) *item = next;
+    for (; next_field(w, &fields, &next) == FB_OK; found = true) *item = next;
     return found;
 }
 
@@ -467,7 +469,7 @@ static bool put_field_mask(writer *w, const fb_json_type *type, fb_bytes message
     fb_codec_reader_begin(&fields, &type->core, message);
     fields.depth = w->depth - 1;
     if (!put_char(w, '"')) return false;
-    while (next_field(&fields, &item) == FB_OK) {
+    while (next_field(w, &fields, &item) == FB_OK) {
         const fb_bytes path = item.bytes;
         if (!fb_utf8_valid(path)) return fail(w, place, path.data, "a string that is not UTF-8");
         if (!reserve(w, path.size)) return false;
@@ -491,7 +493,7 @@ static bool put_struct(writer *w, const fb_json_type *type, fb_bytes message,
     fb_codec_item item;
     fb_codec_reader_begin(&fields, &type->core, message);
     fields.depth = w->depth - 1;
-    fb_status status = next_field(&fields, &item);
+    fb_status status = next_field(w, &fields, &item);
     if (status != FB_OK) return put_word(w, "{}");
     place->field = fb_json_field_of(type, item.field);
     return put_entries(w, &fields, &item, &status, place);
@@ -505,7 +507,7 @@ static bool put_list_value(writer *w, const fb_json_type *type, fb_bytes message
     fields.depth = w->depth - 1;
     if (!put_char(w, '[')) return false;
     place->field = type->fields;
-    for (place->index = 0; next_field(&fields, &item) == FB_OK; place->index++)
+    for (place->index = 0; next_field(w, &fields, &item) == FB_OK; place->index++)
         if (!put_value(w, item.field, type->fields, &item, place) || !put_char(w, ','))
             return false;
     return close_with(w, ']');
@@ -527,7 +529,7 @@ static bool put_any(writer *w, const fb_json_type *type, fb_bytes message, fb_js
     fb_codec_item item;
     fb_codec_reader_begin(&fields, &type->core, message);
     fields.depth = w->depth - 1;
-    while (next_field(&fields, &item) == FB_OK)
+    while (next_field(w, &fields, &item) == FB_OK)
         *(item.field->number == 1 ? &url : &content) = item.bytes;
     if (!url.size && !content.size) return put_word(w, "{}");
     const fb_json_type *inner = fb_json_type_by_url(w->types, url);
@@ -578,15 +580,20 @@ static bool put_message(writer *w, const fb_json_type *type, fb_bytes message,
 }
 
 fb_status fb_json_write(const fb_json_types *types, const fb_json_type *type, fb_bytes message,
-                        fb_json_options options, fb_buffer *output, fb_json_fault *fault) {
+                        fb_json_options options, fb_buffer *output, uint64_t *unknown,
+                        fb_json_fault *fault) {
     writer w = {.types = types, .options = options, .output = output, .fault = fault};
     const size_t before = fb_buffer_size(output);
     w.input = message;
     w.original = message.data;
-    if (put_message(&w, type, message, NULL)) return FB_OK;
-    if (!w.unordered) return w.status;
-    output->p = output->begin + before; /* begin again */
-    w.ordering = true;
-    w.unordered = false;
-    return put_message(&w, type, message, NULL) ? FB_OK : w.status;
+    bool written = put_message(&w, type, message, NULL);
+    if (w.unordered) { /* begin again */
+        output->p = output->begin + before;
+        w.ordering = true;
+        w.unordered = false;
+        w.unknown = 0;
+        written = put_message(&w, type, message, NULL);
+    }
+    *unknown += w.unknown;
+    return written ? FB_OK : w.status;
 }

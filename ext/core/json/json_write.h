@@ -12,12 +12,13 @@ typedef struct {
 } fb_json_options;
 
 /* Append a message as a JSON value without white space. Fields are in the order of their numbers,
-   and entries of maps in that of their keys. Unknown fields are left out.
+   and entries of maps in that of their keys. Unknown fields are left out, and added to *unknown.
 
      OK
      BAD_MESSAGE  the message is malformed, or has no JSON form. The fault describes the place.
      NO_MEMORY */
 fb_status fb_json_write(const fb_json_types *types, const fb_json_type *type, fb_bytes message,
-                        fb_json_options options, fb_buffer *output, fb_json_fault *fault);
+                        fb_json_options options, fb_buffer *output, uint64_t *unknown,
+                        fb_json_fault *fault);
 
 #endif

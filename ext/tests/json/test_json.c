@@ -20,9 +20,10 @@ static void choose(built_message *message) {
 static fb_status to_json(const void *data, size_t size, fb_buffer *output) {
     const fb_json_options plain = {false, false, false};
     fb_json_fault fault;
+    uint64_t unknown = 0;
     uint8_t *copy = fb_guarded_copy(data, size);
-    fb_status status =
-        fb_json_write(&choice.all, choice.types, (fb_bytes){copy, size}, plain, output, &fault);
+    fb_status status = fb_json_write(&choice.all, choice.types, (fb_bytes){copy, size}, plain,
+                                     output, &unknown, &fault);
     if (status != FB_OK) CHECK(fault.problem[0] && fault.offset <= size);
     fb_guarded_free(copy, size);
     return status;

@@ -38,6 +38,7 @@ from flowbuf._core.messages import (
     hash_conversations,
     join_messages,
     split_messages,
+    whole_messages,
 )
 from flowbuf._core.plan import (
     COUNTER_SOURCES,
@@ -143,5 +144,6 @@ __all__ = [
     "tag",
     "unzigzag",
     "varint",
+    "whole_messages",
     "zigzag",
 ]

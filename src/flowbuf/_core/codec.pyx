@@ -471,6 +471,10 @@ cdef class ObjectCodec:
             self.converter = self._make_converter()
         return self.converter
 
+    def _converter(self):
+        """Return the JsonConverter of the message type, which is made once."""
+        return self._json()
+
     def _make_converter(self):
         """Return the JsonConverter of the message type."""
         raise NotImplementedError
@@ -522,3 +526,85 @@ cdef class ObjectCodec:
             codec.decode(codec.from_json('{"deviceId": "a1"}'))
         """
         return self._json().read(text, unknown)
+
+    def to_json_lines(self, data, *, str names not None="json", bint defaults=False, str enums not None="name"):
+        """Convert a stream of messages, each after its length as a varint, to JSON lines.
+
+        Args:
+            data: The stream, as bytes or another buffer.
+            names: As in `to_json`.
+            defaults: As in `to_json`.
+            enums: As in `to_json`.
+
+        Returns:
+            bytes: a line of UTF-8 for each message.
+
+        Raises:
+            DecodeError: a message is malformed or truncated, or has no JSON form. `path` begins with its
+                index, `offset` counts from the start of the stream.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.to_json_lines(codec.encode_many([{"device_id": "a1"}, {"device_id": "a2"}]))
+        """
+        return self._json().write_lines(data, names, defaults, enums)[0]
+
+    def from_json_lines(self, lines, *, str unknown not None="error"):
+        """Convert JSON lines to a stream of messages, each after its length as a varint.
+
+        Args:
+            lines: UTF-8 in bytes or another buffer. Empty lines are skipped.
+            unknown: As in `from_json`.
+
+        Returns:
+            bytes: the stream.
+
+        Raises:
+            DecodeError: a line is not JSON, or a value does not fit its field. The text begins with the number
+                of the line; `offset` counts from the start of the first line.
+            ValueError: an option has an unknown value.
+        """
+        return self._json().read_lines(lines, unknown)
+
+    def encode_json(self, value, *, str names not None="json", bint defaults=False, str enums not None="name"):
+        """Convert an object to JSON, by the canonical mapping of Protocol Buffers.
+
+        Args:
+            value: The object: see `encode`.
+            names: As in `to_json`.
+            defaults: As in `to_json`.
+            enums: As in `to_json`.
+
+        Returns:
+            str: the JSON text.
+
+        Raises:
+            EncodeError: the object cannot be encoded: see `encode`.
+            DecodeError: a value has no JSON form: see `to_json`.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.encode_json({"device_id": "a1"})
+        """
+        return self._json().write(self.encode(value), names, defaults, enums)
+
+    def decode_json(self, text, into=None, *, str unknown not None="error"):
+        """Convert JSON to an object, by the canonical mapping of Protocol Buffers.
+
+        Args:
+            text: The JSON text: see `from_json`.
+            into: Type of the result: see `decode`.
+            unknown: As in `from_json`.
+
+        Returns:
+            An object of that type.
+
+        Raises:
+            DecodeError: the text is not JSON, or a value does not fit its field: see `from_json`.
+            TypeError: the type `into` does not take the fields.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.decode_json('{"deviceId": "a1"}')
+        """
+        return self.decode(self._json().read(text, unknown), into)

@@ -1,5 +1,5 @@
 """The functions of ext/core/json that convert messages to JSON and back."""
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from flowbuf._core.core cimport fb_buffer, fb_bytes, fb_codec_message, fb_status
 
@@ -46,7 +46,8 @@ cdef extern from "core/json/json_types.h" nogil:
         int type
         const fb_json_type *of
         size_t offset
-        fb_bytes token
+        uint8_t *token
+        size_t token_size
         char *path
 
 cdef extern from "core/json/json_write.h" nogil:
@@ -55,7 +56,8 @@ cdef extern from "core/json/json_write.h" nogil:
         bint defaults
         bint enum_numbers
     fb_status fb_json_write(const fb_json_types *types, const fb_json_type *type, fb_bytes message,
-                            fb_json_options options, fb_buffer *output, fb_json_fault *fault)
+                            fb_json_options options, fb_buffer *output, uint64_t *unknown,
+                            fb_json_fault *fault)
 
 cdef extern from "core/json/json_read.h" nogil:
     fb_status fb_json_read(const fb_json_types *types, const fb_json_type *type, fb_bytes text,
@@ -66,12 +68,14 @@ cdef class JsonConverter:
     cdef fb_json_enum *enums
     cdef fb_json_types all
     cdef list blocks, names
-    cdef object fail
+    cdef object fail, inside
     cpdef str write(self, data, str names, bint defaults, str enums)
-    cpdef bytes read(self, text, str unknown, bint delimited=*)
+    cpdef bytes read(self, text, str unknown)
     cdef object _fault(self, fb_status status, const fb_json_fault *fault, size_t before)
     cdef int _fill_type(self, fb_json_type *type, str name, int form, list fields) except -1
     cdef str _to_text(self, fb_bytes message, fb_json_options options)
-    cdef int _write(self, fb_bytes message, size_t before, fb_json_options options,
-                    fb_buffer *output) except -1
-    cdef bytes _read(self, fb_bytes input, bint ignore, bint delimited)
+    cdef int _write(self, fb_bytes message, size_t before, fb_json_options options, fb_buffer *output,
+                    uint64_t *unknown) except -1
+    cdef bytes _to_message(self, fb_bytes input, bint ignore)
+    cdef int _read(self, fb_bytes input, size_t before, bint ignore, bint delimited,
+                   fb_buffer *output) except -1

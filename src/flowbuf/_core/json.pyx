@@ -2,7 +2,8 @@
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memchr
 
 from flowbuf._core.base cimport check, describe_field, take_memory
 from flowbuf._core.core cimport *
@@ -29,6 +30,20 @@ cdef fb_json_options read_options(str names, bint defaults, str enums) except *:
     options.defaults = defaults
     options.enum_numbers = enums == "number"
     return options
+
+
+cdef bint ignores(str unknown) except *:
+    if unknown != "error" and unknown != "ignore":
+        raise ValueError(f"unknown is {unknown!r}; it must be one of error, ignore")
+    return unknown == "ignore"
+
+
+cdef bint is_blank(fb_bytes line):
+    cdef size_t i
+    for i in range(line.size):
+        if line.data[i] not in b" \t\r":
+            return False
+    return True
 
 
 cdef fb_bytes view_text(str text, list blocks):
@@ -81,13 +96,16 @@ cdef class JsonConverter:
             two names in quotes and with a colon. The first type is that of the messages.
         fail: Called with (problem, path, offset, names) for input that cannot be converted. Returns the
             exception. `names` are those of the fields, if the problem is an unknown one, else None.
+        inside: Called with such an exception and the place of its message among others. Returns the exception
+            with the place.
     """
 
-    def __cinit__(self, list enums not None, list types not None, object fail):
+    def __cinit__(self, list enums not None, list types not None, object fail, object inside):
         cdef size_t i
         self.blocks = []
         self.names = types
         self.fail = fail
+        self.inside = inside
         self.enums = <fb_json_enum *> take_memory(len(enums), sizeof(fb_json_enum), self.blocks)
         self.types = <fb_json_type *> take_memory(len(types), sizeof(fb_json_type), self.blocks)
         for i, (members, null) in enumerate(enums):
@@ -136,8 +154,8 @@ cdef class JsonConverter:
         problem = fault.problem.decode()
         if fault.type >= 0:
             problem = f"{problem} {fb_proto_name(fault.type).decode()}"
-        if fault.token.size:
-            token = (<const char *> fault.token.data)[:min(fault.token.size, <size_t> 60)]
+        if fault.token_size:
+            token = (<const char *> fault.token)[:fault.token_size]
             problem = f"{problem}: {token.decode('utf-8', 'replace')}"
         names = None
         if fault.of:
@@ -164,82 +182,121 @@ cdef class JsonConverter:
 
     cdef str _to_text(self, fb_bytes message, fb_json_options options):
         cdef fb_buffer output
+        cdef uint64_t unknown = 0
         output.begin = output.p = output.end = NULL
         try:
-            self._write(message, 0, options, &output)
+            self._write(message, 0, options, &output, &unknown)
             return PyUnicode_DecodeUTF8(<char *> output.begin, fb_buffer_size(&output), NULL)
         finally:
             fb_buffer_free(&output)
 
-    cdef int _write(self, fb_bytes message, size_t before, fb_json_options options,
-                    fb_buffer *output) except -1:
+    cdef int _write(self, fb_bytes message, size_t before, fb_json_options options, fb_buffer *output,
+                    uint64_t *unknown) except -1:
         """Append a message to the output. `before`: its position in the input."""
         cdef fb_json_fault fault
         cdef fb_status status
         check(fb_buffer_reserve(output, _FIRST_ROOM))
         if message.size < _LONG:
-            status = fb_json_write(&self.all, self.types, message, options, output, &fault)
+            status = fb_json_write(&self.all, self.types, message, options, output, unknown, &fault)
         else:
             with nogil:
-                status = fb_json_write(&self.all, self.types, message, options, output, &fault)
+                status = fb_json_write(&self.all, self.types, message, options, output, unknown, &fault)
         if status != FB_OK:
             raise self._fault(status, &fault, before)
 
-    def write_lines(self, data, str names not None, bint defaults, str enums not None):
-        """Convert the complete messages at the start of a length-delimited stream to JSON lines.
+    def write_lines(self, data, str names not None, bint defaults, str enums not None, size_t first=0,
+                    size_t before=0):
+        """Convert a length-delimited stream of messages to JSON lines.
 
-        Returns (lines, bytes consumed). Raises DecodeError.
+        `first` and `before` are numbers of messages and bytes before the data, for errors. Returns the lines
+        and the number of unknown fields, which are left out. Raises DecodeError.
         """
         cdef fb_buffer output
         cdef fb_json_options options = read_options(names, defaults, enums)
         cdef Py_buffer view
         cdef fb_bytes rest, message
         cdef fb_status status
+        cdef size_t count = first, offset
+        cdef uint64_t unknown = 0
         output.begin = output.p = output.end = NULL
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             rest.data = <const uint8_t *> view.buf
             rest.size = view.len
             while True:
-                status = fb_stream_next(&rest, &message)
-                if status in (FB_END, FB_MORE_INPUT):
-                    break
                 offset = rest.data - <const uint8_t *> view.buf
+                status = fb_stream_next(&rest, &message)
+                if status == FB_END:
+                    break
                 if status != FB_OK:
-                    raise self.fail("the message has an invalid length", "", offset, None)
-                self._write(message, message.data - <const uint8_t *> view.buf, options, &output)
+                    what = "is cut short" if status == FB_MORE_INPUT else "has an invalid length"
+                    raise self.fail(f"the message {what}", f"[{count}]", before + offset, None)
+                try:
+                    offset = message.data - <const uint8_t *> view.buf
+                    self._write(message, before + offset, options, &output, &unknown)
+                except ValueError as error:  # a DecodeError
+                    raise self.inside(error, f"[{count}]") from None
                 check(fb_buffer_reserve(&output, 1))
                 output.p[0] = b"\n"
                 output.p += 1
-            consumed = rest.data - <const uint8_t *> view.buf
-            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output)), consumed
+                count += 1
+            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output)), unknown
         finally:
             PyBuffer_Release(&view)
             fb_buffer_free(&output)
 
-    cpdef bytes read(self, text, str unknown, bint delimited=False):
-        """Return the message of a JSON text. The arguments are those of `Codec.from_json`.
+    def read_lines(self, data, str unknown not None, size_t first=0, size_t before=0):
+        """Convert JSON lines to a length-delimited stream of messages.
 
-        Raises DecodeError. With `delimited`, the message is written after its length as a varint.
+        Lines of white space are skipped. The last line may lack its line feed. `first` and `before` are
+        numbers of lines and bytes before the data, for errors. Raises DecodeError.
         """
+        cdef fb_buffer output
+        cdef Py_buffer view
+        cdef fb_bytes line
+        cdef const uint8_t *end
+        cdef const uint8_t *stop
+        cdef size_t number = first, offset
+        cdef bint ignore = ignores(unknown)
+        output.begin = output.p = output.end = NULL
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            line.data = <const uint8_t *> view.buf
+            stop = line.data + view.len
+            while line.data < stop:
+                number += 1
+                end = <const uint8_t *> memchr(line.data, b"\n", stop - line.data)
+                end = end if end else stop
+                line.size = end - line.data
+                if not is_blank(line):
+                    try:
+                        offset = line.data - <const uint8_t *> view.buf
+                        self._read(line, before + offset, ignore, True, &output)
+                    except ValueError as error:  # a DecodeError
+                        raise self.inside(error, f"line {number}") from None
+                line.data = end + 1 if end < stop else stop
+            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output))
+        finally:
+            PyBuffer_Release(&view)
+            fb_buffer_free(&output)
+
+    cpdef bytes read(self, text, str unknown):
+        """Return the message of a JSON text. The arguments are those of `Codec.from_json`. Raises DecodeError."""
         cdef Py_buffer view
         cdef fb_bytes input
         cdef Py_ssize_t size
-        cdef bint ignore = unknown == "ignore"
-        if not ignore and unknown != "error":
-            raise ValueError(f"unknown is {unknown!r}; it must be one of error, ignore")
+        cdef bint ignore = ignores(unknown)
         if isinstance(text, str):
-            if not PyUnicode_IS_ASCII(text):
-                text = self._encode(text)
-            else:
+            if PyUnicode_IS_ASCII(text):
                 input.data = <const uint8_t *> PyUnicode_AsUTF8AndSize(text, &size)
                 input.size = size
-                return self._read(input, ignore, delimited)
+                return self._to_message(input, ignore)
+            text = self._encode(text)
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
         try:
             input.data = <const uint8_t *> view.buf
             input.size = view.len
-            return self._read(input, ignore, delimited)
+            return self._to_message(input, ignore)
         finally:
             PyBuffer_Release(&view)
 
@@ -250,27 +307,34 @@ cdef class JsonConverter:
             offset = len(text[:error.start].encode())
             raise self.fail("half of a surrogate pair", "", offset, None) from None
 
-    cdef bytes _read(self, fb_bytes input, bint ignore, bint delimited):
+    cdef bytes _to_message(self, fb_bytes input, bint ignore):
         cdef fb_buffer output
-        cdef fb_json_fault fault
-        cdef fb_status status
-        cdef size_t begin = 0
         output.begin = output.p = output.end = NULL
         try:
-            check(fb_buffer_reserve(&output, _FIRST_ROOM))
-            if delimited:
-                output.p = fb_codec_begin_length(output.p)
-                begin = fb_buffer_size(&output)
-            if input.size < _LONG:
-                status = fb_json_read(&self.all, self.types, input, ignore, &output, &fault)
-            else:
-                with nogil:
-                    status = fb_json_read(&self.all, self.types, input, ignore, &output, &fault)
-            if status != FB_OK:
-                raise self._fault(status, &fault, 0)
-            if delimited:
-                check(fb_buffer_reserve(&output, FB_CODEC_ROOM))
-                output.p = fb_codec_end_length(output.begin + begin, output.p)
+            self._read(input, 0, ignore, False, &output)
             return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output))
         finally:
             fb_buffer_free(&output)
+
+    cdef int _read(self, fb_bytes input, size_t before, bint ignore, bint delimited,
+                   fb_buffer *output) except -1:
+        """Append the message of a text, after its length if `delimited`. `before`: as for `_write`."""
+        cdef fb_json_fault fault
+        cdef fb_status status
+        cdef size_t begin = 0
+        check(fb_buffer_reserve(output, _FIRST_ROOM))
+        if delimited:
+            output.p = fb_codec_begin_length(output.p)
+            begin = fb_buffer_size(output)
+        if input.size < _LONG:
+            status = fb_json_read(&self.all, self.types, input, ignore, output, &fault)
+        else:
+            with nogil:
+                status = fb_json_read(&self.all, self.types, input, ignore, output, &fault)
+        if status != FB_OK:
+            raise self._fault(status, &fault, before)
+        if delimited:
+            if fb_buffer_size(output) - begin > INT32_MAX:
+                raise self.fail("a message of 2 GiB or more", "", before, None)
+            check(fb_buffer_reserve(output, FB_CODEC_ROOM))
+            output.p = fb_codec_end_length(output.begin + begin, output.p)

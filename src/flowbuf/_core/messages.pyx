@@ -173,6 +173,24 @@ def split_messages(const uint8_t[::1] stream not None, bytes prefix=None):
     return messages
 
 
+def whole_messages(const uint8_t[::1] stream not None):
+    """Return (bytes, number) of the whole messages at the start of length-delimited data.
+
+    Raises DecodeError if the data does not begin with a message, not even with a part of one.
+    """
+    cdef fb_bytes rest = view_bytes(stream), message
+    cdef size_t count
+    cdef size_t size = fb_stream_cut(rest, rest.size, &count)
+    cdef fb_status status
+    if size < rest.size:
+        rest.data += size
+        rest.size -= size
+        status = fb_stream_next(&rest, &message)
+        if status != FB_MORE_INPUT:
+            raise fault_of_stream(size, status)
+    return size, count
+
+
 def cut_messages(const uint8_t[::1] stream not None, size_t limit, size_t first):
     """Cut a length-delimited stream into pieces of whole messages.
 

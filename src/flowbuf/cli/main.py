@@ -31,6 +31,7 @@ COMMANDS = {
     "collect": "Receive flows of live exporters, and write them.",
     "produce": "Send captures to Kafka as Protocol Buffers messages or JSON.",
     "consume": "Read flows from Kafka.",
+    "convert": "Convert messages between Protocol Buffers, JSON lines and Parquet.",
     "inspect": "Summarize captures: exporters, templates, sampling, losses.",
     "sample": "Write a small capture of a real exporter, to try commands.",
     "generate": "Write a capture of synthetic, valid flow traffic.",

@@ -43,6 +43,7 @@ from flowbuf.cli.reading import Reading, check_parts
 from flowbuf.cli.session import check_captures, check_decoding
 from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state
+from flowbuf.io.capture import MESSAGE_SUFFIXES
 from flowbuf.schema import Schema
 
 __all__ = ["read"]
@@ -95,7 +96,8 @@ def read(
 
     An INPUT is a capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd), a message stream
     of flowbuf (.pb, .pb.gz, .pb.zst), or - for stdin. It may be a pattern, in which ** stands for any
-    folders. A .proto beside a stream determines its columns.
+    folders. A .proto beside a stream determines its columns. Messages with nested messages, maps or oneofs
+    have no columns: -f jsonl writes them as flowbuf convert does, with the names of their definition.
 
     Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes
     nothing.
@@ -142,6 +144,10 @@ def read(
     check_decoding(inputs, decoding)
     form = form or _default_format(output, folder, several=len(schemas) > 1)
     _check_form(form, output, ip)
+    report = Report(notes=verbose)
+    streams = not folder and all(path == "-" or path.endswith(MESSAGE_SUFFIXES) for path in inputs)
+    if streams and _read_objects(inputs, schemas[0], form, output, limit, report):
+        sys.exit(report.status)
     check_spreadsheet(spreadsheet, form)
     reading = Reading(
         form,
@@ -156,7 +162,6 @@ def read(
         rows_per_file,
         spreadsheet,
     )
-    report = Report(notes=verbose)
     if len(schemas) > 1:
         _read_rows(reading, schemas, inputs, output, folder, force, report)
     elif folder and rows_per_file is None:
@@ -177,6 +182,20 @@ def _default_format(output: str, folder: bool, several: bool) -> str:
     if folder:
         return "parquet"
     return "jsonl" if several and output == "-" else default_format(output)
+
+
+def _read_objects(
+    inputs: Sequence[str], schema: Schema, form: str, output: str, limit: int | None, report: Report
+) -> bool:
+    """Write messages without columns, and return True. Return False if the messages have columns."""
+    from flowbuf.cli.reading_objects import find_codecs, read_objects
+
+    codecs = find_codecs(inputs, schema, form)
+    if codecs is None:
+        return False
+    with show_progress(total_size(inputs), output == "-" and is_terminal(sys.stdout)) as show:
+        read_objects(inputs, codecs, output, limit, report, show)
+    return True
 
 
 def _read_rows(

@@ -61,7 +61,7 @@ def make_converter(descriptor: Descriptor, message: Message) -> JsonConverter:
             described["enum"] = enums[field.enum] if field.type == "enum" else None
         types.append((each.name, _FORMS.get(each.name, JSON_FORMS["object"]), fields))
     try:
-        return JsonConverter(members, types, _fail)
+        return JsonConverter(members, types, _fail, _inside)
     except ValueError as error:
         raise SchemaError(str(error), "load google.protobuf's own definition") from None
 
@@ -96,3 +96,13 @@ def _fail(problem: str, path: str, offset: int, names: Iterable[str] | None) -> 
         fix = did_you_mean(problem.rpartition(": ")[2].strip('"'), names)
         problem = f"{problem}; {fix}" if fix else problem
     return DecodeError(f"{where}: {problem}", status="bad_message", offset=offset, path=path)
+
+
+def _inside(error: DecodeError, place: str) -> DecodeError:
+    """Return the error of a message with the place of the message among others: [3], or line 4."""
+    if not place.startswith("["):
+        return DecodeError(f"{place}: {error}", status="bad_message", offset=error.offset, path=error.path)
+    text = str(error)
+    dot = "." if error.path else ": "
+    path = f"{place}.{error.path}" if error.path else place
+    return DecodeError(f"{place}{dot}{text}", status="bad_message", offset=error.offset, path=path)

@@ -14,7 +14,15 @@ from flowbuf.schema import Column, Schema
 from flowbuf.schema.loader import ROWS
 from flowbuf.schema.shape import more_than_flat
 
-__all__ = ["check_proto", "find_proto", "proto_path", "read_proto", "schema_of_proto", "write_proto"]
+__all__ = [
+    "check_proto",
+    "find_proto",
+    "is_own_proto",
+    "proto_path",
+    "read_proto",
+    "schema_of_proto",
+    "write_proto",
+]
 
 _HASH = re.compile(r"^// Schema .* hash ([0-9a-f]{16})\.$", re.MULTILINE)
 _FIRST_LINE = re.compile(rb'// Schema ".*" of flowbuf, hash ')
@@ -38,13 +46,16 @@ def find_proto(path: str | os.PathLike[str]) -> str | None:
 def check_proto(path: str | os.PathLike[str]) -> None:
     """Raise FileExistsError if the path of a stream's .proto holds a file that flowbuf did not write."""
     proto = find_proto(path)
-    if proto is None:
-        return
+    if proto is not None and not is_own_proto(proto):
+        raise FileExistsError(
+            errno.EEXIST, "was not written by flowbuf; move it, or write to another file", proto
+        )
+
+
+def is_own_proto(proto: str) -> bool:
+    """Return True if flowbuf wrote a .proto."""
     with open(proto, "rb") as file:
-        if not _FIRST_LINE.match(file.readline(1000)):
-            raise FileExistsError(
-                errno.EEXIST, "was not written by flowbuf; move it, or write to another file", proto
-            )
+        return _FIRST_LINE.match(file.readline(1000)) is not None
 
 
 def write_proto(path: str | os.PathLike[str], schema: Schema, *, scaled: bool = False) -> None:

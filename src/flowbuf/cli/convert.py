@@ -1,0 +1,215 @@
+"""`flowbuf convert`: convert files of messages between Protocol Buffers, JSON lines and Parquet."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flowbuf.cli.inputs import check_inputs, total_size
+from flowbuf.cli.options import UsageProblem, schema_errors
+from flowbuf.cli.output.columnar import need, open_sink
+from flowbuf.cli.output.failure import Failure
+from flowbuf.cli.output.progress import Show, show_progress
+from flowbuf.cli.output.report import Report, count_things
+from flowbuf.cli.output.streams import (
+    check_overwrite,
+    force_option,
+    is_terminal,
+    open_errors,
+    open_output,
+    refuse_terminal,
+)
+from flowbuf.errors import CaptureError, DecodeError, EncodeError, SchemaError
+from flowbuf.io.input_stream import Content
+from flowbuf.io.output_file import OutputFile
+
+if TYPE_CHECKING:
+    from flowbuf.codec import Codec
+    from flowbuf.codec.convert import Piece
+
+__all__ = ["convert"]
+
+_SUFFIXES = {".pb": "pb", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+_FORMS = ("pb", "jsonl", "parquet")
+
+
+@click.command()
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option(
+    "--schema",
+    metavar="SCHEMA",
+    help="The messages are those of this schema: a built-in name, or a .toml file.",
+)
+@click.option(
+    "--proto",
+    metavar="PROTO",
+    help="The messages are defined in this .proto file, folder of .proto files, or descriptor set.",
+)
+@click.option("--message", metavar="NAME", help="Name of the message, if PROTO defines several.")
+@click.option(
+    "--include", metavar="FOLDER", multiple=True, help="Search imports in this folder. Can be repeated."
+)
+@click.option("--from", "form", type=click.Choice(_FORMS), help="Format of IN.  [default: by its name]")
+@click.option("--to", "target", type=click.Choice(_FORMS), help="Format of OUT.  [default: by its name]")
+@click.option("--names", type=click.Choice(["json", "original"]), default="json", show_default=True,
+              help="Write names in lowerCamelCase, or as in the definition.")  # fmt: skip
+@click.option("--enums", type=click.Choice(["name", "number"]), default="name", show_default=True,
+              help="Write enums as names or numbers.")  # fmt: skip
+@click.option("--defaults", is_flag=True, help="Write fields that are zero or empty, too.")
+@click.option("--ignore-unknown", is_flag=True, help="Ignore fields in JSON that are not defined.")
+@force_option
+def convert(
+    source: str,
+    output: str,
+    schema: str | None,
+    proto: str | None,
+    message: str | None,
+    include: tuple[str, ...],
+    form: str | None,
+    target: str | None,
+    names: str,
+    enums: str,
+    defaults: bool,
+    ignore_unknown: bool,
+    force: bool,
+) -> None:
+    """Convert messages of any type between Protocol Buffers, JSON lines and Parquet.
+
+    IN and OUT are .pb (each message after its length as a varint), .jsonl or .parquet files; .gz and .zst
+    after .pb and .jsonl compress. - is stdin or stdout.
+
+    JSON follows the canonical mapping of Protocol Buffers. Parquet needs messages without nested messages,
+    maps and oneofs.
+
+    The first damaged message or line ends the command with an error that names its place. OUT appears whole
+    or not at all.
+
+    \b
+    Examples:
+      flowbuf convert orders.pb orders.jsonl --proto shop/order.proto --message Order --include protos
+      flowbuf convert orders.jsonl.gz orders.pb --proto orders.desc --message shop.Order
+      flowbuf convert telemetry.pb telemetry.parquet --schema telemetry
+      flowbuf convert orders.pb - --proto order.proto --names original | jq .total
+    """
+    forms = form or _form_of(source, "--from"), target or _form_of(output, "--to")
+    check_inputs([source], output)
+    check_overwrite(force, output)
+    if "parquet" in forms:
+        need("pyarrow", "arrow", "Parquet")
+    if forms[0] == "parquet" and source == "-":
+        raise UsageProblem("Parquet cannot be read from stdin; name a file")
+    codec = _load(schema, proto, message, include)
+    if "parquet" in forms:
+        _check_flat(codec)
+    options = {"names": names, "enums": enums, "defaults": defaults}
+    from flowbuf.cli.reading_objects import report_unknown
+
+    count = 0
+    unknown: list[int] = []
+    report = Report()
+    with ExitStack() as stack:
+        file = stack.enter_context(open_output(output))
+        if forms[1] != "jsonl":
+            refuse_terminal(file, "messages")
+        show = stack.enter_context(show_progress(total_size([source])))
+        pieces = _read(stack, codec, source, forms[0], "ignore" if ignore_unknown else "error")
+        try:
+            count = _write(codec, pieces, file, forms[1], options, unknown.append, show)
+        except (DecodeError, EncodeError) as error:
+            raise Failure(f"{'<stdin>' if source == '-' else source}: {error}") from error
+    report_unknown(report, source, unknown)
+    if is_terminal(sys.stderr) and output != "-":
+        report.add_note(count_things(count, "message"))
+    sys.exit(report.status)
+
+
+def _form_of(path: str, option: str) -> str:
+    stem, suffix = os.path.splitext(path)
+    if suffix in (".gz", ".zst"):
+        suffix = os.path.splitext(stem)[1]
+    form = _SUFFIXES.get(suffix.lower())
+    if form is None and path == "-":
+        form = "jsonl" if option == "--to" else "pb"
+    if form is None:
+        raise UsageProblem(
+            f"{path}: {suffix or 'no suffix'} is not that of a format; choose one with {option}"
+        )
+    return form
+
+
+def _load(schema: str | None, proto: str | None, message: str | None, include: tuple[str, ...]) -> Codec:
+    from flowbuf.codec import Codec
+
+    if (schema is None) == (proto is None):
+        raise UsageProblem("describe the messages with --proto FILE or with --schema NAME")
+    with schema_errors():
+        if proto is not None:
+            return Codec.load(proto, message, include=include)
+        assert schema is not None
+        return Codec.load(schema, message)
+
+
+def _check_flat(codec: Codec) -> None:
+    try:
+        codec.schema  # noqa: B018  # raises before the work
+    except SchemaError as error:
+        problem = f"messages of {codec.message.name} have no columns for Parquet: {error.problem}"
+        raise UsageProblem(f"{problem}; convert them to JSON lines") from error
+
+
+def _read(
+    stack: ExitStack, codec: Codec, source: str, form: str, unknown: str
+) -> Iterator[tuple[Piece, int]]:
+    """Yield the messages, and the position in the file behind them."""
+    from flowbuf.codec.convert import read_json_lines, read_parquet, read_stream
+
+    if form == "parquet":
+        return ((piece, 0) for piece in read_parquet(codec, source))
+    with open_errors():
+        try:
+            content = stack.enter_context(Content(source, ends_at_error=True))
+        except CaptureError as error:
+            raise UsageProblem(str(error)) from error
+    pieces = read_stream(content) if form == "pb" else read_json_lines(codec, content, unknown)
+    return ((piece, content.position) for piece in pieces)
+
+
+def _write(
+    codec: Codec,
+    pieces: Iterator[tuple[Piece, int]],
+    file: OutputFile,
+    form: str,
+    options: dict[str, Any],
+    left_out: Callable[[int], None],
+    show: Show,
+) -> int:
+    """Write the messages, and return their number."""
+    from flowbuf.codec.convert import to_batches, to_json_lines
+
+    count = 0
+
+    def counted() -> Iterator[Piece]:
+        nonlocal count
+        for piece, position in pieces:
+            count += piece[1]
+            show(position, count)
+            yield piece
+
+    if form == "parquet":
+        stream = to_batches(codec, counted(), lambda number: None)
+        import pyarrow
+
+        with open_sink(form, file, pyarrow.schema(stream)) as sink:
+            for batch in stream:
+                sink.write(batch.to_arrow())
+        return count
+    chunks = to_json_lines(codec, counted(), left_out, **options) if form == "jsonl" else counted()
+    for chunk, _ in chunks:
+        file.write(chunk)
+    return count

@@ -1,0 +1,128 @@
+"""Convert files of messages: streams of messages, JSON lines and Parquet, in bounded memory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from flowbuf._core import whole_messages
+from flowbuf.codec.codec import Codec
+from flowbuf.errors import DecodeError
+from flowbuf.io.input_stream import Content
+
+__all__ = ["read_json_lines", "read_parquet", "read_stream", "to_batches", "to_json_lines"]
+
+_PIECE = 1 << 20
+_ROWS = 16_384
+
+Piece = tuple[bytes, int]
+"""Messages, each after its length as a varint, and their number."""
+
+
+def _pieces(content: Content) -> Iterator[bytes]:
+    buffer = memoryview(bytearray(_PIECE))
+    while size := content.readinto(buffer):
+        yield bytes(buffer[:size])
+    problem = content.fault or content.failure
+    if problem:
+        raise DecodeError(f"{problem} after {content.position} bytes of the file")
+
+
+def read_stream(content: Content) -> Iterator[Piece]:
+    """Read a stream of messages, each after its length as a varint. Raises DecodeError if it is damaged."""
+    rest, position, count = b"", 0, 0
+    for piece in _pieces(content):
+        rest += piece
+        try:
+            size, more = whole_messages(rest)
+        except DecodeError as error:
+            offset = position + (error.offset or 0)
+            raise DecodeError(f"byte {offset}: not the length of a message", offset=offset) from None
+        if size:
+            yield rest[:size], more
+        rest, position, count = rest[size:], position + size, count + more
+    if rest:
+        raise DecodeError(f"[{count}]: byte {position}: the message is cut short", offset=position)
+
+
+def read_json_lines(codec: Codec, content: Content, unknown: str) -> Iterator[Piece]:
+    """Read JSON lines as messages. Raises DecodeError for the first line that is not one."""
+    converter = codec._converter()
+    rest, lines, position = b"", 0, 0
+
+    def convert(text: bytes) -> Piece:
+        nonlocal lines, position
+        stream = converter.read_lines(text, unknown, lines, position)
+        lines += text.count(b"\n")
+        position += len(text)
+        return stream, whole_messages(stream)[1]
+
+    for piece in _pieces(content):
+        end = piece.rfind(b"\n") + 1
+        if not end:
+            rest += piece
+            continue
+        yield convert(rest + piece[:end])
+        rest = piece[end:]
+    if rest:
+        yield convert(rest)
+
+
+def read_parquet(codec: Codec, path: str) -> Iterator[Piece]:
+    """Read the rows of a Parquet file as messages. Raises EncodeError for a value that does not fit."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS):
+            yield codec.encode_columns(batch), len(batch)
+
+
+def to_json_lines(
+    codec: Codec, pieces: Iterable[Piece], left_out: Callable[[int], None], **options: Any
+) -> Iterator[Piece]:
+    """Convert messages to JSON lines, with the options of `Codec.to_json`. Raises DecodeError.
+
+    `left_out` is called with the number of unknown fields, which JSON does not have.
+    """
+    converter = codec._converter()
+    form = (options.get("names", "json"), options.get("defaults", False), options.get("enums", "name"))
+    first = before = 0
+    for stream, count in pieces:
+        lines, unknown = converter.write_lines(stream, *form, first, before)
+        left_out(unknown)
+        yield lines, count
+        first, before = first + count, before + len(stream)
+
+
+def to_batches(codec: Codec, pieces: Iterable[Piece], counted: Callable[[int], None]) -> Any:
+    """Return the messages as a `FlowStream` of columns. `counted` is called with the number of each piece.
+
+    Raises DecodeError if a value does not fit its column, and SchemaError if the messages are not flat.
+    """
+    return codec.read_columns(_Joined(pieces, counted), strict=True)
+
+
+class _Joined(io.RawIOBase):
+    """The pieces as a file."""
+
+    def __init__(self, pieces: Iterable[Piece], counted: Callable[[int], None]) -> None:
+        self._pieces = iter(pieces)
+        self._counted = counted
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            stream, count = next(self._pieces, (b"", -1))
+            if count < 0:
+                return 0
+            self._counted(count)
+            self._rest = memoryview(stream)
+        view = memoryview(buffer).cast("B")
+        size = min(len(view), len(self._rest))
+        view[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size

@@ -1,0 +1,229 @@
+"""`flowbuf convert`, and `flowbuf read` for messages without columns."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowbuf import Codec
+from flowbuf.codec import convert
+from tests.support.codec_messages import bytes_field, number_field, varint
+from tests.support.command import flowbuf
+
+RECORD = Codec.load("record")
+TELEMETRY = Codec.load("telemetry")
+
+PROTO = """
+syntax = "proto3";
+package shop;
+import "shop/line.proto";
+message Order { int64 order_number = 1; repeated Line lines = 2; State state = 3; }
+enum State { NEW = 0; PAID = 1; }
+"""
+LINE = 'syntax = "proto3"; package shop; message Line { string article = 1; }'
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    path = tmp_path / "records.pb"
+    path.write_bytes(RECORD.encode_many(RECORD.examples(50)))
+    return path
+
+
+@pytest.fixture
+def protos(tmp_path: Path) -> Path:
+    folder = tmp_path / "protos/shop"
+    folder.mkdir(parents=True)
+    (folder / "order.proto").write_text(PROTO)
+    (folder / "line.proto").write_text(LINE)
+    return folder.parent
+
+
+def test_messages_become_json_lines_and_messages_again(records: Path, tmp_path: Path) -> None:
+    lines, back = tmp_path / "records.jsonl.gz", tmp_path / "back.pb.zst"
+    assert flowbuf("convert", records, lines, "--schema", "record").exit_code == 0
+    text = gzip.decompress(lines.read_bytes())
+    assert text == RECORD.to_json_lines(records.read_bytes())
+    assert len(text.splitlines()) == 50
+    assert flowbuf("convert", lines, back, "--schema", "record").exit_code == 0
+    assert flowbuf("convert", back, tmp_path / "plain.pb", "--schema", "record").exit_code == 0
+    assert (tmp_path / "plain.pb").read_bytes() == records.read_bytes()
+
+
+def test_flat_messages_become_parquet_and_messages_again(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    stream, lines = tmp_path / "t.pb", tmp_path / "t.jsonl"
+    stream.write_bytes(TELEMETRY.encode_many(TELEMETRY.examples(40_000)))
+    for source, target in [
+        (stream, "a.parquet"),
+        ("a.parquet", lines),
+        (lines, "b.parquet"),
+        ("b.parquet", "c.pb"),
+    ]:
+        done = flowbuf("convert", tmp_path / source, tmp_path / target, "--schema", "telemetry")
+        assert (done.exit_code, done.stderr) == (0, "")
+    tables = [parquet.read_table(tmp_path / name) for name in ("a.parquet", "b.parquet")]
+    assert tables[0].equals(tables[1])
+    assert TELEMETRY.decode_many((tmp_path / "c.pb").read_bytes()) == TELEMETRY.decode_many(
+        stream.read_bytes()
+    )
+
+
+def test_options_of_json(protos: Path, tmp_path: Path) -> None:
+    stream = tmp_path / "orders.pb"
+    message = number_field(1, 5) + bytes_field(2, b"") + number_field(3, 1)
+    stream.write_bytes(varint(len(message)) + message)
+    defined = ("--proto", "shop/order.proto", "--include", protos, "--message", "Order")
+    for options, expected in [
+        ((), {"orderNumber": "5", "lines": [{}], "state": "PAID"}),
+        (("--names", "original"), {"order_number": "5", "lines": [{}], "state": "PAID"}),
+        (("--enums", "number"), {"orderNumber": "5", "lines": [{}], "state": 1}),
+        (("--defaults",), {"orderNumber": "5", "lines": [{"article": ""}], "state": "PAID"}),
+    ]:
+        done = flowbuf("convert", stream, "-", *defined, *options)
+        assert json.loads(done.stdout) == expected
+    done = flowbuf("convert", "-", "-", "--from", "jsonl", "--to", "pb", *defined, stdin=done.stdout_bytes)
+    assert done.stdout_bytes == stream.read_bytes()
+    more = b'{"orderNumber":"5","more":[1,{}],"lines":[{}],"state":1}\n\n'
+    done = flowbuf("convert", "-", "-", "--from", "jsonl", "--to", "pb", *defined, stdin=more)
+    assert (done.exit_code, done.stdout_bytes) == (1, b"")
+    assert done.stderr == 'flowbuf: <stdin>: line 1: byte 19: an unknown field: "more"\n'
+    done = flowbuf(
+        "convert", "-", "-", "--from", "jsonl", "--to", "pb", "--ignore-unknown", *defined, stdin=more
+    )
+    assert done.stdout_bytes == stream.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda data: data[:-1], "[49]: byte {last}: the message is cut short"),
+        (lambda data: data + b"\xff" * 11, "byte {end}: not the length of a message"),
+        (
+            lambda data: data + b"\x02\x0a\x05",
+            "[50].name: byte {inside}: a length beyond the end of the message",
+        ),
+    ],
+)
+def test_damage_is_named_and_leaves_no_output(
+    records: Path, tmp_path: Path, damage: Any, problem: str
+) -> None:
+    data = records.read_bytes()
+    sizes = [len(varint(len(each))) + len(each) for each in map(RECORD.encode, RECORD.decode_many(data))]
+    records.write_bytes(damage(data))
+    done = flowbuf("convert", records, tmp_path / "out.jsonl", "--schema", "record")
+    place = problem.format(last=len(data) - sizes[-1], end=len(data), inside=len(data) + 1)
+    assert done.stderr == f"flowbuf: {records}: {place}\n"
+    assert done.exit_code == 1
+    assert os.listdir(tmp_path) == ["records.pb"]
+
+
+def test_damaged_compression_and_lines_are_named(records: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "records.pb.gz"
+    packed.write_bytes(gzip.compress(records.read_bytes())[:-20])
+    done = flowbuf("convert", packed, tmp_path / "out.jsonl", "--schema", "record")
+    assert done.exit_code == 1
+    assert "gzip data is cut short" in done.stderr
+    lines = tmp_path / "lines.jsonl"
+    lines.write_bytes(b'{"name":"a"}\n' * 200_000 + b"\n" + b'{"name":5}')
+    done = flowbuf("convert", lines, tmp_path / "out.pb", "--schema", "record")
+    at = 13 * 200_000 + 1 + 8
+    assert done.stderr == f"flowbuf: {lines}: line 200002: name: byte {at}: a string is expected here\n"
+    assert sorted(os.listdir(tmp_path)) == ["lines.jsonl", "records.pb", "records.pb.gz"]
+
+
+def test_unknown_fields_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "other.proto").write_text('syntax = "proto3"; message Other { string name = 1; }')
+    stream = tmp_path / "records.pb"
+    stream.write_bytes(RECORD.encode_many([{"name": "a", "level": 5, "port": 7}, {"name": "b"}]))
+    done = flowbuf("convert", stream, "-", "--proto", tmp_path / "other.proto")
+    assert done.stdout == '{"name":"a"}\n{"name":"b"}\n'
+    assert done.exit_code == 1
+    assert "unknown fields, which were left out: 2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["in.pb", "out.jsonl"], "describe the messages with --proto FILE or with --schema NAME"),
+        (["in.pb", "out.jsonl", "--schema", "record", "--proto", "x.proto"], "describe the messages with"),
+        (
+            ["in.pb", "out.xml", "--schema", "record"],
+            "out.xml: .xml is not that of a format; choose one with --to",
+        ),
+        (["in.pb", "out", "--schema", "record"], "out: no suffix is not that of a format"),
+        (["in.pb", "out.parquet", "--schema", "record"], "messages of Record have no columns for Parquet"),
+        (
+            ["-", "out.jsonl", "--from", "parquet", "--schema", "telemetry"],
+            "Parquet cannot be read from stdin",
+        ),
+        (["none.pb", "out.jsonl", "--schema", "record"], "none.pb: No such file or directory"),
+        (["in.pb", "in.pb", "--schema", "record"], "in.pb: is an input too"),
+        (["in.pb", "out.jsonl", "--proto", "none.proto"], "none.proto: is not a file"),
+        (["in.pb", "out.jsonl", "--schema", "recrod"], "did you mean record?"),
+    ],
+)
+def test_mistakes_are_named(
+    arguments: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.pb").write_bytes(b"")
+    done = flowbuf("convert", *arguments)
+    assert done.exit_code == 2
+    assert problem in done.stderr
+    assert os.listdir() == ["in.pb"]
+
+
+def test_empty_inputs_give_empty_outputs(tmp_path: Path) -> None:
+    (tmp_path / "in.pb").write_bytes(b"")
+    assert flowbuf("convert", tmp_path / "in.pb", tmp_path / "out.jsonl", "--schema", "record").exit_code == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == b""
+
+
+def test_messages_larger_than_a_piece_are_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convert, "_PIECE", 100)
+    examples = RECORD.examples(30) + [{"name": "x" * 1000}] * 2
+    (tmp_path / "in.pb").write_bytes(RECORD.encode_many(examples))
+    for source, target in [("in.pb", "out.jsonl"), ("out.jsonl", "back.pb")]:
+        done = flowbuf("convert", tmp_path / source, tmp_path / target, "--schema", "record")
+        assert (done.exit_code, done.stderr) == (0, "")
+    assert (tmp_path / "back.pb").read_bytes() == (tmp_path / "in.pb").read_bytes()
+
+
+# flowbuf read -----------------------------------------------------------------------------------------------
+
+
+def test_read_writes_nested_messages_as_json_lines(records: Path) -> None:
+    expected = RECORD.to_json_lines(records.read_bytes(), names="original")
+    done = flowbuf("read", records, "--schema", "record", "-f", "jsonl")
+    assert (done.exit_code, done.stdout_bytes) == (0, expected)
+    done = flowbuf("read", records, records, "--schema", "record", "-f", "jsonl", "-n", 70)
+    assert done.stdout_bytes == b"".join((expected * 2).splitlines(keepends=True)[:70])
+
+
+def test_read_takes_the_proto_beside_a_stream(protos: Path, tmp_path: Path) -> None:
+    message = number_field(1, 5) + bytes_field(2, b"")
+    (tmp_path / "orders.pb").write_bytes(varint(len(message)) + message)
+    (tmp_path / "orders.pb.proto").write_text('syntax = "proto3"; message O { int64 order_number = 1; }')
+    done = flowbuf("read", tmp_path / "orders.pb", "-f", "jsonl")
+    assert done.stdout == '{"order_number":"5"}\n'
+    assert (done.exit_code, "unknown fields, which were left out: 1" in done.stderr) == (1, True)
+
+
+def test_read_names_options_that_need_columns(records: Path) -> None:
+    for options, problem in [
+        (("-f", "csv"), "-f csv: messages of this type have no columns"),
+        (("-f", "jsonl", "--where", "level > 1"), "--where: messages of this type have no columns"),
+    ]:
+        done = flowbuf("read", records, "--schema", "record", *options)
+        assert done.exit_code == 2
+        assert problem in done.stderr
+    records.write_bytes(records.read_bytes()[:-1])
+    done = flowbuf("read", records, "--schema", "record", "-f", "jsonl")
+    assert done.exit_code == 1
+    assert "the message is cut short" in done.stderr
