@@ -21,6 +21,7 @@ from flowbuf.io.capture import CaptureReader
 from flowbuf.io.input_stream import Content
 from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.schema.plan import compile_plan
+from tests.binding import fuzz_json
 from tests.binding.fuzz_arrow import run_arrow, seed_arrow
 from tests.binding.fuzz_common import (
     DATA,
@@ -214,7 +215,7 @@ CODECS = ["Everything", "Old", "Maps", "Tree", "Reading"]
 
 @functools.cache
 def codecs() -> list[flowbuf.Codec]:
-    from tests.support.codec_messages import make_codec, make_relaxed
+    from tests.support.codec.messages import make_codec, make_relaxed
 
     kept = [make_codec(name, times="ns", unknown_fields="keep") for name in CODECS]
     plain = [make_codec(name) for name in CODECS]
@@ -256,5 +257,6 @@ FAMILIES = {
     "messages": Family(seed_messages, run_messages),
     "arrow": Family(seed_arrow, run_arrow),
     "codec": Family(seed_codec, run_codec),
+    "json": fuzz_json.FAMILY,
     "state": Family(seed_state, run_state),
 }

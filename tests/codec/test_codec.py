@@ -19,8 +19,8 @@ import pytest
 from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.codec import outputs
 from flowbuf.errors import DecodeError, EncodeError
-from tests.support.codec_messages import bytes_field, make_codec, message_class, number_field
-from tests.support.codec_records import EVERYTHING, MESSAGE, READING, RECORD, UTC, problem
+from tests.support.codec.messages import bytes_field, make_codec, message_class, number_field
+from tests.support.codec.records import EVERYTHING, MESSAGE, READING, RECORD, UTC, problem
 
 msgspec = pytest.importorskip("msgspec")
 np = pytest.importorskip("numpy")

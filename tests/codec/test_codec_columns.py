@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from flowbuf import Codec, EncodeError, SchemaError
 from flowbuf.arrow.rows import RowReader
 from flowbuf.schema import Schema
-from tests.support.codec_messages import bytes_field, number_field, varint
+from tests.support.codec.messages import bytes_field, number_field, varint
 
 
 @cache

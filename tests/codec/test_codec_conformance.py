@@ -10,8 +10,8 @@ from google.protobuf.descriptor_pb2 import EDITION_2023, FeatureSet, FileDescrip
 
 from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.errors import DecodeError
-from tests.support.codec_conformance import EVERYTHING, NUMBERS, OLD, TREE, read, refuse
-from tests.support.codec_messages import (
+from tests.support.codec.checks import EVERYTHING, NUMBERS, OLD, TREE, read, refuse
+from tests.support.codec.messages import (
     bytes_field,
     comparable,
     group_field,

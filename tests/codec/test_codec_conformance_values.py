@@ -6,8 +6,8 @@ import pytest
 
 from flowbuf import UNKNOWN_FIELDS
 from flowbuf.errors import DecodeError
-from tests.support.codec_conformance import MAPS, OLD, read, refuse
-from tests.support.codec_messages import (
+from tests.support.codec.checks import MAPS, OLD, read, refuse
+from tests.support.codec.messages import (
     KEYS,
     bytes_field,
     make_codec,

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from flowbuf import Codec
 from flowbuf.errors import DecodeError, EncodeError
 from tests.support.cases import slow_after
-from tests.support.codec_messages import (
+from tests.support.codec.messages import (
     as_record,
     bytes_field,
     comparable,

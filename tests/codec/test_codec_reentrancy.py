@@ -19,7 +19,7 @@ import pytest
 from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.errors import EncodeError
 from tests.support.cases import slow_after
-from tests.support.codec_messages import make_codec
+from tests.support.codec.messages import make_codec
 
 EVERYTHING = make_codec("Everything")
 TREE = make_codec("Tree")
@@ -163,7 +163,7 @@ def test_exceptions_of_user_code_are_raised() -> None:
 
 def run_alone(code: str) -> str:
     """Run a program that could crash in its own process, and return its output."""
-    head = "from tests.support.codec_messages import make_codec\nfrom flowbuf import Codec\n"
+    head = "from tests.support.codec.messages import make_codec\nfrom flowbuf import Codec\n"
     folder = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", head + code], cwd=folder, capture_output=True, text=True, timeout=60

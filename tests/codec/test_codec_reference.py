@@ -20,7 +20,7 @@ from flowbuf.errors import DecodeError, EncodeError
 from tests.reference.codec import CodecError, Reference
 from tests.strategies.basics import register_profiles
 from tests.support.cases import slow
-from tests.support.codec_messages import (
+from tests.support.codec.messages import (
     bytes_field,
     group_field,
     make_codec,
@@ -29,7 +29,7 @@ from tests.support.codec_messages import (
     tag,
     varint,
 )
-from tests.support.codec_messages import records as make_records
+from tests.support.codec.messages import records as make_records
 
 SCHEMAS = ("telemetry", "record", "client_message", "flow")
 NAMES = (*SCHEMAS, "Everything", "Old", "Maps", "Tree")

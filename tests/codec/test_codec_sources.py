@@ -14,7 +14,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.errors import EncodeError, SchemaError
-from tests.support.codec_messages import (
+from tests.support.codec.messages import (
     PROTO2,
     PROTO3,
     bytes_field,

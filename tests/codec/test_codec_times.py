@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flowbuf.errors import DecodeError
-from tests.support.codec_messages import bytes_field, make_codec, message_class, number_field
-from tests.support.codec_records import READING, UTC, problem
+from tests.support.codec.messages import bytes_field, make_codec, message_class, number_field
+from tests.support.codec.records import READING, UTC, problem
 
 np = pytest.importorskip("numpy")
 pd = pytest.importorskip("pandas")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import conformance
+from tests.support.codec import conformance
 
 FEWEST = 5_500  # tests of version 33.2, without those of the text format
 

@@ -12,7 +12,7 @@ import pytest
 
 from flowbuf import Codec
 from flowbuf.codec import convert
-from tests.support.codec_messages import bytes_field, number_field, varint
+from tests.support.codec.messages import bytes_field, number_field, varint
 from tests.support.command import flowbuf
 
 RECORD = Codec.load("record")

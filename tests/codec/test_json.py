@@ -10,7 +10,7 @@ import pytest
 
 from flowbuf import Codec
 from flowbuf.errors import DecodeError
-from tests.support.codec_messages import bytes_field, group_field, make_codec, number_field, tag, varint
+from tests.support.codec.messages import bytes_field, group_field, make_codec, number_field, tag, varint
 
 PROTO = """
 syntax = "proto3";

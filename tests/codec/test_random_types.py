@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 
 from flowbuf import Codec
 from flowbuf.errors import DecodeError
-from tests.support.random_types import RandomTypes
+from tests.support.codec.random_types import RandomTypes
 
 SEEDS = 300
 MANY_SEEDS = 17_000

@@ -196,10 +196,15 @@ static bool is_capital(uint8_t c) {
     return c >= 'A' && c <= 'Z';
 }
 
+/* Return false for a character that would need an escape in a JSON string. No name has it. */
+static bool is_name_byte(uint8_t c) {
+    return c >= 0x20 && c != '"' && c != '\\';
+}
+
 uint8_t *fb_json_put_path(uint8_t *p, fb_bytes path) {
     for (size_t i = 0; i < path.size; i++) {
         uint8_t c = path.data[i];
-        if (is_capital(c)) return NULL;
+        if (is_capital(c) || !is_name_byte(c)) return NULL;
         if (c == '_') {
             if (++i == path.size || path.data[i] < 'a' || path.data[i] > 'z') return NULL;
             c = (uint8_t)(path.data[i] - 'a' + 'A');
@@ -212,7 +217,7 @@ uint8_t *fb_json_put_path(uint8_t *p, fb_bytes path) {
 uint8_t *fb_json_read_path(uint8_t *p, fb_bytes text) {
     for (size_t i = 0; i < text.size; i++) {
         const uint8_t c = text.data[i];
-        if (c == '_') return NULL;
+        if (c == '_' || !is_name_byte(c)) return NULL;
         if (is_capital(c)) *p++ = '_';
         *p++ = (uint8_t)(is_capital(c) ? c - 'A' + 'a' : c);
     }

@@ -476,11 +476,6 @@ static bool put_field_mask(writer *w, const fb_json_type *type, fb_bytes message
         uint8_t *end = fb_json_put_path(w->output->p, path);
         if (!end)
             return fail_at(w, place, path.data, path, "a path that lowerCamelCase cannot express");
-        fb_bytes written = {w->output->p, (size_t)(end - w->output->p)};
-        for (size_t i = 0; i < written.size; i++)
-            if (written.data[i] < 0x20 || written.data[i] == '"' || written.data[i] == '\\')
-                return fail_at(w, place, path.data, path,
-                               "a path with a character that no name has");
         w->output->p = end;
         if (!put_char(w, ',')) return false;
     }

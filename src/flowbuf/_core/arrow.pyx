@@ -7,8 +7,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport uint8_t, uint16_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from flowbuf._core.base cimport check
-from flowbuf._core.buffer cimport Buffer
+from flowbuf._core.base cimport Buffer, check
 from flowbuf._core.core cimport *
 from flowbuf._core.plan cimport Plan
 from flowbuf._core.tables cimport set_members

@@ -1,6 +1,6 @@
 from libc.stdint cimport uint8_t, uint64_t
 
-from flowbuf._core.core cimport fb_bytes, fb_codec_field, fb_prefix, fb_status
+from flowbuf._core.core cimport fb_buffer, fb_bytes, fb_codec_field, fb_prefix, fb_row, fb_status
 
 cdef int check(fb_status status) except -1
 cdef void *take_memory(size_t count, size_t size, list blocks) except NULL
@@ -17,3 +17,10 @@ cdef inline fb_bytes view_bytes(const uint8_t[::1] data):
     view.data = &data[0] if data.shape[0] else NULL
     view.size = data.shape[0]
     return view
+
+cdef class Buffer:
+    cdef fb_buffer content
+    cdef Py_ssize_t views
+    cdef void give(self, fb_row *row, size_t used) noexcept
+    cdef int grow(self, fb_row *row, size_t more) except -1
+    cdef bytes copy(self, const fb_row *row)

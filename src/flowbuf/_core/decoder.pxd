@@ -1,6 +1,6 @@
 from libc.stdint cimport uint64_t
 
-from flowbuf._core.buffer cimport Buffer
+from flowbuf._core.base cimport Buffer
 from flowbuf._core.core cimport fb_datagram, fb_decoder, fb_memory, fb_row
 from flowbuf._core.datagrams cimport Datagrams
 from flowbuf._core.plan cimport Plan

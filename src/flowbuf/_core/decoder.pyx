@@ -6,8 +6,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from flowbuf._core.base cimport check, draw_seed, format_address, new_prefixes, parse_address
-from flowbuf._core.buffer cimport Buffer
+from flowbuf._core.base cimport Buffer, check, draw_seed, format_address, new_prefixes, parse_address
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, exporter_of, fill_source, to_nanoseconds
 from flowbuf._core.plan cimport Plan, is_late, override_deferred

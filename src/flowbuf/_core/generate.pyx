@@ -3,8 +3,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from flowbuf._core.base cimport check
-from flowbuf._core.buffer cimport Buffer
+from flowbuf._core.base cimport Buffer, check
 from flowbuf._core.core cimport *
 
 

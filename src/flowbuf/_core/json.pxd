@@ -79,3 +79,7 @@ cdef class JsonConverter:
     cdef bytes _to_message(self, fb_bytes input, bint ignore)
     cdef int _read(self, fb_bytes input, size_t before, bint ignore, bint delimited,
                    fb_buffer *output) except -1
+
+cdef class JsonCodec:
+    cdef JsonConverter converter
+    cdef JsonConverter _json(self)

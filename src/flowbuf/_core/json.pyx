@@ -281,7 +281,7 @@ cdef class JsonConverter:
             fb_buffer_free(&output)
 
     cpdef bytes read(self, text, str unknown):
-        """Return the message of a JSON text. The arguments are those of `Codec.from_json`. Raises DecodeError."""
+        """Return the message of a JSON text. Arguments and errors are those of `Codec.from_json`."""
         cdef Py_buffer view
         cdef fb_bytes input
         cdef Py_ssize_t size
@@ -338,3 +338,152 @@ cdef class JsonConverter:
                 raise self.fail("a message of 2 GiB or more", "", before, None)
             check(fb_buffer_reserve(output, FB_CODEC_ROOM))
             output.p = fb_codec_end_length(output.begin + begin, output.p)
+
+
+cdef class JsonCodec:
+    """The methods of a codec for JSON."""
+
+    cdef JsonConverter _json(self):
+        if self.converter is None:
+            self.converter = self._make_converter()
+        return self.converter
+
+    def _converter(self):
+        """Return the JsonConverter of the message type, which is made once."""
+        return self._json()
+
+    def _make_converter(self):
+        """Return the JsonConverter of the message type."""
+        raise NotImplementedError
+
+    def to_json(self, data, *, str names not None="json", bint defaults=False, str enums not None="name"):
+        """Convert a message to JSON, by the canonical mapping of Protocol Buffers, without Python objects.
+
+        Unknown fields are left out. An Any must contain a type that the file of the message imports.
+
+        Args:
+            data: The message, as bytes or another buffer.
+            names: "json" (default) for names in lowerCamelCase, or as `json_name` declares them. "original"
+                for names as in the definition.
+            defaults: Include fields without presence that are zero or empty. Default: False.
+            enums: "name" (default) or "number".
+
+        Returns:
+            str: the JSON text, without white space. Fields are in the order of their numbers.
+
+        Raises:
+            DecodeError: the message is malformed, or a value has no JSON form, such as a Timestamp after the
+                year 9999. `path` names the field, `offset` its position in bytes.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.to_json(codec.encode({"device_id": "a1"}))
+        """
+        return self._json().write(data, names, defaults, enums)
+
+    def from_json(self, text, *, str unknown not None="error"):
+        """Convert JSON to a message, by the canonical mapping of Protocol Buffers, without Python objects.
+
+        Names of fields may be those of JSON or those of the definition.
+
+        Args:
+            text: The JSON text, as str, or as UTF-8 in bytes or another buffer.
+            unknown: "error" (default) or "ignore": treatment of members of objects and names of enums that
+                the definition does not have.
+
+        Returns:
+            bytes: the message, with the bytes that `encode` writes for the same values.
+
+        Raises:
+            DecodeError: the text is not JSON, or a value does not fit its field. `path` names the field,
+                `offset` the position in the UTF-8 text.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.decode(codec.from_json('{"deviceId": "a1"}'))
+        """
+        return self._json().read(text, unknown)
+
+    def to_json_lines(self, data, *, str names not None="json", bint defaults=False,
+                      str enums not None="name"):
+        """Convert a stream of messages, each after its length as a varint, to JSON lines.
+
+        Args:
+            data: The stream, as bytes or another buffer.
+            names: As in `to_json`.
+            defaults: As in `to_json`.
+            enums: As in `to_json`.
+
+        Returns:
+            bytes: a line of UTF-8 for each message.
+
+        Raises:
+            DecodeError: a message is malformed or truncated, or has no JSON form. `path` begins with its
+                index, `offset` counts from the start of the stream.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.to_json_lines(codec.encode_many([{"device_id": "a1"}, {"device_id": "a2"}]))
+        """
+        return self._json().write_lines(data, names, defaults, enums)[0]
+
+    def from_json_lines(self, lines, *, str unknown not None="error"):
+        """Convert JSON lines to a stream of messages, each after its length as a varint.
+
+        Args:
+            lines: UTF-8 in bytes or another buffer. Empty lines are skipped.
+            unknown: As in `from_json`.
+
+        Returns:
+            bytes: the stream.
+
+        Raises:
+            DecodeError: a line is not JSON, or a value does not fit its field. The text begins with the
+                number of the line; `offset` counts from the start of the first line.
+            ValueError: an option has an unknown value.
+        """
+        return self._json().read_lines(lines, unknown)
+
+    def encode_json(self, value, *, str names not None="json", bint defaults=False,
+                    str enums not None="name"):
+        """Convert an object to JSON, by the canonical mapping of Protocol Buffers.
+
+        Args:
+            value: The object: see `encode`.
+            names: As in `to_json`.
+            defaults: As in `to_json`.
+            enums: As in `to_json`.
+
+        Returns:
+            str: the JSON text.
+
+        Raises:
+            EncodeError: the object cannot be encoded: see `encode`.
+            DecodeError: a value has no JSON form: see `to_json`.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.encode_json({"device_id": "a1"})
+        """
+        return self._json().write(self.encode(value), names, defaults, enums)
+
+    def decode_json(self, text, into=None, *, str unknown not None="error"):
+        """Convert JSON to an object, by the canonical mapping of Protocol Buffers.
+
+        Args:
+            text: The JSON text: see `from_json`.
+            into: Type of the result: see `decode`.
+            unknown: As in `from_json`.
+
+        Returns:
+            An object of that type.
+
+        Raises:
+            DecodeError: the text is not JSON, or a value does not fit its field: see `from_json`.
+            TypeError: the type `into` does not take the fields.
+            ValueError: an option has an unknown value.
+
+        Example:
+            codec.decode_json('{"deviceId": "a1"}')
+        """
+        return self.decode(self._json().read(text, unknown), into)

@@ -3,8 +3,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from flowbuf._core.base cimport check
-from flowbuf._core.buffer cimport Buffer
+from flowbuf._core.base cimport Buffer, check
 from flowbuf._core.core cimport *
 from flowbuf._core.plan cimport Plan, is_signed, override_deferred
 

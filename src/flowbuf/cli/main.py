@@ -39,7 +39,7 @@ COMMANDS = {
     "schema": "Show, check and compare schemas.",
     "bench": "Measure the decoding speed on this machine.",
 }
-_MODULES = {"sample": "generate"}
+_MODULES = {"convert": "objects.convert", "sample": "generate"}
 """Modules of commands. Other commands have a module of the same name."""
 
 

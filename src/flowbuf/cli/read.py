@@ -188,7 +188,7 @@ def _read_objects(
     inputs: Sequence[str], schema: Schema, form: str, output: str, limit: int | None, report: Report
 ) -> bool:
     """Write messages without columns, and return True. Return False if the messages have columns."""
-    from flowbuf.cli.reading_objects import find_codecs, read_objects
+    from flowbuf.cli.objects.reading import find_codecs, read_objects
 
     codecs = find_codecs(inputs, schema, form)
     if codecs is None:

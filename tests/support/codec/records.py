@@ -9,7 +9,7 @@ import pytest
 
 from flowbuf import Codec
 from flowbuf.errors import EncodeError
-from tests.support.codec_messages import make_codec
+from tests.support.codec.messages import make_codec
 
 EVERYTHING = make_codec("Everything")
 READING = make_codec("Reading")

