@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from datetime import datetime, timezone
@@ -320,3 +321,74 @@ def test_options_of_gogoproto_may_be_extensions_of_protobuf(gogo_folder: Path) -
         env={**os.environ, "PYTHONPATH": places},
     )
     assert done.stdout.splitlines() == ["events[0].time: required, and not given"] * 2
+
+
+def test_imports_are_searched_in_all_folders(tmp_path: Path) -> None:
+    for name, text in [
+        ("one/x.proto", "message Wrong {}"),
+        ("two/x.proto", "message Right {}"),
+        (
+            "two/sub/s.proto",
+            'import "sibling.proto"; import "x.proto"; message S { Sibling s = 1; Right r = 2; }',
+        ),
+        ("two/sub/sibling.proto", "message Sibling {}"),
+    ]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f'syntax = "proto3"; {text}')
+    include = [tmp_path / "one", tmp_path / "two"]
+    assert Codec.load(tmp_path / "two/x.proto", include=include).message.name == "Right"
+    assert Codec.load("x.proto", include=include).message.name == "Wrong"
+    assert Codec.load(tmp_path / "two/sub/s.proto", include=include[1:]).message.name == "S"
+    assert Codec.load("sub/s.proto", "S", include=[*include[1:], tmp_path / "two/sub"]).message.name == "S"
+    assert Codec.load(tmp_path / "two/sub", "Sibling", include=include[1:]).message.name == "Sibling"
+    with pytest.raises(SchemaError, match="has 2 messages; choose one with message="):
+        Codec.load(tmp_path / "two/sub", include=include[1:])
+
+
+def test_mistakes_with_folders_are_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for arguments, problem in [
+        ((tmp_path / "empty",), "has no .proto file"),
+        (("none.proto", None, [tmp_path]), f"none.proto: is not a file here or in {tmp_path}"),
+        (("none.proto", None, ["nowhere"]), "include names 'nowhere', which is not a folder"),
+        (("record", None, [tmp_path]), "include applies only to .proto files"),
+    ]:
+        with pytest.raises(SchemaError, match=problem):
+            Codec.load(arguments[0], *arguments[1:2], include=arguments[2] if len(arguments) > 2 else ())
+    with pytest.raises(TypeError, match="it must be a list of folders"):
+        Codec.load("x.proto", include="protos")
+    (tmp_path / "-x.proto").write_text('syntax = "proto3"; message M {}')
+    with pytest.raises(SchemaError, match="rename it"):
+        Codec.load(tmp_path / "-x.proto")
+
+
+def test_circular_imports_and_conflicting_names_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "a.proto").write_text('syntax = "proto3"; import "b.proto"; message A {}')
+    (tmp_path / "b.proto").write_text('syntax = "proto3"; import "a.proto"; message B {}')
+    (tmp_path / "c.proto").write_text('syntax = "proto3"; import "d.proto"; message A {}')
+    (tmp_path / "d.proto").write_text('syntax = "proto3"; message A {}')
+    with pytest.raises(SchemaError, match="recursively imports itself"):
+        Codec.load(tmp_path / "a.proto", "A")
+    with pytest.raises(SchemaError, match="already defined"):
+        Codec.load(tmp_path / "c.proto", "A")
+
+
+def test_a_full_name_has_precedence(tmp_path: Path) -> None:
+    inside = "message Outer { message Inner { int32 n = 1; } }"
+    (tmp_path / "far.proto").write_text(f'syntax = "proto3"; package p; {inside}')
+    (tmp_path / "near.proto").write_text(f'syntax = "proto3"; import "far.proto"; {inside}')
+    codec = Codec.load(tmp_path / "near.proto", "Outer.Inner")
+    assert codec.message.name == "Outer.Inner"
+    assert pickle.loads(pickle.dumps(codec)).message.name == "Outer.Inner"
+
+
+def test_a_pickled_codec_keeps_extensions(tmp_path: Path) -> None:
+    (tmp_path / "base.proto").write_text('syntax = "proto2"; message M { extensions 100 to 200; }')
+    (tmp_path / "more.proto").write_text(
+        'syntax = "proto2"; import "base.proto"; extend M { optional int32 x = 100; } message Other {}'
+    )
+    codec = Codec.load(tmp_path, "M")
+    text = '{"[x]":5}'
+    assert codec.to_json(codec.from_json(text)) == text
+    restored = pickle.loads(pickle.dumps(codec))
+    assert restored.to_json(restored.from_json(text)) == text

@@ -137,6 +137,24 @@ def test_damaged_compression_and_lines_are_named(records: Path, tmp_path: Path) 
     assert sorted(os.listdir(tmp_path)) == ["lines.jsonl", "records.pb", "records.pb.gz"]
 
 
+def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    done = flowbuf("convert", tmp_path / "bad.parquet", tmp_path / "out.pb", "--schema", "telemetry")
+    assert done.exit_code == 1
+    assert "bad.parquet: not a Parquet file, or a damaged one" in done.stderr
+    assert os.listdir(tmp_path) == ["bad.parquet"]
+
+
+@pytest.mark.parametrize("target", ["out.jsonl", "out.parquet"])
+def test_unknown_fields_are_reported_in_every_format(tmp_path: Path, target: str) -> None:
+    message = TELEMETRY.encode({"site": "a"}) + number_field(999, 1)
+    (tmp_path / "in.pb").write_bytes(varint(len(message)) + message)
+    done = flowbuf("convert", tmp_path / "in.pb", tmp_path / target, "--schema", "telemetry")
+    assert (done.exit_code, "unknown fields, which were left out: 1" in done.stderr) == (1, True)
+    assert (tmp_path / target).exists()
+
+
 def test_unknown_fields_are_reported(tmp_path: Path) -> None:
     (tmp_path / "other.proto").write_text('syntax = "proto3"; message Other { string name = 1; }')
     stream = tmp_path / "records.pb"
@@ -162,10 +180,14 @@ def test_unknown_fields_are_reported(tmp_path: Path) -> None:
             ["-", "out.jsonl", "--from", "parquet", "--schema", "telemetry"],
             "Parquet cannot be read from stdin",
         ),
+        (
+            ["in.pb", "out.parquet.gz", "--schema", "telemetry"],
+            "out.parquet.gz: Parquet is compressed inside",
+        ),
         (["none.pb", "out.jsonl", "--schema", "record"], "none.pb: No such file or directory"),
         (["in.pb", "in.pb", "--schema", "record"], "in.pb: is an input too"),
         (["in.pb", "out.jsonl", "--proto", "none.proto"], "none.proto: is not a file"),
-        (["in.pb", "out.jsonl", "--schema", "recrod"], "did you mean record?"),
+        (["in.pb", "out.jsonl", "--schema", "recordd"], "did you mean record?"),
     ],
 )
 def test_mistakes_are_named(

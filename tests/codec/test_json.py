@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import resource
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flowbuf import Codec
-from flowbuf.errors import DecodeError
+from flowbuf.errors import DecodeError, SchemaError
 from tests.support.codec.messages import bytes_field, group_field, make_codec, number_field, tag, varint
 
 PROTO = """
@@ -239,7 +241,7 @@ REFUSED: list[tuple[str, str]] = [
     ('{"small":1,}', "byte 11: a string is expected here"),
     ('{"small":1 2}', "byte 11: a comma or the end is expected here"),
     ("{}}", "byte 2: more text behind the value"),
-    ('{"smal":1}', 'byte 1: an unknown field: "smal"; did you mean small?'),
+    ('{"smalll":1}', 'byte 1: an unknown field: "smalll"; did you mean small?'),
     ('{"small":1,"small":2}', 'byte 11: a key that occurs twice: "small"'),
     ('{"order_number":1,"orderNumber":1}', 'byte 18: a key that occurs twice: "orderNumber"'),
     ('{"byName":{"a":{},"a":{}}}', 'by_name: byte 18: a key that occurs twice: "a"'),
@@ -294,6 +296,11 @@ REFUSED: list[tuple[str, str]] = [
     ('{"box":{"count":3}}', "box: byte 18: an Any without @type"),
     ('{"box":{"@type":"a/Nothing"}}',
      'box: byte 16: an Any of a type that the codec does not know: "a/Nothing"'),
+    ('{"box":{"@type":"a/shop.Line","@type":"a/shop.Line"}}',
+     'box: byte 30: a key that occurs twice: "@type"'),
+    ('{"box":{"@type":"a/google.protobuf.Duration","value":"1s","@type":"x"}}',
+     "box: byte 58: a key that occurs"),
+    ('{"mask":"a\u202eb"}', "mask: byte 8: a path that is not in lowerCamelCase"),
     ('{"box":{"@type":"shop.Line"}}', "box: byte 16: an Any of a type that the codec does not know"),
     ('{"box":{"@type":"a/google.protobuf.Duration"}}',
      "box: byte 45: an Any of this type needs the member value"),
@@ -397,7 +404,8 @@ def test_the_last_value_counts_and_parts_are_merged(codec: Codec) -> None:
          "lines[1].article: byte 4: a length beyond the end"),
         (bytes_field(12, b"\1\x80"), "counts[1]: byte 3: a packed element that is cut short"),
         (bytes_field(7, b"\xff"), "customer: byte 2: a string that is not UTF-8"),
-        (bytes_field(13, bytes_field(1, b"a") + bytes_field(2, b"\x0f")), "by_name[a]: byte 7: wire type 7"),
+        (bytes_field(13, bytes_field(1, b"a") + bytes_field(2, b"\x0f")),
+         'by_name["a"]: byte 7: wire type 7'),
         (bytes_field(20, number_field(1, 253402300800)),
          "placed: byte 3: a time outside of the years 1 to 9999"),
         (bytes_field(21, number_field(1, 1) + number_field(2, -1)),
@@ -409,9 +417,9 @@ def test_the_last_value_counts_and_parts_are_merged(codec: Codec) -> None:
         (bytes_field(24, real(2, float("nan"))), "anything.number_value: byte 3: NaN or infinity"),
         (bytes_field(26, bytes_field(1, b"a/b")),
          "box: byte 3: an Any of a type that the codec does not know: a/b"),
-        # a message that is copied to bring its fields into order: the place is that of the message
+        # fields that are not in order
         (number_field(6, 1) + bytes_field(10, number_field(2, 1) + bytes_field(1, b"\xff")),
-         "first.article: byte 4: a string that is not UTF-8"),
+         "first.article: byte 8: a string that is not UTF-8"),
     ],
 )  # fmt: skip
 def test_messages_without_a_json_form_are_refused(codec: Codec, message: bytes, problem: str) -> None:
@@ -502,3 +510,68 @@ def test_extensions_are_named_in_brackets(tmp_path: Any) -> None:
     text = '{"a":1,"[p.x]":"t","[p.n]":[5],"[p.Scope.inner]":{"a":2}}'
     assert codec.to_json(message) == text
     assert codec.from_json(text) == message
+
+
+def test_paths_of_a_field_mask_may_be_empty(codec: Codec) -> None:
+    message = bytes_field(22, bytes_field(1, b"a") + bytes_field(1, b""))
+    assert codec.to_json(message) == '{"mask":"a,"}'
+    assert codec.from_json('{"mask":"a,"}') == message
+
+
+def test_unknown_fields_are_counted_wherever_they_are(codec: Codec) -> None:
+    """Each of these messages has one: in front of a field, behind it, in a message of any form."""
+    unknown = number_field(999, 1)
+    for message in [
+        unknown,
+        number_field(2, 1) + unknown,
+        unknown + number_field(6, 1) + number_field(2, 1),  # not in order
+        bytes_field(10, unknown),
+        bytes_field(13, bytes_field(1, b"a") + bytes_field(2, b"") + unknown),
+        bytes_field(13, unknown + bytes_field(1, b"a")),
+        bytes_field(20, number_field(1, 5) + unknown),
+        bytes_field(22, unknown),
+        bytes_field(23, bytes_field(1, bytes_field(1, b"a") + bytes_field(2, number_field(4, 1) + unknown))),
+        bytes_field(26, unknown + bytes_field(1, b"a/shop.Line")),
+        bytes_field(26, bytes_field(1, b"a/shop.Line") + bytes_field(2, unknown)),
+        bytes_field(27, number_field(1, 7) + unknown),
+    ]:
+        stream = varint(len(message)) + message
+        assert codec._converter().write_lines(stream, "json", False, "name")[1] == 1, message
+    old = make_codec("Old")
+    for message in (bytes_field(14, b"\1\5"), bytes_field(13, b""), number_field(4, 5)):
+        stream = varint(len(message)) + message
+        assert old._converter().write_lines(stream, "json", False, "name")[1] == (message[-1] == 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("Struct", "map<string, Value> fields = 1; int32 extra = 2;"),
+        ("FieldMask", "repeated string paths = 1; int32 extra = 2;"),
+        ("ListValue", "repeated Value values = 1; int32 extra = 2;"),
+        ("Any", "string type_url = 1; bytes value = 2; int32 extra = 3;"),
+        ("Timestamp", "int64 seconds = 1; int32 nanos = 2; int32 extra = 3;"),
+        ("Duration", "int64 seconds = 1;"),
+        ("StringValue", "Kind value = 1;"),
+        ("Value", "double number_value = 2;"),
+    ],
+)
+def test_other_definitions_of_the_well_known_types_are_refused(name: str, extra: str, tmp_path: Path) -> None:
+    others = "".join(
+        f"message {each} {{}} " for each in ("Value", "Struct") if each != name and each in extra
+    )
+    text = f'syntax = "proto3"; package google.protobuf; enum Kind {{ A = 0; }} {others}'
+    (tmp_path / "own.proto").write_text(f"{text} message {name} {{ {extra} }}")
+    codec = Codec.load(tmp_path / "own.proto", name)
+    assert codec.decode(b"")
+    with pytest.raises(SchemaError, match=f"google.protobuf.(Value|{name}) does not have the fields of a"):
+        codec.to_json(b"\x10\x05")
+
+
+def test_memory_is_bounded_for_messages_out_of_order_at_every_level(codec: Codec) -> None:
+    message = bytes_field(1, b"x" * 1_000_000)
+    for _ in range(98):
+        message = bytes_field(3, message) + number_field(2, 1) + bytes_field(3, b"")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert len(codec.to_json(bytes_field(10, message))) > 1_000_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB

@@ -19,6 +19,18 @@ fb_status fb_buffer_grow(fb_buffer *buffer, size_t more) {
     return FB_OK;
 }
 
+fb_status fb_array_grow(void **array, size_t *capacity, size_t count, size_t item_size,
+                        size_t first) {
+    if (count < *capacity) return FB_OK;
+    const size_t more = count ? item_size : first * item_size;
+    const size_t size = fb_grown_capacity(*capacity * item_size, count * item_size, more);
+    void *grown = size ? realloc(*array, size) : NULL;
+    if (!grown) return FB_NO_MEMORY;
+    *array = grown;
+    *capacity = size / item_size;
+    return FB_OK;
+}
+
 void fb_buffer_free(fb_buffer *buffer) {
     free(buffer->begin);
     *buffer = (fb_buffer){NULL, NULL, NULL};

@@ -19,6 +19,11 @@ fb_status fb_buffer_grow(fb_buffer *buffer, size_t more);
 /* Free the memory. The buffer is empty afterwards. */
 void fb_buffer_free(fb_buffer *buffer);
 
+/* Make room for one more item in an array of `count` items, and for `first` items in an empty one.
+   *array is NULL or from this function; its owner frees it. NO_MEMORY: nothing changes. */
+fb_status fb_array_grow(void **array, size_t *capacity, size_t count, size_t item_size,
+                        size_t first);
+
 FB_INLINE size_t fb_buffer_size(const fb_buffer *buffer) {
     return (size_t)(buffer->p - buffer->begin);
 }

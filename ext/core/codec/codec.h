@@ -118,6 +118,10 @@ typedef struct {
     fb_bytes bytes;
 } fb_codec_item;
 
+FB_INLINE bool fb_codec_is_message(const fb_codec_field *field) {
+    return field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP;
+}
+
 FB_INLINE void fb_codec_reader_begin(fb_codec_reader *reader, const fb_codec_message *message,
                                      fb_bytes bytes) {
     reader->message = message;

@@ -23,15 +23,14 @@ fb_status fb_json_entries_add(fb_json_entries *entries, const fb_json_type *type
         *problem = fb_codec_problem(&fields, &field);
         return status;
     }
-    if (fb_codec_is_unknown_entry(&type->core, bytes, false)) return FB_OK;
-    if (entries->count == entries->capacity) {
-        const size_t size = sizeof *entries->all;
-        size_t capacity = fb_grown_capacity(entries->capacity * size, entries->count * size, size);
-        void *all = capacity ? realloc(entries->all, capacity) : NULL;
-        if (!all) return FB_NO_MEMORY;
-        entries->all = all;
-        entries->capacity = capacity / size;
+    if (fb_codec_is_unknown_entry(&type->core, bytes, false)) {
+        entries->unknown++;
+        return FB_OK;
     }
+    void *all = entries->all;
+    if (fb_array_grow(&all, &entries->capacity, entries->count, sizeof entry, 4) != FB_OK)
+        return FB_NO_MEMORY;
+    entries->all = all;
     entries->all[entries->count++] = entry;
     return FB_OK;
 }

@@ -15,6 +15,7 @@ typedef struct {
 typedef struct {
     fb_json_entry *all;
     size_t count, capacity;
+    uint64_t unknown; /* entries that were skipped */
 } fb_json_entries;
 
 /* Append an entry, with the statuses of fb_codec_next. An entry whose value is not in its closed

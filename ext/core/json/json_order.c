@@ -5,15 +5,10 @@
 enum { FIRST = 32 }; /* room for so many chunks, to begin with */
 
 fb_status fb_json_chunks_push(fb_json_chunks *chunks, fb_json_chunk chunk) {
-    if (chunks->count == chunks->capacity) {
-        const size_t size = sizeof *chunks->all;
-        size_t capacity =
-            fb_grown_capacity(chunks->capacity * size, chunks->count * size, FIRST * size);
-        void *all = capacity ? realloc(chunks->all, capacity) : NULL;
-        if (!all) return FB_NO_MEMORY;
-        chunks->all = all;
-        chunks->capacity = capacity / size;
-    }
+    void *all = chunks->all;
+    if (fb_array_grow(&all, &chunks->capacity, chunks->count, sizeof chunk, FIRST) != FB_OK)
+        return FB_NO_MEMORY;
+    chunks->all = all;
     chunks->all[chunks->count++] = chunk;
     return FB_OK;
 }

@@ -3,20 +3,16 @@
 #include "core/json/json_reader.h"
 #include "core/json/json_values.h"
 
-static const char TOO_DEEP[] = "more than 100 messages inside each other";
+static const char twice_problem[] = "a key that occurs twice";
 
 static bool read_content(fb_json_reader *r, const fb_json_type *type, const fb_json_where *place);
 
 /* Messages, lists and maps -------------------------------------------------------------------- */
 
-static bool is_message(const fb_codec_field *field) {
-    return field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP;
-}
-
 /* Return true if null is a value of the field. In other fields it stands for an absent value. */
 static bool takes_null(const fb_codec_field *field, const fb_json_field *of) {
     if (field->type == FB_PROTO_ENUM) return of->members->null;
-    return is_message(field) && fb_json_type_of(field)->form == FB_JSON_VALUE;
+    return fb_codec_is_message(field) && fb_json_type_of(field)->form == FB_JSON_VALUE;
 }
 
 static bool read_message(fb_json_reader *r, const fb_codec_field *field,
@@ -31,7 +27,8 @@ static bool read_message(fb_json_reader *r, const fb_codec_field *field,
 static fb_json_result read_value(fb_json_reader *r, const fb_codec_field *field,
                                  const fb_json_field *of, bool always, const fb_json_where *place) {
     uint64_t value;
-    if (is_message(field)) return read_message(r, field, place) ? FB_JSON_READ : FB_JSON_FAILED;
+    if (fb_codec_is_message(field))
+        return read_message(r, field, place) ? FB_JSON_READ : FB_JSON_FAILED;
     if (field->type == FB_PROTO_STRING)
         return fb_json_read_string(r, field, always, place) ? FB_JSON_READ : FB_JSON_FAILED;
     if (field->type == FB_PROTO_BYTES)
@@ -140,7 +137,7 @@ static bool order_chunks(fb_json_reader *r, size_t base, const fb_json_where *pl
     if (twice) {
         const uint8_t *begin = r->text.p = r->text.begin + twice->place;
         fb_json_take_string(&r->text, &key); /* to find its end */
-        return fb_json_fail_at(r, place, begin, "a key that occurs twice");
+        return fb_json_fail_at(r, place, begin, twice_problem);
     }
     return true;
 }
@@ -151,7 +148,7 @@ static bool read_map(fb_json_reader *r, const fb_codec_field *field, fb_json_whe
     bool more = true;
     if (!fb_json_take(&r->text, '{')) return fb_json_fail_text(r, place);
     if (fb_json_peek(&r->text) == '}') return fb_json_take(&r->text, '}');
-    if (r->depth++ > FB_CODEC_DEPTH) return fb_json_fail_here(r, place, TOO_DEEP);
+    if (r->depth++ > FB_CODEC_DEPTH) return fb_json_fail_here(r, place, fb_json_too_deep);
     while (more) {
         if (!read_entry(r, field, type, place)) return false;
         if (!fb_json_take_next(&r->text, '}', &more)) return fb_json_fail_text(r, place);
@@ -169,10 +166,7 @@ static bool read_map(fb_json_reader *r, const fb_codec_field *field, fb_json_whe
 static const fb_codec_field *find_field(const fb_json_type *type, const fb_codec_field *next,
                                         fb_bytes key) {
     const fb_codec_field *end = type->core.fields + type->core.count;
-    if (next < end) {
-        const fb_bytes known = fb_json_field_of(type, next)->json_key; /* "name": */
-        if (known.size == key.size + 3 && !memcmp(known.data + 1, key.data, key.size)) return next;
-    }
+    if (next < end && fb_json_equal(fb_json_field_of(type, next)->json_name, key)) return next;
     const fb_json_name *name = fb_json_names_find(&type->names, key);
     return name ? type->core.fields + name->value : NULL;
 }
@@ -216,15 +210,23 @@ static bool fail_unknown(fb_json_reader *r, const fb_json_type *type, const uint
     return false;
 }
 
-/* Read a member of an object. *next becomes the field behind its own. */
-static bool read_member(fb_json_reader *r, const fb_json_type *type, bool in_any,
-                        fb_json_where *place, const fb_codec_field **next) {
+/* The members of an object so far. */
+typedef struct {
+    const fb_codec_field *next; /* the field behind the last one */
+    bool in_any;                /* the object is an Any, and may have @type */
+    bool has_type;
+} members;
+
+static bool read_member(fb_json_reader *r, const fb_json_type *type, members *m,
+                        fb_json_where *place) {
     fb_bytes key;
     fb_json_peek(&r->text);
     const uint8_t *begin = r->text.p;
     if (!fb_json_take_string(&r->text, &key)) return fb_json_fail_text(r, place);
-    const bool skipped = in_any && fb_json_is(key, "@type");
-    const fb_codec_field *field = skipped ? NULL : find_field(type, *next, key);
+    const bool skipped = m->in_any && fb_json_is(key, "@type");
+    const fb_codec_field *field = skipped ? NULL : find_field(type, m->next, key);
+    if (skipped && m->has_type) return fb_json_fail_at(r, place, begin, twice_problem);
+    m->has_type |= skipped;
     if (!field) {
         if (!skipped && !r->ignore_unknown) return fail_unknown(r, type, begin, place);
         return (fb_json_take(&r->text, ':') && fb_json_skip(&r->text)) ||
@@ -236,7 +238,7 @@ static bool read_member(fb_json_reader *r, const fb_json_type *type, bool in_any
     if (!fb_json_take(&r->text, ':')) return fb_json_fail_text(r, place);
     if (!read_field(r, field, place, &chunk.present)) return false;
     place->field = NULL;
-    *next = field + 1;
+    m->next = field + 1;
     chunk.end = fb_buffer_size(r->output);
     return fb_json_chunks_push(&r->chunks, chunk) == FB_OK || fb_json_no_memory(r);
 }
@@ -245,11 +247,11 @@ static bool read_member(fb_json_reader *r, const fb_json_type *type, bool in_any
 static bool read_members(fb_json_reader *r, const fb_json_type *type, bool in_any,
                          fb_json_where *place) {
     const size_t base = r->chunks.count;
-    const fb_codec_field *next = type->core.fields;
+    members m = {.next = type->core.fields, .in_any = in_any};
     bool more = fb_json_peek(&r->text) != '}';
     if (!more) fb_json_take(&r->text, '}');
     while (more) {
-        if (!read_member(r, type, in_any, place, &next)) return false;
+        if (!read_member(r, type, &m, place)) return false;
         if (!fb_json_take_next(&r->text, '}', &more)) return fb_json_fail_text(r, place);
     }
     if (!order_chunks(r, base, place) || !check_fields(r, type, base, place)) return false;
@@ -289,7 +291,8 @@ static bool read_field_mask(fb_json_reader *r, const fb_json_type *type,
     const uint8_t *begin;
     fb_bytes text;
     if (!take_string(r, place, &text, &begin)) return false;
-    while (text.size) {
+    bool more = text.size > 0;
+    while (more) {
         size_t size = 0, content;
         while (size < text.size && text.data[size] != ',') size++;
         if (!fb_json_begin_length(r, type->core.fields, &content) || !fb_json_reserve(r, 2 * size))
@@ -298,7 +301,8 @@ static bool read_field_mask(fb_json_reader *r, const fb_json_type *type,
         if (!end) return fb_json_fail_at(r, place, begin, "a path that is not in lowerCamelCase");
         r->output->p = end;
         if (!fb_json_end_length(r, type->core.fields, content, place)) return false;
-        size += size < text.size; /* the comma */
+        more = size < text.size;
+        size += more; /* the comma */
         text = (fb_bytes){text.data + size, text.size - size};
     }
     return true;
@@ -349,17 +353,19 @@ static bool find_type(fb_json_reader *r, const fb_json_type *type, const fb_json
 /* Read the members @type and value of an Any whose type has a form of its own. */
 static bool read_any_value(fb_json_reader *r, const fb_json_type *inner,
                            const fb_json_where *place) {
-    bool more = true, found = false;
+    bool more = true, found = false, typed = false;
     const uint8_t *begin;
     fb_bytes key;
     while (more) {
         if (!take_string(r, place, &key, &begin)) return false;
         const bool is_value = fb_json_is(key, "value"), is_type = fb_json_is(key, "@type");
-        if (is_value && found) return fb_json_fail_at(r, place, begin, "a key that occurs twice");
+        if ((is_value && found) || (is_type && typed))
+            return fb_json_fail_at(r, place, begin, twice_problem);
         if (!is_value && !is_type && !r->ignore_unknown)
             return fb_json_fail_at(r, place, begin, "an unknown field");
         if (!fb_json_take(&r->text, ':')) return fb_json_fail_text(r, place);
         found |= is_value;
+        typed |= is_type;
         if (is_value ? !read_content(r, inner, place) : !fb_json_skip(&r->text))
             return fb_json_fail_text(r, place);
         if (!fb_json_take_next(&r->text, '}', &more)) return fb_json_fail_text(r, place);
@@ -379,7 +385,7 @@ static bool read_any(fb_json_reader *r, const fb_json_type *type, fb_json_where 
     if (inner->form != FB_JSON_OBJECT) {
         if (!read_any_value(r, inner, place)) return false;
     } else {
-        if (r->depth++ > FB_CODEC_DEPTH) return fb_json_fail_here(r, place, TOO_DEEP);
+        if (r->depth++ > FB_CODEC_DEPTH) return fb_json_fail_here(r, place, fb_json_too_deep);
         if (!read_members(r, inner, true, place)) return false;
         r->depth--;
     }
@@ -411,7 +417,7 @@ static bool read_form(fb_json_reader *r, const fb_json_type *type, fb_json_where
 /* Read a value as the content of a message, without tag and length. */
 static bool read_content(fb_json_reader *r, const fb_json_type *type, const fb_json_where *place) {
     fb_json_where here = {.parent = place, .index = -1};
-    if (r->depth > FB_CODEC_DEPTH) return fb_json_fail_here(r, place, TOO_DEEP);
+    if (r->depth > FB_CODEC_DEPTH) return fb_json_fail_here(r, place, fb_json_too_deep);
     r->depth++;
     if (!read_form(r, type, &here)) return false;
     r->depth--;
@@ -424,10 +430,11 @@ fb_status fb_json_read(const fb_json_types *types, const fb_json_type *type, fb_
     r.ignore_unknown = ignore_unknown;
     r.text.begin = r.text.p = text.data;
     r.text.end = fb_end_of(text);
-    if (read_content(&r, type, NULL)) {
-        fb_json_peek(&r.text);
-        if (r.text.p != r.text.end) fb_json_fail_here(&r, NULL, "more text behind the value");
-    }
+    bool read = read_content(&r, type, NULL);
+    fb_json_peek(&r.text);
+    if (read && r.text.p != r.text.end) fb_json_fail_here(&r, NULL, "more text behind the value");
+    if (!read)
+        fb_json_fail_here(&r, NULL, "a value that cannot be read"); /* if nothing else is known */
     fb_json_chunks_free(&r.chunks);
     fb_json_text_free(&r.text);
     return r.status;

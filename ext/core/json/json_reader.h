@@ -21,7 +21,7 @@ typedef struct {
 typedef enum {
     FB_JSON_READ,
     FB_JSON_FAILED,
-    FB_JSON_SKIPPED /* the name of an unknown member of an enum, with ignore_unknown */
+    FB_JSON_SKIPPED /* an unknown member of an enum, with ignore_unknown */
 } fb_json_result;
 
 /* Each function that returns bool returns false after a failure. */

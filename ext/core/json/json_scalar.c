@@ -170,6 +170,7 @@ static fb_json_result read_enum(fb_json_reader *r, const fb_codec_field *field,
             return fail_expected(r, field, place), FB_JSON_FAILED;
         if (!read_number(r, field, place, value)) return FB_JSON_FAILED;
         if (fb_codec_has_member(field, *value)) return FB_JSON_READ;
+        if (r->ignore_unknown) return FB_JSON_SKIPPED;
         return fail_range(r, field, place, begin), FB_JSON_FAILED;
     }
     if (!fb_json_take_string(&r->text, &text)) return fb_json_fail_text(r, place), FB_JSON_FAILED;

@@ -150,9 +150,10 @@ static bool skip_scalar(fb_json_text *text) {
         case 'f': return fb_json_take_word(text, "false") || fb_json_fail(text, "an unknown word");
         default: break;
     }
-    if (!fb_parse_decimal(text->p, text->end, &number))
-        return fb_json_fail(text, "a value is expected here");
-    return fb_json_take_number(text, &number);
+    const uint8_t *end = fb_parse_decimal(text->p, text->end, &number);
+    if (!end) return fb_json_fail(text, "a value is expected here");
+    text->p = end;
+    return true;
 }
 
 static bool skip_key(fb_json_text *text) {

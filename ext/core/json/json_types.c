@@ -54,6 +54,8 @@ const char *fb_json_form_name(int form) {
     return form_names[form];
 }
 
+const char fb_json_too_deep[] = "more than 100 messages inside each other";
+
 /* Types --------------------------------------------------------------------------------------- */
 
 const fb_json_type *fb_json_type_by_url(const fb_json_types *types, fb_bytes url) {
@@ -94,27 +96,29 @@ bool fb_json_type_is_sound(const fb_json_type *type) {
     for (size_t i = 0; i < type->core.count; i++) {
         const fb_codec_field *field = type->core.fields + i;
         const fb_json_field *of = fb_json_field_of(type, field);
-        const bool nested = field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP;
-        if (nested != !!field->message || (field->type == FB_PROTO_ENUM) != !!of->members)
+        if (fb_codec_is_message(field) != !!field->message ||
+            (field->type == FB_PROTO_ENUM) != !!of->members)
             return false;
         if (of->map && (!field->repeated || field->message->count != 2)) return false;
     }
     switch (type->form) {
         case FB_JSON_WRAPPER:
             return type->core.count == 1 && type->core.fields->number == 1 &&
-                   !type->core.fields->repeated && type->core.fields->type <= FB_PROTO_BYTES;
+                   !type->core.fields->repeated && type->core.fields->type <= FB_PROTO_BYTES &&
+                   type->core.fields->type != FB_PROTO_ENUM;
         case FB_JSON_TIMESTAMP:
         case FB_JSON_DURATION:
-            return has_field(type, 0, FB_PROTO_INT64, false) &&
+            return type->core.count == 2 && has_field(type, 0, FB_PROTO_INT64, false) &&
                    has_field(type, 1, FB_PROTO_INT32, false);
-        case FB_JSON_FIELD_MASK: return has_field(type, 0, FB_PROTO_STRING, true);
-        case FB_JSON_STRUCT: return has_entries(type);
-        case FB_JSON_VALUE: return is_sound_value(type);
+        case FB_JSON_FIELD_MASK:
+            return type->core.count == 1 && has_field(type, 0, FB_PROTO_STRING, true);
+        case FB_JSON_STRUCT: return type->core.count == 1 && has_entries(type);
+        case FB_JSON_VALUE: return type->core.count == 6 && is_sound_value(type);
         case FB_JSON_LIST_VALUE:
-            return has_field(type, 0, FB_PROTO_MESSAGE, true) &&
+            return type->core.count == 1 && has_field(type, 0, FB_PROTO_MESSAGE, true) &&
                    fb_json_type_of(type->core.fields)->form == FB_JSON_VALUE;
         case FB_JSON_ANY:
-            return has_field(type, 0, FB_PROTO_STRING, false) &&
+            return type->core.count == 2 && has_field(type, 0, FB_PROTO_STRING, false) &&
                    has_field(type, 1, FB_PROTO_BYTES, false);
         default: return true;
     }
@@ -142,7 +146,9 @@ static void put_place(path_text *text, const fb_json_where *place, const char *b
     put(text, place->field->name.data, place->field->name.size);
     if (place->key.data) {
         put(text, "[", 1);
+        put(text, "\"", place->quoted);
         put(text, place->key.data, place->key.size);
+        put(text, "\"", place->quoted);
         put(text, "]", 1);
     } else if (place->index >= 0) {
         put(text, "[", 1);

@@ -65,10 +65,11 @@ typedef enum {
 const char *fb_json_form_name(int form);
 
 typedef struct {
-    fb_bytes name; /* in the definition; [its full name] of an extension */
+    fb_bytes name;      /* in the definition; [its full name] of an extension */
+    fb_bytes json_name; /* in lowerCamelCase, or as the definition says */
     /* names as keys of a JSON object: in quotes, escaped, with the colon */
     fb_bytes key;                /* the name */
-    fb_bytes json_key;           /* the JSON name: in lowerCamelCase, or as the definition says */
+    fb_bytes json_key;           /* the JSON name */
     const fb_json_enum *members; /* of an enum */
     bool map;
 } fb_json_field;
@@ -116,7 +117,11 @@ typedef struct fb_json_where {
     const fb_json_field *field; /* NULL: before the first field */
     ptrdiff_t index;            /* of an element; -1: not repeated */
     fb_bytes key;               /* of an entry of a map; without data: none */
+    bool quoted;                /* the key is shown in quotes */
 } fb_json_where;
+
+/* The problem of a message that is nested in FB_CODEC_DEPTH others. */
+extern const char fb_json_too_deep[];
 
 enum { FB_JSON_PATH_MAX = 240, FB_JSON_TOKEN_MAX = 60 };
 

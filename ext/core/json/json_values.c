@@ -196,9 +196,10 @@ static bool is_capital(uint8_t c) {
     return c >= 'A' && c <= 'Z';
 }
 
-/* Return false for a character that would need an escape in a JSON string. No name has it. */
+/* Return false for a character that no name has: only printable ASCII is allowed, and nothing that
+   JSON escapes. */
 static bool is_name_byte(uint8_t c) {
-    return c >= 0x20 && c != '"' && c != '\\';
+    return c > 0x20 && c < 0x7f && c != '"' && c != '\\' && c != ',';
 }
 
 uint8_t *fb_json_put_path(uint8_t *p, fb_bytes path) {

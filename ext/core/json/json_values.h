@@ -38,11 +38,11 @@ bool fb_json_read_time(fb_bytes text, bool duration, fb_json_time *time);
 /* Field masks --------------------------------------------------------------------------------- */
 
 /* Write a path in lowerCamelCase. Returns NULL if that cannot be reversed: the path has a capital,
-   or an underscore that no lower-case letter follows. Names have neither quotes, backslashes nor
-   control characters. REQUIRES: room for the path. */
+   or an underscore that no lower-case letter follows, or a character that no name has. REQUIRES:
+   room for the path. */
 uint8_t *fb_json_put_path(uint8_t *p, fb_bytes path);
-/* Read a path from lowerCamelCase. Returns NULL if it has an underscore, or a character that no name
-   has. REQUIRES: room for 2 * text.size bytes. */
+/* Read a path from lowerCamelCase. Returns NULL if it has an underscore, or a character that no
+   name has. REQUIRES: room for 2 * text.size bytes. */
 uint8_t *fb_json_read_path(uint8_t *p, fb_bytes text);
 
 #endif

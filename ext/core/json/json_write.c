@@ -3,8 +3,8 @@
 #include "core/base/address_format.h"
 #include "core/base/real_format.h"
 #include "core/base/text_format.h"
+#include "core/json/json_fields.h"
 #include "core/json/json_map.h"
-#include "core/json/json_merge.h"
 #include "core/json/json_values.h"
 
 typedef struct {
@@ -13,9 +13,7 @@ typedef struct {
     fb_buffer *output;
     fb_json_fault *fault;
     fb_status status; /* of the failure */
-    fb_bytes input;
-    /* for errors in a copy: the message that was copied, in the input */
-    const uint8_t *original;
+    const uint8_t *input;
     size_t depth; /* messages that are open */
     uint64_t unknown;
     /* Messages are ordered before they are written. Most are in order already, so this is tried
@@ -24,27 +22,19 @@ typedef struct {
     bool unordered; /* the failure is such a message */
 } writer;
 
-static bool put_message(writer *w, const fb_json_type *type, fb_bytes message,
+static bool put_message(writer *w, const fb_json_type *type, fb_json_message message,
                         const fb_json_where *place);
-static bool put_members(writer *w, const fb_json_type *type, fb_bytes message,
+static bool put_members(writer *w, const fb_json_type *type, fb_json_fields *fields,
                         fb_json_where *place);
-
-static const char TOO_DEEP[] = "more than 100 messages inside each other";
 
 /* Failures and room --------------------------------------------------------------------------- */
 
-static bool is_inside(fb_bytes bytes, const uint8_t *p) {
-    return p && (uintptr_t)p >= (uintptr_t)bytes.data &&
-           (uintptr_t)p <= (uintptr_t)fb_end_of(bytes);
-}
-
 static bool fail_at(writer *w, const fb_json_where *place, const uint8_t *where, fb_bytes token,
                     const char *problem) {
-    const uint8_t *at = is_inside(w->input, where) ? where : w->original;
     w->status = FB_BAD_MESSAGE;
     *w->fault = (fb_json_fault){.problem = problem, .type = -1};
     fb_json_set_token(w->fault, token);
-    w->fault->offset = (size_t)(at - w->input.data);
+    w->fault->offset = where ? (size_t)(where - w->input) : 0;
     fb_json_path(place, w->fault->path);
     return false;
 }
@@ -180,13 +170,12 @@ static bool put_scalar(writer *w, const fb_codec_field *field, const fb_json_fie
     return true;
 }
 
-static bool is_message(const fb_codec_field *field) {
-    return field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP;
-}
-
-static bool put_value(writer *w, const fb_codec_field *field, const fb_json_field *of,
-                      const fb_codec_item *item, const fb_json_where *place) {
-    if (is_message(field)) return put_message(w, fb_json_type_of(field), item->bytes, place);
+/* Write the value of an item. `count`: the parts of a message. */
+static bool put_value(writer *w, const fb_json_field *of, const fb_codec_item *item, size_t count,
+                      const fb_json_where *place) {
+    const fb_codec_field *field = item->field;
+    if (fb_codec_is_message(field))
+        return put_message(w, fb_json_type_of(field), (fb_json_message){item, count}, place);
     if (field->type == FB_PROTO_STRING) return put_string(w, item->bytes, place);
     if (field->type == FB_PROTO_BYTES) return put_bytes(w, item->bytes);
     return put_scalar(w, field, of, item->value);
@@ -201,11 +190,27 @@ static bool put_key(writer *w, const fb_json_field *of) {
     return true;
 }
 
-/* Read the next known field. */
-static fb_status next_field(writer *w, fb_codec_reader *fields, fb_codec_item *item) {
-    fb_status status;
-    while ((status = fb_codec_next(fields, item)) == FB_OK && !item->field) w->unknown++;
-    return status;
+/* The start of a message: its fields, or a failure. */
+static bool begin_message(writer *w, fb_json_fields *fields, const fb_json_type *type,
+                          fb_json_message message, bool checked, const fb_json_where *place) {
+    const uint8_t *where = NULL;
+    const char *problem = NULL;
+    const size_t depth = w->depth++;
+    fields->sorted = NULL;
+    if (depth > FB_CODEC_DEPTH) return fail(w, place, message.parts->bytes.data, fb_json_too_deep);
+    fb_status status = fb_json_fields_begin(fields, type, message, depth, checked && !w->ordering,
+                                            &where, &problem);
+    if (status == FB_BAD_MESSAGE) return fail(w, place, where, problem);
+    if (status != FB_OK) w->status = status;
+    return status == FB_OK;
+}
+
+/* The end of a message, after begin_message with any result. */
+static void end_message(writer *w, fb_json_fields *fields, bool begun) {
+    w->depth--;
+    if (!begun) return;
+    w->unknown += fields->unknown;
+    fb_json_fields_end(fields);
 }
 
 static bool put_packed(writer *w, const fb_codec_item *item, const fb_json_field *of,
@@ -214,29 +219,32 @@ static bool put_packed(writer *w, const fb_codec_item *item, const fb_json_field
     fb_status status;
     uint64_t value;
     while ((status = fb_codec_next_element(item->field, &elements, &value)) == FB_OK) {
-        if (!fb_codec_has_member(item->field, value)) continue;
+        if (!fb_codec_has_member(item->field, value)) {
+            w->unknown++;
+            continue;
+        }
         if (!put_scalar(w, item->field, of, value) || !put_char(w, ',')) return false;
         place->index++;
     }
     return status == FB_END || fail(w, place, elements.data, "a packed element that is cut short");
 }
 
-/* Write the elements from *item on. Moves *item to the field behind them. */
-static bool put_list(writer *w, fb_codec_reader *fields, fb_codec_item *item, fb_status *status,
-                     const fb_json_type *type, fb_json_where *place) {
-    const fb_codec_field *field = item->field;
+/* Write the elements from the current field on. *status becomes that of the field behind them. */
+static bool put_list(writer *w, fb_json_fields *fields, fb_status *status, const fb_json_type *type,
+                     fb_json_where *place) {
+    const fb_codec_field *field = fields->item->field;
     const fb_json_field *of = fb_json_field_of(type, field);
     const size_t before = fb_buffer_size(w->output);
     if (!put_key(w, of) || !put_char(w, '[')) return false;
     place->index = 0;
     do {
-        if (item->packed) {
-            if (!put_packed(w, item, of, place)) return false;
+        if (fields->item->packed) {
+            if (!put_packed(w, fields->item, of, place)) return false;
         } else {
-            if (!put_value(w, field, of, item, place) || !put_char(w, ',')) return false;
+            if (!put_value(w, of, fields->item, 1, place) || !put_char(w, ',')) return false;
             place->index++;
         }
-    } while ((*status = next_field(w, fields, item)) == FB_OK && item->field == field);
+    } while ((*status = fb_json_fields_next(fields)) == FB_OK && fields->item->field == field);
     if (!place->index && !w->options.defaults) { /* only empty packed fields */
         w->output->p = w->output->begin + before;
         place->index = -1;
@@ -248,10 +256,10 @@ static bool put_list(writer *w, fb_codec_reader *fields, fb_codec_item *item, fb
 
 static bool put_map_key(writer *w, const fb_codec_field *field, const fb_json_entry *entry,
                         fb_json_where *place) {
-    char number[NUMBER_ROOM], *end = number;
+    char number[NUMBER_ROOM];
     if (field->type == FB_PROTO_STRING) return put_string(w, entry->text, place);
     if (field->type == FB_PROTO_BOOL) return put_word(w, entry->number ? "\"true\"" : "\"false\"");
-    end = put_number(number, field, entry->number);
+    const char *end = put_number(number, field, entry->number);
     const bool quoted = number[0] == '"';
     if (!reserve(w, NUMBER_ROOM + 2)) return false;
     if (!quoted) *w->output->p++ = '"';
@@ -260,81 +268,58 @@ static bool put_map_key(writer *w, const fb_codec_field *field, const fb_json_en
     return true;
 }
 
-/* Write the value of an entry, or its default. */
-static bool put_entry_value(writer *w, const fb_json_type *type, fb_bytes bytes,
-                            const fb_json_where *place) {
+/* Write the value of an entry, or its default. `end` is the end of the entry. */
+static bool put_entry_value(writer *w, const fb_json_type *type, fb_json_fields *fields,
+                            const uint8_t *end, const fb_json_where *place) {
     const fb_codec_field *value = type->core.fields + 1;
-    fb_codec_reader fields;
-    fb_codec_item item;
-    fb_codec_reader_begin(&fields, &type->core, bytes);
-    fields.depth = w->depth - 1;
-    while (next_field(w, &fields, &item) == FB_OK)
-        if (item.field == value)
-            return put_value(w, value, fb_json_field_of(type, value), &item, place);
-    item = (fb_codec_item){.field = value, .bytes = {fb_end_of(bytes), 0}};
-    return put_value(w, value, fb_json_field_of(type, value), &item, place);
-}
-
-/* A message that is being written. */
-typedef struct {
-    fb_json_ordered ordered;
-    const uint8_t *original; /* of the writer, around this message */
-} frame;
-
-/* Begin with a message: order its fields, unless they are checked while they are written.
-   end_message is called in any case. */
-static bool begin_message(writer *w, frame *f, const fb_json_type *type, fb_bytes message,
-                          bool checked, const fb_json_where *place) {
-    const uint8_t *where;
-    const char *problem;
-    *f = (frame){.original = w->original, .ordered.bytes = message};
-    const size_t depth = w->depth++;
-    if (depth > FB_CODEC_DEPTH) return fail(w, place, message.data, TOO_DEEP);
-    if (checked && !w->ordering) return true;
-    fb_status status = fb_json_order(type, message, depth, &f->ordered, &where, &problem);
-    if (status == FB_BAD_MESSAGE) return fail(w, place, where, problem);
-    if (status != FB_OK) w->status = status;
-    w->unknown += f->ordered.unknown;
-    if (f->ordered.copy.begin && is_inside(w->input, message.data)) w->original = message.data;
-    return status == FB_OK;
-}
-
-static void end_message(writer *w, frame *f) {
-    w->depth--;
-    w->original = f->original;
-    fb_json_ordered_free(&f->ordered);
+    const fb_json_field *of = fb_json_field_of(type, value);
+    const fb_codec_item absent = {.field = value, .bytes = {end, 0}};
+    bool found = false;
+    while (fb_json_fields_next(fields) == FB_OK) {
+        if (fields->item->field != value) continue;
+        found = true;
+        if (!put_value(w, of, fields->item, fields->count, place)) return false;
+    }
+    return found || put_value(w, of, &absent, 1, place);
 }
 
 static bool put_entry(writer *w, const fb_json_type *type, const fb_json_entry *entry,
                       fb_json_where *place) {
     const fb_codec_field *key = type->core.fields;
+    const fb_codec_item part = {.bytes = entry->bytes};
+    fb_json_fields fields;
     char number[NUMBER_ROOM];
-    frame f;
     place->key = entry->text;
-    if (key->type != FB_PROTO_STRING)
+    place->quoted = key->type == FB_PROTO_STRING;
+    if (!place->quoted)
         place->key = (fb_bytes){(uint8_t *)number,
                                 (size_t)(put_number(number, key, entry->number) - number)};
-    bool written = begin_message(w, &f, type, entry->bytes, false, place) &&
-                   put_map_key(w, key, entry, place) && put_char(w, ':') &&
-                   put_entry_value(w, type, f.ordered.bytes, place) && put_char(w, ',');
-    end_message(w, &f);
+    const bool begun = begin_message(w, &fields, type, (fb_json_message){&part, 1}, false, place);
+    bool written = begun && put_map_key(w, key, entry, place) && put_char(w, ':') &&
+                   put_entry_value(w, type, &fields, fb_end_of(entry->bytes), place) &&
+                   put_char(w, ',');
+    end_message(w, &fields, begun);
     place->key = (fb_bytes){NULL, 0};
     return written;
 }
 
-/* Write the entries from *item on as members of an object. Moves *item to the field behind them. */
-static bool put_entries(writer *w, fb_codec_reader *fields, fb_codec_item *item, fb_status *status,
+/* Write the entries from the current field on as members of an object. *status becomes that of the
+   field behind them. */
+static bool put_entries(writer *w, fb_json_fields *fields, fb_status *status,
                         fb_json_where *place) {
-    const fb_codec_field *field = item->field;
+    const fb_codec_field *field = fields->item->field;
     const fb_json_type *type = fb_json_type_of(field);
     fb_json_entries entries = {0};
     const uint8_t *where;
     const char *problem;
-    do w->status = fb_json_entries_add(&entries, type, item->bytes, w->depth, &where, &problem);
-    while (w->status == FB_OK && (*status = next_field(w, fields, item)) == FB_OK &&
-           item->field == field);
-    bool written = w->status == FB_OK;
-    if (w->status == FB_BAD_MESSAGE) fail(w, place, where, problem);
+    fb_status added;
+    do added = fb_json_entries_add(&entries, type, fields->item->bytes, w->depth, &where, &problem);
+    while (added == FB_OK && (*status = fb_json_fields_next(fields)) == FB_OK &&
+           fields->item->field == field);
+    bool written = added == FB_OK;
+    w->unknown += entries.unknown;
+    if (added == FB_BAD_MESSAGE) fail(w, place, where, problem);
+    else if (added != FB_OK) w->status = added;
     if (written) fb_json_entries_sort(&entries, type->core.fields);
     written = written && put_char(w, '{');
     for (size_t i = 0; written && i < entries.count; i++)
@@ -343,15 +328,15 @@ static bool put_entries(writer *w, fb_codec_reader *fields, fb_codec_item *item,
     return written && close_with(w, '}');
 }
 
-static bool put_map(writer *w, fb_codec_reader *fields, fb_codec_item *item, fb_status *status,
-                    const fb_json_type *type, fb_json_where *place) {
-    return put_key(w, fb_json_field_of(type, item->field)) &&
-           put_entries(w, fields, item, status, place) && put_char(w, ',');
+static bool put_map(writer *w, fb_json_fields *fields, fb_status *status, const fb_json_type *type,
+                    fb_json_where *place) {
+    return put_key(w, fb_json_field_of(type, fields->item->field)) &&
+           put_entries(w, fields, status, place) && put_char(w, ',');
 }
 
 static bool is_empty(const fb_codec_item *item) {
     const fb_codec_field *field = item->field;
-    if (field->presence || is_message(field)) return false;
+    if (field->presence || fb_codec_is_message(field)) return false;
     if (field->type == FB_PROTO_STRING || field->type == FB_PROTO_BYTES) return !item->bytes.size;
     return !item->value;
 }
@@ -360,10 +345,11 @@ static bool is_empty(const fb_codec_item *item) {
 static bool put_default(writer *w, const fb_json_type *type, const fb_codec_field *field) {
     const fb_json_field *of = fb_json_field_of(type, field);
     const fb_codec_item item = {.field = field};
-    if (!field->repeated && (field->presence || is_message(field) || field->oneof)) return true;
+    if (!field->repeated && (field->presence || fb_codec_is_message(field) || field->oneof))
+        return true;
     if (!put_key(w, of)) return false;
     if (field->repeated) return put_word(w, of->map ? "{}," : "[],");
-    return put_value(w, field, of, &item, NULL) && put_char(w, ',');
+    return put_value(w, of, &item, 1, NULL) && put_char(w, ',');
 }
 
 /* Fail because of the field that the reader could not read. */
@@ -386,38 +372,35 @@ static bool is_in_order(writer *w, const fb_codec_field *field, const fb_codec_f
     return fine;
 }
 
-static bool put_single(writer *w, const fb_codec_item *item, const fb_json_field *of,
+static bool put_single(writer *w, const fb_json_fields *fields, const fb_json_field *of,
                        const fb_json_where *place) {
-    if (is_empty(item) && !w->options.defaults) return true;
-    return put_key(w, of) && put_value(w, item->field, of, item, place) && put_char(w, ',');
+    if (is_empty(fields->item) && !w->options.defaults) return true;
+    return put_key(w, of) && put_value(w, of, fields->item, fields->count, place) &&
+           put_char(w, ',');
 }
 
 /* Write the fields of a message, each with a comma behind it. */
-static bool put_members(writer *w, const fb_json_type *type, fb_bytes message,
+static bool put_members(writer *w, const fb_json_type *type, fb_json_fields *fields,
                         fb_json_where *place) {
     const fb_codec_field *next = type->core.fields, *end = next + type->core.count, *field;
-    fb_codec_reader fields;
-    fb_codec_item item;
     uint64_t oneofs = 0;
-    fb_codec_reader_begin(&fields, &type->core, message);
-    fields.depth = w->depth - 1;
-    fb_status status = next_field(w, &fields, &item);
+    fb_status status = fb_json_fields_next(fields);
     while (status == FB_OK) {
-        field = item.field;
+        field = fields->item->field;
         const fb_json_field *of = place->field = fb_json_field_of(type, field);
         if (!is_in_order(w, field, next, &oneofs)) return false;
         for (; w->options.defaults && next < field; next++)
             if (!put_default(w, type, next)) return false;
         next = field + 1;
         if (!field->repeated) {
-            if (!put_single(w, &item, of, place)) return false;
-            status = next_field(w, &fields, &item);
+            if (!put_single(w, fields, of, place)) return false;
+            status = fb_json_fields_next(fields);
             continue;
         }
-        if (!(of->map ? put_map : put_list)(w, &fields, &item, &status, type, place)) return false;
+        if (!(of->map ? put_map : put_list)(w, fields, &status, type, place)) return false;
     }
     place->field = NULL;
-    if (status != FB_END) return fail_field(w, &fields, type, place);
+    if (status != FB_END) return fail_field(w, &fields->reader, type, place);
     for (; w->options.defaults && next < end; next++)
         if (!put_default(w, type, next)) return false;
     return true;
@@ -425,33 +408,25 @@ static bool put_members(writer *w, const fb_json_type *type, fb_bytes message,
 
 /* Types with a form of their own -------------------------------------------------------------- */
 
-/* Read the only, or the last, field of an ordered message. Returns false if it has none. */
-static bool last_field(writer *w, const fb_json_type *type, fb_bytes message, fb_codec_item *item) {
-    fb_codec_reader fields;
-    fb_codec_item next;
-    bool found = false;
-    fb_codec_reader_begin(&fields, &type->core, message);
-    fields.depth = w->depth - 1;
-    for (; next_field(w, &fields, &next) == FB_OK; found = true) *item = next;
-    return found;
+/* The functions below write the message of `fields`, whose `end` is for errors and empty values. */
+
+static bool put_wrapper(writer *w, const fb_json_type *type, fb_json_fields *fields,
+                        const uint8_t *end, const fb_json_where *place) {
+    fb_codec_item item = {.field = type->core.fields, .bytes = {end, 0}};
+    while (fb_json_fields_next(fields) == FB_OK) item = *fields->item;
+    return put_value(w, type->fields, &item, 1, place);
 }
 
-static bool put_wrapper(writer *w, const fb_json_type *type, fb_bytes message,
-                        fb_json_where *place) {
-    fb_codec_item item;
-    if (!last_field(w, type, message, &item))
-        item = (fb_codec_item){.field = type->core.fields, .bytes = {fb_end_of(message), 0}};
-    return put_value(w, item.field, type->fields, &item, place);
-}
-
-static bool put_time(writer *w, const fb_json_type *type, fb_bytes message,
-                     const fb_json_where *place) {
+static bool put_time(writer *w, const fb_json_type *type, fb_json_fields *fields,
+                     const uint8_t *begin, const fb_json_where *place) {
     const bool duration = type->form == FB_JSON_DURATION;
-    const uint8_t *where;
     fb_json_time time = {0, 0};
-    fb_codec_read_time(message, w->depth - 1, &time.seconds, &time.nanoseconds, &where);
+    while (fb_json_fields_next(fields) == FB_OK) {
+        if (fields->item->field->number == 1) time.seconds = (int64_t)fields->item->value;
+        else time.nanoseconds = (int32_t)(int64_t)fields->item->value;
+    }
     if (!fb_json_time_in_range(duration, time))
-        return fail(w, place, message.data,
+        return fail(w, place, begin,
                     duration
                         ? "a duration of more than 10,000 years, or with parts of unequal signs"
                         : "a time outside of the years 1 to 9999");
@@ -462,133 +437,122 @@ static bool put_time(writer *w, const fb_json_type *type, fb_bytes message,
     return true;
 }
 
-static bool put_field_mask(writer *w, const fb_json_type *type, fb_bytes message,
-                           const fb_json_where *place) {
-    fb_codec_reader fields;
-    fb_codec_item item;
-    fb_codec_reader_begin(&fields, &type->core, message);
-    fields.depth = w->depth - 1;
+static bool put_field_mask(writer *w, fb_json_fields *fields, const fb_json_where *place) {
     if (!put_char(w, '"')) return false;
-    while (next_field(w, &fields, &item) == FB_OK) {
-        const fb_bytes path = item.bytes;
-        if (!fb_utf8_valid(path)) return fail(w, place, path.data, "a string that is not UTF-8");
-        if (!reserve(w, path.size)) return false;
+    while (fb_json_fields_next(fields) == FB_OK) {
+        const fb_bytes path = fields->item->bytes;
+        if (!reserve(w, path.size + 1)) return false;
         uint8_t *end = fb_json_put_path(w->output->p, path);
         if (!end)
             return fail_at(w, place, path.data, path, "a path that lowerCamelCase cannot express");
         w->output->p = end;
-        if (!put_char(w, ',')) return false;
+        *w->output->p++ = ',';
     }
     return close_with(w, '"');
 }
 
-static bool put_struct(writer *w, const fb_json_type *type, fb_bytes message,
+static bool put_struct(writer *w, const fb_json_type *type, fb_json_fields *fields,
                        fb_json_where *place) {
-    fb_codec_reader fields;
-    fb_codec_item item;
-    fb_codec_reader_begin(&fields, &type->core, message);
-    fields.depth = w->depth - 1;
-    fb_status status = next_field(w, &fields, &item);
+    fb_status status = fb_json_fields_next(fields);
     if (status != FB_OK) return put_word(w, "{}");
-    place->field = fb_json_field_of(type, item.field);
-    return put_entries(w, &fields, &item, &status, place);
+    place->field = type->fields;
+    return put_entries(w, fields, &status, place);
 }
 
-static bool put_list_value(writer *w, const fb_json_type *type, fb_bytes message,
+static bool put_list_value(writer *w, const fb_json_type *type, fb_json_fields *fields,
                            fb_json_where *place) {
-    fb_codec_reader fields;
-    fb_codec_item item;
-    fb_codec_reader_begin(&fields, &type->core, message);
-    fields.depth = w->depth - 1;
     if (!put_char(w, '[')) return false;
     place->field = type->fields;
-    for (place->index = 0; next_field(w, &fields, &item) == FB_OK; place->index++)
-        if (!put_value(w, item.field, type->fields, &item, place) || !put_char(w, ','))
-            return false;
+    for (place->index = 0; fb_json_fields_next(fields) == FB_OK; place->index++)
+        if (!put_value(w, type->fields, fields->item, 1, place) || !put_char(w, ',')) return false;
     return close_with(w, ']');
 }
 
-static bool put_json_value(writer *w, const fb_json_type *type, fb_bytes message,
-                           fb_json_where *place) {
-    fb_codec_item item;
-    if (!last_field(w, type, message, &item)) return put_word(w, "null");
-    place->field = fb_json_field_of(type, item.field);
-    if (item.field->type == FB_PROTO_DOUBLE && (item.value >> 52 & 0x7ff) == 0x7ff)
-        return fail(w, place, message.data, "NaN or infinity in a google.protobuf.Value");
-    return put_value(w, item.field, place->field, &item, place);
-}
-
-static bool put_any(writer *w, const fb_json_type *type, fb_bytes message, fb_json_where *place) {
-    fb_bytes url = {NULL, 0}, content = {NULL, 0};
-    fb_codec_reader fields;
-    fb_codec_item item;
-    fb_codec_reader_begin(&fields, &type->core, message);
-    fields.depth = w->depth - 1;
-    while (next_field(w, &fields, &item) == FB_OK)
-        *(item.field->number == 1 ? &url : &content) = item.bytes;
-    if (!url.size && !content.size) return put_word(w, "{}");
-    const fb_json_type *inner = fb_json_type_by_url(w->types, url);
-    if (!inner)
-        return fail_at(w, place, message.data, url,
-                       "an Any of a type that the codec does not know");
-    if (!put_word(w, "{\"@type\":") || !put_string(w, url, place) || !put_char(w, ','))
-        return false;
-    if (!content.data) content.data = fb_end_of(message);
-    if (inner->form != FB_JSON_OBJECT)
-        return put_word(w, "\"value\":") && put_message(w, inner, content, place) &&
-               put_char(w, '}');
-    /* the fields of the message are members of the same object */
-    frame f;
-    bool written = begin_message(w, &f, inner, content, true, place) &&
-                   put_members(w, inner, f.ordered.bytes, place) && close_with(w, '}');
-    end_message(w, &f);
+static bool put_json_value(writer *w, const fb_json_type *type, fb_json_fields *fields,
+                           const uint8_t *begin, fb_json_where *place) {
+    /* an ordered message has one field at most, because all are members of one oneof */
+    if (fb_json_fields_next(fields) != FB_OK) return put_word(w, "null");
+    const fb_codec_item *item = fields->item;
+    place->field = fb_json_field_of(type, item->field);
+    if (item->field->type == FB_PROTO_DOUBLE && (item->value >> 52 & 0x7ff) == 0x7ff)
+        return fail(w, place, begin, "NaN or infinity in a google.protobuf.Value");
+    bool written = put_value(w, place->field, item, fields->count, place);
+    while (fb_json_fields_next(fields) == FB_OK) continue; /* to count unknown fields */
     return written;
 }
 
-static bool put_object(writer *w, const fb_json_type *type, fb_bytes message,
-                       fb_json_where *place) {
-    return put_char(w, '{') && put_members(w, type, message, place) && close_with(w, '}');
+static bool put_any(writer *w, fb_json_fields *fields, const uint8_t *begin, const uint8_t *end,
+                    fb_json_where *place) {
+    fb_bytes url = {NULL, 0};
+    fb_codec_item content = {.bytes = {end, 0}};
+    while (fb_json_fields_next(fields) == FB_OK) {
+        if (fields->item->field->number == 1) url = fields->item->bytes;
+        else content = *fields->item;
+    }
+    if (!url.size && !content.bytes.size) return put_word(w, "{}");
+    const fb_json_type *inner = fb_json_type_by_url(w->types, url);
+    if (!inner)
+        return fail_at(w, place, begin, url, "an Any of a type that the codec does not know");
+    if (!put_word(w, "{\"@type\":") || !put_string(w, url, place) || !put_char(w, ','))
+        return false;
+    const fb_json_message message = {&content, 1};
+    if (inner->form != FB_JSON_OBJECT)
+        return put_word(w, "\"value\":") && put_message(w, inner, message, place) &&
+               put_char(w, '}');
+    /* the fields of the message are members of the same object */
+    fb_json_fields members;
+    const bool begun = begin_message(w, &members, inner, message, true, place);
+    bool written = begun && put_members(w, inner, &members, place) && close_with(w, '}');
+    end_message(w, &members, begun);
+    return written;
 }
 
-static bool put_form(writer *w, const fb_json_type *type, fb_bytes message, fb_json_where *place) {
+static bool put_form(writer *w, const fb_json_type *type, fb_json_fields *fields,
+                     fb_json_message message, fb_json_where *place) {
+    const fb_bytes first = message.parts->bytes;
     switch (type->form) {
-        case FB_JSON_WRAPPER: return put_wrapper(w, type, message, place);
+        case FB_JSON_WRAPPER: return put_wrapper(w, type, fields, fb_end_of(first), place);
         case FB_JSON_TIMESTAMP:
-        case FB_JSON_DURATION: return put_time(w, type, message, place);
-        case FB_JSON_FIELD_MASK: return put_field_mask(w, type, message, place);
-        case FB_JSON_STRUCT: return put_struct(w, type, message, place);
-        case FB_JSON_VALUE: return put_json_value(w, type, message, place);
-        case FB_JSON_LIST_VALUE: return put_list_value(w, type, message, place);
-        case FB_JSON_ANY: return put_any(w, type, message, place);
-        default: return put_object(w, type, message, place);
+        case FB_JSON_DURATION: return put_time(w, type, fields, first.data, place);
+        case FB_JSON_FIELD_MASK: return put_field_mask(w, fields, place);
+        case FB_JSON_STRUCT: return put_struct(w, type, fields, place);
+        case FB_JSON_VALUE: return put_json_value(w, type, fields, first.data, place);
+        case FB_JSON_LIST_VALUE: return put_list_value(w, type, fields, place);
+        case FB_JSON_ANY: return put_any(w, fields, first.data, fb_end_of(first), place);
+        default:
+            return put_char(w, '{') && put_members(w, type, fields, place) && close_with(w, '}');
     }
 }
 
-static bool put_message(writer *w, const fb_json_type *type, fb_bytes message,
+static bool put_message(writer *w, const fb_json_type *type, fb_json_message message,
                         const fb_json_where *place) {
     fb_json_where here = {.parent = place, .index = -1};
-    frame f;
-    bool written = begin_message(w, &f, type, message, type->form == FB_JSON_OBJECT, place) &&
-                   put_form(w, type, f.ordered.bytes, &here);
-    end_message(w, &f);
+    fb_json_fields fields;
+    const bool begun =
+        begin_message(w, &fields, type, message, type->form == FB_JSON_OBJECT, place);
+    bool written = begun && put_form(w, type, &fields, message, &here);
+    end_message(w, &fields, begun);
     return written;
 }
 
 fb_status fb_json_write(const fb_json_types *types, const fb_json_type *type, fb_bytes message,
                         fb_json_options options, fb_buffer *output, uint64_t *unknown,
                         fb_json_fault *fault) {
-    writer w = {.types = types, .options = options, .output = output, .fault = fault};
+    const fb_codec_item part = {.bytes = message};
+    const fb_json_message whole = {&part, 1};
     const size_t before = fb_buffer_size(output);
-    w.input = message;
-    w.original = message.data;
-    bool written = put_message(&w, type, message, NULL);
+    writer w = {.types = types, .options = options, .output = output, .fault = fault};
+    w.input = message.data;
+    bool written = put_message(&w, type, whole, NULL);
     if (w.unordered) { /* begin again */
         output->p = output->begin + before;
+        w = (writer){.types = types, .options = options, .output = output, .fault = fault};
+        w.input = message.data;
         w.ordering = true;
-        w.unordered = false;
-        w.unknown = 0;
-        written = put_message(&w, type, message, NULL);
+        written = put_message(&w, type, whole, NULL);
     }
     *unknown += w.unknown;
-    return written ? FB_OK : w.status;
+    if (!written && w.status == FB_OK)
+        fail(&w, NULL, message.data, "the message was changed during the call");
+    return w.status;
 }

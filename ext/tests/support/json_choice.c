@@ -50,8 +50,10 @@ static void name_field(json_choice *c, size_t which, size_t i) {
     snprintf(texts[3], JSON_NAME_MAX, "\"f%u\":", (unsigned)field->number);
     field->slot = (uint16_t)i;
     set_limits(field);
-    *of = (fb_json_field){
-        .name = bytes_of(texts[0]), .key = bytes_of(texts[2]), .json_key = bytes_of(texts[3])};
+    *of = (fb_json_field){.name = bytes_of(texts[0]),
+                          .json_name = bytes_of(texts[1]),
+                          .key = bytes_of(texts[2]),
+                          .json_key = bytes_of(texts[3])};
     if (field->type == FB_PROTO_ENUM) of->members = &c->members;
     if (field->message) {
         const size_t inner = (size_t)(field->message - c->codec.types);

@@ -25,6 +25,7 @@ cdef extern from "core/json/json_types.h" nogil:
     const char *fb_json_form_name(int form)
     ctypedef struct fb_json_field:
         fb_bytes name
+        fb_bytes json_name
         fb_bytes key
         fb_bytes json_key
         const fb_json_enum *members
@@ -69,10 +70,13 @@ cdef class JsonConverter:
     cdef fb_json_types all
     cdef list blocks, names
     cdef object fail, inside
+    cdef fb_buffer spare
     cpdef str write(self, data, str names, bint defaults, str enums)
     cpdef bytes read(self, text, str unknown)
     cdef object _fault(self, fb_status status, const fb_json_fault *fault, size_t before)
     cdef int _fill_type(self, fb_json_type *type, str name, int form, list fields) except -1
+    cdef fb_buffer _take_room(self)
+    cdef void _return_room(self, fb_buffer *room)
     cdef str _to_text(self, fb_bytes message, fb_json_options options)
     cdef int _write(self, fb_bytes message, size_t before, fb_json_options options, fb_buffer *output,
                     uint64_t *unknown) except -1

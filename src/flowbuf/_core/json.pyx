@@ -12,6 +12,7 @@ JSON_FORMS = {fb_json_form_name(i).decode(): i for i in range(FB_JSON_FORM_COUNT
 """JSON form of a message type -> its code in the core."""
 
 cdef size_t _PLACES = 128  # field numbers below this are found in a table
+cdef size_t _ROOM_KEPT = 1 << 16  # largest output buffer that a converter keeps, in bytes
 cdef size_t _FIRST_ROOM = 512  # bytes of output to begin with
 cdef size_t _LONG = 4096  # bytes of input from which other threads may run
 
@@ -118,6 +119,22 @@ cdef class JsonConverter:
         self.all.types = self.types
         fill_names(&self.all.names, [(name, place) for place, (name, _, _) in enumerate(types)], self.blocks)
 
+    def __dealloc__(self):
+        fb_buffer_free(&self.spare)
+
+    cdef fb_buffer _take_room(self):
+        """Return the buffer of an earlier call, or an empty one if another call uses it."""
+        cdef fb_buffer room = self.spare
+        self.spare.begin = self.spare.p = self.spare.end = NULL
+        return room
+
+    cdef void _return_room(self, fb_buffer *room):
+        if self.spare.begin == NULL and <size_t> (room.end - room.begin) <= _ROOM_KEPT:
+            self.spare.begin = self.spare.p = room.begin
+            self.spare.end = room.end
+        else:
+            fb_buffer_free(room)
+
     cdef int _fill_type(self, fb_json_type *type, str name, int form, list fields) except -1:
         cdef size_t slot, i, count = len(fields)
         cdef fb_codec_field *core = <fb_codec_field *> take_memory(count, sizeof(fb_codec_field), self.blocks)
@@ -133,6 +150,7 @@ cdef class JsonConverter:
             if field["type"] is not None:
                 core[slot].message = &self.types[<size_t> field["type"]].core
             type.fields[slot].name = view_text(field["name"], self.blocks)
+            type.fields[slot].json_name = view_text(field["json_name"], self.blocks)
             type.fields[slot].key = view_text(field["key"], self.blocks)
             type.fields[slot].json_key = view_text(field["json_key"], self.blocks)
             type.fields[slot].map = field["map"]
@@ -181,14 +199,13 @@ cdef class JsonConverter:
             PyBuffer_Release(&view)
 
     cdef str _to_text(self, fb_bytes message, fb_json_options options):
-        cdef fb_buffer output
+        cdef fb_buffer output = self._take_room()
         cdef uint64_t unknown = 0
-        output.begin = output.p = output.end = NULL
         try:
             self._write(message, 0, options, &output, &unknown)
             return PyUnicode_DecodeUTF8(<char *> output.begin, fb_buffer_size(&output), NULL)
         finally:
-            fb_buffer_free(&output)
+            self._return_room(&output)
 
     cdef int _write(self, fb_bytes message, size_t before, fb_json_options options, fb_buffer *output,
                     uint64_t *unknown) except -1:
@@ -308,13 +325,12 @@ cdef class JsonConverter:
             raise self.fail("half of a surrogate pair", "", offset, None) from None
 
     cdef bytes _to_message(self, fb_bytes input, bint ignore):
-        cdef fb_buffer output
-        output.begin = output.p = output.end = NULL
+        cdef fb_buffer output = self._take_room()
         try:
             self._read(input, 0, ignore, False, &output)
             return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output))
         finally:
-            fb_buffer_free(&output)
+            self._return_room(&output)
 
     cdef int _read(self, fb_bytes input, size_t before, bint ignore, bint delimited,
                    fb_buffer *output) except -1:

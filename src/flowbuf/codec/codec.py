@@ -104,8 +104,9 @@ class Codec(ObjectCodec):
             schema = schemas.inner_schema(source, described) if isinstance(source, Schema) else None
             find_class = functools.partial(message_factory.GetMessageClass, descriptor)
         messages = described.reachable()
+        places = {each: place for place, each in enumerate(messages)}
         forms = Forms(named=enums == "name", omitting=defaults == "omit")
-        object_types = ObjectTypes([describe(each, messages, forms) for each in messages])
+        object_types = ObjectTypes([describe(each, places, forms) for each in messages])
         options = (
             unknown_keys == "ignore",
             unknown_fields == "keep",
@@ -174,6 +175,8 @@ class Codec(ObjectCodec):
         origin = os.fspath(reference)
         suffix = os.path.splitext(origin)[1]
         compiled = suffix == ".proto" or (os.path.isdir(origin) and origin not in built_in_names())
+        if include and not compiled:
+            raise SchemaError("include applies only to .proto files", "leave it out", origin=origin)
         if not compiled and suffix in ("", ".toml"):
             return cls(Schema.load(reference), message, **options)
         requested: list[str] = []

@@ -1,4 +1,7 @@
-"""Convert files of messages: streams of messages, JSON lines and Parquet, in bounded memory."""
+"""Convert files of messages: streams of messages, JSON lines and Parquet.
+
+A piece of the file is in memory, or one message or line if that is larger.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def _pieces(content: Content) -> Iterator[bytes]:
 
 def read_stream(content: Content) -> Iterator[Piece]:
     """Read a stream of messages, each after its length as a varint. Raises DecodeError if it is damaged."""
-    rest, position, count = b"", 0, 0
+    rest, position, count = bytearray(), 0, 0
     for piece in _pieces(content):
         rest += piece
         try:
@@ -40,8 +43,9 @@ def read_stream(content: Content) -> Iterator[Piece]:
             offset = position + (error.offset or 0)
             raise DecodeError(f"byte {offset}: not the length of a message", offset=offset) from None
         if size:
-            yield rest[:size], more
-        rest, position, count = rest[size:], position + size, count + more
+            yield bytes(rest[:size]), more
+            del rest[:size]
+            position, count = position + size, count + more
     if rest:
         raise DecodeError(f"[{count}]: byte {position}: the message is cut short", offset=position)
 
@@ -49,7 +53,8 @@ def read_stream(content: Content) -> Iterator[Piece]:
 def read_json_lines(codec: Codec, content: Content, unknown: str) -> Iterator[Piece]:
     """Read JSON lines as messages. Raises DecodeError for the first line that is not one."""
     converter = codec._converter()
-    rest, lines, position = b"", 0, 0
+    rest: list[bytes] = []  # pieces of a line that is longer than a piece
+    lines = position = 0
 
     def convert(text: bytes) -> Piece:
         nonlocal lines, position
@@ -60,22 +65,30 @@ def read_json_lines(codec: Codec, content: Content, unknown: str) -> Iterator[Pi
 
     for piece in _pieces(content):
         end = piece.rfind(b"\n") + 1
-        if not end:
-            rest += piece
-            continue
-        yield convert(rest + piece[:end])
-        rest = piece[end:]
-    if rest:
-        yield convert(rest)
+        if end:
+            yield convert(b"".join([*rest, piece[:end]]))
+            rest.clear()
+        rest.append(piece[end:])
+    if any(rest):
+        yield convert(b"".join(rest))
 
 
 def read_parquet(codec: Codec, path: str) -> Iterator[Piece]:
-    """Read the rows of a Parquet file as messages. Raises EncodeError for a value that does not fit."""
+    """Read the rows of a Parquet file as messages.
+
+    Raises:
+        DecodeError: the file is damaged.
+        EncodeError: a value does not fit its field.
+    """
+    import pyarrow
     import pyarrow.parquet
 
-    with pyarrow.parquet.ParquetFile(path) as file:
-        for batch in file.iter_batches(_ROWS):
-            yield codec.encode_columns(batch), len(batch)
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS):
+                yield codec.encode_columns(batch), len(batch)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DecodeError(f"not a Parquet file, or a damaged one: {error}") from None
 
 
 def to_json_lines(

@@ -76,25 +76,39 @@ def _extensions_of(descriptor: Descriptor) -> list[FieldDescriptor]:
 
 def known_messages(descriptor: Descriptor) -> list[Descriptor]:
     """Return all messages of a message's file, and of the files that it imports directly or indirectly."""
-    found = [each for file in _files_of(descriptor) for each in file.message_types_by_name.values()]
+    found = [each for file in _files_of(descriptor.file) for each in file.message_types_by_name.values()]
     for message in found:  # the list grows during the loop
         found += message.nested_types
     return found
 
 
 def to_file_set(descriptor: Descriptor) -> FileDescriptorSet:
-    """Return the file of a message, and the files that it imports. The file of the message is the last."""
+    """Return the file of a message, the files that it imports, and those of extensions.
+
+    The file of the message is the last.
+    """
+    known = {file.name: file for file in _files_of(descriptor.file)}
+    for message in known_messages(descriptor):
+        for extension in _extensions_of(message):
+            known |= {file.name: file for file in _files_of(_file_of(extension))}
+    own = known.pop(descriptor.file.name)
     files = FileDescriptorSet()
-    for file in reversed(_files_of(descriptor)):
+    for file in [*known.values(), own]:
         file.CopyToProto(files.file.add())
     return files
 
 
-def _files_of(descriptor: Descriptor) -> list[FileDescriptor]:
-    files = {descriptor.file.name: descriptor.file}
-    waiting = [descriptor.file]
-    for file in waiting:  # the list grows during the loop
-        for imported in file.dependencies:
+def _file_of(extension: Any) -> FileDescriptor:
+    file: FileDescriptor = extension.file
+    return file
+
+
+def _files_of(file: FileDescriptor) -> list[FileDescriptor]:
+    """Return a file, and those that it imports directly or indirectly."""
+    files = {file.name: file}
+    waiting = [file]
+    for each in waiting:  # the list grows during the loop
+        for imported in each.dependencies:
             if imported.name not in files:
                 files[imported.name] = imported
                 waiting.append(imported)

@@ -118,6 +118,9 @@ def find_message(
             raise SchemaError(f"has {len(first)} messages", fix, origin=origin)
         return first[0]
     known = _by_name(messages)
+    for each in known.get(name, ()):
+        if each.full_name == name:
+            return each
     if name not in known:
         fix = did_you_mean(name, known) or f"messages are {_list(messages)}"
         raise SchemaError(f"has no message {name!r}", fix, origin=origin)
@@ -161,6 +164,8 @@ def compile_proto(
     """
     path = os.fspath(reference)
     roots, names = _find_files(path, [os.fspath(each) for each in include])
+    if any(name.startswith(("-", "@")) for name in names):
+        raise SchemaError("protoc takes names that begin with - or @ as options", "rename it", origin=path)
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "set")
         options = [
@@ -193,11 +198,12 @@ def _find_files(path: str, include: list[str]) -> tuple[list[str], list[str]]:
             raise SchemaError("has no .proto file", "name another folder", origin=path)
         return [path, *include], names
     if os.path.isfile(path):
-        inside = [os.path.relpath(path, folder) for folder in include]
-        names = [name.replace(os.sep, "/") for name in inside if not name.startswith(os.pardir)]
-        if names:
-            return include, names[:1]
-        return [os.path.dirname(path) or ".", *include], [os.path.basename(path)]
+        own = os.path.dirname(path) or "."
+        for folder in include:
+            name = os.path.relpath(path, folder)
+            if not name.startswith(os.pardir):  # the folder comes first, so that no other file is meant
+                return [folder, *include, own], [name.replace(os.sep, "/")]
+        return [own, *include], [os.path.basename(path)]
     if any(os.path.isfile(os.path.join(folder, path)) for folder in include):
         return include, [path.replace(os.sep, "/")]
     where = f" here or in {', '.join(include)}" if include else ""

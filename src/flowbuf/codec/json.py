@@ -51,7 +51,7 @@ def make_converter(descriptor: Descriptor, message: Message) -> JsonConverter:
     members: list[tuple[dict[str, int], bool]] = []
     types: list[tuple[str, int, list[dict[str, Any]]]] = []
     for each in messages:
-        fields = describe(each, messages, Forms(named=False, omitting=False))
+        fields = describe(each, places, Forms(named=False, omitting=False))
         for field, described in zip(each, fields, strict=True):
             if field.type == "enum" and field.enum not in enums:
                 enums[field.enum] = len(members)
@@ -93,7 +93,7 @@ def _restrict(message: Message, other: Message, seen: set[Message]) -> None:
 def _fail(problem: str, path: str, offset: int, names: Iterable[str] | None) -> DecodeError:
     where = f"{shorten(path)}: byte {offset}" if path else f"byte {offset}"
     if names is not None:
-        fix = did_you_mean(problem.rpartition(": ")[2].strip('"'), names)
+        fix = did_you_mean(problem.partition(": ")[2].strip('"'), names)
         problem = f"{problem}; {fix}" if fix else problem
     return DecodeError(f"{where}: {problem}", status="bad_message", offset=offset, path=path)
 

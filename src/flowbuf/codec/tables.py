@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from flowbuf._core import FIELD_KINDS, VALUE_ROLES
@@ -17,12 +18,14 @@ class Forms(NamedTuple):
     omitting: bool
 
 
-def describe(message: Message, messages: list[Message], forms: Forms) -> list[dict[str, Any]]:
+def describe(message: Message, places: Mapping[Message, int], forms: Forms) -> list[dict[str, Any]]:
     oneofs = list(dict.fromkeys(field.oneof for field in message if field.oneof))
-    return [_describe_field(field, messages, oneofs, forms) for field in message]
+    return [_describe_field(field, places, oneofs, forms) for field in message]
 
 
-def _describe_field(field: Field, messages: list[Message], oneofs: list[str], forms: Forms) -> dict[str, Any]:
+def _describe_field(
+    field: Field, places: Mapping[Message, int], oneofs: list[str], forms: Forms
+) -> dict[str, Any]:
     least, most = field.limits
     nested = field.message if field.role in ("object", "map") else None
     names = (
@@ -44,7 +47,7 @@ def _describe_field(field: Field, messages: list[Message], oneofs: list[str], fo
         "least": least,
         "most": most,
         "members": sorted(set(field.members.values())) if field.closed else None,
-        "type": messages.index(nested) if nested is not None else None,
+        "type": places[nested] if nested is not None else None,
         "absent": names.get(absent, absent) if names and absent is not None else absent,
         "numbers": dict(field.members) if field.type == "enum" else None,
         "names": names,

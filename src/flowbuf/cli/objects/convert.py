@@ -84,8 +84,8 @@ def convert(
     IN and OUT are .pb (each message after its length as a varint), .jsonl or .parquet files; .gz and .zst
     after .pb and .jsonl compress. - is stdin or stdout.
 
-    The messages may have any type. JSON follows the canonical mapping of Protocol Buffers. Parquet needs messages without nested messages,
-    maps and oneofs.
+    The messages may have any type. JSON follows the canonical mapping of Protocol Buffers. Parquet needs
+    messages without nested messages, maps and oneofs.
 
     The first damaged message or line ends the command with an error that names its place. OUT appears whole
     or not at all.
@@ -98,6 +98,9 @@ def convert(
       flowbuf convert orders.pb - --proto order.proto --names original | jq .total
     """
     forms = form or _form_of(source, "--from"), target or _form_of(output, "--to")
+    for path, each in zip((source, output), forms, strict=True):
+        if each == "parquet" and path.endswith((".gz", ".zst")):
+            raise UsageProblem(f"{path}: Parquet is compressed inside; leave out the suffix")
     check_inputs([source], output)
     check_overwrite(force, output)
     if "parquet" in forms:
@@ -208,6 +211,7 @@ def _write(
         with open_sink(form, file, pyarrow.schema(stream)) as sink:
             for batch in stream:
                 sink.write(batch.to_arrow())
+        left_out(stream.counters.get("unknown_field", 0))
         return count
     chunks = to_json_lines(codec, counted(), left_out, **options) if form == "jsonl" else counted()
     for chunk, _ in chunks:
