@@ -392,3 +392,13 @@ def test_a_pickled_codec_keeps_extensions(tmp_path: Path) -> None:
     assert codec.to_json(codec.from_json(text)) == text
     restored = pickle.loads(pickle.dumps(codec))
     assert restored.to_json(restored.from_json(text)) == text
+
+
+def test_a_short_name_of_several_messages_is_an_error(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.proto").write_text(f'syntax = "proto3"; package {name}; message X {{}}')
+    with pytest.raises(SchemaError, match=r"has 2 messages named 'X'; choose one with .*one\.X"):
+        Codec.load(tmp_path, "X")
+    assert Codec.load(tmp_path, "two.X").message.name == "two.X"
+    (tmp_path / "three.proto").write_text('syntax = "proto3"; import "one.proto"; message X { one.X x = 1; }')
+    assert Codec.load(tmp_path / "three.proto", "X").message.name == "X"

@@ -168,14 +168,20 @@ def test_unknown_fields_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["in.pb", "out.jsonl"], "describe the messages with --proto FILE or with --schema NAME"),
-        (["in.pb", "out.jsonl", "--schema", "record", "--proto", "x.proto"], "describe the messages with"),
+        (["in.pb", "out.jsonl"], "define the messages with --proto FILE or with --schema NAME"),
+        (
+            ["in.pb", "out.jsonl", "--schema", "record", "--proto", "x.proto"],
+            "--proto and --schema both define the messages",
+        ),
         (
             ["in.pb", "out.xml", "--schema", "record"],
             "out.xml: .xml is not that of a format; choose one with --to",
         ),
         (["in.pb", "out", "--schema", "record"], "out: no suffix is not that of a format"),
-        (["in.pb", "out.parquet", "--schema", "record"], "messages of Record have no columns for Parquet"),
+        (
+            ["in.pb", "out.parquet", "--schema", "record"],
+            "messages of Record have no columns for Parquet: field 'parent': type 'message'",
+        ),
         (
             ["-", "out.jsonl", "--from", "parquet", "--schema", "telemetry"],
             "Parquet cannot be read from stdin",
@@ -183,6 +189,12 @@ def test_unknown_fields_are_reported(tmp_path: Path) -> None:
         (
             ["in.pb", "out.parquet.gz", "--schema", "telemetry"],
             "out.parquet.gz: Parquet is compressed inside",
+        ),
+        (["in.pb", "out.pb", "--schema", "record", "--defaults"], "apply only if OUT is JSON"),
+        (["in.pb", "out.jsonl", "--schema", "record", "--ignore-unknown"], "applies only if IN is JSON"),
+        (
+            ["in.pb", "out.jsonl", "--schema", "record", "--include", "."],
+            "include applies only to .proto files",
         ),
         (["none.pb", "out.jsonl", "--schema", "record"], "none.pb: No such file or directory"),
         (["in.pb", "in.pb", "--schema", "record"], "in.pb: is an input too"),

@@ -367,6 +367,12 @@ def test_options_of_the_output(codec: Codec) -> None:
             codec.to_json(message, **options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown is 'x'; it must be one of"):
         codec.from_json("{}", unknown="x")
+    with pytest.raises(ValueError, match="defaults is 'omit'; it must be True or False"):
+        codec.to_json(message, defaults="omit")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="data is dict; it must be bytes; encode_json takes objects"):
+        codec.to_json({})
+    with pytest.raises(TypeError, match="text is dict; it must be str or bytes"):
+        codec.from_json({})
 
 
 def test_the_last_value_counts_and_parts_are_merged(codec: Codec) -> None:

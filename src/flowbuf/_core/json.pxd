@@ -71,7 +71,7 @@ cdef class JsonConverter:
     cdef list blocks, names
     cdef object fail, inside
     cdef fb_buffer spare
-    cpdef str write(self, data, str names, bint defaults, str enums)
+    cpdef str write(self, data, str names, defaults, str enums)
     cpdef bytes read(self, text, str unknown)
     cdef object _fault(self, fb_status status, const fb_json_fault *fault, size_t before)
     cdef int _fill_type(self, fb_json_type *type, str name, int form, list fields) except -1

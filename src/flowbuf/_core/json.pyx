@@ -1,5 +1,5 @@
 """Messages of any type to JSON, and back."""
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -21,14 +21,16 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object)
 
 
-cdef fb_json_options read_options(str names, bint defaults, str enums) except *:
+cdef fb_json_options read_options(str names, defaults, str enums) except *:
     cdef fb_json_options options
+    if defaults is not False and defaults is not True:
+        raise ValueError(f"defaults is {defaults!r}; it must be True or False")
     if names != "json" and names != "original":
         raise ValueError(f"names is {names!r}; it must be one of json, original")
     if enums != "name" and enums != "number":
         raise ValueError(f"enums is {enums!r}; it must be one of name, number")
     options.original_names = names == "original"
-    options.defaults = defaults
+    options.defaults = defaults is True
     options.enum_numbers = enums == "number"
     return options
 
@@ -181,7 +183,7 @@ cdef class JsonConverter:
         path = (<const char *> fault.path).decode("utf-8", "replace")
         return self.fail(problem, path, before + fault.offset, names)
 
-    cpdef str write(self, data, str names, bint defaults, str enums):
+    cpdef str write(self, data, str names, defaults, str enums):
         """Return a message as JSON text. The arguments are those of `Codec.to_json`. Raises DecodeError."""
         cdef fb_json_options options = read_options(names, defaults, enums)
         cdef Py_buffer view
@@ -190,6 +192,8 @@ cdef class JsonConverter:
             message.data = <const uint8_t *> PyBytes_AS_STRING(data)
             message.size = PyBytes_GET_SIZE(data)
             return self._to_text(message, options)
+        if not PyObject_CheckBuffer(data):
+            raise TypeError(f"data is {type(data).__name__}; it must be bytes; encode_json takes objects")
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             message.data = <const uint8_t *> view.buf
@@ -221,7 +225,7 @@ cdef class JsonConverter:
         if status != FB_OK:
             raise self._fault(status, &fault, before)
 
-    def write_lines(self, data, str names not None, bint defaults, str enums not None, size_t first=0,
+    def write_lines(self, data, str names not None, defaults, str enums not None, size_t first=0,
                     size_t before=0):
         """Convert a length-delimited stream of messages to JSON lines.
 
@@ -309,6 +313,8 @@ cdef class JsonConverter:
                 input.size = size
                 return self._to_message(input, ignore)
             text = self._encode(text)
+        if not PyObject_CheckBuffer(text):
+            raise TypeError(f"text is {type(text).__name__}; it must be str or bytes; encode_json takes objects")
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
         try:
             input.data = <const uint8_t *> view.buf
@@ -372,10 +378,10 @@ cdef class JsonCodec:
         """Return the JsonConverter of the message type."""
         raise NotImplementedError
 
-    def to_json(self, data, *, str names not None="json", bint defaults=False, str enums not None="name"):
+    def to_json(self, data, *, str names not None="json", defaults=False, str enums not None="name"):
         """Convert a message to JSON, by the canonical mapping of Protocol Buffers, without Python objects.
 
-        Unknown fields are left out. An Any must contain a type that the file of the message imports.
+        Unknown fields are left out. The file of the message, or its imports, must define the type of an Any.
 
         Args:
             data: The message, as bytes or another buffer.
@@ -404,8 +410,8 @@ cdef class JsonCodec:
 
         Args:
             text: The JSON text, as str, or as UTF-8 in bytes or another buffer.
-            unknown: "error" (default) or "ignore": treatment of members of objects and names of enums that
-                the definition does not have.
+            unknown: "error" (default) or "ignore": treatment of fields and enum members that the definition
+                does not have.
 
         Returns:
             bytes: the message, with the bytes that `encode` writes for the same values.
@@ -420,7 +426,7 @@ cdef class JsonCodec:
         """
         return self._json().read(text, unknown)
 
-    def to_json_lines(self, data, *, str names not None="json", bint defaults=False,
+    def to_json_lines(self, data, *, str names not None="json", defaults=False,
                       str enums not None="name"):
         """Convert a stream of messages, each after its length as a varint, to JSON lines.
 
@@ -460,7 +466,7 @@ cdef class JsonCodec:
         """
         return self._json().read_lines(lines, unknown)
 
-    def encode_json(self, value, *, str names not None="json", bint defaults=False,
+    def encode_json(self, value, *, str names not None="json", defaults=False,
                     str enums not None="name"):
         """Convert an object to JSON, by the canonical mapping of Protocol Buffers.
 

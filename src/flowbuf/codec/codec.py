@@ -42,7 +42,7 @@ class Codec(ObjectCodec):
 
     An object is a dict, a tuple of all fields in order, or an instance of a class with the fields as
     attributes, such as a dataclass. None stands for an absent field. A decoded object has every field: absent
-    ones have their default, or None for `optional` fields and messages.
+    ones have their default; `optional` fields and messages are None unless the definition declares a default.
 
     The output equals the deterministic serialization of google.protobuf. Several threads may use a codec at
     the same time. A codec can be pickled, if the class `into` can.
@@ -162,8 +162,8 @@ class Codec(ObjectCodec):
             **options: Options of `Codec`.
 
         Raises:
-            SchemaError: the file cannot be read, or does not define the message, or protoc is missing. The
-                extra flowbuf[proto] installs it.
+            SchemaError: the file cannot be read or does not define the message, or no compiler is found. The
+                extra flowbuf[proto] installs grpcio-tools, which contains one.
 
         Example:
             codec = flowbuf.Codec.load("shop/order.proto", "Order", include=["protos"], times="ns")
@@ -301,7 +301,9 @@ class Codec(ObjectCodec):
 
     def _source(self) -> bytes | Schema:
         """Return the source in a form that can be pickled."""
-        return self._origin or descriptors.to_file_set(self.descriptor).SerializeToString()
+        if self._origin is not None:
+            return self._origin
+        return descriptors.to_file_set(self.descriptor).SerializeToString()
 
     def __repr__(self) -> str:
         return f"<Codec {self.message.name}: {len(self.message.fields)} fields>"

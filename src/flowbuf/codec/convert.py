@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flowbuf._core import whole_messages
+from flowbuf.arrow.batch import FlowStream
 from flowbuf.codec.codec import Codec
 from flowbuf.errors import DecodeError
 from flowbuf.io.input_stream import Content
@@ -108,20 +109,20 @@ def to_json_lines(
         first, before = first + count, before + len(stream)
 
 
-def to_batches(codec: Codec, pieces: Iterable[Piece], counted: Callable[[int], None]) -> Any:
-    """Return the messages as a `FlowStream` of columns. `counted` is called with the number of each piece.
+def to_batches(codec: Codec, pieces: Iterable[Piece]) -> FlowStream:
+    """Return the messages as columns.
 
-    Raises DecodeError if a value does not fit its column, and SchemaError if the messages are not flat.
+    Raises SchemaError if the messages are not flat. The stream raises DecodeError if a value does not fit its
+    column.
     """
-    return codec.read_columns(_Joined(pieces, counted), strict=True)
+    return codec.read_columns(_Joined(pieces), strict=True)
 
 
 class _Joined(io.RawIOBase):
     """The pieces as a file."""
 
-    def __init__(self, pieces: Iterable[Piece], counted: Callable[[int], None]) -> None:
+    def __init__(self, pieces: Iterable[Piece]) -> None:
         self._pieces = iter(pieces)
-        self._counted = counted
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
@@ -132,7 +133,6 @@ class _Joined(io.RawIOBase):
             stream, count = next(self._pieces, (b"", -1))
             if count < 0:
                 return 0
-            self._counted(count)
             self._rest = memoryview(stream)
         view = memoryview(buffer).cast("B")
         size = min(len(view), len(self._rest))

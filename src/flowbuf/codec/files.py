@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor
@@ -102,8 +102,9 @@ def find_message(
 ) -> Descriptor:
     """Return the message with this name: full, without its package, or only the last part.
 
-    For the last part, top-level messages take precedence over nested ones. Without a name, return the only
-    message of the requested files. Without these, of the file of the first message.
+    For the last part, top-level messages take precedence over nested ones, and those of the requested files
+    over others. Without a name, return the only message of the requested files. By default, these are the
+    file of the first message.
 
     Raises:
         SchemaError: no message has the name, or several have it.
@@ -118,17 +119,25 @@ def find_message(
             raise SchemaError(f"has {len(first)} messages", fix, origin=origin)
         return first[0]
     known = _by_name(messages)
-    for each in known.get(name, ()):
-        if each.full_name == name:
-            return each
     if name not in known:
         fix = did_you_mean(name, known) or f"messages are {_list(messages)}"
         raise SchemaError(f"has no message {name!r}", fix, origin=origin)
-    inside = [each for each in known[name] if each.containing_type is not None]
-    if len(inside) == len(known[name]) > 1:
-        fix = f"choose one with message=…: {_list(inside)}"
-        raise SchemaError(f"has {len(inside)} messages named {name!r}", fix, origin=origin)
-    return known[name][0]
+    for candidates in _by_precedence(known[name], name, requested or [messages[0].file.name]):
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            fix = f"choose one with message=…: {_list(candidates)}"
+            raise SchemaError(f"has {len(candidates)} messages named {name!r}", fix, origin=origin)
+    raise AssertionError(name)  # the last candidates are all of the messages
+
+
+def _by_precedence(found: list[Descriptor], name: str, files: Sequence[str]) -> Iterator[list[Descriptor]]:
+    """Yield the messages of a name: with this full name, top-level ones of the files, top-level ones, all."""
+    top = [each for each in found if each.containing_type is None]
+    yield [each for each in found if each.full_name == name]
+    yield [each for each in top if each.file.name in files]
+    yield top
+    yield found
 
 
 def _by_name(messages: list[Descriptor]) -> dict[str, list[Descriptor]]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowbuf.cli.inputs import check_inputs, total_size
-from flowbuf.cli.options import UsageProblem, schema_errors
+from flowbuf.cli.objects.reading import report_unknown
+from flowbuf.cli.options import UsageProblem
 from flowbuf.cli.output.columnar import need, open_sink
 from flowbuf.cli.output.failure import Failure
 from flowbuf.cli.output.progress import Show, show_progress
@@ -53,16 +54,30 @@ _FORMS = ("pb", "jsonl", "parquet")
 )
 @click.option("--message", metavar="NAME", help="Name of the message, if PROTO defines several.")
 @click.option(
-    "--include", metavar="FOLDER", multiple=True, help="Search imports in this folder. Can be repeated."
+    "--include",
+    metavar="FOLDER",
+    multiple=True,
+    help="Search PROTO and its imports in this folder. Can be repeated.",
 )
-@click.option("--from", "form", type=click.Choice(_FORMS), help="Format of IN.  [default: by its name]")
-@click.option("--to", "target", type=click.Choice(_FORMS), help="Format of OUT.  [default: by its name]")
+@click.option(
+    "--from", "form", type=click.Choice(_FORMS), help="Format of IN.  [default: by its name; pb for stdin]"
+)
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(_FORMS),
+    help="Format of OUT.  [default: by its name; jsonl for stdout]",
+)
 @click.option("--names", type=click.Choice(["json", "original"]), default="json", show_default=True,
-              help="Write names in lowerCamelCase, or as in the definition.")  # fmt: skip
+              help="JSON: write names in lowerCamelCase, or as in the definition.")  # fmt: skip
 @click.option("--enums", type=click.Choice(["name", "number"]), default="name", show_default=True,
-              help="Write enums as names or numbers.")  # fmt: skip
-@click.option("--defaults", is_flag=True, help="Write fields that are zero or empty, too.")
-@click.option("--ignore-unknown", is_flag=True, help="Ignore fields in JSON that are not defined.")
+              help="JSON: write enums as names or numbers.")  # fmt: skip
+@click.option(
+    "--defaults", is_flag=True, help="JSON: write fields without presence that are zero or empty, too."
+)
+@click.option(
+    "--ignore-unknown", is_flag=True, help="JSON: skip fields and enum members that are not defined."
+)
 @force_option
 def convert(
     source: str,
@@ -82,10 +97,11 @@ def convert(
     """Convert messages between Protocol Buffers, JSON lines and Parquet.
 
     IN and OUT are .pb (each message after its length as a varint), .jsonl or .parquet files; .gz and .zst
-    after .pb and .jsonl compress. - is stdin or stdout.
+    after .pb and .jsonl compress. - is stdin (.pb) or stdout (.jsonl), unless --from or --to says otherwise.
 
-    The messages may have any type. JSON follows the canonical mapping of Protocol Buffers. Parquet needs
-    messages without nested messages, maps and oneofs.
+    The messages may have any type. JSON follows the canonical mapping of Protocol Buffers; the JSON lines of
+    flowbuf read have other names and values. Parquet needs messages without nested messages, maps and oneofs.
+    Messages from Parquet are equivalent, but may have other bytes.
 
     The first damaged message or line ends the command with an error that names its place. OUT appears whole
     or not at all.
@@ -101,6 +117,10 @@ def convert(
     for path, each in zip((source, output), forms, strict=True):
         if each == "parquet" and path.endswith((".gz", ".zst")):
             raise UsageProblem(f"{path}: Parquet is compressed inside; leave out the suffix")
+    if forms[1] != "jsonl" and (names != "json" or enums != "name" or defaults):
+        raise UsageProblem("--names, --enums and --defaults apply only if OUT is JSON; leave them out")
+    if forms[0] != "jsonl" and ignore_unknown:
+        raise UsageProblem("--ignore-unknown applies only if IN is JSON; leave it out")
     check_inputs([source], output)
     check_overwrite(force, output)
     if "parquet" in forms:
@@ -111,8 +131,6 @@ def convert(
     if "parquet" in forms:
         _check_flat(codec)
     options = {"names": names, "enums": enums, "defaults": defaults}
-    from flowbuf.cli.objects.reading import report_unknown
-
     count = 0
     unknown: list[int] = []
     report = Report()
@@ -149,20 +167,26 @@ def _form_of(path: str, option: str) -> str:
 def _load(schema: str | None, proto: str | None, message: str | None, include: tuple[str, ...]) -> Codec:
     from flowbuf.codec import Codec
 
-    if (schema is None) == (proto is None):
-        raise UsageProblem("describe the messages with --proto FILE or with --schema NAME")
-    with schema_errors():
-        if proto is not None:
-            return Codec.load(proto, message, include=include)
-        assert schema is not None
-        return Codec.load(schema, message)
+    definition = proto if schema is None else schema
+    if definition is None:
+        raise UsageProblem("define the messages with --proto FILE or with --schema NAME")
+    if proto is not None and schema is not None:
+        raise UsageProblem("--proto and --schema both define the messages; leave out one of them")
+    try:
+        return Codec.load(definition, message, include=include)
+    except SchemaError as error:
+        text = (
+            str(error).replace("message=…", "--message NAME").replace("include=[FOLDER]", "--include FOLDER")
+        )
+        raise UsageProblem(text, lines=True) from error
 
 
 def _check_flat(codec: Codec) -> None:
     try:
         codec.schema  # noqa: B018  # raises before the work
     except SchemaError as error:
-        problem = f"messages of {codec.message.name} have no columns for Parquet: {error.problem}"
+        field = f"field {error.column!r}: " if error.column else ""
+        problem = f"messages of {codec.message.name} have no columns for Parquet: {field}{error.problem}"
         raise UsageProblem(f"{problem}; convert them to JSON lines") from error
 
 
@@ -205,8 +229,9 @@ def _write(
             yield piece
 
     if form == "parquet":
-        stream = to_batches(codec, counted(), lambda number: None)
         import pyarrow
+
+        stream = to_batches(codec, counted())
 
         with open_sink(form, file, pyarrow.schema(stream)) as sink:
             for batch in stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,12 +12,14 @@ from flowbuf.cli.output.failure import Failure
 from flowbuf.cli.output.progress import Show
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import open_errors, open_output
-from flowbuf.codec import Codec
-from flowbuf.codec.convert import Piece, read_stream, to_json_lines
 from flowbuf.errors import CaptureError, DecodeError, SchemaError
 from flowbuf.io.input_stream import Content
 from flowbuf.io.proto_file import find_proto, is_own_proto
 from flowbuf.schema import Schema
+
+if TYPE_CHECKING:  # a codec takes longer to import than most commands take to run
+    from flowbuf.codec import Codec
+    from flowbuf.codec.convert import Piece
 
 __all__ = ["find_codecs", "read_objects", "report_unknown"]
 
@@ -44,6 +47,8 @@ def find_codecs(inputs: Sequence[str], schema: Schema, form: str) -> list[Codec]
         option = f"--{chosen[0].replace('_', '-')}" if chosen else f"-f {form}"
         fix = "use -f jsonl without options for columns"
         raise UsageProblem(f"{option}: messages of this type have no columns; {fix}")
+    from flowbuf.codec import Codec
+
     with schema_errors():
         return [Codec.load(proto) if proto else Codec(schema) for proto in foreign]
 
@@ -68,6 +73,8 @@ def read_objects(
 
     A damaged message ends the command with an error. Unknown fields are left out, and reported.
     """
+    from flowbuf.codec.convert import to_json_lines
+
     count = before = 0
     unknown: list[int] = []
     with open_output(output) as file:
@@ -104,6 +111,8 @@ def _open(path: str) -> Content:
 
 def _first(content: Content, limit: int | None, count: int) -> Iterator[Piece]:
     """Yield the messages up to the limit. `count`: messages before this input."""
+    from flowbuf.codec.convert import read_stream
+
     for stream, number in read_stream(content):
         if limit is None or count + number <= limit:
             yield stream, number
