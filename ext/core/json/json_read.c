@@ -128,7 +128,7 @@ static bool read_entry(fb_json_reader *r, const fb_codec_field *field, const fb_
     return fb_json_chunks_push(&r->chunks, chunk) == FB_OK || fb_json_no_memory(r);
 }
 
-/* Bring the chunks of a message or a map into order, and drop them. */
+/* Bring the chunks of a message or a map into order. */
 static bool order_chunks(fb_json_reader *r, size_t base, const fb_json_where *place) {
     const fb_json_chunk *twice;
     fb_bytes key;
