@@ -32,6 +32,7 @@ from tests.strategies.schemas import Changes, everything, schema_changes
 from tests.strategies.sequences import numbered_sequences
 from tests.support.columnar import rows_expected, rows_of
 from tests.support.core_adapter import sequences_of
+from tests.support.datagrams import data_set, ipfix, template, template_set
 from tests.support.decoding import FLOW, RECEIVED, SOURCE, VALUE_NOTES, Outcome, run_decoder
 
 COUNTERS = Schema.load("sflow_counters")
@@ -121,6 +122,19 @@ def test_tunnels_agree_for_any_schema(
     sequence: list[Sent], changes: Changes, decapsulate: tuple[str, ...]
 ) -> None:
     assert_agree(sequence, changes.schema(), decapsulate=decapsulate)
+
+
+@pytest.mark.parametrize("kind", ["string", "bytes"])
+def test_an_empty_text_is_a_value_of_an_explicit_column(kind: str) -> None:
+    """A field of variable length may have no bytes (RFC 7011 section 7)."""
+    added = {"type": kind, "explicit": True, "one_way": True, "sources": ["ipfix:82"]}
+    schema = Changes(only=["src_addr"], ranks={}, added=[added]).schema()
+    payload = ipfix(
+        template_set(template(256, (8, 4), (82, 0xFFFF))), data_set(256, bytes([192, 0, 2, 9, 0]))
+    )
+    for implementation in ("reference", "core"):
+        (flow,) = outcome_of(implementation, [(payload, ("192.0.2.1", 9995))], schema).datagrams[0]
+        assert by_name(flow)["added_0"] in ("", b"")
 
 
 @given(mutated_sequences(), st.sampled_from(DECAPSULATIONS))

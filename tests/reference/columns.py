@@ -437,13 +437,13 @@ def read_fixed(column: Any, raw: Value) -> Any:
 
 def read_field(column: Any, source: Any, octets: bytes, clock: Clock) -> Any:
     """Convert the bytes of an information element by the types of the column and of the element."""
+    if column.type in ("string", "bytes"):
+        return octets
     if not octets:
         return None
     data_type = source.element.data_type if source.element else None
     if column.type == "ip":
         return read_address(column, octets)
-    if column.type in ("string", "bytes"):
-        return octets
     if data_type == "macAddress" and len(octets) != 6:  # RFC 7011 sections 6.1.3 and 6.2
         raise Refused("bad_field_size")
     if column.type in ("float", "double") and (data_type or "float").startswith("float"):

@@ -314,7 +314,8 @@ cdef class JsonConverter:
                 return self._to_message(input, ignore)
             text = self._encode(text)
         if not PyObject_CheckBuffer(text):
-            raise TypeError(f"text is {type(text).__name__}; it must be str or bytes; encode_json takes objects")
+            what = f"text is {type(text).__name__}"
+            raise TypeError(f"{what}; it must be str or bytes; encode_json takes objects")
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
         try:
             input.data = <const uint8_t *> view.buf
