@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import resource
 import struct
@@ -495,6 +496,14 @@ def test_limits_of_a_schema_apply() -> None:
     assert (
         record.to_json(record.from_json('{"level":32767,"priority":255}')) == '{"level":32767,"priority":255}'
     )
+    flows = Codec.load("goflow2")  # addresses of 4 or 16 bytes
+    for size in range(1, 20):
+        text = f'{{"srcAddr":"{base64.b64encode(bytes(range(size))).decode()}"}}'
+        if size in (4, 16):
+            assert flows.to_json(flows.from_json(text)) == text
+        else:
+            with pytest.raises(DecodeError, match="bytes of another size than the field has"):
+                flows.from_json(text)
     for text in ('{"level":32768}', '{"priority":256}', '{"priority":-1}'):
         with pytest.raises(DecodeError, match="a number that does not fit"):
             record.from_json(text)

@@ -71,8 +71,8 @@ typedef struct {
     bool required;
     uint16_t slot;  /* its index among the declared fields */
     uint16_t oneof; /* number of its oneof in the message, from 1; 0: none */
-    /* For integers, the range that may be written. For bytes, the range of sizes, if `most` is not
-       0. */
+    /* For integers, the range that may be written. For bytes, the two sizes that they may have, if
+       `most` is not 0. */
     int64_t least;
     uint64_t most;
     /* sorted numbers of a closed enum, whose other numbers are unknown fields; otherwise NULL */

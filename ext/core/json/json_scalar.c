@@ -215,7 +215,7 @@ bool fb_json_read_bytes(fb_json_reader *r, const fb_codec_field *field, bool alw
     if (!end) return fb_json_fail_at(r, place, from, "a string that is not base64");
     const size_t size = (size_t)(end - r->output->p);
     r->output->p = end;
-    if (field->most && size && (size < (uint64_t)field->least || size > field->most))
+    if (field->most && size && size != field->most && size != (uint64_t)field->least)
         return fb_json_fail_at(r, place, from, "bytes of another size than the field has");
     return fb_json_end_length(r, field, begin, place);
 }
