@@ -75,14 +75,17 @@ static bool close_with(writer *w, char end) {
 
 /* Scalars ------------------------------------------------------------------------------------- */
 
+/* Write a text that needs no escapes. */
+static bool put_quoted(writer *w, fb_bytes text) {
+    if (!reserve(w, text.size + 2)) return false;
+    *w->output->p++ = '"';
+    if (text.size) put(w, text.data, text.size);
+    *w->output->p++ = '"';
+    return true;
+}
+
 static bool put_string(writer *w, fb_bytes text, const fb_json_where *place) {
-    if (FB_LIKELY(fb_is_plain_text(text))) {
-        if (!reserve(w, text.size + 2)) return false;
-        *w->output->p++ = '"';
-        if (text.size) put(w, text.data, text.size);
-        *w->output->p++ = '"';
-        return true;
-    }
+    if (FB_LIKELY(fb_is_plain_text(text))) return put_quoted(w, text);
     if (!fb_utf8_valid(text)) return fail(w, place, text.data, "a string that is not UTF-8");
     if (!reserve(w, text.size + FB_FORMAT_ESCAPE_MAX + 2)) return false;
     *w->output->p++ = '"';
@@ -157,13 +160,7 @@ static bool put_scalar(writer *w, const fb_codec_field *field, const fb_json_fie
     if (field->type == FB_PROTO_ENUM) {
         if (of->members->null) return put_word(w, "null");
         const fb_bytes name = fb_json_member_name(of->members, (int32_t)value);
-        if (name.data && !w->options.enum_numbers) {
-            if (!reserve(w, name.size + 2)) return false;
-            *w->output->p++ = '"';
-            put(w, name.data, name.size);
-            *w->output->p++ = '"';
-            return true;
-        }
+        if (name.data && !w->options.enum_numbers) return put_quoted(w, name);
     }
     if (!reserve(w, NUMBER_ROOM)) return false;
     w->output->p = (uint8_t *)put_number((char *)w->output->p, field, value);
@@ -408,7 +405,8 @@ static bool put_members(writer *w, const fb_json_type *type, fb_json_fields *fie
 
 /* Types with a form of their own -------------------------------------------------------------- */
 
-/* The functions below write the message of `fields`, whose `end` is for errors and empty values. */
+/* The functions below write the message of `fields`. Its `begin` is the place of errors, and its
+   `end` that of empty values. */
 
 static bool put_wrapper(writer *w, const fb_json_type *type, fb_json_fields *fields,
                         const uint8_t *end, const fb_json_where *place) {

@@ -270,14 +270,15 @@ cdef class JsonConverter:
         """Convert JSON lines to a length-delimited stream of messages.
 
         Lines of white space are skipped. The last line may lack its line feed. `first` and `before` are
-        numbers of lines and bytes before the data, for errors. Raises DecodeError.
+        numbers of lines and bytes before the data, for errors. Returns the stream and the number of messages.
+        Raises DecodeError.
         """
         cdef fb_buffer output
         cdef Py_buffer view
         cdef fb_bytes line
         cdef const uint8_t *end
         cdef const uint8_t *stop
-        cdef size_t number = first, offset
+        cdef size_t number = first, count = 0, offset
         cdef bint ignore = ignores(unknown)
         output.begin = output.p = output.end = NULL
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
@@ -295,8 +296,9 @@ cdef class JsonConverter:
                         self._read(line, before + offset, ignore, True, &output)
                     except ValueError as error:  # a DecodeError
                         raise self.inside(error, f"line {number}") from None
+                    count += 1
                 line.data = end + 1 if end < stop else stop
-            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output))
+            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output)), count
         finally:
             PyBuffer_Release(&view)
             fb_buffer_free(&output)
@@ -465,7 +467,7 @@ cdef class JsonCodec:
                 number of the line; `offset` counts from the start of the first line.
             ValueError: an option has an unknown value.
         """
-        return self._json().read_lines(lines, unknown)
+        return self._json().read_lines(lines, unknown)[0]
 
     def encode_json(self, value, *, str names not None="json", defaults=False,
                     str enums not None="name"):

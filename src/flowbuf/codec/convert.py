@@ -59,10 +59,10 @@ def read_json_lines(codec: Codec, content: Content, unknown: str) -> Iterator[Pi
 
     def convert(text: bytes) -> Piece:
         nonlocal lines, position
-        stream = converter.read_lines(text, unknown, lines, position)
+        messages = converter.read_lines(text, unknown, lines, position)
         lines += text.count(b"\n")
         position += len(text)
-        return stream, whole_messages(stream)[1]
+        return messages
 
     for piece in _pieces(content):
         end = piece.rfind(b"\n") + 1
