@@ -31,6 +31,40 @@ fb_status fb_array_grow(void **array, size_t *capacity, size_t count, size_t ite
     return FB_OK;
 }
 
+typedef struct {
+    size_t item_size;
+    fb_compare *compare;
+    const void *context;
+} order;
+
+/* A merge sort. `from` and `to` have the same items; `to` is sorted. */
+static void merge(const order *by, uint8_t *from, uint8_t *to, size_t count) {
+    if (count < 2) return;
+    const size_t size = by->item_size, half = count / 2;
+    const uint8_t *left = from, *middle = from + half * size, *right = middle,
+                  *end = from + count * size;
+    merge(by, to, from, half);
+    merge(by, to + half * size, from + half * size, count - half);
+    for (; left < middle || right < end; to += size) {
+        const bool take_left =
+            right == end || (left < middle && by->compare(by->context, left, right) <= 0);
+        memcpy(to, take_left ? left : right, size);
+        *(take_left ? &left : &right) += size;
+    }
+}
+
+fb_status fb_stable_sort(void *items, size_t count, size_t item_size, fb_compare *compare,
+                         const void *context) {
+    const order by = {item_size, compare, context};
+    if (count < 2) return FB_OK;
+    void *copy = calloc(count, item_size);
+    if (!copy) return FB_NO_MEMORY;
+    memcpy(copy, items, count * item_size);
+    merge(&by, copy, items, count);
+    free(copy);
+    return FB_OK;
+}
+
 void fb_buffer_free(fb_buffer *buffer) {
     free(buffer->begin);
     *buffer = (fb_buffer){NULL, NULL, NULL};

@@ -24,6 +24,13 @@ void fb_buffer_free(fb_buffer *buffer);
 fb_status fb_array_grow(void **array, size_t *capacity, size_t count, size_t item_size,
                         size_t first);
 
+/* Compare two items, as for qsort, with a context. */
+typedef int fb_compare(const void *context, const void *one, const void *other);
+
+/* Sort items. Equal ones keep their order. NO_MEMORY: nothing changes. */
+fb_status fb_stable_sort(void *items, size_t count, size_t item_size, fb_compare *compare,
+                         const void *context);
+
 FB_INLINE size_t fb_buffer_size(const fb_buffer *buffer) {
     return (size_t)(buffer->p - buffer->begin);
 }

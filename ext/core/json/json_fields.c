@@ -2,6 +2,8 @@
    out of order are collected and sorted. Their values stay where they are. */
 #include "core/json/json_fields.h"
 
+#include "core/base/buffer.h"
+
 #include <stdlib.h>
 
 /* Begin with a part of a message. */
@@ -69,16 +71,10 @@ static fb_status choose(fb_json_fields *fields, const fb_json_type *type) {
 }
 
 /* Items of one field stay in their order, which is that of their bytes, or of the parts. */
-static void merge(fb_codec_item *from, fb_codec_item *to, size_t count) {
-    if (count < 2) return;
-    const size_t half = count / 2;
-    merge(to, from, half);
-    merge(to + half, from + half, count - half);
-    for (size_t i = 0, left = 0, right = half; i < count; i++) {
-        const bool take_left =
-            right == count || (left < half && from[left].field <= from[right].field);
-        to[i] = from[take_left ? left++ : right++];
-    }
+static int compare(const void *context, const void *one, const void *other) {
+    const fb_codec_item *a = one, *b = other;
+    (void)context;
+    return (a->field > b->field) - (a->field < b->field);
 }
 
 static fb_status sort(fb_json_fields *fields) {
@@ -87,13 +83,7 @@ static fb_status sort(fb_json_fields *fields) {
     for (size_t i = 0; i < fields->sorted_count; i++)
         if (all[i].field) all[kept++] = all[i];
     fields->sorted_count = kept;
-    if (kept < 2) return FB_OK;
-    fb_codec_item *copy = calloc(kept, sizeof *copy);
-    if (!copy) return FB_NO_MEMORY;
-    memcpy(copy, all, kept * sizeof *copy);
-    merge(copy, all, kept);
-    free(copy);
-    return FB_OK;
+    return fb_stable_sort(all, kept, sizeof *all, compare, NULL);
 }
 
 fb_status fb_json_fields_begin(fb_json_fields *fields, const fb_json_type *type,

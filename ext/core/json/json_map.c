@@ -6,7 +6,7 @@
 
 fb_status fb_json_entries_add(fb_json_entries *entries, const fb_json_type *type, fb_bytes bytes,
                               size_t depth, const uint8_t **where, const char **problem) {
-    fb_json_entry entry = {.bytes = bytes, .text = {fb_end_of(bytes), 0}, .place = entries->count};
+    fb_json_entry entry = {.bytes = bytes, .text = {fb_end_of(bytes), 0}};
     const fb_codec_field *field;
     fb_codec_reader fields;
     fb_codec_item item;
@@ -35,46 +35,31 @@ fb_status fb_json_entries_add(fb_json_entries *entries, const fb_json_type *type
     return FB_OK;
 }
 
-static int compare_texts(const fb_json_entry *one, const fb_json_entry *other) {
-    const fb_bytes a = one->text, b = other->text;
+static int compare_texts(fb_bytes a, fb_bytes b) {
     const size_t common = a.size < b.size ? a.size : b.size;
     const int order = common ? memcmp(a.data, b.data, common) : 0;
     return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-static int order_texts(const void *one, const void *other) {
+/* Compare two entries by their keys. The context is the field of the key. */
+static int compare(const void *context, const void *one, const void *other) {
+    const fb_codec_field *key = context;
     const fb_json_entry *a = one, *b = other;
-    const int order = compare_texts(a, b);
-    return order ? order : (a->place > b->place) - (a->place < b->place);
+    if (key->type == FB_PROTO_STRING) return compare_texts(a->text, b->text);
+    if (key->type == FB_PROTO_UINT64 || key->type == FB_PROTO_FIXED64)
+        return (a->number > b->number) - (a->number < b->number);
+    return ((int64_t)a->number > (int64_t)b->number) - ((int64_t)a->number < (int64_t)b->number);
 }
 
-static int order_unsigned(const void *one, const void *other) {
-    const fb_json_entry *a = one, *b = other;
-    if (a->number != b->number) return a->number < b->number ? -1 : 1;
-    return (a->place > b->place) - (a->place < b->place);
-}
-
-static int order_signed(const void *one, const void *other) {
-    const fb_json_entry *a = one, *b = other;
-    if (a->number != b->number) return (int64_t)a->number < (int64_t)b->number ? -1 : 1;
-    return (a->place > b->place) - (a->place < b->place);
-}
-
-void fb_json_entries_sort(fb_json_entries *entries, const fb_codec_field *key) {
-    const bool of_texts = key->type == FB_PROTO_STRING;
-    const bool unsign = key->type == FB_PROTO_UINT64 || key->type == FB_PROTO_FIXED64;
+fb_status fb_json_entries_sort(fb_json_entries *entries, const fb_codec_field *key) {
     fb_json_entry *all = entries->all;
     size_t kept = 0;
-    if (entries->count < 2) return;
-    int (*order)(const void *, const void *) = unsign ? order_unsigned : order_signed;
-    qsort(all, entries->count, sizeof *all, of_texts ? order_texts : order);
-    for (size_t i = 0; i < entries->count; i++) {
-        const bool again =
-            i + 1 < entries->count &&
-            (of_texts ? !compare_texts(all + i, all + i + 1) : all[i].number == all[i + 1].number);
-        if (!again) all[kept++] = all[i];
-    }
+    if (fb_stable_sort(all, entries->count, sizeof *all, compare, key) != FB_OK)
+        return FB_NO_MEMORY;
+    for (size_t i = 0; i < entries->count; i++)
+        if (i + 1 == entries->count || compare(key, all + i, all + i + 1)) all[kept++] = all[i];
     entries->count = kept;
+    return FB_OK;
 }
 
 void fb_json_entries_free(fb_json_entries *entries) {

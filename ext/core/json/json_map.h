@@ -8,7 +8,6 @@ typedef struct {
     fb_bytes bytes;  /* of the entry */
     fb_bytes text;   /* the key, if it is a string */
     uint64_t number; /* otherwise */
-    size_t place;    /* its index in the message */
 } fb_json_entry;
 
 /* Zeros are an empty list. */
@@ -22,8 +21,9 @@ typedef struct {
    enum is skipped. BAD_MESSAGE: *where is the place in the entry, and *problem describes it. */
 fb_status fb_json_entries_add(fb_json_entries *entries, const fb_json_type *type, fb_bytes bytes,
                               size_t depth, const uint8_t **where, const char **problem);
-/* Sort entries by their keys. Of entries with one key, only the last one remains. */
-void fb_json_entries_sort(fb_json_entries *entries, const fb_codec_field *key);
+/* Sort entries by their keys. Of entries with one key, only the last one remains. NO_MEMORY:
+   nothing changes. */
+fb_status fb_json_entries_sort(fb_json_entries *entries, const fb_codec_field *key);
 void fb_json_entries_free(fb_json_entries *entries);
 
 #endif

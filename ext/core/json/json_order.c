@@ -17,32 +17,17 @@ void fb_json_chunks_free(fb_json_chunks *chunks) {
     free(chunks->all);
 }
 
-/* The order of map entries in google.protobuf's deterministic output: of two texts of which one is
-   a prefix of the other, the longer one comes first. Numbers are descending, with negative ones
-   before the others. */
-static int compare_keys(const uint8_t *output, const fb_json_chunk *a, const fb_json_chunk *b) {
+/* Compare fields by their numbers, and entries in the order of google.protobuf's deterministic
+   output: of two texts of which one is a prefix of the other, the longer one comes first. Numbers
+   are descending, with negative ones before the others. */
+static int compare(const void *context, const void *one, const void *other) {
+    const uint8_t *output = context;
+    const fb_json_chunk *a = one, *b = other;
+    if (a->field != b->field) return a->field < b->field ? -1 : 1;
     if (a->number != b->number) return a->number > b->number ? -1 : 1;
     const size_t common = a->text_size < b->text_size ? a->text_size : b->text_size;
     const int order = common ? memcmp(output + a->text, output + b->text, common) : 0;
     return order ? order : (a->text_size < b->text_size) - (a->text_size > b->text_size);
-}
-
-static int compare(const uint8_t *output, const fb_json_chunk *a, const fb_json_chunk *b) {
-    if (a->field != b->field) return a->field < b->field ? -1 : 1;
-    return compare_keys(output, a, b);
-}
-
-/* A merge sort, which keeps the order of equal chunks. `from` and `to` have the same chunks. */
-static void sort(const uint8_t *output, fb_json_chunk *from, fb_json_chunk *to, size_t count) {
-    if (count < 2) return;
-    const size_t half = count / 2;
-    sort(output, to, from, half);
-    sort(output, to + half, from + half, count - half);
-    for (size_t i = 0, left = 0, right = half; i < count; i++) {
-        const bool take_left =
-            right == count || (left < half && compare(output, from + left, from + right) <= 0);
-        to[i] = from[take_left ? left++ : right++];
-    }
 }
 
 static fb_status move_bytes(const fb_json_chunk *chunks, size_t count, fb_buffer *output,
@@ -73,11 +58,8 @@ fb_status fb_json_chunks_order(fb_json_chunks *chunks, size_t base, fb_buffer *o
         sorted = compare(output->begin, all + i - 1, all + i) < 0;
     if (sorted) return FB_OK;
     const size_t begin = all->begin;
-    fb_json_chunk *copy = calloc(count, sizeof *copy);
-    if (!copy) return FB_NO_MEMORY;
-    memcpy(copy, all, count * sizeof *copy);
-    sort(output->begin, copy, all, count);
-    free(copy);
+    if (fb_stable_sort(all, count, sizeof *all, compare, output->begin) != FB_OK)
+        return FB_NO_MEMORY;
     for (size_t i = 1; i < count && !*twice; i++)
         if (!compare(output->begin, all + i - 1, all + i)) *twice = all + i;
     return *twice ? FB_OK : move_bytes(all, count, output, begin);

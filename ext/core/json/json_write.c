@@ -313,12 +313,11 @@ static bool put_entries(writer *w, fb_json_fields *fields, fb_status *status,
     do added = fb_json_entries_add(&entries, type, fields->item->bytes, w->depth, &where, &problem);
     while (added == FB_OK && (*status = fb_json_fields_next(fields)) == FB_OK &&
            fields->item->field == field);
-    bool written = added == FB_OK;
+    if (added == FB_OK) added = fb_json_entries_sort(&entries, type->core.fields);
     w->unknown += entries.unknown;
     if (added == FB_BAD_MESSAGE) fail(w, place, where, problem);
     else if (added != FB_OK) w->status = added;
-    if (written) fb_json_entries_sort(&entries, type->core.fields);
-    written = written && put_char(w, '{');
+    bool written = added == FB_OK && put_char(w, '{');
     for (size_t i = 0; written && i < entries.count; i++)
         written = put_entry(w, type, entries.all + i, place);
     fb_json_entries_free(&entries);

@@ -45,5 +45,28 @@ static void stays_as_it_is_without_memory(void) {
     fb_buffer_free(&buffer);
 }
 
-RUN_TESTS(TEST(grows_by_doubling), TEST(refuses_sizes_that_overflow), TEST(keeps_its_contents),
+/* Pairs of a key and their position before sorting. */
+static int compare_keys(const void *context, const void *one, const void *other) {
+    const int *a = one, *b = other, sign = *(const int *)context;
+    return sign * ((a[0] > b[0]) - (a[0] < b[0]));
+}
+
+static void sorts_and_keeps_the_order_of_equal_items(void) {
+    int pairs[300][2];
+    for (int sign = -1; sign <= 1; sign += 2)
+        for (size_t count = 0; count <= 300; count++) {
+            for (size_t i = 0; i < count; i++) {
+                pairs[i][0] = (int)(i * 7919 % 13);
+                pairs[i][1] = (int)i;
+            }
+            CHECK_STATUS(fb_stable_sort(pairs, count, sizeof *pairs, compare_keys, &sign), FB_OK);
+            for (size_t i = 1; i < count; i++) {
+                const int order = compare_keys(&sign, pairs[i - 1], pairs[i]);
+                CHECK(order < 0 || (order == 0 && pairs[i - 1][1] < pairs[i][1]));
+            }
+        }
+}
+
+RUN_TESTS(TEST(sorts_and_keeps_the_order_of_equal_items), TEST(grows_by_doubling),
+          TEST(refuses_sizes_that_overflow), TEST(keeps_its_contents),
           TEST(stays_as_it_is_without_memory))
