@@ -41,6 +41,11 @@ fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message) {
     return FB_OK;
 }
 
+uint64_t fb_stream_length(fb_bytes stream) {
+    uint64_t size;
+    return fb_wire_read_varint(stream.data, stream.data + stream.size, &size) ? size : 0;
+}
+
 size_t fb_stream_cut(fb_bytes stream, size_t limit, size_t *count) {
     fb_bytes rest = stream, message;
     size_t size = 0;

@@ -25,6 +25,10 @@ fb_status fb_message_next(fb_bytes *rest, fb_message_field *field);
    beyond INT32_MAX. */
 fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message);
 
+/* Return the size of the first message as its length states it. 0: the length is not there as a
+   whole. */
+uint64_t fb_stream_length(fb_bytes stream);
+
 /* Return the size of the whole messages at the start of a stream that together have at most `limit`
    bytes, length prefixes included. The first message may exceed the limit. *count becomes the
    number of messages. 0: the stream is empty or does not begin with a whole message. */

@@ -6,7 +6,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport Py_XDECREF, PyObject
-from libc.stdint cimport int32_t, uint8_t, uint16_t
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint16_t
 from libc.string cimport memcpy
 
 from flowbuf._core.base cimport check, describe_field, take_memory
@@ -14,6 +14,7 @@ from flowbuf._core.core cimport *
 from flowbuf._core.json cimport JsonCodec
 
 from sys import getsizeof
+from types import GenericAlias
 
 cdef extern from "objects/objects.h":
     cdef enum:
@@ -63,8 +64,7 @@ cdef extern from "objects/objects.h":
         PyObject *decode_error
     int fb_object_write(fb_buffer *, fb_object_type *, const fb_codec_options *, PyObject *,
                         Py_ssize_t) except -1
-    object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, const uint8_t *,
-                          Py_ssize_t)
+    object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, size_t, Py_ssize_t)
     int fb_object_reserve(fb_buffer *, size_t) except -1
     void fb_object_class_forget(fb_object_class *)
     int fb_codec_time_import() except -1
@@ -225,6 +225,10 @@ cdef class ObjectCodec(JsonCodec):
     cdef tuple kept
     cdef ObjectOutput default_output
 
+    @classmethod
+    def __class_getitem__(cls, item):
+        return GenericAlias(cls, item)
+
     def __dealloc__(self):
         fb_buffer_free(&self.output)
 
@@ -358,20 +362,52 @@ cdef class ObjectCodec(JsonCodec):
         """
         cdef fb_buffer output
         cdef bint own = self._begin(&output)
-        cdef size_t begin
         cdef Py_ssize_t i = 0
         try:
             for value in values:
-                fb_object_reserve(&output, FB_CODEC_ROOM)
-                output.p = fb_codec_begin_length(output.p)
-                begin = fb_buffer_size(&output)
-                fb_object_write(&output, self.types.types, &self.options, <PyObject *> value, i)
-                fb_object_reserve(&output, FB_CODEC_ROOM)
-                output.p = fb_codec_end_length(output.begin + begin, output.p)
+                self._write_next(&output, value, i)
                 i += 1
             return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output))
         finally:
             self._end(&output, own)
+
+    def _encode_part(self, values, size_t limit, Py_ssize_t first):
+        """Encode objects of an iterator as a stream of messages, until it has `limit` bytes.
+
+        `first` is the number of objects before them. Returns the stream, the number of its messages, and
+        None; or instead of None, the exception of the object after them.
+        """
+        cdef fb_buffer output
+        cdef bint own = self._begin(&output)
+        cdef size_t size = 0
+        cdef Py_ssize_t count = 0
+        problem = None
+        try:
+            try:
+                for value in values:
+                    self._write_next(&output, value, first + count)
+                    count += 1
+                    size = fb_buffer_size(&output)
+                    if size >= limit:
+                        break
+            except Exception as error:
+                problem = error
+            return PyBytes_FromStringAndSize(<char *> output.begin, size), count, problem
+        finally:
+            self._end(&output, own)
+
+    cdef int _write_next(self, fb_buffer *output, value, Py_ssize_t index) except -1:
+        """Append an object as a message after its length."""
+        cdef size_t begin
+        fb_object_reserve(output, FB_CODEC_ROOM)
+        output.p = fb_codec_begin_length(output.p)
+        begin = fb_buffer_size(output)
+        fb_object_write(output, self.types.types, &self.options, <PyObject *> value, index)
+        if fb_buffer_size(output) - begin > INT32_MAX:
+            raise (<object> self.options.encode_error)("a message of 2 GiB or more", f"[{index}]")
+        fb_object_reserve(output, FB_CODEC_ROOM)
+        output.p = fb_codec_end_length(output.begin + begin, output.p)
+        return 0
 
     # Reading ------------------------------------------------------------------------------------------------
 
@@ -410,12 +446,12 @@ cdef class ObjectCodec(JsonCodec):
         if isinstance(data, bytes):
             message.data = <const uint8_t *> PyBytes_AS_STRING(data)
             message.size = PyBytes_GET_SIZE(data)
-            return fb_object_read(output.outputs, &self.options, message, message.data, -1)
+            return fb_object_read(output.outputs, &self.options, message, 0, -1)
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             message.data = <const uint8_t *> view.buf
             message.size = view.len
-            return fb_object_read(output.outputs, &self.options, message, message.data, -1)
+            return fb_object_read(output.outputs, &self.options, message, 0, -1)
         finally:
             PyBuffer_Release(&view)
 
@@ -435,30 +471,78 @@ cdef class ObjectCodec(JsonCodec):
             TypeError: the type `into` does not take the fields.
         """
         cdef ObjectOutput output = self._output_for(into)
-        cdef bint collecting
+        cdef fb_bytes rest
         cdef Py_buffer view
+        cdef list objects = []
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        # The garbage collector would traverse all objects repeatedly, and find no garbage.
-        collecting = PyGC_Disable()
         try:
-            return self._decode_many(output, <const uint8_t *> view.buf, view.len)
+            rest.data = <const uint8_t *> view.buf
+            rest.size = view.len
+            self._read_all(output, &rest, INT32_MAX, 0, 0, objects)
+            if rest.size:
+                raise self._fault("the message is cut short", len(objects), view.len - rest.size)
+            return objects
+        finally:
+            PyBuffer_Release(&view)
+
+    def _decode_part(self, data, into, size_t largest, size_t first, size_t before):
+        """Decode the whole messages at the start of a part of a stream.
+
+        `first` and `before` are the numbers of messages and bytes in front of the part. Returns the objects,
+        the size of their messages, and None; or instead of None, an exception and the size of the message
+        that raised it. This size is 0 if no message can follow, because its length is invalid or exceeds
+        `largest`.
+        """
+        cdef ObjectOutput output = self._output_for(into)
+        cdef fb_bytes rest, message
+        cdef size_t size
+        cdef Py_buffer view
+        cdef list objects = []
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            rest.data = <const uint8_t *> view.buf
+            rest.size = view.len
+            try:
+                self._read_all(output, &rest, largest, first, before, objects)
+            except Exception as error:
+                size = rest.size
+                if fb_stream_next(&rest, &message) != FB_OK or message.size > largest:
+                    return objects, view.len - size, (error, 0)
+                return objects, view.len - size, (error, size - rest.size)
+            return objects, view.len - rest.size, None
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int _read_all(self, ObjectOutput output, fb_bytes *rest, size_t largest, size_t first,
+                       size_t before, list objects) except -1:
+        """Append the objects of the whole messages in *rest, and remove the messages from it."""
+        # The garbage collector would traverse all objects repeatedly, and find no garbage.
+        cdef bint collecting = PyGC_Disable()
+        cdef const uint8_t *begin = rest.data
+        cdef fb_bytes after = rest[0], message
+        cdef fb_status status
+        try:
+            while True:
+                status = fb_stream_next(&after, &message)
+                if status == FB_END:
+                    return 0
+                if status == FB_MORE_INPUT and fb_stream_length(rest[0]) <= largest:
+                    return 0
+                if status == FB_BAD_MESSAGE:
+                    problem = "the message has an invalid length"
+                elif status == FB_MORE_INPUT or message.size > largest:
+                    size = fb_stream_length(rest[0])
+                    problem = f"the message has {size} bytes, more than max_size={largest}"
+                else:
+                    offset = before + (message.data - begin)
+                    objects.append(fb_object_read(output.outputs, &self.options, message, offset,
+                                                  first + len(objects)))
+                    rest[0] = after
+                    continue
+                raise self._fault(problem, first + len(objects), before + (rest.data - begin))
         finally:
             if collecting:
                 PyGC_Enable()
-            PyBuffer_Release(&view)
 
-    cdef list _decode_many(self, ObjectOutput output, const uint8_t *begin, size_t size):
-        cdef fb_bytes rest, message
-        cdef fb_status status
-        cdef list objects = []
-        rest.data = begin
-        rest.size = size
-        while True:
-            status = fb_stream_next(&rest, &message)
-            if status == FB_END:
-                return objects
-            if status != FB_OK:
-                what = "is cut short" if status == FB_MORE_INPUT else "has an invalid length"
-                problem = f"the message {what}"
-                raise (<object> self.options.decode_error)(problem, f"[{len(objects)}]", rest.data - begin)
-            objects.append(fb_object_read(output.outputs, &self.options, message, begin, len(objects)))
+    cdef object _fault(self, problem, Py_ssize_t index, size_t offset):
+        return (<object> self.options.decode_error)(problem, f"[{index}]", offset)

@@ -511,6 +511,7 @@ cdef extern from "core/wire/message_reader.h" nogil:
     const uint8_t *fb_message_read_value(const uint8_t *p, const uint8_t *end, fb_message_field *field)
     fb_status fb_message_next(fb_bytes *rest, fb_message_field *field)
     fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message)
+    uint64_t fb_stream_length(fb_bytes stream)
     size_t fb_stream_cut(fb_bytes stream, size_t limit, size_t *count)
     ctypedef struct fb_conversation:
         uint32_t src_addr

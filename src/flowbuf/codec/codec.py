@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict, overload
 
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor
@@ -14,7 +14,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 
 from flowbuf._core import JsonConverter, ObjectCodec, ObjectOutput, ObjectTypes
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
-from flowbuf.codec import descriptors, examples, files, schemas
+from flowbuf.codec import descriptors, examples, files, schemas, streams
 from flowbuf.codec.json import make_converter
 from flowbuf.codec.model import Message
 from flowbuf.codec.outputs import make_output
@@ -28,6 +28,13 @@ from flowbuf.schema.proto import PACKAGE, message_name
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+    from typing_extensions import TypeVar, Unpack
+
+    T = TypeVar("T", default=dict[str, Any])
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 __all__ = ["UNKNOWN_FIELDS", "Codec"]
 
@@ -37,7 +44,21 @@ UNKNOWN_FIELDS = "_unknown_fields"
 """Key of the bytes of unknown fields, in a dict decoded with `unknown_fields="keep"`."""
 
 
-class Codec(ObjectCodec):
+U = TypeVar("U")
+Into = type[U] | Callable[..., U]
+
+
+class Options(TypedDict, total=False):
+    """Options of a `Codec`, except `into`."""
+
+    unknown_keys: Literal["error", "ignore"]
+    unknown_fields: Literal["skip", "keep"]
+    times: Literal["datetime", "datetime64", "ns"]
+    enums: Literal["number", "name"]
+    defaults: Literal["fill", "omit"]
+
+
+class Codec(ObjectCodec[T]):
     """Encode objects as Protocol Buffers messages, and decode them, without generated code.
 
     An object is a dict, a tuple of all fields in order, or an instance of a class with the fields as
@@ -45,7 +66,8 @@ class Codec(ObjectCodec):
     ones have their default; `optional` fields and messages are None unless the definition declares a default.
 
     The output equals the deterministic serialization of google.protobuf. Several threads may use a codec at
-    the same time. A codec can be pickled, if the class `into` can.
+    the same time. A codec can be pickled, if the class `into` can. For type checkers, `Codec[Order]` decodes
+    to `Order`.
 
     Args:
         source: Definition of the message type: a `Schema`, a google.protobuf message class, descriptor or
@@ -77,6 +99,22 @@ class Codec(ObjectCodec):
         codec.decode(data)["temperature"]
     """
 
+    @overload
+    def __init__(
+        self: Codec[dict[str, Any]],
+        source: Any,
+        message: str | None = None,
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Codec[U],
+        source: Any,
+        message: str | None = None,
+        *,
+        into: Into[U],
+        **options: Unpack[Options],
+    ) -> None: ...
     def __init__(
         self,
         source: Any,
@@ -141,6 +179,27 @@ class Codec(ObjectCodec):
         self._outputs: dict[Any, ObjectOutput] = {}
         self._use(self._output_of(into))
 
+    @overload
+    @classmethod
+    def load(
+        cls,
+        reference: str | os.PathLike[str],
+        message: str | None = None,
+        *,
+        include: Sequence[str | os.PathLike[str]] = (),
+        **options: Unpack[Options],
+    ) -> Codec[dict[str, Any]]: ...
+    @overload
+    @classmethod
+    def load(
+        cls,
+        reference: str | os.PathLike[str],
+        message: str | None = None,
+        *,
+        include: Sequence[str | os.PathLike[str]] = (),
+        into: Into[U],
+        **options: Unpack[Options],
+    ) -> Codec[U]: ...
     @classmethod
     def load(
         cls,
@@ -149,7 +208,7 @@ class Codec(ObjectCodec):
         *,
         include: Sequence[str | os.PathLike[str]] = (),
         **options: Any,
-    ) -> Codec:
+    ) -> Codec[Any]:
         """Load a codec from a built-in schema or a file.
 
         Args:
@@ -246,6 +305,145 @@ class Codec(ObjectCodec):
         """
         return self.encode(one) == self.encode(other)
 
+    # Streams ------------------------------------------------------------------------------------------------
+
+    @overload
+    def read(
+        self, source: streams.Source, into: None = None, **options: Unpack[streams.ReadOptions]
+    ) -> streams.ObjectReader[T]: ...
+    @overload
+    def read(
+        self, source: streams.Source, into: Into[U], **options: Unpack[streams.ReadOptions]
+    ) -> streams.ObjectReader[U]: ...
+    def read(
+        self,
+        source: streams.Source,
+        into: Any = None,
+        *,
+        offset: int = 0,
+        invalid: str = "error",
+        max_size: int = streams.MAX_SIZE,
+    ) -> streams.ObjectReader[Any]:
+        """Read the objects of a stream of messages, each after its length as a varint, in bounded memory.
+
+        gzip and zstd are recognized and decompressed.
+
+        Args:
+            source: Path, "-" for standard input, a binary file, bytes, or an iterable of bytes, which may
+                cut the messages anywhere.
+            into: Type of the objects: see `decode`.
+            offset: Position of the first message to read, in bytes of the stream, after decompression.
+                Default: 0. `ObjectReader.offset` gives the position to resume at.
+            invalid: "error" (default) or "skip": treatment of malformed messages. `ObjectReader.skipped`
+                counts those that are skipped.
+            max_size: Largest message that is accepted, in bytes. Default: 64 MiB.
+
+        Returns:
+            ObjectReader: an iterator over the objects.
+
+        Raises:
+            DecodeError: raised by the iterator. A message is malformed; or the stream or its compression is
+                damaged or cut short, and ends. `path` begins with the number of messages before, such as
+                `[3].time`, and `offset` counts from the start of the stream.
+            OSError: the source cannot be opened or read.
+            CaptureError: the stream is compressed with zstd, and the package zstandard is not installed.
+            ValueError: the offset is beyond the end of the stream, or an option has an unknown value.
+
+        Example:
+            for order in codec.read("orders.pb.gz"):
+                print(order["id"])
+        """
+        return streams.ObjectReader(self, source, into, invalid, max_size, offset)
+
+    @overload
+    def read_async(
+        self,
+        source: streams.AsyncSource,
+        into: None = None,
+        *,
+        invalid: str = "error",
+        max_size: int = streams.MAX_SIZE,
+    ) -> streams.AsyncObjectReader[T]: ...
+    @overload
+    def read_async(
+        self,
+        source: streams.AsyncSource,
+        into: Into[U],
+        *,
+        invalid: str = "error",
+        max_size: int = streams.MAX_SIZE,
+    ) -> streams.AsyncObjectReader[U]: ...
+    def read_async(
+        self,
+        source: streams.AsyncSource,
+        into: Any = None,
+        *,
+        invalid: str = "error",
+        max_size: int = streams.MAX_SIZE,
+    ) -> streams.AsyncObjectReader[Any]:
+        """Read the objects of an asynchronous stream of messages, each after its length as a varint.
+
+        Args:
+            source: An `asyncio.StreamReader`, or an asynchronous iterable of bytes. The stream is not
+                decompressed.
+            into: As in `read`.
+            invalid: As in `read`.
+            max_size: As in `read`.
+
+        Returns:
+            AsyncObjectReader: an asynchronous iterator over the objects.
+
+        Raises:
+            DecodeError: raised by the iterator: see `read`.
+            ValueError: an option has an unknown value.
+
+        Example:
+            reader, writer = await asyncio.open_connection("localhost", 9000)
+            async for order in codec.read_async(reader):
+                print(order["id"])
+        """
+        return streams.AsyncObjectReader(self, source, into, invalid, max_size)
+
+    def write(self, target: str | os.PathLike[str] | BinaryIO, objects: Iterable[Any]) -> int:
+        """Write objects as a stream of messages, each after its length as a varint, in bounded memory.
+
+        A file that is named by its path appears whole or not at all. An open file keeps the messages before
+        an error.
+
+        Args:
+            target: Path, "-" for standard output, or a binary file, which is left open. The suffixes .gz and
+                .zst of a path compress the stream.
+            objects: Iterable of objects: see `encode`.
+
+        Returns:
+            int: the number of messages.
+
+        Raises:
+            EncodeError: an object cannot be encoded. `path` begins with its index, such as `[3].time`.
+            OSError: the target cannot be written.
+
+        Example:
+            codec.write("orders.pb.gz", ({"id": number} for number in range(1000)))
+        """
+        return streams.write_objects(self, target, objects)
+
+    async def write_async(
+        self, target: streams.AsyncTarget, objects: Iterable[Any] | AsyncIterable[Any]
+    ) -> int:
+        """Write objects to an asynchronous stream of messages, each after its length as a varint.
+
+        Args:
+            target: An `asyncio.StreamWriter`. Its `drain` limits the memory.
+            objects: Iterable of objects, or an asynchronous iterable, whose objects are written at once.
+
+        Returns:
+            int: the number of messages.
+
+        Raises:
+            EncodeError: an object cannot be encoded: see `write`. The messages before it are written.
+        """
+        return await streams.write_objects_async(self, target, objects)
+
     # Columns ------------------------------------------------------------------------------------------------
 
     @functools.cached_property
@@ -293,10 +491,10 @@ class Codec(ObjectCodec):
     def __reduce__(self) -> Any:
         return _restore, (type(self), self._source(), self._name, self._options)
 
-    def __copy__(self) -> Codec:
+    def __copy__(self) -> Codec[T]:
         return self  # a codec does not change
 
-    def __deepcopy__(self, memo: Any) -> Codec:
+    def __deepcopy__(self, memo: Any) -> Codec[T]:
         return self
 
     def _source(self) -> bytes | Schema:
@@ -309,7 +507,9 @@ class Codec(ObjectCodec):
         return f"<Codec {self.message.name}: {len(self.message.fields)} fields>"
 
 
-def _restore(of: type[Codec], source: bytes | Schema, message: str | None, options: dict[str, Any]) -> Codec:
+def _restore(
+    of: type[Codec[Any]], source: bytes | Schema, message: str | None, options: dict[str, Any]
+) -> Codec[Any]:
     """Make a codec that was pickled."""
     return of(source, message, **options)
 

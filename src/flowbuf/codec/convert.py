@@ -5,7 +5,6 @@ A piece of the file is in memory, or one message or line if that is larger.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from flowbuf._core import whole_messages
 from flowbuf.arrow.batch import FlowStream
 from flowbuf.codec.codec import Codec
 from flowbuf.errors import DecodeError
-from flowbuf.io.input_stream import Content
+from flowbuf.io.input_stream import Content, JoinedPieces
 
 __all__ = ["read_json_lines", "read_parquet", "read_stream", "to_batches", "to_json_lines"]
 
@@ -51,7 +50,7 @@ def read_stream(content: Content) -> Iterator[Piece]:
         raise DecodeError(f"[{count}]: byte {position}: the message is cut short", offset=position)
 
 
-def read_json_lines(codec: Codec, content: Content, unknown: str) -> Iterator[Piece]:
+def read_json_lines(codec: Codec[Any], content: Content, unknown: str) -> Iterator[Piece]:
     """Read JSON lines as messages. Raises DecodeError for the first line that is not one."""
     converter = codec._converter()
     rest: list[bytes] = []  # pieces of a line that is longer than a piece
@@ -74,7 +73,7 @@ def read_json_lines(codec: Codec, content: Content, unknown: str) -> Iterator[Pi
         yield convert(b"".join(rest))
 
 
-def read_parquet(codec: Codec, path: str) -> Iterator[Piece]:
+def read_parquet(codec: Codec[Any], path: str) -> Iterator[Piece]:
     """Read the rows of a Parquet file as messages.
 
     Raises:
@@ -93,7 +92,7 @@ def read_parquet(codec: Codec, path: str) -> Iterator[Piece]:
 
 
 def to_json_lines(
-    codec: Codec, pieces: Iterable[Piece], left_out: Callable[[int], None], **options: Any
+    codec: Codec[Any], pieces: Iterable[Piece], left_out: Callable[[int], None], **options: Any
 ) -> Iterator[Piece]:
     """Convert messages to JSON lines, with the options of `Codec.to_json`. Raises DecodeError.
 
@@ -109,33 +108,10 @@ def to_json_lines(
         first, before = first + count, before + len(stream)
 
 
-def to_batches(codec: Codec, pieces: Iterable[Piece]) -> FlowStream:
+def to_batches(codec: Codec[Any], pieces: Iterable[Piece]) -> FlowStream:
     """Return the messages as columns.
 
     Raises SchemaError if the messages are not flat. The stream raises DecodeError if a value does not fit its
     column.
     """
-    return codec.read_columns(_Joined(pieces), strict=True)
-
-
-class _Joined(io.RawIOBase):
-    """The pieces as a file."""
-
-    def __init__(self, pieces: Iterable[Piece]) -> None:
-        self._pieces = iter(pieces)
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            stream, count = next(self._pieces, (b"", -1))
-            if count < 0:
-                return 0
-            self._rest = memoryview(stream)
-        view = memoryview(buffer).cast("B")
-        size = min(len(view), len(self._rest))
-        view[:size] = self._rest[:size]
-        self._rest = self._rest[size:]
-        return size
+    return codec.read_columns(JoinedPieces(stream for stream, _ in pieces), strict=True)

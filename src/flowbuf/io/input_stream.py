@@ -7,14 +7,14 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol
 
 from flowbuf.errors import CaptureError
 from flowbuf.io.nfcapd_blocks import START_SIZE, NfcapdBlocks, has_compressed_blocks, is_nfcapd
 
-__all__ = ["Content", "check_source"]
+__all__ = ["Content", "JoinedPieces", "check_source"]
 
 # Bytes of compressed data per read, and per call of a decompressor. 4 bytes of zstd can stand for 128 KiB and
 # 1 byte of gzip for 1 KiB. So a piece decompresses to at most 16 MiB, and zstandard holds twice that.
@@ -22,6 +22,8 @@ READ_SIZE = 1 << 16
 PIECE_SIZE = 1 << 9
 
 ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
+SKIPPABLE_FRAME = b"\x2a\x4d\x18"  # its magic number without the first byte, which is 0x50 to 0x5f
+SKIPPABLE_SIZE = 1 << 12  # largest size of the skippable frames in front of a zstd frame, in bytes
 RLE_BLOCK = 1
 
 
@@ -42,6 +44,7 @@ class Content:
             position and left open.
         ends_at_error: If True, an OSError while reading ends the content, and `failure` has its text.
             Default: False, the error is raised.
+        blocks: Decompress the blocks of nfcapd files. Default: True.
 
     Raises:
         OSError: The source cannot be opened.
@@ -49,7 +52,9 @@ class Content:
         CaptureError: The library for its compression is not installed.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | BinaryIO, ends_at_error: bool = False) -> None:
+    def __init__(
+        self, source: str | os.PathLike[str] | BinaryIO, ends_at_error: bool = False, blocks: bool = True
+    ) -> None:
         check_source(source)
         self._ends_at_error = ends_at_error
         self.failure = ""
@@ -72,7 +77,7 @@ class Content:
         self._ahead = b""
         try:
             self._file = _File(file)
-            self._content, self._compressed = _open_content(self._file, self.name)
+            self._content, self._compressed = _open_content(self._file, self.name, blocks)
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
@@ -114,6 +119,19 @@ class Content:
         data, self._ahead = self._ahead[: len(view)], self._ahead[len(view) :]
         view[: len(data)] = data
         return len(data)
+
+    def skip(self, size: int) -> int:
+        """Skip bytes of the content, and return their number. It is smaller if the content ends before.
+
+        A regular file that is not compressed is not read.
+        """
+        rest = size
+        if isinstance(self._content, _PlainFile) and self.size is not None and not self._ahead:
+            rest -= self._file.skip(min(size, self.size - self.position))
+        buffer = memoryview(bytearray(min(rest, READ_SIZE)))
+        while rest and (count := self.readinto(buffer[:rest])):
+            rest -= count
+        return size - rest
 
     def _read_into(self, view: memoryview) -> int:
         if self.failure:
@@ -178,6 +196,14 @@ class _File:
         data, self._ahead = self._ahead or self._read(size) or b"", b""
         self.position += len(data)
         return data
+
+    def skip(self, size: int) -> int:
+        """Skip bytes of a regular file that are there, and return their number."""
+        ahead = min(size, len(self._ahead))
+        self._ahead = self._ahead[ahead:]
+        self._file.seek(size - ahead, os.SEEK_CUR)
+        self.position += size
+        return size
 
     def read_into(self, view: memoryview) -> int:
         """Read into `view` like `read`, and return the number of bytes."""
@@ -380,17 +406,56 @@ def _open_zstd(file: _File, name: str) -> _DecompressedFile:
     return _DecompressedFile("zstd", file, new_decompressor, error, _zstd_sizes)
 
 
-def _open_content(file: _File, name: str) -> tuple[_PlainFile | _DecompressedFile | NfcapdBlocks, bool]:
+def _open_content(
+    file: _File, name: str, blocks: bool
+) -> tuple[_PlainFile | _DecompressedFile | NfcapdBlocks, bool]:
     """Return the content of a file, and True if the file is compressed as a whole."""
     magic = file.peek(4)
     content: _PlainFile | _DecompressedFile
     if magic[:2] == b"\x1f\x8b":
         content = _open_gzip(file)
-    # A zstd frame, or a skippable frame (RFC 8878 section 3.1), whose first byte has any lower half.
-    elif magic == ZSTD_FRAME or (magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5):
+    elif _is_zstd(file, magic):
         content = _open_zstd(file, name)
     else:
         content = _PlainFile(file)
-        if not (is_nfcapd(magic) and has_compressed_blocks(file.peek(START_SIZE))):
+        if not (blocks and is_nfcapd(magic) and has_compressed_blocks(file.peek(START_SIZE))):
             return content, False
     return NfcapdBlocks(content, name, lambda: _get_zstd(name)), not isinstance(content, _PlainFile)
+
+
+def _is_zstd(file: _File, magic: bytes) -> bool:
+    """Return True if a file begins with a zstd frame, with or without skippable frames in front of it.
+
+    RFC 8878 section 3.1 defines both. A message may begin like a skippable frame.
+    """
+    begin = 0
+    while magic[1:] == SKIPPABLE_FRAME and magic[0] >> 4 == 5:
+        size = int.from_bytes(file.peek(begin + 8)[begin + 4 : begin + 8], "little")
+        begin += 8 + size
+        if begin > SKIPPABLE_SIZE:
+            return False
+        magic = file.peek(begin + 4)[begin : begin + 4]
+    return magic == ZSTD_FRAME
+
+
+# Pieces -----------------------------------------------------------------------------------------------------
+
+
+class JoinedPieces:
+    """Pieces of bytes as a binary file for reading."""
+
+    name = "<pieces>"
+
+    def __init__(self, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
+        self._pieces = iter(pieces)
+        self._rest = memoryview(b"")
+
+    def read(self, size: int) -> bytes:
+        """Return up to `size` bytes of one piece, none at the end."""
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b""
+            self._rest = memoryview(piece).cast("B")
+        data, self._rest = bytes(self._rest[:size]), self._rest[size:]
+        return data

@@ -87,10 +87,10 @@ typedef struct {
    errors; -1: a single object. Returns 0, or -1 with an exception set. */
 int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
                     PyObject *object, Py_ssize_t index);
-/* Read an object from `message`. Offsets in errors count from `begin`. Returns a new reference, or
-   NULL with an exception set. */
+/* Read an object from `message`. `before`: position of the message in its stream, in bytes, for
+   errors. Returns a new reference, or NULL with an exception set. */
 PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
-                         fb_bytes message, const uint8_t *begin, Py_ssize_t index);
+                         fb_bytes message, size_t before, Py_ssize_t index);
 
 /* Free the offsets of a class. */
 void fb_object_class_forget(fb_object_class *seen);

@@ -27,7 +27,8 @@ typedef struct {
 
 typedef struct {
     const fb_codec_options *options;
-    const uint8_t *begin;
+    const uint8_t *begin; /* of the outermost message */
+    size_t before;        /* bytes of the stream in front of it */
     size_t depth;
     Py_ssize_t index;
 } reader;
@@ -42,7 +43,7 @@ static PyObject *fail(reader *r, const fb_object_where *place, const uint8_t *wh
     if (PyErr_Occurred()) return NULL;
     PyObject *path = fb_object_path(place, r->index);
     PyObject *text = path ? PyUnicode_FromString(problem) : NULL;
-    PyObject *offset = text ? PyLong_FromSsize_t(where - r->begin) : NULL;
+    PyObject *offset = text ? PyLong_FromSize_t(r->before + (size_t)(where - r->begin)) : NULL;
     PyObject *error =
         offset ? PyObject_CallFunctionObjArgs(r->options->decode_error, text, path, offset, NULL)
                : NULL;
@@ -449,8 +450,8 @@ static PyObject *read_object(reader *r, const fb_object_where *parent,
 }
 
 PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
-                         fb_bytes message, const uint8_t *begin, Py_ssize_t index) {
-    reader r = {.options = options, .begin = begin, .index = index};
+                         fb_bytes message, size_t before, Py_ssize_t index) {
+    reader r = {.options = options, .begin = message.data, .before = before, .index = index};
     part whole = {message, NULL};
     return read_object(&r, NULL, output, &whole);
 }

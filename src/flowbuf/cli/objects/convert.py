@@ -164,7 +164,7 @@ def _form_of(path: str, option: str) -> str:
     return form
 
 
-def _load(schema: str | None, proto: str | None, message: str | None, include: tuple[str, ...]) -> Codec:
+def _load(schema: str | None, proto: str | None, message: str | None, include: tuple[str, ...]) -> Codec[Any]:
     from flowbuf.codec import Codec
 
     definition = proto if schema is None else schema
@@ -181,7 +181,7 @@ def _load(schema: str | None, proto: str | None, message: str | None, include: t
         raise UsageProblem(text, lines=True) from error
 
 
-def _check_flat(codec: Codec) -> None:
+def _check_flat(codec: Codec[Any]) -> None:
     try:
         codec.schema  # noqa: B018  # raises before the work
     except SchemaError as error:
@@ -191,7 +191,7 @@ def _check_flat(codec: Codec) -> None:
 
 
 def _read(
-    stack: ExitStack, codec: Codec, source: str, form: str, unknown: str
+    stack: ExitStack, codec: Codec[Any], source: str, form: str, unknown: str
 ) -> Iterator[tuple[Piece, int]]:
     """Yield the messages, and the position in the file behind them."""
     from flowbuf.codec.convert import read_json_lines, read_parquet, read_stream
@@ -208,7 +208,7 @@ def _read(
 
 
 def _write(
-    codec: Codec,
+    codec: Codec[Any],
     pieces: Iterator[tuple[Piece, int]],
     file: OutputFile,
     form: str,

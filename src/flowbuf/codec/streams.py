@@ -1,0 +1,365 @@
+"""Streams of messages, each after its length as a varint, as iterators of objects."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypedDict, TypeVar
+
+from flowbuf._core import ObjectCodec, split_messages
+from flowbuf.errors import DecodeError
+from flowbuf.io.input_stream import Content, JoinedPieces
+from flowbuf.io.output_file import OutputFile
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    *("MAX_SIZE", "AsyncObjectReader", "AsyncSource", "AsyncTarget", "ObjectReader", "ReadOptions", "Source"),
+    *("write_objects", "write_objects_async"),
+]
+
+T = TypeVar("T")
+
+MAX_SIZE = 1 << 26
+"""Default of the largest message that a reader accepts, in bytes."""
+
+_READ_SIZE = (
+    1 << 16
+)  # a smaller piece costs time, and a larger one memory: objects take 10 to 100 times its size
+_WRITE_SIZE = 1 << 18
+
+
+Bytes = bytes | bytearray | memoryview
+Source = str | os.PathLike[str] | BinaryIO | Bytes | Iterable[bytes]
+
+
+class ReadOptions(TypedDict, total=False):
+    """Options of `Codec.read`."""
+
+    offset: int
+    invalid: Literal["error", "skip"]
+    max_size: int
+
+
+class AsyncReadable(Protocol):
+    """An `asyncio.StreamReader`, or another object with its method `read`."""
+
+    def read(self, n: int, /) -> Awaitable[bytes]: ...
+
+
+AsyncSource = AsyncReadable | AsyncIterable[bytes]
+
+
+class AsyncTarget(Protocol):
+    """An `asyncio.StreamWriter`, or another object with its methods `write` and `drain`."""
+
+    def write(self, data: bytes, /) -> object: ...
+    def drain(self) -> Awaitable[None]: ...
+
+
+class _Decoding:
+    """The messages of a stream that arrives in pieces, as lists of objects.
+
+    Attributes:
+        count: Number of messages before those that have not been decoded, including skipped ones.
+        position: Offset of the messages that have not been decoded.
+        skipped: Number of malformed messages that were skipped.
+    """
+
+    def __init__(self, codec: ObjectCodec[Any], into: Any, invalid: str, max_size: int, offset: int) -> None:
+        if invalid not in ("error", "skip"):
+            raise ValueError(f"invalid is {invalid!r}; it must be one of error, skip")
+        if offset < 0 or max_size < 0:
+            raise ValueError("offset and max_size must not be negative")
+        self._decode = codec._decode_part
+        self._into, self._skips, self._max_size = into, invalid == "skip", max_size
+        self._data = bytearray()
+        self._read = 0  # bytes of the data that were decoded
+        self._problem: tuple[Exception, int] | None = None
+        self.count = self.skipped = 0
+        self.position = offset
+        self.ended = False
+
+    def add(self, piece: bytes | bytearray | memoryview) -> None:
+        """Append a piece of the stream."""
+        del self._data[: self._read]
+        self._read = 0
+        self._data += piece
+
+    def take(self) -> tuple[list[Any], bytes]:
+        """Return the objects of the next messages, and these messages. No objects: more data is needed.
+
+        Raises:
+            DecodeError: the next message is malformed. The messages after it can be taken.
+        """
+        while True:
+            if self._problem:
+                self._report(*self._problem)
+            with memoryview(self._data)[self._read :] as view:
+                objects, size, self._problem = self._decode(
+                    view, self._into, self._max_size, self.count, self.position
+                )
+                messages = bytes(view[:size])
+            self._advance(size, len(objects))
+            if objects or not self._problem:
+                return objects, messages
+
+    def _report(self, error: Exception, size: int) -> None:
+        """Raise the error of a message, or skip the message. Size 0: the stream ends here."""
+        self._problem = None
+        if not size:
+            self._end()
+            raise error
+        self._advance(size, 1)
+        if not (self._skips and isinstance(error, DecodeError)):
+            raise error
+        self.skipped += 1
+
+    def _advance(self, size: int, count: int) -> None:
+        self._read += size
+        self.position += size
+        self.count += count
+
+    def finish(self, damage: str = "") -> None:
+        """End the stream. Raises DecodeError if it ends inside a message, or because of damage."""
+        inside = len(self._data) > self._read
+        self._end()
+        if damage or inside:
+            text = f"[{self.count}]: byte {self.position}: {damage or 'the message is cut short'}"
+            raise DecodeError(text, status="bad_message", offset=self.position, path=f"[{self.count}]")
+
+    def _end(self) -> None:
+        self.ended = True
+        self._data.clear()
+        self._read = 0
+
+
+class _Reader(Generic[T]):
+    """A reader of objects: `_objects` are those that were decoded and not yet returned."""
+
+    def __init__(self, codec: ObjectCodec[Any], into: Any, invalid: str, max_size: int, offset: int) -> None:
+        self._decoding = _Decoding(codec, into, invalid, max_size, offset)
+        self._messages = b""
+        self._ends: list[int] | None = None
+        self._objects: Iterator[T] = iter(())
+
+    def _take(self) -> Iterator[T] | None:
+        """Return the objects of the next messages, or None if more data is needed."""
+        objects, messages = self._decoding.take()
+        self._messages, self._ends, self._objects = messages, None, iter(objects)
+        return self._objects if objects else None
+
+    @property
+    def _waiting(self) -> int:
+        """Number of objects that were decoded and not yet returned."""
+        return operator.length_hint(self._objects)
+
+    @property
+    def offset(self) -> int:
+        """Position after the last object returned, in bytes of the stream, after decompression.
+
+        A reader that begins at this offset continues with the next object.
+        """
+        waiting = self._waiting
+        if not waiting:
+            return self._decoding.position
+        if self._ends is None:
+            self._ends = list(itertools.accumulate(map(len, split_messages(self._messages)), initial=0))
+        return self._decoding.position - len(self._messages) + self._ends[-1 - waiting]
+
+    @property
+    def count(self) -> int:
+        """Number of messages so far, including malformed ones."""
+        return self._decoding.count - self._waiting
+
+    @property
+    def skipped(self) -> int:
+        """Number of malformed messages so far that were skipped."""
+        return self._decoding.skipped
+
+
+class ObjectReader(_Reader[T], Iterator[T]):
+    """Iterator over the objects of a stream, from `Codec.read`.
+
+    A reader that opened a file closes it at the end of the stream. `close`, or a `with` block, closes it
+    before.
+
+    After a DecodeError for a malformed message, the iteration can go on with the message after it.
+
+    Example:
+        with codec.read("orders.pb.gz") as orders:
+            for order in orders:
+                print(order["id"], orders.offset)
+    """
+
+    def __init__(
+        self, codec: ObjectCodec[Any], source: Any, into: Any, invalid: str, max_size: int, offset: int
+    ) -> None:
+        super().__init__(codec, into, invalid, max_size, offset)
+        self._content = Content(_as_file(source), blocks=False)
+        try:
+            skipped = self._content.skip(offset)
+        except BaseException:
+            self.close()
+            raise
+        if skipped < offset:
+            self.close()
+            raise ValueError(f"offset is {offset}, but the stream has {skipped} bytes")
+        self._buffer = memoryview(bytearray(_READ_SIZE))
+        self._chain = self._make_chain()
+
+    def _make_chain(self) -> Iterator[T]:
+        return itertools.chain.from_iterable(iter(self._next_objects, None))
+
+    def _next_objects(self) -> Iterator[T] | None:
+        try:
+            while not (objects := self._take()) and not self._decoding.ended:
+                size = self._content.readinto(self._buffer)
+                if size:
+                    self._decoding.add(self._buffer[:size])
+                else:
+                    self.close()
+                    self._decoding.finish(self._content.fault)
+            return objects
+        except BaseException:
+            self._chain = self._make_chain()  # an error ends a chain
+            raise
+
+    def __iter__(self) -> Iterator[T]:
+        return self._chain
+
+    def __next__(self) -> T:
+        return next(self._chain)
+
+    def close(self) -> None:
+        """Close the file, if the reader opened it."""
+        self._content.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _as_file(source: Any) -> Any:
+    """Return a path or file as it is, and bytes or an iterable of bytes as a file."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return JoinedPieces([source])
+    if isinstance(source, str | os.PathLike) or hasattr(source, "read"):
+        return source
+    if isinstance(source, Iterable):
+        return JoinedPieces(source)
+    raise TypeError(
+        f"source is {type(source).__name__}; it must be a path, a binary file, bytes, or an iterable of bytes"
+    )
+
+
+class AsyncObjectReader(_Reader[T], AsyncIterator[T]):
+    """Asynchronous iterator over the objects of a stream, from `Codec.read_async`.
+
+    After a DecodeError for a malformed message, the iteration can go on with the message after it.
+    """
+
+    def __init__(self, codec: ObjectCodec[Any], source: Any, into: Any, invalid: str, max_size: int) -> None:
+        super().__init__(codec, into, invalid, max_size, 0)
+        if isinstance(source, AsyncIterable) and not hasattr(source, "read"):
+            pieces = aiter(source)
+            self._read: Callable[[], Awaitable[bytes]] = lambda: anext(pieces, b"")
+        elif hasattr(source, "read"):
+            self._read = functools.partial(source.read, _READ_SIZE)
+        else:
+            kinds = "an asyncio.StreamReader, or an asynchronous iterable of bytes"
+            raise TypeError(f"source is {type(source).__name__}; it must be {kinds}")
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        for each in self._objects:
+            return each
+        while True:
+            for each in self._take() or ():
+                return each
+            if self._decoding.ended:
+                raise StopAsyncIteration
+            piece = await self._read()
+            if piece:
+                self._decoding.add(piece)
+            else:
+                self._decoding.finish()
+
+
+# Writing ----------------------------------------------------------------------------------------------------
+
+
+def write_objects(codec: ObjectCodec[Any], target: Any, objects: Iterable[Any]) -> int:
+    """Write objects to a path or a binary file: see `Codec.write`."""
+    if isinstance(target, str | os.PathLike):
+        with OutputFile(target) as file:
+            return _write(codec, file.write, objects)
+    if not hasattr(target, "write"):
+        raise TypeError(f"target is {type(target).__name__}; it must be a path or a binary file")
+    return _write(codec, functools.partial(_write_all, target), objects)
+
+
+def _write(codec: ObjectCodec[Any], write: Callable[[bytes], object], objects: Iterable[Any]) -> int:
+    total = 0
+    for messages, count, error in _encode(codec, objects):
+        write(messages)
+        if error:
+            raise error
+        total += count
+    return total
+
+
+def _write_all(file: Any, data: bytes) -> None:
+    """Write all bytes to a file, which may write a part of them in each call."""
+    rest = memoryview(data)
+    while rest:
+        size = file.write(rest)
+        rest = rest[len(rest) if size is None else size :]
+
+
+def _encode(
+    codec: ObjectCodec[Any], objects: Iterable[Any], first: int = 0
+) -> Iterator[tuple[bytes, int, Exception | None]]:
+    """Yield messages in pieces, and their number. The error of an object comes after those before it."""
+    rest = iter(objects)
+    while True:
+        messages, count, error = codec._encode_part(rest, _WRITE_SIZE, first)
+        if not count and not error:
+            return
+        yield messages, count, error
+        first += count
+
+
+async def write_objects_async(codec: ObjectCodec[Any], target: AsyncTarget, objects: Any) -> int:
+    """Write objects to an asynchronous stream: see `Codec.write_async`."""
+    if not hasattr(target, "drain"):
+        raise TypeError(f"target is {type(target).__name__}; it must be an asyncio.StreamWriter")
+    total = 0
+    async for part in _parts(objects):
+        for messages, count, error in _encode(codec, part, total):
+            target.write(messages)
+            await target.drain()
+            if error:
+                raise error
+            total += count
+    return total
+
+
+async def _parts(objects: Any) -> AsyncIterator[Iterable[Any]]:
+    """Yield all objects at once, or each object of an asynchronous iterable as it arrives."""
+    if not isinstance(objects, AsyncIterable):
+        yield objects
+        return
+    async for each in objects:
+        yield (each,)

@@ -1,0 +1,433 @@
+"""Streams of objects: `Codec.read`, `write`, and their asynchronous forms."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import io
+import os
+import tracemalloc
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from flowbuf import Codec, DecodeError, EncodeError
+
+CODEC = Codec.load("client_message")
+OBJECTS = [{"client": f"c{i}", "text": "x" * (i % 300), "sequence": i} for i in range(2000)]
+STREAM = CODEC.encode_many(OBJECTS)
+ENDS = [len(CODEC.encode_many(OBJECTS[:count])) for count in range(len(OBJECTS) + 1)]
+BAD = b"\x02\x0a\x05"  # a message of 2 bytes with a string of 5
+
+
+def in_pieces(data: bytes, size: int) -> Iterator[bytes]:
+    for begin in range(0, len(data), size):
+        yield data[begin : begin + size]
+        yield b""
+
+
+def test_paths_files_bytes_and_pieces_give_the_same_objects(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pb"
+    path.write_bytes(STREAM)
+    with open(path, "rb") as file, open(path, "rb", buffering=0) as raw:
+        for source in (path, str(path), file, raw, io.BytesIO(STREAM), STREAM, bytearray(STREAM)):
+            assert list(CODEC.read(source)) == OBJECTS
+    for size in (1, 7, 4096, 1 << 20):
+        assert list(CODEC.read(in_pieces(STREAM, size))) == OBJECTS
+    assert list(CODEC.read(b"")) == []
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_written_files_are_read_again(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"messages.pb{suffix}"
+    assert CODEC.write(path, iter(OBJECTS)) == len(OBJECTS)
+    content = path.read_bytes()
+    plain = {"": bytes, ".gz": gzip.decompress}.get(
+        suffix, zstandard.ZstdDecompressor().decompressobj().decompress
+    )
+    assert plain(content) == STREAM
+    assert list(CODEC.read(path)) == OBJECTS
+
+
+def test_objects_have_the_type_that_is_asked_for() -> None:
+    @dataclass
+    class Message:
+        client: str
+        text: str
+        sequence: int
+
+    codec = Codec(CODEC.schema, into=tuple)
+    assert next(codec.read(STREAM)) == ("c0", "", 0)
+    assert next(codec.read(STREAM, Message)) == Message("c0", "", 0)
+    assert next(codec.read(STREAM, dict)) == OBJECTS[0]
+
+
+# Offsets ----------------------------------------------------------------------------------------------------
+
+
+def test_the_offset_is_behind_the_last_object() -> None:
+    reader = CODEC.read(in_pieces(STREAM, 5000))
+    assert (reader.offset, reader.count) == (0, 0)
+    for number, each in enumerate(reader, 1):
+        assert each == OBJECTS[number - 1]
+        assert (reader.offset, reader.count) == (ENDS[number], number)
+    assert (reader.offset, reader.count) == (len(STREAM), len(OBJECTS))
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_reading_resumes_at_an_offset(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"messages.pb{suffix}"
+    CODEC.write(path, OBJECTS)
+    for count in (0, 1, 3, 700, len(OBJECTS)):
+        with CODEC.read(path) as reader:
+            for _ in range(count):
+                next(reader)
+            offset = reader.offset
+        assert offset == ENDS[count]
+        again = CODEC.read(path, offset=offset)
+        assert list(again) == OBJECTS[count:]
+        assert again.offset == len(STREAM)
+    assert list(CODEC.read(in_pieces(STREAM, 10), offset=ENDS[7])) == OBJECTS[7:]
+    with pytest.raises(
+        ValueError, match=f"offset is {len(STREAM) + 1}, but the stream has {len(STREAM)} bytes"
+    ):
+        CODEC.read(path, offset=len(STREAM) + 1)
+
+
+def test_an_offset_in_a_plain_file_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.pb"
+    begin = 1 << 34
+    with open(path, "wb") as file:
+        file.seek(begin)
+        file.write(STREAM)
+    assert list(CODEC.read(path, offset=begin)) == OBJECTS
+
+
+def test_offsets_count_from_the_position_of_an_open_file(tmp_path: Path) -> None:
+    file = io.BytesIO(b"head" + STREAM)
+    file.seek(4)
+    assert list(CODEC.read(file, offset=ENDS[2])) == OBJECTS[2:]
+    path = tmp_path / "head.pb"
+    path.write_bytes(b"head" + STREAM)
+    with open(path, "rb") as opened:
+        opened.read(4)
+        assert list(CODEC.read(opened, offset=ENDS[2])) == OBJECTS[2:]
+
+
+# Damage -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_malformed_message_is_an_error_and_the_next_can_be_read(size: int) -> None:
+    stream = STREAM[: ENDS[5]] + BAD + STREAM[ENDS[5] :]
+    reader = CODEC.read(in_pieces(stream, size))
+    got = [next(reader) for _ in range(5)]
+    with pytest.raises(DecodeError) as caught:
+        next(reader)
+    assert (caught.value.path, caught.value.offset) == ("[5].client", ENDS[5] + 1)
+    assert (reader.count, reader.offset, reader.skipped) == (6, ENDS[5] + len(BAD), 0)
+    got += reader
+    assert got == OBJECTS
+    assert reader.offset == len(stream)
+
+
+def test_malformed_messages_are_skipped_and_counted() -> None:
+    bad = BAD * 5000
+    stream = bad + STREAM[: ENDS[5]] + bad + STREAM[ENDS[5] :] + bad
+    reader = CODEC.read(stream, invalid="skip")
+    assert list(reader) == OBJECTS
+    assert (reader.skipped, reader.count) == (15000, 15000 + len(OBJECTS))
+    assert reader.offset == len(stream)
+
+
+@pytest.mark.parametrize("invalid", ["error", "skip"])
+def test_every_prefix_gives_the_messages_before_its_end(invalid: str) -> None:
+    stream = STREAM[: ENDS[4]]
+    for end in range(len(stream)):
+        reader = CODEC.read(in_pieces(stream[:end], 3), invalid=invalid)
+        got = []
+        if end in ENDS:
+            got += reader
+        else:
+            with pytest.raises(DecodeError, match="cut short") as caught:
+                got.extend(reader)
+            assert caught.value.offset == max(each for each in ENDS if each <= end)
+        assert got == [each for each, after in zip(OBJECTS, ENDS[1:], strict=False) if after <= end]
+        assert list(reader) == []
+
+
+@pytest.mark.parametrize("invalid", ["error", "skip"])
+def test_an_invalid_length_ends_the_stream(invalid: str) -> None:
+    for length in (b"\xff" * 10, b"\xff\xff\xff\xff\xff\x01"):
+        reader = CODEC.read(STREAM[: ENDS[2]] + length + STREAM, invalid=invalid)
+        assert [next(reader), next(reader)] == OBJECTS[:2]
+        with pytest.raises(
+            DecodeError, match=r"\[2\]: byte \d+: the message has an invalid length"
+        ) as caught:
+            next(reader)
+        assert caught.value.offset == ENDS[2] == reader.offset
+        assert list(reader) == []
+
+
+def test_a_message_beyond_the_limit_is_an_error_before_it_is_read() -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"\x80\x80\x80\x21"  # 69,206,016 bytes
+        raise AssertionError("must not be read")
+
+    with pytest.raises(DecodeError, match=r"has 69206016 bytes, more than max_size=67108864"):
+        next(CODEC.read(pieces()))
+    for limit in (9, 10):
+        reader = CODEC.read(CODEC.encode_many([("", "1234567890", 0)]), max_size=limit + 2)
+        if limit == 10:
+            assert len(list(reader)) == 1
+        else:
+            with pytest.raises(DecodeError, match="has 12 bytes, more than max_size=11"):
+                next(reader)
+            assert list(reader) == []
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_damaged_compression_is_an_error_after_the_messages_before_it(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"messages.pb{suffix}"
+    CODEC.write(path, OBJECTS)
+    content = path.read_bytes()
+    path.write_bytes(content[:-9])
+    reader = CODEC.read(path, invalid="skip")
+    got = []
+    with pytest.raises(DecodeError, match=r"(gzip|zstd) data is cut short"):
+        got.extend(reader)
+    assert got == OBJECTS[: len(got)]
+    assert list(reader) == []
+
+
+def test_an_error_of_a_class_comes_after_the_objects_before_it() -> None:
+    class Strict:
+        def __init__(self, client: str, text: str, sequence: int) -> None:
+            if sequence == 3:
+                raise ValueError("not 3")
+            self.sequence = sequence
+
+    reader = CODEC.read(STREAM, Strict, invalid="skip")
+    assert [next(reader).sequence for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="not 3"):
+        next(reader)
+    assert next(reader).sequence == 4
+    assert reader.skipped == 0
+
+
+def test_an_error_of_the_source_is_raised_and_reading_can_go_on() -> None:
+    class Broken(io.RawIOBase):
+        def __init__(self) -> None:
+            self.parts: list[Any] = [STREAM[:100], OSError("gone"), STREAM[100:]]
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            part = self.parts.pop(0) if self.parts else b""
+            if isinstance(part, OSError):
+                raise part
+            used = part[: len(buffer)]
+            if part[len(buffer) :]:
+                self.parts.insert(0, part[len(buffer) :])
+            buffer[: len(used)] = used
+            return len(used)
+
+    reader = CODEC.read(Broken())
+    got = []
+    with pytest.raises(OSError, match="gone"):
+        got.extend(reader)
+    got += reader
+    assert got == OBJECTS
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="invalid is 'drop'"):
+        CODEC.read(b"", invalid="drop")  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="must not be negative"):
+        CODEC.read(b"", offset=-1)
+    with pytest.raises(TypeError, match="source is int"):
+        CODEC.read(3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="target is list"):
+        CODEC.write([], OBJECTS)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        list(CODEC.read([1, 2]))  # type: ignore[list-item]
+
+
+# Messages that look like compressed files -------------------------------------------------------------------
+
+
+def test_messages_that_begin_like_a_compressed_file_are_plain() -> None:
+    # 80 bytes with the length 77 of field 5 and the first byte 0x18: the magic number of a skippable frame
+    skippable = b"\x50\x2a\x4d\x18" + b"\x01" * 76 + b"\x00"
+    # 12 bytes with field 20 of 4 bytes: the magic number of nfcapd
+    nfcapd = b"\x0c\xa5\x01\x00\x00\x00\x01" + b"\x2d\x00\x00\x00\x00\x00"
+    for message in (skippable, nfcapd):
+        stream = message + STREAM
+        assert list(CODEC.read(stream, invalid="skip"))[-len(OBJECTS) :] == OBJECTS
+
+
+# Memory -----------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "large.pb.gz"
+    made = ({"client": "c", "text": "x" * 100, "sequence": i} for i in range(300_000))
+    tracemalloc.start()
+    try:
+        assert CODEC.write(path, made) == 300_000
+        total = sum(each["sequence"] for each in CODEC.read(path))
+        assert total == 299_999 * 150_000
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+# Writing ----------------------------------------------------------------------------------------------------
+
+
+def test_a_path_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pb"
+    path.write_bytes(b"old")
+    with pytest.raises(EncodeError) as caught:
+        CODEC.write(path, [*OBJECTS, {"sequence": "x"}])
+    assert caught.value.path == "[2000].sequence"
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["messages.pb"]
+
+
+def test_an_open_file_keeps_the_messages_before_an_error() -> None:
+    file = io.BytesIO()
+    with pytest.raises(EncodeError) as caught:
+        CODEC.write(file, [*OBJECTS, {"sequence": "x"}, *OBJECTS])
+    assert caught.value.path == "[2000].sequence"
+    assert file.getvalue() == STREAM
+
+    def failing() -> Iterator[dict[str, Any]]:
+        yield from OBJECTS
+        raise KeyError("source")
+
+    file = io.BytesIO()
+    with pytest.raises(KeyError, match="source"):
+        CODEC.write(file, failing())
+    assert file.getvalue() == STREAM
+
+
+def test_a_file_that_writes_parts_gets_every_byte() -> None:
+    class Slow(io.RawIOBase):
+        content = b""
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: Any) -> int:
+            part = bytes(data)[:1000]
+            self.content += part
+            return len(part)
+
+    file = Slow()
+    assert CODEC.write(file, OBJECTS) == len(OBJECTS)  # type: ignore[arg-type]
+    assert file.content == STREAM
+
+
+def test_an_object_that_uses_the_codec_can_be_written() -> None:
+    def nested() -> Iterator[dict[str, Any]]:
+        for each in OBJECTS:
+            yield CODEC.decode(CODEC.encode(each))
+
+    file = io.BytesIO()
+    assert CODEC.write(file, nested()) == len(OBJECTS)
+    assert file.getvalue() == STREAM
+
+
+# asyncio ----------------------------------------------------------------------------------------------------
+
+
+def read_all(source: Any, **options: Any) -> list[Any]:
+    async def run() -> list[Any]:
+        return [each async for each in CODEC.read_async(source, **options)]
+
+    return asyncio.run(run())
+
+
+async def arrive(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        await asyncio.sleep(0)
+        if piece:
+            yield piece
+
+
+def test_asynchronous_pieces() -> None:
+    for size in (1000, 1 << 20):
+        assert read_all(arrive(in_pieces(STREAM, size))) == OBJECTS
+    with pytest.raises(DecodeError, match=r"\[2000\]: byte \d+: the message is cut short"):
+        read_all(arrive([STREAM, b"\x05"]))
+    assert read_all(arrive([BAD, STREAM, BAD]), invalid="skip") == OBJECTS
+    with pytest.raises(DecodeError, match="more than max_size=3"):
+        read_all(arrive([STREAM]), max_size=3)
+    with pytest.raises(TypeError, match=r"source is list; it must be an asyncio\.StreamReader"):
+        CODEC.read_async([STREAM])  # type: ignore[call-overload]
+
+
+def test_a_connection_in_both_directions() -> None:
+    async def run() -> None:
+        received: list[Any] = []
+        served = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            objects = CODEC.read_async(reader)
+            async for each in objects:
+                received.append(each)
+                assert objects.count == len(received)
+                assert objects.offset == ENDS[len(received)]
+                if len(received) == len(OBJECTS):
+                    break
+            await CODEC.write_async(writer, live(received))
+            writer.close()
+            served.set()
+
+        async def live(objects: list[Any]) -> AsyncIterator[Any]:
+            for each in objects:
+                yield each
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            host, port = server.sockets[0].getsockname()[:2]
+            reader, writer = await asyncio.open_connection(host, port)
+            assert await CODEC.write_async(writer, iter(OBJECTS)) == len(OBJECTS)
+            assert [each async for each in CODEC.read_async(reader)] == OBJECTS
+            writer.close()
+            await served.wait()
+        assert received == OBJECTS
+
+    asyncio.run(run())
+
+
+def test_an_object_that_cannot_be_written_ends_an_asynchronous_stream() -> None:
+    class Target:
+        content = b""
+
+        def write(self, data: bytes) -> None:
+            self.content += data
+
+        async def drain(self) -> None:
+            await asyncio.sleep(0)
+
+    async def live() -> AsyncIterator[Any]:
+        for each in [*OBJECTS[:3], {"sequence": "x"}]:
+            yield each
+
+    for objects in ([*OBJECTS[:3], {"sequence": "x"}], live()):
+        target = Target()
+        with pytest.raises(EncodeError) as caught:
+            asyncio.run(CODEC.write_async(target, objects))
+        assert caught.value.path == "[3].sequence"
+        assert target.content == STREAM[: ENDS[3]]
+    with pytest.raises(TypeError, match="target is BytesIO"):
+        asyncio.run(CODEC.write_async(io.BytesIO(), OBJECTS))  # type: ignore[arg-type]
