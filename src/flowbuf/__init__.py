@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flowbuf._core import STATUSES
     from flowbuf.arrow.batch import FlowBatch, FlowStream
-    from flowbuf.codec import UNKNOWN_FIELDS, Codec
+    from flowbuf.codec import NULL, UNKNOWN_FIELDS, AsyncObjectReader, Codec, ObjectReader
     from flowbuf.collect.collector import Collector
     from flowbuf.collect.streams.sessions import SessionOptions
     from flowbuf.decoder import Decoder
@@ -56,8 +56,10 @@ if TYPE_CHECKING:
     from flowbuf.schema import Column, Schema
 
 __all__ = [
+    "NULL",
     "STATUSES",
     "UNKNOWN_FIELDS",
+    "AsyncObjectReader",
     "CaptureError",
     "CaptureReader",
     "ClickHouseError",
@@ -78,6 +80,7 @@ __all__ = [
     "KafkaSink",
     "KafkaSource",
     "ListenError",
+    "ObjectReader",
     "ProduceReport",
     "QueryError",
     "SamplingRule",
@@ -104,7 +107,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "_core": ("STATUSES",),
     "arrow.batch": ("FlowBatch", "FlowStream"),
-    "codec": ("UNKNOWN_FIELDS", "Codec"),
+    "codec": ("NULL", "UNKNOWN_FIELDS", "AsyncObjectReader", "Codec", "ObjectReader"),
     "collect.collector": ("Collector",),
     "collect.streams.sessions": ("SessionOptions",),
     "decoder": ("Decoder",),

@@ -7,7 +7,15 @@ modules use. `core.pxd`, `arrow.pxd`, `capture.pxd`, `json.pxd` and `net.pxd` de
 
 from flowbuf._core.arrow import TextWriter, encode_arrow_array, encode_arrow_stream
 from flowbuf._core.base import COMPILER, PROCESSORS, STATUSES, AddressRows, NetworkTable, format_ip
-from flowbuf._core.codec import FIELD_KINDS, OUTPUT_KINDS, VALUE_ROLES, ObjectCodec, ObjectOutput, ObjectTypes
+from flowbuf._core.codec import (
+    FIELD_KINDS,
+    OUTPUT_KINDS,
+    PLAIN_TYPES,
+    VALUE_ROLES,
+    ObjectCodec,
+    ObjectOutput,
+    ObjectTypes,
+)
 from flowbuf._core.columns import ColumnBuilder, MessageTables
 from flowbuf._core.copies import (
     UNDECODED_HEADER,
@@ -84,6 +92,7 @@ __all__ = [
     "PEN_NETFLOW5",
     "PEN_NETFLOW9",
     "PEN_SCOPE",
+    "PLAIN_TYPES",
     "PROCESSORS",
     "ROWS",
     "SCOPES",

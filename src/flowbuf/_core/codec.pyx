@@ -23,20 +23,26 @@ cdef extern from "objects/objects.h":
         FB_VALUE_MAP
         FB_VALUE_TIMESTAMP
         FB_VALUE_DURATION
+        FB_PLAIN_NONE
+        FB_PLAIN_FIELD
+        FB_PLAIN_VALUE
+        FB_PLAIN_ANY
+        FB_PLAIN_TIMESTAMP
+        FB_PLAIN_DURATION
         FB_OUTPUT_DICT
         FB_OUTPUT_TUPLE
         FB_OUTPUT_CLASS
+        FB_OUTPUT_PLAIN
     ctypedef int fb_codec_output_kind
     ctypedef struct fb_object_class:
         pass
     ctypedef struct fb_object_field:
         PyObject *name
         PyObject *alias
-        PyObject *absent
         PyObject *numbers
-        PyObject *names
         fb_object_type *type
         uint8_t role
+        bint hidden
     ctypedef struct fb_object_type:
         fb_codec_message core
         fb_object_field *fields
@@ -44,13 +50,18 @@ cdef extern from "objects/objects.h":
         PyObject *blank
         fb_object_class seen
         uint16_t *pending
+        uint8_t plain
         size_t pending_count
     ctypedef struct fb_codec_output:
         const fb_object_type *type
         fb_codec_output_kind kind
         PyObject *make
         PyObject *keywords
+        const fb_codec_output *all
         fb_codec_output **fields
+        PyObject **absent
+        PyObject **members
+        const uint8_t *wanted
     ctypedef struct fb_codec_options:
         bint ignore_unknown
         bint keep_unknown
@@ -62,6 +73,10 @@ cdef extern from "objects/objects.h":
         PyObject *suggest
         PyObject *encode_error
         PyObject *decode_error
+        PyObject *null
+        PyObject *known_types
+    bint fb_object_is_plain(const fb_object_type *)
+    int fb_object_plain_import() except -1
     int fb_object_write(fb_buffer *, fb_object_type *, const fb_codec_options *, PyObject *,
                         Py_ssize_t) except -1
     object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, size_t, Py_ssize_t)
@@ -85,14 +100,20 @@ VALUE_ROLES = {
 }
 """Codes of the Python representations of a field's values."""
 
-OUTPUT_KINDS = {"dict": FB_OUTPUT_DICT, "tuple": FB_OUTPUT_TUPLE, "class": FB_OUTPUT_CLASS}
+OUTPUT_KINDS = {"dict": FB_OUTPUT_DICT, "tuple": FB_OUTPUT_TUPLE, "class": FB_OUTPUT_CLASS,
+                "plain": FB_OUTPUT_PLAIN}
 """Codes of the Python types that messages are decoded into."""
+
+PLAIN_TYPES = {"": FB_PLAIN_NONE, "field": FB_PLAIN_FIELD, "value": FB_PLAIN_VALUE, "any": FB_PLAIN_ANY,
+               "timestamp": FB_PLAIN_TIMESTAMP, "duration": FB_PLAIN_DURATION}
+"""Codes of the message types that are plain Python values."""
 
 cdef size_t _OUTPUT_KEPT = 8 << 20  # largest output buffer that a codec keeps, in bytes
 cdef size_t _PLACES = 128  # field numbers below this are found in a table
 cdef Py_ssize_t _COMMON_NAMES = 30  # largest number of attribute names that instances of a class share
 
 fb_codec_time_import()
+fb_object_plain_import()
 
 
 cdef dict make_blank(list names):
@@ -120,7 +141,7 @@ cdef dict make_blank(list names):
 cdef class ObjectTypes:
     """The message types of a codec. The first is the type of the objects to encode; others are nested in it.
 
-    A type is a list of fields, each a dict (see `flowbuf.codec`).
+    A type is a code of PLAIN_TYPES and a list of fields, each a dict (see `flowbuf.codec.tables`).
     """
 
     cdef fb_object_type *types
@@ -134,7 +155,8 @@ cdef class ObjectTypes:
         self.kept = types
         self.types = <fb_object_type *> take_memory(len(types), sizeof(fb_object_type), self.blocks)
         self.count = len(types)
-        for i, fields in enumerate(types):
+        for i, (plain, fields) in enumerate(types):
+            self.types[i].plain = plain
             self._fill_type(self.types + i, fields)
 
     def __dealloc__(self):
@@ -157,6 +179,7 @@ cdef class ObjectTypes:
         for slot, field in enumerate(fields):
             describe_field(core + slot, slot, field, self.blocks)
             self._fill_field(type.fields + slot, field)
+            type.fields[slot].hidden = fb_object_is_plain(type)
             slots[field["name"]] = slot
             if not field["repeated"] and field["role"] != FB_VALUE_SCALAR:
                 type.pending_count += 1
@@ -171,9 +194,7 @@ cdef class ObjectTypes:
     cdef int _fill_field(self, fb_object_field *of, dict field) except -1:
         of.name = <PyObject *> field["name"]
         of.role = field["role"]
-        of.absent = NULL if field["repeated"] else <PyObject *> field["absent"]
         of.numbers = <PyObject *> field["numbers"] if field["numbers"] is not None else NULL
-        of.names = <PyObject *> field["names"] if field["names"] is not None else NULL
         if field["type"] is not None:
             of.type = self.types + <size_t> field["type"]
 
@@ -181,8 +202,8 @@ cdef class ObjectTypes:
 cdef class ObjectOutput:
     """The Python types that messages are decoded into, per message type.
 
-    `nodes` are tuples (type, kind, make, keywords, children). Children are node indexes by slot, or -1. The
-    first node is for the outermost objects.
+    `nodes` are tuples: see `flowbuf.codec.outputs`. Children are node indexes by slot, or -1. The first node
+    is for the outermost objects.
     """
 
     cdef ObjectTypes types
@@ -191,24 +212,45 @@ cdef class ObjectOutput:
     cdef fb_codec_output *outputs
 
     def __cinit__(self, ObjectTypes types not None, tuple nodes not None):
-        cdef size_t i, slot
-        cdef int child
-        cdef fb_codec_output *output
+        cdef size_t i
         self.types = types
         self.nodes = nodes
         self.blocks = []
         self.outputs = <fb_codec_output *> take_memory(len(nodes), sizeof(fb_codec_output), self.blocks)
-        for i, (number, kind, make, keywords, children) in enumerate(nodes):
+        for i, (number, kind, make, keywords, children, absent, members, wanted) in enumerate(nodes):
             output = self.outputs + i
             output.type = types.types + <size_t> number
             output.kind = kind
             output.make = <PyObject *> make
             output.keywords = <PyObject *> keywords if keywords is not None else NULL
-            output.fields = <fb_codec_output **> take_memory(len(children), sizeof(fb_codec_output *),
-                                                             self.blocks)
-            for slot, child in enumerate(children):
-                if child >= 0:
-                    output.fields[slot] = self.outputs + child
+            output.all = self.outputs
+            self._fill_fields(output, children, absent, members, wanted)
+
+    cdef int _fill_fields(self, fb_codec_output *output, list children, list absent, list members,
+                          list wanted) except -1:
+        cdef const fb_codec_message *core = &output.type.core
+        cdef size_t slot, count = core.count
+        cdef int child
+        cdef uint8_t *taken = NULL
+        output.fields = <fb_codec_output **> take_memory(count, sizeof(fb_codec_output *), self.blocks)
+        output.absent = <PyObject **> take_memory(count, sizeof(PyObject *), self.blocks)
+        output.members = <PyObject **> take_memory(count, sizeof(PyObject *), self.blocks)
+        if wanted is not None:
+            taken = <uint8_t *> take_memory(count, sizeof(uint8_t), self.blocks)
+            output.wanted = taken
+        for slot in range(count):
+            child = children[slot]
+            if child >= 0:
+                output.fields[slot] = self.outputs + child
+            output.absent[slot] = <PyObject *> absent[slot]
+            if members[slot] is not None:
+                output.members[slot] = <PyObject *> members[slot]
+            if taken:
+                taken[slot] = wanted[slot]
+        for i in range(count):
+            if core.fields[i].repeated:
+                output.absent[core.fields[i].slot] = NULL
+        return 0
 
 
 @cython.auto_pickle(False)
@@ -240,7 +282,8 @@ cdef class ObjectCodec(JsonCodec):
         if self.types is not None:
             raise RuntimeError("the codec is described already; create another codec")
         self.kept = options
-        ignore, keep, omit, numbers, to_time, from_time, key, suggest, encode_error, decode_error = options
+        ignore, keep, omit, numbers, to_time, from_time, key, suggest, *errors, null, known = options
+        encode_error, decode_error = errors
         self.types = types
         self.options.ignore_unknown = ignore
         self.options.keep_unknown = keep
@@ -252,6 +295,8 @@ cdef class ObjectCodec(JsonCodec):
         self.options.suggest = <PyObject *> suggest
         self.options.encode_error = <PyObject *> encode_error
         self.options.decode_error = <PyObject *> decode_error
+        self.options.null = <PyObject *> null
+        self.options.known_types = <PyObject *> known
 
     def _use(self, ObjectOutput output not None):
         """Set the default type that `decode` decodes into."""

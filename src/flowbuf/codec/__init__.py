@@ -4,5 +4,7 @@ A schema or a Protocol Buffers descriptor defines the message type. The C core w
 """
 
 from flowbuf.codec.codec import UNKNOWN_FIELDS, Codec
+from flowbuf.codec.plain import NULL
+from flowbuf.codec.streams import AsyncObjectReader, ObjectReader
 
-__all__ = ["UNKNOWN_FIELDS", "Codec"]
+__all__ = ["NULL", "UNKNOWN_FIELDS", "AsyncObjectReader", "Codec", "ObjectReader"]

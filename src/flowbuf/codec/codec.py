@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from flowbuf._core import JsonConverter, ObjectCodec, ObjectOutput, ObjectTypes
+from flowbuf._core import PLAIN_TYPES, JsonConverter, ObjectOutput, ObjectTypes
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
-from flowbuf.codec import descriptors, examples, files, schemas, streams
+from flowbuf.codec import descriptors, examples, files, presence, schemas
 from flowbuf.codec.json import make_converter
 from flowbuf.codec.model import Message
 from flowbuf.codec.outputs import make_output
+from flowbuf.codec.plain import ANY, NULL, plain_kind
+from flowbuf.codec.streams import Into, StreamCodec
 from flowbuf.codec.tables import Forms, describe
 from flowbuf.codec.times import from_time, to_time
 from flowbuf.errors import DecodeError, EncodeError, SchemaError, did_you_mean, shorten
@@ -45,7 +47,6 @@ UNKNOWN_FIELDS = "_unknown_fields"
 
 
 U = TypeVar("U")
-Into = type[U] | Callable[..., U]
 
 
 class Options(TypedDict, total=False):
@@ -58,7 +59,7 @@ class Options(TypedDict, total=False):
     defaults: Literal["fill", "omit"]
 
 
-class Codec(ObjectCodec[T]):
+class Codec(StreamCodec[T]):
     """Encode objects as Protocol Buffers messages, and decode them, without generated code.
 
     An object is a dict, a tuple of all fields in order, or an instance of a class with the fields as
@@ -142,13 +143,17 @@ class Codec(ObjectCodec[T]):
             schema = schemas.inner_schema(source, described) if isinstance(source, Schema) else None
             find_class = functools.partial(message_factory.GetMessageClass, descriptor)
         messages = described.reachable()
+        if descriptor is not None and any(each.name == ANY for each in messages):
+            messages = descriptors.to_messages([descriptor, *descriptors.known_messages(descriptor)])
+            described = messages[0]
         places = {each: place for place, each in enumerate(messages)}
-        forms = Forms(named=enums == "name", omitting=defaults == "omit")
-        object_types = ObjectTypes([describe(each, places, forms) for each in messages])
+        object_types = ObjectTypes(
+            [(PLAIN_TYPES[plain_kind(each)], describe(each, places)) for each in messages]
+        )
         options = (
             unknown_keys == "ignore",
             unknown_fields == "keep",
-            forms.omitting,
+            defaults == "omit",
             times == "ns",
             to_time,
             from_time if times == "datetime64" else None,
@@ -156,6 +161,8 @@ class Codec(ObjectCodec[T]):
             _suggest,
             _encode_error,
             _decode_error,
+            NULL,
+            {each.name: place for each, place in places.items()},
         )
         if unknown_fields == "keep":
             _check_names(messages)
@@ -176,6 +183,7 @@ class Codec(ObjectCodec[T]):
         self._name = message if descriptor is None else descriptor.full_name
         self._descriptor = descriptor
         self._messages, self._types = messages, object_types
+        self._forms = Forms(named=enums == "name", omitting=defaults == "omit")
         self._outputs: dict[Any, ObjectOutput] = {}
         self._use(self._output_of(into))
 
@@ -252,7 +260,7 @@ class Codec(ObjectCodec[T]):
         if output is None:
             if len(self._outputs) >= _OUTPUTS:
                 self._outputs.clear()
-            output = self._outputs[into] = make_output(self._types, self._messages, into)
+            output = self._outputs[into] = make_output(self._types, self._messages, self._forms, into)
         return output
 
     def _make_converter(self) -> JsonConverter:
@@ -268,6 +276,47 @@ class Codec(ObjectCodec[T]):
         if self._descriptor is None:
             self._descriptor = self.message_class().DESCRIPTOR
         return self._descriptor
+
+    # Presence -----------------------------------------------------------------------------------------------
+
+    def has(self, value: Any, path: str) -> bool:
+        """Return True if a message has a field.
+
+        Members of a oneof, messages, and `optional` and proto2 fields have presence; other fields do not.
+
+        Args:
+            value: The message as bytes or another buffer; or an object, which is encoded.
+            path: Name of the field, or names with dots for a field of nested messages: "order.customer".
+
+        Raises:
+            ValueError: the message type has no such field, or the field has no presence.
+            DecodeError: the message is malformed.
+            EncodeError: the object cannot be encoded.
+        """
+        return presence.has_field(self.message, self._decode_present(value), path)
+
+    def which_oneof(self, value: Any, path: str) -> str | None:
+        """Return the name of the member that a oneof of a message has, or None.
+
+        Args:
+            value: As in `has`.
+            path: Name of the oneof, with the names of the messages around it: "order.payment".
+
+        Raises:
+            ValueError: the message type has no such oneof.
+            DecodeError: the message is malformed.
+            EncodeError: the object cannot be encoded.
+        """
+        return presence.find_member(self.message, self._decode_present(value), path)
+
+    def _decode_present(self, value: Any) -> Any:
+        data = value if isinstance(value, bytes | bytearray | memoryview) else self.encode(value)
+        return self._present.decode(data)
+
+    @functools.cached_property
+    def _present(self) -> Codec[Any]:
+        """The codec whose dicts have only the fields of the message."""
+        return type(self)(self._source(), self._name, defaults="omit", times="ns")
 
     # Examples and comparison --------------------------------------------------------------------------------
 
@@ -304,145 +353,6 @@ class Codec(ObjectCodec[T]):
             EncodeError: one of them cannot be encoded.
         """
         return self.encode(one) == self.encode(other)
-
-    # Streams ------------------------------------------------------------------------------------------------
-
-    @overload
-    def read(
-        self, source: streams.Source, into: None = None, **options: Unpack[streams.ReadOptions]
-    ) -> streams.ObjectReader[T]: ...
-    @overload
-    def read(
-        self, source: streams.Source, into: Into[U], **options: Unpack[streams.ReadOptions]
-    ) -> streams.ObjectReader[U]: ...
-    def read(
-        self,
-        source: streams.Source,
-        into: Any = None,
-        *,
-        offset: int = 0,
-        invalid: str = "error",
-        max_size: int = streams.MAX_SIZE,
-    ) -> streams.ObjectReader[Any]:
-        """Read the objects of a stream of messages, each after its length as a varint, in bounded memory.
-
-        gzip and zstd are recognized and decompressed.
-
-        Args:
-            source: Path, "-" for standard input, a binary file, bytes, or an iterable of bytes, which may
-                cut the messages anywhere.
-            into: Type of the objects: see `decode`.
-            offset: Position of the first message to read, in bytes of the stream, after decompression.
-                Default: 0. `ObjectReader.offset` gives the position to resume at.
-            invalid: "error" (default) or "skip": treatment of malformed messages. `ObjectReader.skipped`
-                counts those that are skipped.
-            max_size: Largest message that is accepted, in bytes. Default: 64 MiB.
-
-        Returns:
-            ObjectReader: an iterator over the objects.
-
-        Raises:
-            DecodeError: raised by the iterator. A message is malformed; or the stream or its compression is
-                damaged or cut short, and ends. `path` begins with the number of messages before, such as
-                `[3].time`, and `offset` counts from the start of the stream.
-            OSError: the source cannot be opened or read.
-            CaptureError: the stream is compressed with zstd, and the package zstandard is not installed.
-            ValueError: the offset is beyond the end of the stream, or an option has an unknown value.
-
-        Example:
-            for order in codec.read("orders.pb.gz"):
-                print(order["id"])
-        """
-        return streams.ObjectReader(self, source, into, invalid, max_size, offset)
-
-    @overload
-    def read_async(
-        self,
-        source: streams.AsyncSource,
-        into: None = None,
-        *,
-        invalid: str = "error",
-        max_size: int = streams.MAX_SIZE,
-    ) -> streams.AsyncObjectReader[T]: ...
-    @overload
-    def read_async(
-        self,
-        source: streams.AsyncSource,
-        into: Into[U],
-        *,
-        invalid: str = "error",
-        max_size: int = streams.MAX_SIZE,
-    ) -> streams.AsyncObjectReader[U]: ...
-    def read_async(
-        self,
-        source: streams.AsyncSource,
-        into: Any = None,
-        *,
-        invalid: str = "error",
-        max_size: int = streams.MAX_SIZE,
-    ) -> streams.AsyncObjectReader[Any]:
-        """Read the objects of an asynchronous stream of messages, each after its length as a varint.
-
-        Args:
-            source: An `asyncio.StreamReader`, or an asynchronous iterable of bytes. The stream is not
-                decompressed.
-            into: As in `read`.
-            invalid: As in `read`.
-            max_size: As in `read`.
-
-        Returns:
-            AsyncObjectReader: an asynchronous iterator over the objects.
-
-        Raises:
-            DecodeError: raised by the iterator: see `read`.
-            ValueError: an option has an unknown value.
-
-        Example:
-            reader, writer = await asyncio.open_connection("localhost", 9000)
-            async for order in codec.read_async(reader):
-                print(order["id"])
-        """
-        return streams.AsyncObjectReader(self, source, into, invalid, max_size)
-
-    def write(self, target: str | os.PathLike[str] | BinaryIO, objects: Iterable[Any]) -> int:
-        """Write objects as a stream of messages, each after its length as a varint, in bounded memory.
-
-        A file that is named by its path appears whole or not at all. An open file keeps the messages before
-        an error.
-
-        Args:
-            target: Path, "-" for standard output, or a binary file, which is left open. The suffixes .gz and
-                .zst of a path compress the stream.
-            objects: Iterable of objects: see `encode`.
-
-        Returns:
-            int: the number of messages.
-
-        Raises:
-            EncodeError: an object cannot be encoded. `path` begins with its index, such as `[3].time`.
-            OSError: the target cannot be written.
-
-        Example:
-            codec.write("orders.pb.gz", ({"id": number} for number in range(1000)))
-        """
-        return streams.write_objects(self, target, objects)
-
-    async def write_async(
-        self, target: streams.AsyncTarget, objects: Iterable[Any] | AsyncIterable[Any]
-    ) -> int:
-        """Write objects to an asynchronous stream of messages, each after its length as a varint.
-
-        Args:
-            target: An `asyncio.StreamWriter`. Its `drain` limits the memory.
-            objects: Iterable of objects, or an asynchronous iterable, whose objects are written at once.
-
-        Returns:
-            int: the number of messages.
-
-        Raises:
-            EncodeError: an object cannot be encoded: see `write`. The messages before it are written.
-        """
-        return await streams.write_objects_async(self, target, objects)
 
     # Columns ------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.codec.model import Field, Message
+from flowbuf.codec.plain import PLAIN, plain_kind
 from flowbuf.errors import SchemaError, optional_import
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def examples(message: Message, seed: int = 0) -> Iterator[dict[str, Any]]:
     _check_ends(message)
     source = random.Random(seed)
     while True:
-        yield _object(message, source, 0)
+        yield _message(message, source, 0)
 
 
 def _check_ends(message: Message) -> None:
@@ -59,6 +60,11 @@ def _check_ends(message: Message) -> None:
 def _is_left_out(field: Field, depth: int) -> bool:
     """Return True if the field is a message beyond the depth limit, or one that has no finite object."""
     return field.message is not None and (depth >= _DEPTH or field.message.is_endless)
+
+
+def _message(message: Message, source: random.Random, depth: int) -> Any:
+    plain = plain_kind(message)
+    return _plain(message, plain, source) if plain in PLAIN else _object(message, source, depth)
 
 
 def _object(message: Message, source: random.Random, depth: int) -> dict[str, Any]:
@@ -94,7 +100,7 @@ def _one(field: Field, source: random.Random, depth: int) -> Any:
         return source.randrange(10**6) * 1_000_000
     if field.message is not None:
         return (
-            _object(field.message, source, depth + 1)
+            _message(field.message, source, depth + 1)
             if field.required or not _is_left_out(field, depth)
             else None
         )
@@ -112,10 +118,22 @@ def _one(field: Field, source: random.Random, depth: int) -> Any:
     return source.randrange(max(least, -1000), min(most, 1_000_000) + 1)
 
 
+def _plain(message: Message, kind: str, source: random.Random) -> Any:
+    """Return a value for a message type that is a plain value: see `plain_kind`."""
+    if kind == "any":
+        return {}
+    if kind == "field" and message.fields[0].message is None:
+        return _one(message.fields[0], source, 0)
+    some = [source.choice([None, True, source.randrange(1000) / 8, source.choice(_WORDS)]) for _ in range(3)]
+    if kind == "value":
+        return source.choice(some)
+    return dict(zip(source.sample(_WORDS, 3), some, strict=True)) if message.fields[0].map else some
+
+
 # Hypothesis -------------------------------------------------------------------------------------------------
 
 
-def strategy(message: Message) -> SearchStrategy[dict[str, Any]]:
+def strategy(message: Message) -> SearchStrategy[Any]:
     """Return a strategy of objects with any values that a message can hold.
 
     Absent fields are None, and times are in nanoseconds. Each time fits into datetime or timedelta, except
@@ -128,7 +146,13 @@ def strategy(message: Message) -> SearchStrategy[dict[str, Any]]:
         from hypothesis import strategies
 
     _check_ends(message)
-    return _objects(message, strategies, 0)
+    whole: SearchStrategy[Any] = _messages(message, strategies, 0)
+    return whole
+
+
+def _messages(message: Message, strategies: Any, depth: int) -> Any:
+    plain = plain_kind(message)
+    return _plains(message, plain, strategies) if plain in PLAIN else _objects(message, strategies, depth)
 
 
 def _objects(message: Message, strategies: Any, depth: int) -> SearchStrategy[dict[str, Any]]:
@@ -174,7 +198,7 @@ def _ones(field: Field, strategies: Any, depth: int) -> Any:
     if field.role == "duration":
         return strategies.integers(*_DURATIONS)
     if field.message is not None:
-        return _objects(field.message, strategies, depth + 1)
+        return _messages(field.message, strategies, depth + 1)
     if field.sizes:
         return strategies.sampled_from(field.sizes).flatmap(
             lambda size: strategies.binary(min_size=size, max_size=size)
@@ -191,3 +215,27 @@ def _ones(field: Field, strategies: Any, depth: int) -> Any:
     if field.type == "enum" and field.closed:
         return strategies.sampled_from(sorted(set(field.members.values())))
     return strategies.integers(*field.limits)
+
+
+def _plains(message: Message, kind: str, strategies: Any) -> Any:
+    """Return a strategy for a message type that is a plain value: see `plain_kind`."""
+    if kind == "any":
+        types = strategies.text().map(lambda name: f"type.example.com/{name}")
+        return strategies.fixed_dictionaries({"@type": types, "value": strategies.binary()})
+    if kind == "field" and message.fields[0].message is None:
+        return _ones(message.fields[0], strategies, 0)
+    texts = strategies.text()
+    simple = strategies.none() | strategies.booleans() | strategies.floats() | texts
+    values = strategies.recursive(
+        simple,
+        lambda inner: (
+            strategies.lists(inner, max_size=3)
+            | strategies.dictionaries(strategies.text(), inner, max_size=3)
+        ),
+        max_leaves=6,
+    )
+    if kind == "value":
+        return values
+    if message.fields[0].map:
+        return strategies.dictionaries(texts, values, max_size=4)
+    return strategies.lists(values, max_size=4)

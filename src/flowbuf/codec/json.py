@@ -12,7 +12,7 @@ from google.protobuf.descriptor import Descriptor
 from flowbuf._core import JSON_FORMS, JsonConverter
 from flowbuf.codec import descriptors
 from flowbuf.codec.model import Field, Message
-from flowbuf.codec.tables import Forms, describe
+from flowbuf.codec.tables import describe
 from flowbuf.errors import DecodeError, SchemaError, did_you_mean, shorten
 
 __all__ = ["make_converter"]
@@ -51,7 +51,7 @@ def make_converter(descriptor: Descriptor, message: Message) -> JsonConverter:
     members: list[tuple[dict[str, int], bool]] = []
     types: list[tuple[str, int, list[dict[str, Any]]]] = []
     for each in messages:
-        fields = describe(each, places, Forms(named=False, omitting=False))
+        fields = describe(each, places)
         for field, described in zip(each, fields, strict=True):
             if field.type == "enum" and field.enum not in enums:
                 enums[field.enum] = len(members)

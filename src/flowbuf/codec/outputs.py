@@ -1,30 +1,57 @@
 """Types that messages are decoded into.
 
-These are dicts, tuples, dataclasses, msgspec Structs, and any class that takes the fields by name. The
-annotations of a class name the classes of nested messages.
+These are dicts, tuples, dataclasses, msgspec Structs, and any class that takes fields by name. The
+annotations of a class name the classes of nested messages and of enums. Fields that a class does not take are
+not decoded.
 """
 
 from __future__ import annotations
 
+import enum
 import inspect
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowbuf._core import OUTPUT_KINDS, ObjectOutput, ObjectTypes
 from flowbuf.codec.model import Field, Message, too_deep
+from flowbuf.codec.plain import NULL, PLAIN, plain_kind
+from flowbuf.codec.tables import Forms
 
 __all__ = ["make_output"]
 
 _NESTED = ("object", "map")
 """Roles of fields whose values, or whose map values, can have their own type."""
 
-_Node = tuple[int, int, Any, Any, list[int]]
+
+class _Node(NamedTuple):
+    """Output for one message type. The lists have an item for each field.
+
+    Attributes:
+        type: Index of the message type.
+        kind: Code of `OUTPUT_KINDS`.
+        make: For a class, what is called with the values. For a Value, what null becomes. For an Any, the
+            nodes of the types that it may have, by name.
+        keywords: Names of the values for a class, or None if it takes them by position.
+        children: Indexes of the nodes of nested messages and of values of maps; -1 for other fields.
+        absent: Values of absent fields.
+        members: Members of enums by number, or None for numbers.
+        wanted: False for fields that the class does not take. None: it takes all.
+    """
+
+    type: int
+    kind: int
+    make: Any
+    keywords: tuple[str, ...] | None
+    children: list[int]
+    absent: list[Any]
+    members: list[dict[int, Any] | None]
+    wanted: list[bool] | None
 
 
-def make_output(object_types: ObjectTypes, messages: list[Message], into: Any) -> ObjectOutput:
+def make_output(object_types: ObjectTypes, messages: list[Message], forms: Forms, into: Any) -> ObjectOutput:
     """Return the output for a type of decoded objects.
 
     Raises:
@@ -33,7 +60,7 @@ def make_output(object_types: ObjectTypes, messages: list[Message], into: Any) -
     """
     origin = typing.get_origin(into)
     try:
-        nodes = _Nodes(messages).of(messages[0], origin if origin in (dict, tuple) else into)
+        nodes = _Nodes(messages, forms).of(messages[0], origin if origin in (dict, tuple) else into)
     except RecursionError:
         raise too_deep(messages[0]) from None
     return ObjectOutput(object_types, tuple(nodes))
@@ -42,25 +69,80 @@ def make_output(object_types: ObjectTypes, messages: list[Message], into: Any) -
 class _Nodes:
     """The nodes of an output: one per pair of message type and Python type."""
 
-    def __init__(self, messages: list[Message]) -> None:
+    def __init__(self, messages: list[Message], forms: Forms) -> None:
         self.messages = messages
+        self.forms = forms
         self.nodes: list[_Node] = []
         self.known: dict[tuple[Message, Any], int] = {}
+        self.known_types: dict[str, int] = {}
 
     def of(self, message: Message, into: Any) -> list[_Node]:
         self._add(message, into)
         return self.nodes
 
-    def _add(self, message: Message, into: Any) -> int:
+    def _add(self, message: Message, into: Any, null: Any = None) -> int:
+        plain = plain_kind(message)
+        if plain in PLAIN:
+            into = null
         if (message, into) in self.known:
             return self.known[message, into]
         place = self.known[message, into] = len(self.nodes)
-        self.nodes.append((0, 0, None, None, []))  # placeholder, because the message may contain itself
-        kind, make, keywords = _target(message, into)
-        hints = _hints(into, message) if kind == OUTPUT_KINDS["class"] else {}
-        children = [self._child(field, into, hints.get(field.name)) for field in message]
-        self.nodes[place] = (self.messages.index(message), kind, make, keywords, children)
+        self.nodes.append(_Node(0, 0, None, None, [], [], [], None))  # the message may contain itself
+        if plain in ("field", "value"):
+            node = self._node(message, OUTPUT_KINDS["plain"], null)
+        elif plain == "any":
+            node = self._node(message, OUTPUT_KINDS["plain"], self.known_types)
+            for each in self.messages:
+                self.known_types[each.name] = self._add(each, dict)
+        elif into in (dict, tuple):
+            node = self._node(message, OUTPUT_KINDS[into.__name__], into, into=into)
+        else:
+            node = self._class_node(message, into)
+        self.nodes[place] = node
         return place
+
+    def _node(
+        self,
+        message: Message,
+        kind: int,
+        make: Any,
+        keywords: tuple[str, ...] | None = None,
+        wanted: list[bool] | None = None,
+        hints: Mapping[str, Any] = types.MappingProxyType({}),
+        into: Any = dict,
+    ) -> _Node:
+        fields = [field for place, field in enumerate(message) if wanted is None or wanted[place]]
+        members = {field.name: self._members(field, hints.get(field.name)) for field in fields}
+        children = {field.name: self._child(field, into, hints.get(field.name)) for field in fields}
+        return _Node(
+            self.messages.index(message),
+            kind,
+            make,
+            keywords,
+            [children.get(field.name, -1) for field in message],
+            [self._absent(field, members.get(field.name)) for field in message],
+            [members.get(field.name) for field in message],
+            wanted,
+        )
+
+    def _class_node(self, message: Message, into: Any) -> _Node:
+        taken, in_order = _arguments(message, into)
+        wanted = None if len(taken) == len(message.fields) else [field.name in taken for field in message]
+        keywords = None if in_order else taken
+        return self._node(message, OUTPUT_KINDS["class"], into, keywords, wanted, _hints(into, message), into)
+
+    def _absent(self, field: Field, members: dict[int, Any] | None) -> Any:
+        absent = self.forms.absent(field)
+        return members.get(absent, absent) if members and absent is not None else absent
+
+    def _members(self, field: Field, hint: Any) -> dict[int, Any] | None:
+        """Return what the numbers of an enum become: members of the annotated class, or names."""
+        if field.type != "enum":
+            return None
+        found = _class_in(hint)
+        if isinstance(found, type) and issubclass(found, enum.Enum):
+            return _enum_members(field, found)
+        return self.forms.members(field)
 
     def _child(self, field: Field, into: Any, hint: Any) -> int:
         message = field.message
@@ -68,27 +150,55 @@ class _Nodes:
             return -1
         if field.map:
             return self._add_entry(message, into, hint)
-        return self._add(message, _class_in(hint) if hint is not None else _plain(into))
+        null = None if field.repeated else NULL
+        return self._add(message, _class_in(hint) if hint is not None else _plain(into), null)
 
     def _add_entry(self, entry: Message, into: Any, hint: Any) -> int:
         """Add the node of a map entry: tuples of key and value, which become a dict."""
         value = entry.fields[1]
-        child = self._child(value, into, hint) if value.message is not None else -1
-        self.nodes.append((self.messages.index(entry), OUTPUT_KINDS["tuple"], tuple, None, [-1, child]))
+        child = -1
+        if value.message is not None and value.role in _NESTED:
+            child = self._add(value.message, _class_in(hint) if hint is not None else _plain(into))
+        members = self._members(value, hint)
+        self.nodes.append(
+            _Node(
+                self.messages.index(entry),
+                OUTPUT_KINDS["tuple"],
+                tuple,
+                None,
+                [-1, child],
+                [self._absent(field, members if field is value else None) for field in entry],
+                [None, members],
+                None,
+            )
+        )
         return len(self.nodes) - 1
+
+
+def _enum_members(field: Field, of: type[enum.Enum]) -> dict[int, Any]:
+    """Return the members of a Python enum by the numbers of the field: those with its values or names."""
+    found: dict[int, Any] = {each.value: each for each in of if isinstance(each.value, int)}
+    for name, number in field.members.items():
+        same = [each for each in of if name in (each.value, each.name)]
+        if same:
+            found.setdefault(number, same[0])
+    if not found.keys() & set(field.members.values()):
+        raise TypeError(
+            f"{of.__name__} has no member of the enum of {field.name}: {', '.join(field.members)}"
+        )
+    return found
 
 
 def _plain(into: Any) -> Any:
     return into if into in (dict, tuple) else dict
 
 
-def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | None]:
-    """Return the kind of output, its constructor, and the constructor's keywords.
+def _arguments(message: Message, into: Any) -> tuple[tuple[str, ...], bool]:
+    """Return the fields that a class takes, and True if it takes them by position, in this order.
 
-    The keywords are None if it takes all fields in order.
+    Raises:
+        TypeError: `into` is no class that takes fields of the message, or needs other arguments.
     """
-    if into is dict or into is tuple:
-        return OUTPUT_KINDS[into.__name__], into, None
     origin = typing.get_origin(into) or into
     # such as list[Item]
     if not callable(into) or (isinstance(origin, type) and origin.__module__ == "builtins"):
@@ -97,13 +207,13 @@ def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | No
     try:
         parameters = inspect.signature(into).parameters
     except (TypeError, ValueError):
-        return OUTPUT_KINDS["class"], into, names
-    any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    unknown = [name for name in names if name not in parameters]
-    if unknown and not any_name:
-        raise TypeError(
-            f"{_name(into)} does not take {', '.join(unknown)}, which {message.name} has; add them"
-        )
+        return names, False
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        taken = names
+    else:
+        taken = tuple(name for name in names if name in parameters)
+    if names and not taken:
+        raise TypeError(f"{_name(into)} takes none of the fields of {message.name}: {', '.join(names)}")
     needed = [name for name, each in parameters.items() if each.default is each.empty and name not in names]
     missing = [name for name in needed if parameters[name].kind not in (2, 4)]
     if missing:
@@ -111,7 +221,7 @@ def _target(message: Message, into: Any) -> tuple[int, Any, tuple[str, ...] | No
             f"{_name(into)} needs {', '.join(missing)}, which {message.name} does not have; add defaults"
         )
     in_order = tuple(name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD)
-    return OUTPUT_KINDS["class"], into, None if in_order[: len(names)] == names else names
+    return taken, in_order[: len(taken)] == taken
 
 
 def _name(into: Callable[..., Any]) -> str:
@@ -124,7 +234,11 @@ def _hints(into: Any, message: Message) -> dict[str, Any]:
     except TypeError:
         return {}
     except NameError:
-        return dict(_hints_one_by_one(into, {field.name for field in message if field.role in _NESTED}))
+        return dict(
+            _hints_one_by_one(
+                into, {field.name for field in message if field.role in _NESTED or field.type == "enum"}
+            )
+        )
 
 
 def _hints_one_by_one(into: Any, names: set[str]) -> Iterator[tuple[str, Any]]:

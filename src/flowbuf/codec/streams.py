@@ -8,7 +8,7 @@ import operator
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypedDict, overload
 
 from flowbuf._core import ObjectCodec, split_messages
 from flowbuf.errors import DecodeError
@@ -16,14 +16,15 @@ from flowbuf.io.input_stream import Content, JoinedPieces
 from flowbuf.io.output_file import OutputFile
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, TypeVar, Unpack
 
-__all__ = [
-    *("MAX_SIZE", "AsyncObjectReader", "AsyncSource", "AsyncTarget", "ObjectReader", "ReadOptions", "Source"),
-    *("write_objects", "write_objects_async"),
-]
+    T = TypeVar("T", default=dict[str, Any])
+else:
+    from typing import TypeVar
 
-T = TypeVar("T")
+    T = TypeVar("T")
+
+__all__ = ["AsyncObjectReader", "Into", "ObjectReader", "StreamCodec"]
 
 MAX_SIZE = 1 << 26
 """Default of the largest message that a reader accepts, in bytes."""
@@ -34,6 +35,8 @@ _READ_SIZE = (
 _WRITE_SIZE = 1 << 18
 
 
+U = TypeVar("U")
+Into = type[U] | Callable[..., U]
 Bytes = bytes | bytearray | memoryview
 Source = str | os.PathLike[str] | BinaryIO | Bytes | Iterable[bytes]
 
@@ -300,7 +303,7 @@ class AsyncObjectReader(_Reader[T], AsyncIterator[T]):
 # Writing ----------------------------------------------------------------------------------------------------
 
 
-def write_objects(codec: ObjectCodec[Any], target: Any, objects: Iterable[Any]) -> int:
+def _write_to(codec: ObjectCodec[Any], target: Any, objects: Iterable[Any]) -> int:
     """Write objects to a path or a binary file: see `Codec.write`."""
     if isinstance(target, str | os.PathLike):
         with OutputFile(target) as file:
@@ -341,7 +344,7 @@ def _encode(
         first += count
 
 
-async def write_objects_async(codec: ObjectCodec[Any], target: AsyncTarget, objects: Any) -> int:
+async def _write_async(codec: ObjectCodec[Any], target: AsyncTarget, objects: Any) -> int:
     """Write objects to an asynchronous stream: see `Codec.write_async`."""
     if not hasattr(target, "drain"):
         raise TypeError(f"target is {type(target).__name__}; it must be an asyncio.StreamWriter")
@@ -363,3 +366,141 @@ async def _parts(objects: Any) -> AsyncIterator[Iterable[Any]]:
         return
     async for each in objects:
         yield (each,)
+
+
+# Methods of a codec -----------------------------------------------------------------------------------------
+
+
+class StreamCodec(ObjectCodec[T]):
+    """The methods of a codec for streams."""
+
+    @overload
+    def read(self, source: Source, into: None = None, **options: Unpack[ReadOptions]) -> ObjectReader[T]: ...
+    @overload
+    def read(self, source: Source, into: Into[U], **options: Unpack[ReadOptions]) -> ObjectReader[U]: ...
+    def read(
+        self,
+        source: Source,
+        into: Any = None,
+        *,
+        offset: int = 0,
+        invalid: str = "error",
+        max_size: int = MAX_SIZE,
+    ) -> ObjectReader[Any]:
+        """Read the objects of a stream of messages, each after its length as a varint, in bounded memory.
+
+        gzip and zstd are recognized and decompressed.
+
+        Args:
+            source: Path, "-" for standard input, a binary file, bytes, or an iterable of bytes, which may
+                cut the messages anywhere.
+            into: Type of the objects: see `decode`.
+            offset: Position of the first message to read, in bytes of the stream, after decompression.
+                Default: 0. `ObjectReader.offset` gives the position to resume at.
+            invalid: "error" (default) or "skip": treatment of malformed messages. `ObjectReader.skipped`
+                counts those that are skipped.
+            max_size: Largest message that is accepted, in bytes. Default: 64 MiB.
+
+        Returns:
+            ObjectReader: an iterator over the objects.
+
+        Raises:
+            DecodeError: raised by the iterator. A message is malformed; or the stream or its compression is
+                damaged or cut short, and ends. `path` begins with the number of messages before, such as
+                `[3].time`, and `offset` counts from the start of the stream.
+            OSError: the source cannot be opened or read.
+            CaptureError: the stream is compressed with zstd, and the package zstandard is not installed.
+            ValueError: the offset is beyond the end of the stream, or an option has an unknown value.
+
+        Example:
+            for order in codec.read("orders.pb.gz"):
+                print(order["id"])
+        """
+        return ObjectReader(self, source, into, invalid, max_size, offset)
+
+    @overload
+    def read_async(
+        self,
+        source: AsyncSource,
+        into: None = None,
+        *,
+        invalid: str = "error",
+        max_size: int = MAX_SIZE,
+    ) -> AsyncObjectReader[T]: ...
+    @overload
+    def read_async(
+        self,
+        source: AsyncSource,
+        into: Into[U],
+        *,
+        invalid: str = "error",
+        max_size: int = MAX_SIZE,
+    ) -> AsyncObjectReader[U]: ...
+    def read_async(
+        self,
+        source: AsyncSource,
+        into: Any = None,
+        *,
+        invalid: str = "error",
+        max_size: int = MAX_SIZE,
+    ) -> AsyncObjectReader[Any]:
+        """Read the objects of an asynchronous stream of messages, each after its length as a varint.
+
+        Args:
+            source: An `asyncio.StreamReader`, or an asynchronous iterable of bytes. The stream is not
+                decompressed.
+            into: As in `read`.
+            invalid: As in `read`.
+            max_size: As in `read`.
+
+        Returns:
+            AsyncObjectReader: an asynchronous iterator over the objects.
+
+        Raises:
+            DecodeError: raised by the iterator: see `read`.
+            ValueError: an option has an unknown value.
+
+        Example:
+            reader, writer = await asyncio.open_connection("localhost", 9000)
+            async for order in codec.read_async(reader):
+                print(order["id"])
+        """
+        return AsyncObjectReader(self, source, into, invalid, max_size)
+
+    def write(self, target: str | os.PathLike[str] | BinaryIO, objects: Iterable[Any]) -> int:
+        """Write objects as a stream of messages, each after its length as a varint, in bounded memory.
+
+        A file that is named by its path appears whole or not at all. An open file keeps the messages before
+        an error.
+
+        Args:
+            target: Path, "-" for standard output, or a binary file, which is left open. The suffixes .gz and
+                .zst of a path compress the stream.
+            objects: Iterable of objects: see `encode`.
+
+        Returns:
+            int: the number of messages.
+
+        Raises:
+            EncodeError: an object cannot be encoded. `path` begins with its index, such as `[3].time`.
+            OSError: the target cannot be written.
+
+        Example:
+            codec.write("orders.pb.gz", ({"id": number} for number in range(1000)))
+        """
+        return _write_to(self, target, objects)
+
+    async def write_async(self, target: AsyncTarget, objects: Iterable[Any] | AsyncIterable[Any]) -> int:
+        """Write objects to an asynchronous stream of messages, each after its length as a varint.
+
+        Args:
+            target: An `asyncio.StreamWriter`. Its `drain` limits the memory.
+            objects: Iterable of objects, or an asynchronous iterable, whose objects are written at once.
+
+        Returns:
+            int: the number of messages.
+
+        Raises:
+            EncodeError: an object cannot be encoded: see `write`. The messages before it are written.
+        """
+        return await _write_async(self, target, objects)

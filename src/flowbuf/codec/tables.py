@@ -17,23 +17,25 @@ class Forms(NamedTuple):
     named: bool
     omitting: bool
 
+    def absent(self, field: Field) -> Any:
+        """Return the value of an absent field: for an enum, the number."""
+        return None if self.omitting and field.presence else field.absent
 
-def describe(message: Message, places: Mapping[Message, int], forms: Forms) -> list[dict[str, Any]]:
+    def members(self, field: Field) -> dict[int, Any] | None:
+        """Return the names of an enum by their numbers, or None if it is decoded to numbers."""
+        if not self.named or not field.members:
+            return None
+        return {number: name for name, number in reversed(list(field.members.items()))}
+
+
+def describe(message: Message, places: Mapping[Message, int]) -> list[dict[str, Any]]:
     oneofs = list(dict.fromkeys(field.oneof for field in message if field.oneof))
-    return [_describe_field(field, places, oneofs, forms) for field in message]
+    return [_describe_field(field, places, oneofs) for field in message]
 
 
-def _describe_field(
-    field: Field, places: Mapping[Message, int], oneofs: list[str], forms: Forms
-) -> dict[str, Any]:
+def _describe_field(field: Field, places: Mapping[Message, int], oneofs: list[str]) -> dict[str, Any]:
     least, most = field.limits
     nested = field.message if field.role in ("object", "map") else None
-    names = (
-        {number: name for name, number in reversed(list(field.members.items()))}
-        if forms.named and field.members
-        else None
-    )
-    absent = None if forms.omitting and field.presence else field.absent
     return {
         "name": field.name,
         "number": field.number,
@@ -48,7 +50,5 @@ def _describe_field(
         "most": most,
         "members": sorted(set(field.members.values())) if field.closed else None,
         "type": places[nested] if nested is not None else None,
-        "absent": names.get(absent, absent) if names and absent is not None else absent,
         "numbers": dict(field.members) if field.type == "enum" else None,
-        "names": names,
     }

@@ -139,6 +139,12 @@ static int slot_of_text(fb_object_type *type, PyObject *key, Py_ssize_t *slot) {
     return found || !PyErr_Occurred() ? 0 : -1;
 }
 
+/* True for the key with the type of an Any, beside the fields of its message. */
+static bool is_type_key(const fb_object_frame *f, PyObject *key) {
+    return f->parent && f->parent->type->plain == FB_PLAIN_ANY && f->object == f->parent->object &&
+           PyUnicode_Compare(key, fb_object_type_key) == 0;
+}
+
 /* Dicts usually have their keys in the order of the fields, and use the same key objects each
    time. */
 static int find_slot(fb_object_writer *w, fb_object_frame *f, PyObject *key, PyObject *value,
@@ -151,6 +157,7 @@ static int find_slot(fb_object_writer *w, fb_object_frame *f, PyObject *key, PyO
             f->unknown = value;
             return 0;
         }
+        if (is_type_key(f, key)) return 0;
     }
     return w->options->ignore_unknown ? 0 : fail_key(w, f->type, key);
 }
@@ -250,8 +257,7 @@ static int gather_attributes(fb_object_writer *w, fb_object_frame *f) {
     return 0;
 }
 
-/* Replace a mapping in the frame by a dict made of it, which the frame owns. */
-static int gather_mapping(fb_object_writer *w, fb_object_frame *f, PyObject *dict) {
+int fb_object_gather_mapping(fb_object_writer *w, fb_object_frame *f, PyObject *dict) {
     Py_SETREF(f->object, dict);
     int result = gather_dict(w, f, dict);
     Py_XINCREF(f->unknown);
@@ -280,7 +286,7 @@ static int gather_other(fb_object_writer *w, fb_object_frame *f) {
     fb_object_own(w);
     if (is_plain(f->object)) return fb_object_fail_type(w, f->object, "an object");
     if (fb_object_to_dict(f->object, &dict)) return -1;
-    if (dict) return gather_mapping(w, f, dict);
+    if (dict) return fb_object_gather_mapping(w, f, dict);
     /* reading `keys` may have changed the class and freed the old one */
     PyTypeObject *class = Py_TYPE(f->object);
     if (!is_known(&f->type->seen, class) &&

@@ -20,17 +20,30 @@ typedef enum {
     FB_VALUE_DURATION
 } fb_value_role;
 
+/* Message types of google.protobuf that are plain Python values. The fields of these messages have
+   no place in the path of an error. */
+typedef enum {
+    FB_PLAIN_NONE,  /* any other type: its fields are keys or attributes of an object */
+    FB_PLAIN_FIELD, /* the value of the only field: wrappers, Struct, ListValue */
+    FB_PLAIN_VALUE, /* Value: its fields are FB_OF_NULL and so on */
+    FB_PLAIN_ANY,   /* Any: a dict with the type under the key "@type" */
+    FB_PLAIN_TIMESTAMP,
+    FB_PLAIN_DURATION
+} fb_plain;
+
+/* The slots of google.protobuf.Value and Any. */
+enum { FB_OF_NULL, FB_OF_NUMBER, FB_OF_STRING, FB_OF_BOOL, FB_OF_STRUCT, FB_OF_LIST };
+enum { FB_OF_URL, FB_OF_MESSAGE };
+
 typedef struct fb_object_type fb_object_type;
 
 typedef struct {
     PyObject *name;    /* interned */
     PyObject *alias;   /* owned: the last key that was equal to the name; NULL: none */
-    PyObject *absent;  /* value for an absent field; NULL: a new list, or a new dict for a map */
     PyObject *numbers; /* for an enum: dict from names to numbers of its members; otherwise NULL */
-    /* for an enum that is read as names: dict from numbers to names; otherwise NULL */
-    PyObject *names;
     fb_object_type *type; /* of an object; for a map, the type of its entries */
     uint8_t role;         /* fb_value_role */
+    bool hidden;          /* of a plain type */
 } fb_object_field;
 
 /* The last class whose instances were written, and the offsets of their attributes. */
@@ -51,19 +64,32 @@ struct fb_object_type {
     PyObject *blank; /* dict from names to None */
     /* by slot: number of a message field that is not repeated, from 1; 0: any other field */
     uint16_t *pending;
+    uint8_t plain;        /* fb_plain */
     size_t pending_count; /* such fields; they are read after the end of the message (read.c) */
 };
 
 /* The kind of Python object that a message is read into. */
-typedef enum { FB_OUTPUT_DICT, FB_OUTPUT_TUPLE, FB_OUTPUT_CLASS } fb_codec_output_kind;
+typedef enum {
+    FB_OUTPUT_DICT,
+    FB_OUTPUT_TUPLE,
+    FB_OUTPUT_CLASS,
+    FB_OUTPUT_PLAIN
+} fb_codec_output_kind;
 
 typedef struct fb_codec_output {
     const fb_object_type *type;
     fb_codec_output_kind kind;
-    /* for a class: called with the values, as keyword arguments if `keywords` is not NULL */
+    /* For a class: called with the values, as keyword arguments if `keywords` is not NULL.
+       For a Value: what null becomes. For an Any: dict from the names of types to indexes. */
     PyObject *make;
     PyObject *keywords;
+    const struct fb_codec_output *all; /* the array that the indexes of an Any refer to */
     struct fb_codec_output **fields; /* by slot: outputs of nested objects and of values of maps */
+    /* by slot: value for an absent field; NULL: a new list, or a new dict for a map */
+    PyObject **absent;
+    /* by slot: for an enum that is not read as numbers, dict from numbers to members */
+    PyObject **members;
+    const uint8_t *wanted; /* by slot: false for fields that the class does not take; NULL: all */
 } fb_codec_output;
 
 typedef struct {
@@ -81,16 +107,24 @@ typedef struct {
     PyObject *suggest;
     /* called with (problem, path[, offset]); returns the exception */
     PyObject *encode_error, *decode_error;
+    PyObject *null;        /* the null of a Value, also where None means an absent field */
+    PyObject *known_types; /* types that an Any may have: dict from names to indexes */
 } fb_codec_options;
 
-/* Append an object as a message to the buffer. `index`: its position among several objects, for
-   errors; -1: a single object. Returns 0, or -1 with an exception set. */
+/* Append an object as a message to the buffer. `type` is the first of all types of the codec.
+   `index`: its position among several objects, for errors; -1: a single object. Returns 0, or -1
+   with an exception set. */
 int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
                     PyObject *object, Py_ssize_t index);
 /* Read an object from `message`. `before`: position of the message in its stream, in bytes, for
    errors. Returns a new reference, or NULL with an exception set. */
 PyObject *fb_object_read(const fb_codec_output *output, const fb_codec_options *options,
                          fb_bytes message, size_t before, Py_ssize_t index);
+
+/* True for types whose messages are no objects with fields. */
+FB_INLINE bool fb_object_is_plain(const fb_object_type *type) {
+    return FB_UNLIKELY(type->plain != FB_PLAIN_NONE) && type->plain < FB_PLAIN_TIMESTAMP;
+}
 
 /* Free the offsets of a class. */
 void fb_object_class_forget(fb_object_class *seen);
@@ -114,6 +148,20 @@ PyObject *fb_object_show(PyObject *value);
 /* Return a place as text, for example events[3].time; "" for the outermost object. `index` as in
    fb_object_write. A new reference, or NULL. */
 PyObject *fb_object_path(const fb_object_where *place, Py_ssize_t index);
+
+/* Plain values (plain.c) -------------------------------------------------------------- */
+
+int fb_object_plain_import(void);
+extern PyObject *fb_object_type_key;  /* "@type" */
+extern PyObject *fb_object_value_key; /* "value" */
+/* Find the type of an Any in a dict from names of types to indexes. Returns 1, or 0 if it is not
+   there, or -1 with an exception set. */
+int fb_object_find_type(PyObject *types, PyObject *url, size_t *index);
+/* Return the number of a member of an enum.Enum: a new reference. A member whose value is no int is
+   found in `numbers` by its value or its name. NULL without an exception: no such member. */
+PyObject *fb_object_of_member(PyObject *numbers, PyObject *value);
+/* Return true for a bool of numpy. */
+bool fb_object_is_truth(PyObject *value);
 
 /* Times (time.c) ---------------------------------------------------------------------- */
 

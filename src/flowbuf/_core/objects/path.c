@@ -26,8 +26,10 @@ PyObject *fb_object_path(const fb_object_where *place, Py_ssize_t index) {
     if (!place) return index < 0 ? PyUnicode_FromString("") : PyUnicode_FromFormat("[%zd]", index);
     PyObject *path = fb_object_path(place->parent, index);
     if (!path || !place->field) return path;
-    path = joined(
-        path, PyUnicode_FromFormat(PyUnicode_GET_LENGTH(path) ? ".%U" : "%U", place->field->name));
+    if (!place->field->hidden) {
+        const char *format = PyUnicode_GET_LENGTH(path) ? ".%U" : "%U";
+        path = joined(path, PyUnicode_FromFormat(format, place->field->name));
+    }
     if (place->key) return joined(path, key_of(place->key));
     return place->index < 0 ? path : joined(path, PyUnicode_FromFormat("[%zd]", place->index));
 }

@@ -23,6 +23,7 @@ typedef struct {
     PyObject **values;
     parts *pending;    /* single messages, by their index among those of the type */
     PyObject *unknown; /* a bytearray of the kept fields; NULL: none */
+    fb_bytes inside;   /* of an Any: the message in it; data is NULL: none */
 } frame;
 
 typedef struct {
@@ -79,24 +80,24 @@ static PyObject *new_text(reader *r, const fb_object_where *place, fb_bytes byte
     return text;
 }
 
-static PyObject *new_member(const fb_object_field *of, uint64_t value) {
+static PyObject *new_member(PyObject *members, uint64_t value) {
     PyObject *number = PyLong_FromLongLong((int64_t)value);
-    if (!of->names || !number) return number;
-    PyObject *name = PyDict_GetItemWithError(of->names, number);
+    if (!members || !number) return number;
+    PyObject *member = PyDict_GetItemWithError(members, number);
     /* an open enum may have other numbers */
-    if (!name) return PyErr_Occurred() ? (Py_DECREF(number), NULL) : number;
+    if (!member) return PyErr_Occurred() ? (Py_DECREF(number), NULL) : number;
     Py_DECREF(number);
-    return Py_NewRef(name);
+    return Py_NewRef(member);
 }
 
-static PyObject *new_scalar(const fb_codec_field *field, const fb_object_field *of,
+static PyObject *new_scalar(const fb_codec_field *field, const fb_codec_output *output,
                             uint64_t value) {
     double real;
     float narrow;
     uint32_t bits = (uint32_t)value;
     switch (field->type) {
         case FB_PROTO_BOOL: return PyBool_FromLong(value != 0);
-        case FB_PROTO_ENUM: return new_member(of, value);
+        case FB_PROTO_ENUM: return new_member(output->members[field->slot], value);
         case FB_PROTO_DOUBLE: memcpy(&real, &value, 8); return PyFloat_FromDouble(real);
         case FB_PROTO_FLOAT: memcpy(&narrow, &bits, 4); return PyFloat_FromDouble((double)narrow);
         case FB_PROTO_UINT64:
@@ -151,7 +152,7 @@ static PyObject *new_value(reader *r, frame *f, const fb_codec_field *field,
     if (field->type == FB_PROTO_BYTES)
         return PyBytes_FromStringAndSize((const char *)item->bytes.data,
                                          (Py_ssize_t)item->bytes.size);
-    if (of->role == FB_VALUE_SCALAR) return new_scalar(field, of, item->value);
+    if (of->role == FB_VALUE_SCALAR) return new_scalar(field, f->output, item->value);
     part whole = {item->bytes, NULL};
     return new_message(r, f, of, field->slot, &whole);
 }
@@ -191,12 +192,11 @@ static int append_new(PyObject *list, PyObject *value) {
 
 static int add_packed(reader *r, frame *f, const fb_codec_field *field, PyObject *list,
                       fb_bytes elements) {
-    const fb_object_field *of = f->output->type->fields + field->slot;
     uint64_t value;
     fb_status status;
     while ((status = fb_codec_next_element(field, &elements, &value)) == FB_OK) {
         int result = fb_codec_has_member(field, value)
-                         ? append_new(list, new_scalar(field, of, value))
+                         ? append_new(list, new_scalar(field, f->output, value))
                          : keep_element(r, f, field, value);
         if (result) return -1;
     }
@@ -311,7 +311,14 @@ static int add_part(frame *f, const fb_codec_field *field, fb_bytes bytes) {
 static int add_item(reader *r, frame *f, const fb_codec_item *item) {
     const fb_codec_field *field = item->field;
     if (FB_UNLIKELY(!field)) return keep_unknown(r, f, item->bytes);
-    const fb_object_field *of = f->output->type->fields + field->slot;
+    const fb_codec_output *output = f->output;
+    const fb_object_field *of = output->type->fields + field->slot;
+    if (FB_UNLIKELY(output->wanted && !output->wanted[field->slot]))
+        return field->oneof ? clear_others(r, f, field) : 0;
+    if (FB_UNLIKELY(output->type->plain == FB_PLAIN_ANY) && field->slot == FB_OF_MESSAGE) {
+        f->inside = item->bytes;
+        return 0;
+    }
     f->place.field = of;
     if (field->repeated)
         return of->role == FB_VALUE_MAP ? add_entry(r, f, item) : add_element(r, f, item);
@@ -365,9 +372,9 @@ static int read_pending(reader *r, frame *f) {
 
 /* Objects ------------------------------------------------------------------------------------ */
 
-static PyObject *new_absent(const fb_object_field *of) {
-    if (FB_LIKELY(of->absent != NULL)) return Py_NewRef(of->absent);
-    return of->role == FB_VALUE_MAP ? PyDict_New() : PyList_New(0);
+static PyObject *new_absent(const fb_codec_output *output, size_t slot) {
+    if (FB_LIKELY(output->absent[slot] != NULL)) return Py_NewRef(output->absent[slot]);
+    return output->type->fields[slot].role == FB_VALUE_MAP ? PyDict_New() : PyList_New(0);
 }
 
 static PyObject *make_dict(reader *r, frame *f) {
@@ -404,23 +411,94 @@ static PyObject *make_tuple(frame *f) {
     return tuple;
 }
 
-static PyObject *make_object(reader *r, frame *f) {
+/* Call the class with the values that it takes. They are moved to the front. */
+static PyObject *make_instance(frame *f) {
     const fb_codec_output *output = f->output;
     size_t count = output->type->core.count;
-    for (size_t i = 0; i < count; i++) {
-        if (!f->values[i] && !(f->values[i] = new_absent(output->type->fields + i))) return NULL;
+    if (output->wanted) {
+        count = 0;
+        for (size_t i = 0; i < output->type->core.count; i++) {
+            if (!output->wanted[i]) continue;
+            PyObject *value = f->values[i];
+            f->values[i] = NULL;
+            f->values[count++] = value;
+        }
     }
-    if (output->kind == FB_OUTPUT_DICT) return make_dict(r, f);
-    if (output->kind == FB_OUTPUT_TUPLE) return make_tuple(f);
     return PyObject_Vectorcall(output->make, f->values, output->keywords ? 0 : count,
                                output->keywords);
+}
+
+static PyObject *take(PyObject **value) {
+    PyObject *taken = *value;
+    *value = NULL;
+    return taken;
+}
+
+/* Make the value of the message in an Any. *fields: it is a dict of fields. */
+static PyObject *make_inside(reader *r, frame *f, bool *fields) {
+    const part whole = {f->inside, NULL};
+    size_t index;
+    *fields = false;
+    int known = f->values[FB_OF_URL]
+                    ? fb_object_find_type(f->output->make, f->values[FB_OF_URL], &index)
+                    : 0;
+    if (known < 0) return NULL;
+    if (!known)
+        return PyBytes_FromStringAndSize((const char *)f->inside.data, (Py_ssize_t)f->inside.size);
+    const fb_codec_output *output = f->output->all + index;
+    switch (output->type->plain) {
+        case FB_PLAIN_TIMESTAMP: return new_time(r, &f->place, false, &whole);
+        case FB_PLAIN_DURATION: return new_time(r, &f->place, true, &whole);
+        default: *fields = output->kind == FB_OUTPUT_DICT;
+    }
+    return read_object(r, &f->place, output, &whole);
+}
+
+static PyObject *make_any(reader *r, frame *f, const part *bytes) {
+    PyObject *url = f->values[FB_OF_URL], *dict = PyDict_New();
+    bool fields;
+    if (!dict || (!url && !f->inside.data)) return dict;
+    if (!f->inside.data) f->inside = (fb_bytes){bytes->bytes.data, 0};
+    PyObject *type = url ? Py_NewRef(url) : PyUnicode_FromString("");
+    PyObject *value = type ? make_inside(r, f, &fields) : NULL;
+    int result = value ? PyDict_SetItem(dict, fb_object_type_key, type) : -1;
+    if (!result)
+        result =
+            fields ? PyDict_Update(dict, value) : PyDict_SetItem(dict, fb_object_value_key, value);
+    Py_XDECREF(value);
+    Py_XDECREF(type);
+    if (result) Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *make_plain(reader *r, frame *f, const part *bytes) {
+    const fb_codec_output *output = f->output;
+    switch (output->type->plain) {
+        case FB_PLAIN_ANY: return make_any(r, f, bytes);
+        case FB_PLAIN_VALUE:
+            for (size_t i = FB_OF_NULL + 1; i < output->type->core.count; i++)
+                if (f->values[i]) return take(f->values + i);
+            return Py_NewRef(output->make);
+        default: return f->values[0] ? take(f->values) : new_absent(output, 0);
+    }
+}
+
+static PyObject *make_object(reader *r, frame *f, const part *bytes) {
+    const fb_codec_output *output = f->output;
+    if (FB_UNLIKELY(output->kind == FB_OUTPUT_PLAIN)) return make_plain(r, f, bytes);
+    for (size_t i = 0; i < output->type->core.count; i++) {
+        if (f->values[i] || (output->wanted && !output->wanted[i])) continue;
+        if (!(f->values[i] = new_absent(output, i))) return NULL;
+    }
+    if (output->kind == FB_OUTPUT_DICT) return make_dict(r, f);
+    return output->kind == FB_OUTPUT_TUPLE ? make_tuple(f) : make_instance(f);
 }
 
 static PyObject *read_into(reader *r, frame *f, const part *bytes) {
     if (read_fields(r, f, bytes)) return NULL;
     if (f->output->type->pending_count && read_pending(r, f)) return NULL;
     f->place.field = NULL;
-    return make_object(r, f);
+    return make_object(r, f, bytes);
 }
 
 static PyObject *read_object(reader *r, const fb_object_where *parent,

@@ -71,8 +71,7 @@ static int number_of_bool(fb_object_writer *w, const fb_codec_field *field, PyOb
         *number = value == Py_True;
         return 0;
     }
-    const char *type = Py_TYPE(value)->tp_name;
-    bool is_truth = strcmp(type, "numpy.bool") == 0 || strcmp(type, "numpy.bool_") == 0;
+    bool is_truth = fb_object_is_truth(value);
     if (!is_truth && !PyIndex_Check(value)) return fb_object_fail_type(w, value, name_of(field));
     fb_object_own(w);
     Py_INCREF(value);
@@ -96,11 +95,28 @@ static int number_of_name(fb_object_writer *w, const fb_object_field *of, PyObje
     return member ? 0 : -1;
 }
 
+/* Convert a member of an enum.Enum. Returns 1, or 0 if the value is none, or -1 with an exception
+   set. */
+static int number_of_enum(fb_object_writer *w, const fb_codec_field *field,
+                          const fb_object_field *of, PyObject *value, uint64_t *number) {
+    if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value)) return 0;
+    fb_object_own(w);
+    Py_INCREF(value);
+    PyObject *member = fb_object_of_member(of->numbers, value);
+    int result = PyErr_Occurred() ? -1 : 0;
+    if (member) result = number_of_int(w, field, member, number) ? -1 : 1;
+    Py_XDECREF(member);
+    Py_DECREF(value);
+    return result;
+}
+
 static int number_of_member(fb_object_writer *w, const fb_codec_field *field,
                             const fb_object_field *of, PyObject *value, uint64_t *number) {
-    if (PyUnicode_Check(value)) return number_of_name(w, of, value, number);
-    if (PyLong_CheckExact(value) ? number_of_int(w, field, value, number)
-                                 : number_of_index(w, field, value, number))
+    int found = number_of_enum(w, field, of, value, number);
+    if (found < 0) return -1;
+    if (!found && PyUnicode_Check(value)) return number_of_name(w, of, value, number);
+    if (!found && (PyLong_CheckExact(value) ? number_of_int(w, field, value, number)
+                                            : number_of_index(w, field, value, number)))
         return -1;
     if (FB_LIKELY(fb_codec_has_member(field, *number))) return 0;
     /* the value may be freed already, if it was an element of a list */
@@ -466,7 +482,7 @@ static int check_oneof(fb_object_writer *w, const fb_object_frame *f, const fb_c
     return 0;
 }
 
-static int put_fields(fb_object_writer *w, fb_object_frame *f) {
+int fb_object_put_fields(fb_object_writer *w, fb_object_frame *f) {
     const fb_object_type *type = f->type;
     const fb_codec_field *field = type->core.fields, *end = field + type->core.count;
     for (; field < end; field++) {
@@ -486,7 +502,9 @@ static int put_fields(fb_object_writer *w, fb_object_frame *f) {
 }
 
 static int put_gathered(fb_object_writer *w, fb_object_frame *f) {
-    return fb_object_gather(w, f) || put_fields(w, f) || put_unknown(w, f->unknown) ? -1 : 0;
+    if (fb_object_is_plain(f->type)) return fb_object_put_plain(w, f);
+    return fb_object_gather(w, f) || fb_object_put_fields(w, f) || put_unknown(w, f->unknown) ? -1
+                                                                                              : 0;
 }
 
 static int put_object(fb_object_writer *w, fb_object_type *type, PyObject *object) {
@@ -518,7 +536,7 @@ static int put_object(fb_object_writer *w, fb_object_type *type, PyObject *objec
 
 int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_options *options,
                     PyObject *object, Py_ssize_t index) {
-    fb_object_writer w = {.buffer = buffer, .options = options, .index = index};
+    fb_object_writer w = {.buffer = buffer, .options = options, .types = type, .index = index};
     size_t begin = fb_buffer_size(buffer);
     if (put_object(&w, type, object)) return -1;
     return fb_buffer_size(buffer) - begin <= INT32_MAX ? 0

@@ -1,4 +1,4 @@
-/* The state of a call that writes an object, shared by write.c, gather.c and map.c. */
+/* The state of a call that writes an object, shared by write.c, gather.c, map.c and plain.c. */
 #ifndef FB_OBJECTS_WRITER_H
 #define FB_OBJECTS_WRITER_H
 
@@ -18,6 +18,7 @@ typedef struct fb_object_frame {
 typedef struct {
     fb_buffer *buffer;
     const fb_codec_options *options;
+    fb_object_type *types; /* all types of the codec */
     fb_object_frame *top;
     size_t depth;
     Py_ssize_t index;
@@ -56,6 +57,13 @@ int fb_object_to_dict(PyObject *value, PyObject **dict);
 /* Collect the values of the frame's object by their slots. Returns 0, or -1 with an exception
    set. */
 int fb_object_gather(fb_object_writer *w, fb_object_frame *f);
+/* Replace the frame's object by a dict, whose reference is taken, and collect its values. REQUIRES:
+   references are owned. */
+int fb_object_gather_mapping(fb_object_writer *w, fb_object_frame *f, PyObject *dict);
+/* Write the values of the frame. Returns 0, or -1 with an exception set. */
+int fb_object_put_fields(fb_object_writer *w, fb_object_frame *f);
+/* Write the frame's object, whose type is plain. Returns 0, or -1 with an exception set. */
+int fb_object_put_plain(fb_object_writer *w, fb_object_frame *f);
 
 /* Convert a value to the number of a scalar that is not a string or bytes. Returns 0, or -1 with an
    exception set. */

@@ -1,0 +1,295 @@
+"""Classes that take some of the fields, and enums as members of Python's."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import pytest
+
+from flowbuf import Codec, DecodeError, EncodeError
+
+DEFINITION = """
+syntax = "proto2";
+package shop;
+enum State { option allow_alias = true; NEW = 0; PAID = 1; SENT = 5; ALSO_SENT = 5; }
+message Line {
+  optional string name = 1;
+  optional double price = 2;
+  optional State state = 3 [default = PAID];
+  repeated Line parts = 4;
+}
+message Order {
+  optional int64 id = 1;
+  repeated Line lines = 2;
+  optional State state = 3;
+  repeated State history = 4 [packed = true];
+  map<string, State> states = 5;
+  oneof payment {
+    string card = 6;
+    State voucher = 7;
+    Line gift = 8;
+  }
+  optional group Extra = 9 { optional bytes note = 10; }
+  optional Line first = 11;
+  map<string, Line> by_name = 12;
+  required int32 version = 13;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def codec(tmp_path_factory: pytest.TempPathFactory) -> Codec[dict[str, Any]]:
+    path: Path = tmp_path_factory.mktemp("protos") / "shop.proto"
+    path.write_text(DEFINITION)
+    return Codec.load(path, "Order")
+
+
+class State(enum.Enum):
+    NEW = 0
+    PAID = 1
+    SENT = 5
+
+
+class Number(enum.IntEnum):
+    NEW = 0
+    PAID = 1
+
+
+class Text(str, enum.Enum):
+    FRESH = "NEW"
+    PAID = "has been paid"
+
+
+ORDER = {
+    "id": 7,
+    "lines": [{"name": "a", "price": 1.5, "parts": [{"name": "b"}]}, {"name": "c", "state": 0}],
+    "state": 5,
+    "history": [0, 1, 5],
+    "states": {"x": 1},
+    "card": "1234",
+    "extra": {"note": b"\xff"},
+    "first": {"name": "d", "price": 2.5},
+    "by_name": {"y": {"name": "e"}},
+    "version": 3,
+}
+
+
+# Fields that a class does not take --------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Id:
+    id: int
+
+
+@dataclasses.dataclass
+class LineName:
+    name: str
+
+
+@dataclasses.dataclass
+class Names:
+    by_name: dict[str, LineName]
+    first: LineName
+    lines: list[LineName]
+
+
+class Pair(NamedTuple):
+    version: int
+    id: int
+
+
+class Quick(msgspec.Struct):
+    version: int
+    lines: list[LineName]
+    id: int
+
+
+def test_a_class_may_take_some_of_the_fields(codec: Codec[dict[str, Any]]) -> None:
+    data = codec.encode(ORDER)
+    assert codec.decode(data, Id) == Id(7)
+    names = [LineName("a"), LineName("c")]
+    assert codec.decode(data, Names) == Names({"y": LineName("e")}, LineName("d"), names)
+    assert codec.decode(data, Pair) == Pair(version=3, id=7)
+    assert codec.decode(data, Quick) == Quick(3, names, 7)
+    assert codec.decode_many(codec.encode_many([ORDER, ORDER]), Id) == [Id(7), Id(7)]
+    assert Codec(codec.message_class(), into=Id).decode(data) == Id(7)
+    assert codec.decode(b"", Id).id is None
+
+
+def test_some_of_the_fields_of_a_class_that_takes_any(codec: Codec[dict[str, Any]]) -> None:
+    def keep(version: int, **others: Any) -> Any:
+        return version, others["id"], len(others)
+
+    assert codec.decode(codec.encode(ORDER), keep) == (3, 7, 11)
+
+
+def test_fields_that_are_not_taken_are_not_decoded(codec: Codec[dict[str, Any]]) -> None:
+    data = codec.encode({"id": 7, "version": 1, "lines": [{"name": "abc"}], "card": "xyz"})
+    bad = data.replace(b"abc", b"a\xffc").replace(b"xyz", b"\xffyz")
+    with pytest.raises(DecodeError):
+        codec.decode(bad)
+    assert codec.decode(bad, Id) == Id(7)
+    with pytest.raises(DecodeError):
+        codec.decode(bad, Quick)
+    for end in range(len(data)):  # the fields themselves must be whole
+        try:
+            codec.message_class().FromString(data[:end] + b"")
+        except Exception:
+            with pytest.raises(DecodeError):
+                codec.decode(data[:end], Id)
+
+
+def test_a_member_of_a_oneof_that_is_not_taken_clears_the_others(codec: Codec[dict[str, Any]]) -> None:
+    @dataclasses.dataclass
+    class Paid:
+        card: str | None
+        gift: LineName | None
+
+    card, voucher = codec.encode({"card": "x", "version": 1}), codec.encode({"voucher": 1, "version": 1})
+    gift = codec.encode({"gift": {"name": "g"}, "version": 1})
+    Paid.__annotations__["gift"] = LineName | None
+    assert codec.decode(card, Paid) == Paid("x", None)
+    assert codec.decode(card + voucher, Paid) == Paid(None, None)
+    assert codec.decode(gift + voucher, Paid) == Paid(None, None)
+    assert codec.decode(voucher + gift, Paid) == Paid(None, LineName("g"))
+    assert codec.decode(voucher + gift + card, Paid) == Paid("x", None)
+
+
+def test_arguments_are_not_leaked(codec: Codec[dict[str, Any]]) -> None:
+    """Values that are moved to the front are freed once, also if the class fails."""
+
+    class Failing:
+        def __init__(self, version: int, id: int) -> None:
+            raise KeyError(id)
+
+    data = codec.encode({"id": 1 << 40, "version": 1 << 20})
+    for _ in range(1000):
+        with pytest.raises(KeyError):
+            codec.decode(data, Failing)
+        assert codec.decode(data, Pair) == (1 << 20, 1 << 40)
+
+
+# Members of enums -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Part:
+    name: str | None = None
+    price: float | None = None
+    state: State | None = None
+    parts: list[Part] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class States:
+    state: State | None
+    history: list[State]
+    states: dict[str, Annotated[State, "any"]]
+    voucher: State | None
+    lines: list[Part]
+
+
+def test_annotated_enums_are_decoded_to_their_members(codec: Codec[dict[str, Any]]) -> None:
+    found = codec.decode(codec.encode(ORDER), States)
+    assert found == States(
+        State.SENT,
+        [State.NEW, State.PAID, State.SENT],
+        {"x": State.PAID},
+        None,
+        [
+            Part("a", 1.5, State.PAID, [Part("b", state=State.PAID)]),  # the default of the definition
+            Part("c", state=State.NEW),
+        ],
+    )
+    assert codec.decode(codec.encode({"voucher": 1, "version": 1}), States).voucher is State.PAID
+
+
+def test_members_are_encoded(codec: Codec[dict[str, Any]]) -> None:
+    expected = codec.encode({"state": 1, "history": [0, 1], "states": {"a": 1}, "version": 1})
+    for kind in (State, Number):
+        order = {
+            "state": kind.PAID,
+            "history": [kind.NEW, kind.PAID],
+            "states": {"a": kind.PAID},
+            "version": 1,
+        }
+        assert codec.encode(order) == expected
+    order = {"state": Text.PAID, "history": [Text.FRESH, Text.PAID], "states": {"a": Text.PAID}, "version": 1}
+    assert codec.encode(order) == expected
+
+    class Other(enum.Enum):
+        NEW = None
+        OLD = "OLD"
+
+    assert codec.encode({"state": Other.NEW, "version": 1}) == codec.encode({"state": 0, "version": 1})
+    with pytest.raises(EncodeError, match="state: Other where an enum's number or name is expected"):
+        codec.encode({"state": Other.OLD, "version": 1})
+    with pytest.raises(EncodeError, match="id: State where an int is expected"):
+        codec.encode({"id": State.NEW, "version": 1})
+
+
+def test_members_are_found_by_value_or_name(codec: Codec[dict[str, Any]]) -> None:
+    for kind, members in [
+        (Number, [Number.NEW, Number.PAID, 5]),
+        (Text, [Text.FRESH, Text.PAID, 5]),
+        (State, list(State)),
+    ]:
+        into = dataclasses.make_dataclass("Into", [("history", list[kind])])  # type: ignore[valid-type]
+        history = codec.decode(codec.encode(ORDER), into).history
+        assert history == members
+        assert list(map(type, history)) == list(map(type, members))
+
+
+def test_an_enum_of_something_else_is_refused(codec: Codec[dict[str, Any]]) -> None:
+    class Color(enum.Enum):
+        RED = 77
+        GREEN = "g"
+
+    into = dataclasses.make_dataclass("Into", [("state", Color)])
+    with pytest.raises(
+        TypeError, match="Color has no member of the enum of state: NEW, PAID, SENT, ALSO_SENT"
+    ):
+        codec.decode(b"", into)
+
+
+# Presence ---------------------------------------------------------------------------------------------------
+
+
+def test_presence_of_fields_and_members(codec: Codec[dict[str, Any]]) -> None:
+    data = codec.encode(ORDER)
+    for value in (ORDER, data, bytearray(data), memoryview(data)):
+        assert codec.has(value, "id")
+        assert codec.has(value, "first.price")
+        assert codec.has(value, "extra.note")
+        assert not codec.has(value, "first.state")  # it has a default in the definition
+        assert codec.has(value, "card")
+        assert not codec.has(value, "gift")
+        assert not codec.has(value, "gift.name")
+        assert codec.which_oneof(value, "payment") == "card"
+    assert codec.which_oneof({"gift": {}, "version": 1}, "payment") == "gift"
+    assert codec.which_oneof({"version": 1}, "payment") is None
+    assert codec.which_oneof(codec.encode({"card": "", "version": 1}), "payment") == "card"
+    for value, path, message in [
+        (ORDER, "idd", "idd: shop.Order has no field idd; did you mean id"),
+        (ORDER, "lines", "lines has no presence"),
+        (ORDER, "lines.name", "lines.name: lines is not a single message"),
+        (ORDER, "id.name", "id.name: id is not a single message"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            codec.has(value, path)
+    with pytest.raises(ValueError, match=r"pay: shop.Order has no oneof pay; did you mean payment"):
+        codec.which_oneof(ORDER, "pay")
+    with pytest.raises(ValueError, match=r"first.x: shop.Line has no oneof x; oneofs of shop.Line are none"):
+        codec.which_oneof(ORDER, "first.x")
+    with pytest.raises(DecodeError):
+        codec.has(b"\xff", "id")
+    with pytest.raises(EncodeError):
+        codec.has({"id": "x"}, "id")
+    telemetry = Codec.load("telemetry")
+    with pytest.raises(ValueError, match="device_id has no presence"):
+        telemetry.has({}, "device_id")
