@@ -71,7 +71,7 @@ PYTHON = {
         "flowbuf.encode_columns",
     ),
     "schemas": ("flowbuf.Schema", "flowbuf.Column"),
-    "codec": ("flowbuf.Codec", "flowbuf.UNKNOWN_FIELDS"),
+    "codec": ("flowbuf.Codec", "flowbuf.field", "flowbuf.UNKNOWN_FIELDS"),
     "kafka": (
         *("flowbuf.KafkaSink", "flowbuf.ProduceReport", "flowbuf.KafkaSource"),
         *("flowbuf.kafka.batches.SourceBatch", "flowbuf.kafka.batches.BatchLimits"),

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flowbuf._core import STATUSES
     from flowbuf.arrow.batch import FlowBatch, FlowStream
-    from flowbuf.codec import NULL, UNKNOWN_FIELDS, AsyncObjectReader, Codec, ObjectReader
+    from flowbuf.codec import NULL, UNKNOWN_FIELDS, AsyncObjectReader, Codec, ObjectReader, field
     from flowbuf.collect.collector import Collector
     from flowbuf.collect.streams.sessions import SessionOptions
     from flowbuf.decoder import Decoder
@@ -93,6 +93,7 @@ __all__ = [
     "__version__",
     "encode_capture",
     "encode_columns",
+    "field",
     "load_state",
     "read_capture",
     "read_messages",
@@ -107,7 +108,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "_core": ("STATUSES",),
     "arrow.batch": ("FlowBatch", "FlowStream"),
-    "codec": ("NULL", "UNKNOWN_FIELDS", "AsyncObjectReader", "Codec", "ObjectReader"),
+    "codec": ("NULL", "UNKNOWN_FIELDS", "AsyncObjectReader", "Codec", "ObjectReader", "field"),
     "collect.collector": ("Collector",),
     "collect.streams.sessions": ("SessionOptions",),
     "decoder": ("Decoder",),

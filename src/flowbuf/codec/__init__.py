@@ -4,7 +4,10 @@ A schema or a Protocol Buffers descriptor defines the message type. The C core w
 """
 
 from flowbuf.codec.codec import UNKNOWN_FIELDS, Codec
+from flowbuf.codec.field_options import FieldOptions, field
 from flowbuf.codec.plain import NULL
 from flowbuf.codec.streams import AsyncObjectReader, ObjectReader
 
-__all__ = ["NULL", "UNKNOWN_FIELDS", "AsyncObjectReader", "Codec", "ObjectReader"]
+__all__ = [
+    *("NULL", "UNKNOWN_FIELDS", "AsyncObjectReader", "Codec", "FieldOptions", "ObjectReader", "field"),
+]

@@ -14,7 +14,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 
 from flowbuf._core import PLAIN_TYPES, JsonConverter, ObjectOutput, ObjectTypes
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
-from flowbuf.codec import descriptors, examples, files, presence, schemas
+from flowbuf.codec import classes, descriptors, examples, files, presence, schemas
 from flowbuf.codec.json import make_converter
 from flowbuf.codec.model import Message
 from flowbuf.codec.outputs import make_output
@@ -39,6 +39,8 @@ else:
     T = TypeVar("T")
 
 __all__ = ["UNKNOWN_FIELDS", "Codec"]
+
+_T = TypeVar("_T")
 
 _OUTPUTS = 64  # outputs cached for the argument `into` of `decode`
 
@@ -254,6 +256,40 @@ class Codec(StreamCodec[T]):
             file_set = files.read_file(reference)
         known = files.load_files(file_set, origin)
         return cls(files.find_message(known, _name(message), origin, requested), **options)
+
+    @classmethod
+    def from_class(
+        cls, source: type[_T], *, name: str | None = None, package: str = "", **options: Any
+    ) -> Codec:
+        """Make a codec from an annotated class. `decode` returns instances of the class.
+
+        The annotations define a proto3 message, and annotated classes inside of them further messages.
+
+        Args:
+            source: A dataclass, NamedTuple, msgspec.Struct, attrs class or pydantic model.
+            name: Name of the message. Default: the name of the class.
+            package: Package of the message. Default: none.
+            **options: Options of `Codec`. The default of `into` is the class.
+
+        Returns:
+            Codec: the codec.
+
+        Raises:
+            SchemaError: an annotation, a name or a number is not possible in Protocol Buffers, or the
+                constructor of a class does not take the fields by name.
+            TypeError: source is not a class.
+
+        Example:
+            @dataclasses.dataclass
+            class Order:
+                id: Annotated[int, flowbuf.field(1, "uint32")]
+                customer: Annotated[str, flowbuf.field(2)]
+
+            codec = flowbuf.Codec.from_class(Order)
+            codec.decode(codec.encode(Order(7, "ana")))
+        """
+        file, message = classes.to_file(source, name, package)
+        return cls(file, message, **{"into": source, **options})
 
     def _output_of(self, into: Any) -> ObjectOutput:
         output = self._outputs.get(into)

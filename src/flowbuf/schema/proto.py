@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from flowbuf.errors import SchemaError
     from flowbuf.schema.schema import Schema
 
-__all__ = ["PACKAGE", "camel_case", "message_name", "to_descriptor", "to_message_class", "to_text"]
+__all__ = [
+    "PACKAGE",
+    "camel_case",
+    "message_name",
+    "to_descriptor",
+    "to_message_class",
+    "to_text",
+    "upper_snake",
+]
 
 PACKAGE = "flowbuf"
 _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -158,7 +166,7 @@ def _well_known_file(name: str) -> bytes:
 
 def member_name(column: Column, member: str) -> str:
     """Return the name of an enum member in the .proto file, such as `FLOW_DIRECTION_INGRESS`."""
-    return f"{_upper_snake(column.name)}_{_upper_snake(member)}"
+    return f"{upper_snake(column.name)}_{upper_snake(member)}"
 
 
 def _members(column: Column) -> Iterator[tuple[str, int]]:
@@ -180,7 +188,7 @@ def camel_case(name: str) -> str:
     return "".join(word[0].upper() + word[1:] for word in re.split("[_-]+", name) if word)
 
 
-def _upper_snake(name: str) -> str:
+def upper_snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
 
 

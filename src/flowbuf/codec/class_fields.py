@@ -1,0 +1,219 @@
+"""Fields of annotated classes.
+
+These are dataclasses, NamedTuples, msgspec Structs, attrs classes and pydantic models. Each kind is found by
+the attributes that its library adds to the class, so that no library is imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from flowbuf.codec.field_options import FieldOptions
+from flowbuf.errors import SchemaError
+
+__all__ = ["KINDS", "ClassField", "fields_of", "is_annotated_class"]
+
+KINDS = "a dataclass, NamedTuple, msgspec.Struct, attrs class or pydantic model"
+
+
+@dataclass(frozen=True)
+class ClassField:
+    """A field of an annotated class.
+
+    Attributes:
+        owner: Name of the class.
+        name: Name of the attribute.
+        hint: Annotation without its outer `Annotated`.
+        options: Options in the annotation, or None.
+    """
+
+    owner: str
+    name: str
+    hint: Any
+    options: FieldOptions | None
+
+    def error(self, problem: str, fix: str) -> SchemaError:
+        """Return an error that names the class and the field."""
+        return SchemaError(problem, fix, origin=f"{self.owner}.{self.name}")
+
+
+def is_annotated_class(value: Any) -> bool:
+    """Return True if the value is a class of a supported kind."""
+    return isinstance(value, type) and _find_names(value) is not None
+
+
+def fields_of(cls: type) -> list[ClassField]:
+    """Return the fields of a class in the order of declaration. Inherited ones are first.
+
+    Raises:
+        SchemaError: the class is of no supported kind, its constructor does not take its fields, or an
+            annotation cannot be evaluated.
+    """
+    names = _find_names(cls)
+    if names is None:
+        raise SchemaError(f"is not {KINDS}", _kind_fix(cls), origin=cls.__name__)
+    _check_decorated(cls)
+    hints = _hints(cls, names)
+    found = [_make_field(cls, name, hints) for name in names]
+    _check_constructor(cls, found)
+    return found
+
+
+# Kinds of classes -------------------------------------------------------------------------------------------
+
+
+def _find_names(cls: type) -> list[str] | None:
+    """Return the names of the fields, or None for a class of no supported kind."""
+    pydantic = _pydantic_fields(cls)
+    if pydantic is not None:
+        return list(pydantic)
+    if hasattr(cls, "__struct_fields__"):
+        return list(cls.__struct_fields__)
+    if hasattr(cls, "__attrs_attrs__"):
+        return [each.name for each in cls.__attrs_attrs__]
+    if dataclasses.is_dataclass(cls):
+        return [each.name for each in dataclasses.fields(cls)]
+    if issubclass(cls, tuple) and hasattr(cls, "_fields") and _annotations(cls):
+        return list(cls._fields)
+    return None
+
+
+def _pydantic_fields(cls: type) -> dict[str, Any] | None:
+    found = getattr(cls, "__pydantic_fields__", None)
+    if found is None and hasattr(cls, "__pydantic_validator__"):  # pydantic before 2.10
+        found = getattr(cls, "model_fields", None)
+    return found if isinstance(found, dict) else None
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    """Return the annotations of a class and of the classes that it inherits from."""
+    return {
+        name: hint for owner in reversed(cls.__mro__) for name, hint in inspect.get_annotations(owner).items()
+    }
+
+
+def _kind_fix(cls: type) -> str:
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return "a namedtuple has no annotations: use typing.NamedTuple"
+    return "add @dataclasses.dataclass"
+
+
+def _check_decorated(cls: type) -> None:
+    """Raise SchemaError for a class that only inherits its decorator. Its own annotations are no fields."""
+    for mark, decorator in (("__attrs_attrs__", "@attrs.define"), ("__dataclass_fields__", "@dataclass")):
+        if not hasattr(cls, mark):
+            continue
+        if mark not in vars(cls) and inspect.get_annotations(cls):
+            problem = "has annotations, but no decorator, so they are not fields"
+            raise SchemaError(problem, f"add {decorator}", origin=cls.__name__)
+        return
+
+
+# Annotations ------------------------------------------------------------------------------------------------
+
+
+def _make_field(cls: type, name: str, hints: dict[str, Any]) -> ClassField:
+    if name not in hints:
+        raise SchemaError("has no annotation", "add one, such as int", origin=f"{cls.__name__}.{name}")
+    hint, found = hints[name], []
+    if typing.get_origin(hint) is typing.Annotated:
+        hint, *metadata = typing.get_args(hint)
+        found = [each for each in metadata if isinstance(each, FieldOptions)]
+    field = ClassField(cls.__name__, name, hint, found[0] if found else None)
+    if len(found) > 1:
+        raise field.error(f"has {len(found)} times flowbuf.field", "leave one")
+    return field
+
+
+def _hints(cls: type, names: list[str]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except NameError:
+        return dict(_hints_one_by_one(cls, names))
+    except (SyntaxError, TypeError) as error:
+        problem = f"has an annotation that cannot be evaluated: {error}"
+        raise SchemaError(problem, "correct it", origin=cls.__name__) from None
+
+
+def _hints_one_by_one(cls: type, names: list[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the annotations of fields only. Those of other attributes may refer to undefined names."""
+    for owner in reversed(cls.__mro__):
+        place = {"typing": typing, **vars(sys.modules[owner.__module__])}  # dataclasses write "typing.Any"
+        for name, hint in inspect.get_annotations(owner).items():
+            if name not in names:
+                continue
+            holder = types.SimpleNamespace(__annotations__={name: hint})
+            try:
+                yield name, typing.get_type_hints(holder, place, include_extras=True)[name]
+            except NameError as error:
+                problem = f"annotation {hint!r} is undefined: {owner.__module__} has no {error.name}"
+                fix = "define the class at the top level of the module, and before the codec"
+                raise SchemaError(problem, fix, origin=f"{cls.__name__}.{name}") from None
+
+
+# Constructors -----------------------------------------------------------------------------------------------
+
+
+def _check_constructor(cls: type, fields: list[ClassField]) -> None:
+    """Raise SchemaError unless `decode` can pass all fields, and nothing else, by name."""
+    for field in fields:
+        _check_special(cls, field)
+    try:
+        parameters = inspect.signature(cls).parameters
+    except (TypeError, ValueError):
+        return
+    kinds = {each.kind for each in parameters.values()}
+    for field in fields:
+        parameter = parameters.get(field.name)
+        taken = parameter is not None and parameter.kind is not parameter.POSITIONAL_ONLY
+        if not taken and inspect.Parameter.VAR_KEYWORD not in kinds:
+            raise field.error(f"the constructor of {cls.__name__} does not take it", "add it as a parameter")
+    needed = {
+        name
+        for name, each in parameters.items()
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    }
+    for name in sorted(needed - {field.name for field in fields}):
+        problem = f"the constructor needs {name!r}, which is not a field"
+        raise SchemaError(problem, "give it a default value", origin=cls.__name__)
+
+
+def _check_special(cls: type, field: ClassField) -> None:
+    """Raise SchemaError if the constructor does not take the field, or takes it under another name."""
+    name = field.name
+    pydantic = _pydantic_fields(cls)
+    if pydantic is not None:
+        _check_alias(cls, field, pydantic[name])
+    elif hasattr(cls, "__attrs_attrs__"):
+        attribute = next(each for each in cls.__attrs_attrs__ if each.name == name)
+        _check_init(field, attribute.init)
+        if attribute.alias not in (name, None):
+            problem = f"the constructor takes it as {attribute.alias!r}"
+            raise field.error(problem, f"rename it, or write attrs.field(alias={name!r})")
+    elif dataclasses.is_dataclass(cls):
+        _check_init(field, cls.__dataclass_fields__[name].init)
+
+
+def _check_init(field: ClassField, init: bool) -> None:
+    if not init:
+        problem = "the constructor does not take it (init=False), so decode cannot set it"
+        raise field.error(problem, "remove init=False, or make it a property or a ClassVar")
+
+
+def _check_alias(cls: type, field: ClassField, info: Any) -> None:
+    alias = info.validation_alias or info.alias
+    config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
+    by_name = config.get("validate_by_name") or config.get("populate_by_name")
+    parameters = inspect.signature(cls).parameters
+    if alias is not None and not (by_name and field.name in parameters):
+        problem = f"the constructor takes it as {alias!r}"
+        raise field.error(problem, "remove the alias, or use serialization_alias")
+    if getattr(info, "init", None) is False:
+        _check_init(field, False)
