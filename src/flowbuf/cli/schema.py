@@ -14,6 +14,7 @@ from rich.table import Table
 
 from flowbuf.cli.clickhouse import clickhouse
 from flowbuf.cli.inputs import check_inputs, expand_inputs
+from flowbuf.cli.objects.class_text import or_class
 from flowbuf.cli.options import (
     CaptureOptions,
     UsageProblem,
@@ -113,15 +114,20 @@ def show(schema: Schema, every: bool, as_json: bool) -> None:
 
 
 @group.command()
-@schema_argument
+@click.argument("name", metavar="[NAME|FILE|MODULE:CLASS]", required=False)
+@or_class
 @schema_options
 def proto(schema: Schema) -> None:
-    """Print the .proto file of the enabled columns.
+    """Print the .proto file of the enabled columns, or of an annotated class.
+
+    Modules of classes are searched in the current folder first. `flowbuf.Codec.from_class` makes codecs for
+    the same messages.
 
     \b
     Examples:
       flowbuf schema proto > flow.proto
       flowbuf schema proto akvorado
+      flowbuf schema proto shop.orders:Order --package shop > order.proto
       flowbuf schema proto --schema my-schema.toml --enable group:l2
     """
     with schema_errors():

@@ -7,6 +7,7 @@ the attributes that its library adds to the class, so that no library is importe
 from __future__ import annotations
 
 import dataclasses
+import enum
 import inspect
 import sys
 import types
@@ -18,7 +19,7 @@ from typing import Any
 from flowbuf.codec.field_options import FieldOptions
 from flowbuf.errors import SchemaError
 
-__all__ = ["KINDS", "ClassField", "fields_of", "is_annotated_class"]
+__all__ = ["KINDS", "ClassField", "check_kind", "fields_of", "is_annotated_class"]
 
 KINDS = "a dataclass, NamedTuple, msgspec.Struct, attrs class or pydantic model"
 
@@ -49,16 +50,19 @@ def is_annotated_class(value: Any) -> bool:
     return isinstance(value, type) and _find_names(value) is not None
 
 
+def check_kind(cls: type) -> None:
+    """Raise SchemaError unless a class is of a supported kind."""
+    if not is_annotated_class(cls):
+        raise SchemaError(f"is not {KINDS}", _kind_fix(cls), origin=cls.__name__)
+
+
 def fields_of(cls: type) -> list[ClassField]:
     """Return the fields of a class in the order of declaration. Inherited ones are first.
 
     Raises:
-        SchemaError: the class is of no supported kind, its constructor does not take its fields, or an
-            annotation cannot be evaluated.
+        SchemaError: the constructor does not take the fields, or an annotation cannot be evaluated.
     """
-    names = _find_names(cls)
-    if names is None:
-        raise SchemaError(f"is not {KINDS}", _kind_fix(cls), origin=cls.__name__)
+    names = _find_names(cls) or []
     _check_decorated(cls)
     hints = _hints(cls, names)
     found = [_make_field(cls, name, hints) for name in names]
@@ -100,6 +104,8 @@ def _annotations(cls: type) -> dict[str, Any]:
 
 
 def _kind_fix(cls: type) -> str:
+    if issubclass(cls, enum.Enum):
+        return "put it into the annotation of a field"
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return "a namedtuple has no annotations: use typing.NamedTuple"
     return "add @dataclasses.dataclass"

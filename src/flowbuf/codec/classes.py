@@ -12,7 +12,7 @@ from typing import cast
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 from flowbuf.codec.annotations import Shape, shape_of
-from flowbuf.codec.class_fields import ClassField, fields_of
+from flowbuf.codec.class_fields import ClassField, check_kind, fields_of
 from flowbuf.errors import SchemaError
 from flowbuf.schema.proto import camel_case, upper_snake
 
@@ -38,6 +38,7 @@ def to_file(source: type, name: str | None = None, package: str = "") -> tuple[F
     """
     if not isinstance(source, type):
         raise TypeError(f"source is {source!r}; it must be a class")
+    check_kind(source)
     if package and not all(_IDENTIFIER.fullmatch(part) for part in package.split(".")):
         raise SchemaError(f"package {package!r} is invalid", f"{_SPELLING}, in each part between dots")
     return _File(source, source.__name__ if name is None else name, package).build()
