@@ -192,6 +192,123 @@ def test_errors_print_one_line_and_exit_with_2(arguments):
     assert result.stderr.startswith("Error: ")
 
 
+# Classes ----------------------------------------------------------------------------------------------------
+
+ORDERS = """
+import enum
+from dataclasses import dataclass
+from typing import Annotated, Any
+from flowbuf import field
+
+print("imported")
+class State(enum.IntEnum):
+    OPEN = 0
+class Orders:
+    @dataclass
+    class Order:
+        id: Annotated[int, field(1, "uint32")]
+        state: Annotated[State, field(4)]
+        note: Annotated[str | None, field(2)] = None
+@dataclass
+class Wrong:
+    value: Any
+"""
+ORDER = """package shop;
+
+message Order {
+  uint32 id = 1;
+  State state = 4;
+  optional string note = 2;
+}
+
+enum State {
+  STATE_OPEN = 0;
+}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """Make a package in the current folder."""
+    (tmp_path / "shop_of_test").mkdir()
+    (tmp_path / "shop_of_test/orders.py").write_text(ORDERS)
+    (tmp_path / "shop_of_test/broken.py").write_text("import no_such_module")
+    (tmp_path / "shop_of_test/exits.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield "shop_of_test.orders"
+    for name in [name for name in sys.modules if name.startswith("shop_of_test")]:
+        del sys.modules[name]
+
+
+def test_proto_prints_the_text_of_a_class(shop):
+    result = run("proto", f"{shop}:Orders.Order", "--package", "shop")
+    assert (result.exit_code, result.stderr) == (0, "imported\n")
+    assert result.stdout == f'// Class {shop}:Orders.Order.\nsyntax = "proto3";\n\n{ORDER}'
+    renamed = run("proto", f"{shop}:Orders.Order", "--message", "Sale").stdout
+    assert renamed.startswith(f'// Class {shop}:Orders.Order.\nsyntax = "proto3";\n\nmessage Sale {{\n')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ["no_such_module:Order"],
+            "no_such_module:Order: no module named 'no_such_module'; run the command in",
+        ),
+        (["shop_of_test.nowhere:Order"], "no module named 'shop_of_test.nowhere'; run"),
+        (
+            ["shop_of_test.broken:Order"],
+            "module shop_of_test.broken cannot be imported: ModuleNotFoundError: No ",
+        ),
+        (["shop_of_test.exits:Order"], "module shop_of_test.exits cannot be imported: SystemExit: 3"),
+        (["shop_of_test.orders:Orders.Ordr"], "shop_of_test.orders has no Orders.Ordr; did you mean Order?"),
+        (["shop_of_test.orders:nothing"], "shop_of_test.orders has no nothing; correct the name"),
+        (["shop_of_test.orders:field.x"], "shop_of_test.orders has no field.x; correct the name"),
+        (
+            ["shop_of_test.orders:field"],
+            "shop_of_test.orders:field: field is not a class; name an annotated class",
+        ),
+        (
+            ["shop_of_test.orders:Orders"],
+            "Orders: is not a dataclass, NamedTuple, msgspec.Struct, attrs class or",
+        ),
+        (["shop_of_test.orders:State"], "State: is not a dataclass"),
+        (["shop_of_test.orders:Wrong"], "Wrong.value: type "),
+        (
+            ["shop_of_test/orders.py:Wrong"],
+            "is not the name of a class; write MODULE:CLASS as in an import, such",
+        ),
+        (["shop_of_test.orders:"], "shop_of_test.orders:: is not the name of a class"),
+        ([":Order"], ":Order: is not the name of a class"),
+        (
+            ["shop_of_test.orders:Wrong", "--columns", "id"],
+            "--columns does not apply to a class; leave it out",
+        ),
+        (
+            ["shop_of_test.orders:Wrong", "--schema", "flow"],
+            "--schema does not apply to a class; leave it out",
+        ),
+        (["flow", "--package", "a"], "--package applies only to a class; name one as MODULE:CLASS"),
+        (["--message", "A"], "--message applies only to a class; name one as MODULE:CLASS"),
+        (["shop_of_test.orders:Orders.Order", "--message", "a b"], "'a b' is no name of a message"),
+    ],
+)
+def test_errors_of_classes_are_one_line(shop, arguments, problem):
+    result = run("proto", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    line = result.stderr.removeprefix("imported\n")
+    assert line.startswith("Error: ")
+    assert line.count("\n") == 1
+    assert problem in line
+
+
+def test_a_file_with_a_colon_is_a_schema(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a:b.toml").write_text('[schema]\nname = "mine"\nextends = "flow"\n')
+    assert "// Schema" in run("proto", "a:b.toml").stdout
+
+
 # Records ----------------------------------------------------------------------------------------------------
 
 
