@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import enum
+import re
 import typing
 from datetime import datetime
 from typing import Annotated, Any
@@ -73,6 +74,14 @@ pydantic = pytest.importorskip("pydantic")
 )
 def test_annotations_without_a_type_in_protobuf_are_errors(hint: Any, problem: str) -> None:
     with pytest.raises(SchemaError, match=rf"^Order\.value: {problem}"):
+        Codec.from_class(make("Order", value=hint))
+
+
+@pytest.mark.parametrize("hint", ["int +", "typing.Nothing", "list[int"])
+def test_annotations_that_cannot_be_evaluated_are_errors(hint: str) -> None:
+    with pytest.raises(
+        SchemaError, match=rf"^Order\.value: annotation '{re.escape(hint)}' cannot be evaluated"
+    ):
         Codec.from_class(make("Order", value=hint))
 
 

@@ -8,9 +8,9 @@ import enum
 import types
 import typing
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any
 
-from flowbuf.codec.class_fields import ClassField, is_annotated_class
+from flowbuf.codec.class_fields import ClassField, is_annotated_class, is_class
 from flowbuf.codec.field_options import FieldOptions
 from flowbuf.codec.model import DURATION, TIMESTAMP
 from flowbuf.errors import did_you_mean
@@ -136,7 +136,7 @@ def _value(field: ClassField, hint: Any, role: str) -> Shape:
 
 def _single(field: ClassField, hint: Any) -> Shape:
     wanted = field.options.type if field.options else None
-    if not _is_class(hint):
+    if not is_class(hint):
         raise field.error(f"type {_name(hint)} is not supported", _SUPPORTED)
     if hint in SCALARS:
         return Shape(_scalar(field, hint, wanted))
@@ -180,9 +180,4 @@ def _check_enum(field: ClassField, hint: type[enum.Enum]) -> None:
 
 def _name(hint: Any) -> str:
     """Return an annotation as in source code."""
-    return hint.__name__ if _is_class(hint) else repr(hint)
-
-
-def _is_class(hint: Any) -> TypeGuard[type]:
-    """Return True for a class. In Python 3.10, `list[int]` is an instance of `type` too."""
-    return isinstance(hint, type) and not typing.get_args(hint)
+    return hint.__name__ if is_class(hint) else repr(hint)

@@ -14,12 +14,14 @@ import types
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from flowbuf.codec.field_options import FieldOptions
 from flowbuf.errors import SchemaError
 
-__all__ = ["KINDS", "ClassField", "check_kind", "fields_of", "is_annotated_class"]
+__all__ = ["KINDS", "ClassField", "check_kind", "fields_of", "is_annotated_class", "is_class"]
+
+_UNDEFINED = (AttributeError, NameError, SyntaxError, TypeError)  # errors of annotations
 
 KINDS = "a dataclass, NamedTuple, msgspec.Struct, attrs class or pydantic model"
 
@@ -45,9 +47,14 @@ class ClassField:
         return SchemaError(problem, fix, origin=f"{self.owner}.{self.name}")
 
 
+def is_class(value: Any) -> TypeGuard[type]:
+    """Return True for a class. In Python 3.10, `list[int]` is an instance of `type` too."""
+    return isinstance(value, type) and not typing.get_args(value)
+
+
 def is_annotated_class(value: Any) -> bool:
     """Return True if the value is a class of a supported kind."""
-    return isinstance(value, type) and _find_names(value) is not None
+    return is_class(value) and _find_names(value) is not None
 
 
 def check_kind(cls: type) -> None:
@@ -141,11 +148,8 @@ def _make_field(cls: type, name: str, hints: dict[str, Any]) -> ClassField:
 def _hints(cls: type, names: list[str]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(cls, include_extras=True)
-    except NameError:
+    except _UNDEFINED:  # of any attribute; in Python 3.10, also for the text "InitVar[int]"
         return dict(_hints_one_by_one(cls, names))
-    except (SyntaxError, TypeError) as error:
-        problem = f"has an annotation that cannot be evaluated: {error}"
-        raise SchemaError(problem, "correct it", origin=cls.__name__) from None
 
 
 def _hints_one_by_one(cls: type, names: list[str]) -> Iterator[tuple[str, Any]]:
@@ -162,6 +166,9 @@ def _hints_one_by_one(cls: type, names: list[str]) -> Iterator[tuple[str, Any]]:
                 problem = f"annotation {hint!r} is undefined: {owner.__module__} has no {error.name}"
                 fix = "define the class at the top level of the module, and before the codec"
                 raise SchemaError(problem, fix, origin=f"{cls.__name__}.{name}") from None
+            except _UNDEFINED as error:
+                problem = f"annotation {hint!r} cannot be evaluated: {error}"
+                raise SchemaError(problem, "correct it", origin=f"{cls.__name__}.{name}") from None
 
 
 # Constructors -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import cast
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 from flowbuf.codec.annotations import Shape, shape_of
-from flowbuf.codec.class_fields import ClassField, check_kind, fields_of
+from flowbuf.codec.class_fields import ClassField, check_kind, fields_of, is_class
 from flowbuf.errors import SchemaError
 from flowbuf.schema.proto import camel_case, upper_snake
 
@@ -36,7 +36,7 @@ def to_file(source: type, name: str | None = None, package: str = "") -> tuple[F
         TypeError: source is not a class.
         SchemaError: the class cannot be a message.
     """
-    if not isinstance(source, type):
+    if not is_class(source):
         raise TypeError(f"source is {source!r}; it must be a class")
     check_kind(source)
     if package and not all(_IDENTIFIER.fullmatch(part) for part in package.split(".")):
