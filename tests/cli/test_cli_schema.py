@@ -291,7 +291,7 @@ def test_proto_prints_the_text_of_a_class(shop):
         ),
         (["flow", "--package", "a"], "--package applies only to a class; name one as MODULE:CLASS"),
         (["--message", "A"], "--message applies only to a class; name one as MODULE:CLASS"),
-        (["shop_of_test.orders:Orders.Order", "--message", "a b"], "'a b' is no name of a message"),
+        (["shop_of_test.orders:Orders.Order", "--message", "a b"], "'a b' is not a valid name of a message"),
     ],
 )
 def test_errors_of_classes_are_one_line(shop, arguments, problem):

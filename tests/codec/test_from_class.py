@@ -3,6 +3,8 @@
 import dataclasses
 import enum
 import pickle
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -377,11 +379,37 @@ def test_each_kind_of_class_makes_a_round_trip(cls: Any) -> None:
 
 @pytest.mark.parametrize("cls", KINDS)
 def test_classes_of_different_kinds_are_nested(cls: Any) -> None:
-    outer = make("Outer", inner=cls, more=list[cls], named=dict[str, cls])
+    outer = make("Outer", inner=cls, more=tuple[cls, ...], named=Mapping[str, cls])
     codec = Codec.from_class(outer)
     inner = cls(id=1, items=[Item(2)])
     value = outer(inner, [inner, inner], {"a": inner})
     assert codec.decode(codec.encode(value)) == value
+
+
+def test_exceptions_of_the_constructor_are_passed_on() -> None:
+    class Model(pydantic.BaseModel):
+        item: AsModel
+
+    codec = Codec.from_class(Model)
+    assert codec.decode(bytes_field(1, b"")) == Model(item=AsModel(id=0))
+    with pytest.raises(pydantic.ValidationError, match="item"):
+        codec.decode(b"")
+    with pytest.raises(pydantic.ValidationError, match="greater than or equal to 0"):
+        codec.decode(bytes_field(1, number_field(1, -1)))
+
+
+def test_libraries_are_not_imported() -> None:
+    program = """if True:
+        import sys
+        from flowbuf import Codec
+        from tests.support.codec.quoted_classes import Tree
+        assert Codec.from_class(Tree).decode(b"") == Tree(0)
+        print({"attr", "attrs", "msgspec", "pydantic"} & sys.modules.keys())
+    """
+    command = [sys.executable, "-c", program]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_annotations_may_be_texts() -> None:

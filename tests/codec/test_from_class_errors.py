@@ -6,7 +6,7 @@ import enum
 import re
 import typing
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -49,7 +49,7 @@ pydantic = pytest.importorskip("pydantic")
         (dict[Status, int], "Status cannot be the key of a map"),
         (list[Annotated[int, field(1)]], "flowbuf.field is inside of the annotation; write it outermost"),
         (Annotated[int, field(1)] | None, "flowbuf.field is inside of the annotation"),
-        (Annotated[int, field(1), field(2)], "has 2 times flowbuf.field; leave one"),
+        (Annotated[int, field(1), field(2)], "has flowbuf.field 2 times; leave one"),
         (Annotated[int, field(1, "string")], "type 'string' does not suit int; use int64 or int32 or uint32"),
         (Annotated[float, field(1, "int64")], "type 'int64' does not suit float; use double or float"),
         (Annotated[int, field(1, "uint33")], "'uint33' is not a scalar type of .*; did you mean uint32"),
@@ -64,11 +64,17 @@ pydantic = pytest.importorskip("pydantic")
         (Annotated[int, field(19999)], "number 19999 is reserved"),
         (Annotated[int, field("1")], "number '1' is not an int"),  # type: ignore[arg-type]
         (Annotated[bytes, field(True)], "number True is not an int"),
-        (Annotated[int, field(1, oneof="a")], r"a member of a oneof must be .*; add None to .*: T \| None"),
+        (
+            Annotated[int, field(1, oneof="a")],
+            r"a member of a oneof must be optional; add None to .*: T \| None",
+        ),
         (Annotated[list[int], field(1, oneof="a")], "a list or dict cannot be a member of a oneof; wrap it"),
         (Annotated[dict[str, int], field(1, oneof="a")], "a list or dict cannot be a member of a oneof"),
-        (Annotated[int | None, field(1, oneof="a b")], "'a b' is no name of Protocol Buffers; use ASCII"),
-        (Annotated[int | None, field(1, oneof="")], "'' is no name of Protocol Buffers"),
+        (
+            Annotated[int | None, field(1, oneof="a b")],
+            "'a b' is not a valid name in Protocol Buffers; use ASCII",
+        ),
+        (Annotated[int | None, field(1, oneof="")], "'' is not a valid name in Protocol Buffers"),
         (Annotated[int | None, field(1, oneof="value")], "needs the name value in the .proto, like value"),
     ],
 )
@@ -108,7 +114,7 @@ def test_numbers_are_explicit_for_all_fields_or_for_none() -> None:
         ({"A": 1}, "^State: has no member with the value 0; add a member such as UNKNOWN = 0"),
         ({}, "^State: has no member with the value 0"),
         ({"A": 0, "B": 1 << 31}, r"^State\.B: 2147483648 does not fit 32 bits; use a smaller value"),
-        ({"A": 0, "ä": 1}, r"^State\.ä: 'ä' is no name of a member"),
+        ({"A": 0, "ä": 1}, r"^State\.ä: 'ä' is not a valid name of a member"),
         ({"A_B": 0, "a_b": 1}, r"^State\.a_b: its name differs from A_B only by case and underscores"),
         ({"A": 0, "STATE_A": 1}, r"^State\.STATE_A: needs the name STATE_A in the .proto, like State\.A;"),
     ],
@@ -146,7 +152,10 @@ def test_two_types_with_one_name_are_errors() -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"größe": int}, r"^Order\.größe: 'größe' is no name of Protocol Buffers; use ASCII letters"),
+        (
+            {"größe": int},
+            r"^Order\.größe: 'größe' is not a valid name in Protocol Buffers; use ASCII letters",
+        ),
         ({"a_b": int, "aB": int}, r"^Order\.aB: has the same name in JSON as a_b, 'aB'; rename one of them"),
         ({"items": dict[str, int], "ItemsEntry": int}, r"^Order\.ItemsEntry: needs the name ItemsEntry"),
         ({"ItemsEntry": int, "items": dict[str, int]}, r"^Order\.items: needs the name ItemsEntry"),
@@ -159,8 +168,8 @@ def test_names_that_protoc_does_not_accept_are_errors(fields: dict[str, Any], pr
 
 def test_names_of_messages_and_packages_are_checked() -> None:
     for options, problem in [
-        ({"name": "a b"}, "'a b' is no name of a message; pass another one as name="),
-        ({"name": ""}, "'' is no name of a message"),
+        ({"name": "a b"}, "'a b' is not a valid name of a message; pass another one as name="),
+        ({"name": ""}, "'' is not a valid name of a message"),
         ({"name": "google"}, "the name 'google' is that of a package of Protocol Buffers; choose another"),
         ({"package": "a..b"}, r"package 'a\.\.b' is invalid; use ASCII letters"),
         ({"package": "1"}, "package '1' is invalid"),
@@ -168,7 +177,7 @@ def test_names_of_messages_and_packages_are_checked() -> None:
         with pytest.raises(SchemaError, match=problem):
             Codec.from_class(Item, **options)  # type: ignore[arg-type]
     assert Codec.from_class(Item, name="google", package="a").message.name == "a.google"
-    with pytest.raises(SchemaError, match="'Größe' is no name of a message; use ASCII"):
+    with pytest.raises(SchemaError, match="'Größe' is not a valid name of a message; use ASCII"):
         Codec.from_class(make("Order", a=make("Größe")))
 
 
@@ -234,6 +243,12 @@ def constructor_cases() -> list[Any]:
     class AttrsNoDecorator(AttrsBase):
         b: int
 
+    class Pair(NamedTuple):
+        a: int
+
+    class Triple(Pair):
+        b: int
+
     class Alias(pydantic.BaseModel):
         a: int = pydantic.Field(alias="A")
 
@@ -256,12 +271,19 @@ def constructor_cases() -> list[Any]:
             "^NeedsMore: the constructor needs 'factor', which is not a field; give it a default value",
         ),
         (Custom, r"^Custom\.a: the constructor of Custom does not take it; add it as a parameter"),
-        (NoDecorator, "^NoDecorator: has annotations, but no decorator, .*; add @dataclass"),
-        (AttrsNoDecorator, "^AttrsNoDecorator: has annotations, but no decorator, .*; add @attrs.define"),
+        (
+            NoDecorator,
+            "^NoDecorator: annotations of the subclass are not fields: b; add @dataclass",
+        ),
+        (
+            AttrsNoDecorator,
+            "^AttrsNoDecorator: annotations of the subclass are not fields: b; add @attrs.define",
+        ),
         (
             Private,
             r"^Private\._a: the constructor takes it as 'a'; rename it, or write attrs.field\(alias='_a'\)",
         ),
+        (Triple, "^Triple: annotations of the subclass are not fields: b; write a NamedTuple with all"),
         (AttrsInitFalse, r"^AttrsInitFalse\.a: the constructor does not take it \(init=False\)"),
         (Alias, r"^Alias\.a: the constructor takes it as 'A'; remove the alias, or use serialization_alias"),
         (ByName, r"^ByName\.a: the constructor takes it as 'A'"),
@@ -298,6 +320,10 @@ def test_constructors_may_take_all_names() -> None:
         model_config = pydantic.ConfigDict(validate_by_name=True, validate_by_alias=False)
         a: int = pydantic.Field(alias="A")
 
-    for cls in (Open, Private, ByName):
+    class Inheriting(Open):
+        b: ClassVar[int] = 1
+        c: "ClassVar[int]" = 2
+
+    for cls in (Open, Private, ByName, Inheriting):
         codec = Codec.from_class(cls)
         assert codec.encode(codec.decode(number_field(1, 5))) == number_field(1, 5)

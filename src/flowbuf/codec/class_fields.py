@@ -119,14 +119,28 @@ def _kind_fix(cls: type) -> str:
 
 
 def _check_decorated(cls: type) -> None:
-    """Raise SchemaError for a class that only inherits its decorator. Its own annotations are no fields."""
-    for mark, decorator in (("__attrs_attrs__", "@attrs.define"), ("__dataclass_fields__", "@dataclass")):
-        if not hasattr(cls, mark):
-            continue
-        if mark not in vars(cls) and inspect.get_annotations(cls):
-            problem = "has annotations, but no decorator, so they are not fields"
-            raise SchemaError(problem, f"add {decorator}", origin=cls.__name__)
+    """Raise SchemaError for a class that only inherits its decorator. Its own annotations are not fields."""
+    if hasattr(cls, "__struct_fields__"):  # msgspec needs no decorator
         return
+    own = [name for name, hint in inspect.get_annotations(cls).items() if not _is_class_variable(hint)]
+    mark, fix = next((each for each in _MARKS if hasattr(cls, each[0])), ("", ""))
+    if mark and mark not in vars(cls) and own:
+        problem = f"annotations of the subclass are not fields: {', '.join(own)}"
+        raise SchemaError(problem, fix, origin=cls.__name__)
+
+
+_MARKS = (
+    ("__attrs_attrs__", "add @attrs.define"),
+    ("__dataclass_fields__", "add @dataclass"),
+    ("_fields", "write a NamedTuple with all of the fields"),
+)
+"""Attributes in which libraries store the fields of a class, and the fix if only a base class has one."""
+
+
+def _is_class_variable(hint: Any) -> bool:
+    if isinstance(hint, str):
+        return "ClassVar" in hint
+    return hint is typing.ClassVar or typing.get_origin(hint) is typing.ClassVar
 
 
 # Annotations ------------------------------------------------------------------------------------------------
@@ -141,7 +155,7 @@ def _make_field(cls: type, name: str, hints: dict[str, Any]) -> ClassField:
         found = [each for each in metadata if isinstance(each, FieldOptions)]
     field = ClassField(cls.__name__, name, hint, found[0] if found else None)
     if len(found) > 1:
-        raise field.error(f"has {len(found)} times flowbuf.field", "leave one")
+        raise field.error(f"has flowbuf.field {len(found)} times", "leave one")
     return field
 
 
@@ -207,8 +221,9 @@ def _check_special(cls: type, field: ClassField) -> None:
     elif hasattr(cls, "__attrs_attrs__"):
         attribute = next(each for each in cls.__attrs_attrs__ if each.name == name)
         _check_init(field, attribute.init)
-        if attribute.alias not in (name, None):
-            problem = f"the constructor takes it as {attribute.alias!r}"
+        alias = getattr(attribute, "alias", name.lstrip("_"))  # attrs before 22.2 has no aliases
+        if alias != name:
+            problem = f"the constructor takes it as {alias!r}"
             raise field.error(problem, f"rename it, or write attrs.field(alias={name!r})")
     elif dataclasses.is_dataclass(cls):
         _check_init(field, cls.__dataclass_fields__[name].init)

@@ -76,7 +76,7 @@ class _File:
         place = _place(of)
         if not _IDENTIFIER.fullmatch(name):
             fix = f"pass another one as name=…; {_SPELLING}" if not self.names else _SPELLING
-            raise SchemaError(f"{name!r} is no name of a message", fix, origin=place)
+            raise SchemaError(f"{name!r} is not a valid name of a message", fix, origin=place)
         if name == "google" and not self.prefix:
             problem = "the name 'google' is that of a package of Protocol Buffers"
             raise SchemaError(problem, "choose another name, or set package", origin=place)
@@ -108,7 +108,7 @@ class _File:
         for member in members:
             place = f"{of.__name__}.{member.name}"
             if not _IDENTIFIER.fullmatch(member.name):
-                raise SchemaError(f"{member.name!r} is no name of a member", _SPELLING, origin=place)
+                raise SchemaError(f"{member.name!r} is not a valid name of a member", _SPELLING, origin=place)
             if not -(1 << 31) <= int(member) < 1 << 31:
                 raise SchemaError(f"{int(member)} does not fit 32 bits", "use a smaller value", origin=place)
             key = "".join(word.capitalize() for word in member.name.split("_"))  # as protoc compares them
@@ -219,7 +219,7 @@ class _Scope:
             raise field.error("a list or dict cannot be a member of a oneof", "wrap it in an annotated class")
         if not shape.optional:
             fix = "add None to the annotation: T | None"
-            raise field.error("a member of a oneof must be able to be absent", fix)
+            raise field.error("a member of a oneof must be optional", fix)
         known = [each.name for each in self.message.oneof_decl]
         if oneof not in known:
             self._take(field, oneof)
@@ -229,7 +229,7 @@ class _Scope:
 
     def _take(self, field: ClassField, name: str) -> None:
         if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
-            raise field.error(f"{name!r} is no name of Protocol Buffers", _SPELLING)
+            raise field.error(f"{name!r} is not a valid name in Protocol Buffers", _SPELLING)
         if name in self.taken:
             problem = f"needs the name {name} in the .proto, like {self.taken[name]}"
             raise field.error(problem, "rename one of them")
