@@ -25,6 +25,13 @@ _UNDEFINED = (AttributeError, NameError, SyntaxError, TypeError)  # errors of an
 
 KINDS = "a dataclass, NamedTuple, msgspec.Struct, attrs class or pydantic model"
 
+_MARKS = (
+    ("__attrs_attrs__", "add @attrs.define"),
+    ("__dataclass_fields__", "add @dataclass"),
+    ("_fields", "write a NamedTuple with all of the fields"),
+)
+"""Attributes in which libraries store the fields of a class, and the fix if only a base class has one."""
+
 
 @dataclass(frozen=True)
 class ClassField:
@@ -129,14 +136,6 @@ def _check_decorated(cls: type) -> None:
         raise SchemaError(problem, fix, origin=cls.__name__)
 
 
-_MARKS = (
-    ("__attrs_attrs__", "add @attrs.define"),
-    ("__dataclass_fields__", "add @dataclass"),
-    ("_fields", "write a NamedTuple with all of the fields"),
-)
-"""Attributes in which libraries store the fields of a class, and the fix if only a base class has one."""
-
-
 def _is_class_variable(hint: Any) -> bool:
     if isinstance(hint, str):
         return "ClassVar" in hint
@@ -169,7 +168,8 @@ def _hints(cls: type, names: list[str]) -> dict[str, Any]:
 def _hints_one_by_one(cls: type, names: list[str]) -> Iterator[tuple[str, Any]]:
     """Yield the annotations of fields only. Those of other attributes may refer to undefined names."""
     for owner in reversed(cls.__mro__):
-        place = {"typing": typing, **vars(sys.modules[owner.__module__])}  # dataclasses write "typing.Any"
+        module = sys.modules.get(owner.__module__)
+        place = {"typing": typing, **getattr(module, "__dict__", {})}  # dataclasses write "typing.Any"
         for name, hint in inspect.get_annotations(owner).items():
             if name not in names:
                 continue

@@ -263,7 +263,8 @@ class Codec(StreamCodec[T]):
     ) -> Codec:
         """Make a codec from an annotated class. `decode` returns instances of the class.
 
-        The annotations define a proto3 message, and annotated classes inside of them further messages.
+        The annotations define a proto3 message. Annotated classes in annotations become further messages.
+        Defaults of the class are not part of the message.
 
         Args:
             source: A dataclass, NamedTuple, msgspec.Struct, attrs class or pydantic model.
