@@ -296,6 +296,17 @@ def test_members_of_enums_have_the_enum_as_prefix() -> None:
     assert codec.encode(cls(7, 0)) == number_field(1, 7)  # enums of proto3 are open
 
 
+def test_members_are_decoded_as_members() -> None:
+    plain = enum.Enum("Plain", {"A": 0, "B": -5})
+    for of, member in ((Status, Status.PAID), (plain, plain(-5))):
+        cls = make("Paint", each=of, more=list[of], named=dict[str, of])  # type: ignore[valid-type]
+        codec = Codec.from_class(cls)
+        found = codec.decode(codec.encode(cls(member, [member, of(0)], {"a": member})))
+        assert found == cls(member, [member, of(0)], {"a": member})
+        assert type(found.each) is type(found.more[1]) is type(found.named["a"]) is of
+        assert codec.decode(b"").each is of(0)
+
+
 def test_aliases_of_members_are_left_out() -> None:
     class Level(enum.IntEnum):
         LOW = 0
@@ -454,9 +465,9 @@ def test_inherited_fields_are_first() -> None:
 
 
 def test_options_are_those_of_a_codec() -> None:
-    codec = Codec.from_class(Everything, name="All", package="a.b", into=dict, times="ns", enums="name")
+    codec = Codec.from_class(Everything, name="All", package="a.b", times="ns", enums="name")
     assert codec.message.name == "a.b.All"
-    decoded = codec.decode(codec.encode(FULL))
+    decoded = codec.decode(codec.encode(FULL), dict)
     assert (decoded["span"], decoded["status"]) == (-1_000_500_000, "STATUS_PAID")
 
     class Sub(Codec):

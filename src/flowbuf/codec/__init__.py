@@ -9,5 +9,11 @@ from flowbuf.codec.plain import NULL
 from flowbuf.codec.streams import AsyncObjectReader, ObjectReader
 
 __all__ = [
-    *("NULL", "UNKNOWN_FIELDS", "AsyncObjectReader", "Codec", "FieldOptions", "ObjectReader", "field"),
+    "NULL",
+    "UNKNOWN_FIELDS",
+    "AsyncObjectReader",
+    "Codec",
+    "FieldOptions",
+    "ObjectReader",
+    "field",
 ]

@@ -35,7 +35,7 @@ _LISTS = (list, tuple, collections.abc.Sequence)
 _MAPS = (dict, collections.abc.Mapping)
 _UNIONS = (typing.Union, types.UnionType)
 _SUPPORTED = (
-    "use int, float, str, bytes, bool, datetime, timedelta, an IntEnum or an annotated class, "
+    "use int, float, str, bytes, bool, datetime, timedelta, an Enum or an annotated class, "
     "or list, tuple[T, ...], Sequence, dict or Mapping of these, or T | None"
 )
 
@@ -174,8 +174,8 @@ def _check_enum(field: ClassField, hint: type[enum.Enum]) -> None:
     if issubclass(hint, enum.Flag):
         fix = "use int for combinations of flags"
         raise field.error(f"{hint.__name__} is a Flag, whose values are not single members", fix)
-    if not issubclass(hint, int):
-        raise field.error(f"members of {hint.__name__} are not integers", "derive it from enum.IntEnum")
+    if not all(isinstance(each.value, int) for each in hint):
+        raise field.error(f"members of {hint.__name__} are not integers", "give them values such as 0 and 1")
 
 
 def _name(hint: Any) -> str:

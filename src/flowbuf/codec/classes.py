@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import cast
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
@@ -83,7 +82,7 @@ class _File:
         self._take(name, place)
         self.names[of] = name
         if issubclass(of, enum.Enum):
-            self._add_enum(cast(type[enum.IntEnum], of), name)
+            self._add_enum(of, name)
         else:
             self.waiting.append(of)
 
@@ -93,13 +92,13 @@ class _File:
             raise SchemaError(problem, "rename one of them", origin=place)
         self.taken[name] = place
 
-    def _add_enum(self, of: type[enum.IntEnum], name: str) -> None:
+    def _add_enum(self, of: type[enum.Enum], name: str) -> None:
         """Add an enum. Names of members have the name of the enum as a prefix, as in the style guide.
 
         The members of all top-level enums share one scope.
         """
-        members = sorted(of, key=lambda member: int(member) != 0)  # the first member of proto3 is zero
-        if not members or int(members[0]) != 0:
+        members = sorted(of, key=lambda member: member.value != 0)  # the first member of proto3 is zero
+        if not members or members[0].value != 0:
             fix = "add a member such as UNKNOWN = 0, which absent values decode to"
             raise SchemaError("has no member with the value 0", fix, origin=of.__name__)
         added = self.file.enum_type.add(name=name)
@@ -109,8 +108,8 @@ class _File:
             place = f"{of.__name__}.{member.name}"
             if not _IDENTIFIER.fullmatch(member.name):
                 raise SchemaError(f"{member.name!r} is not a valid name of a member", _SPELLING, origin=place)
-            if not -(1 << 31) <= int(member) < 1 << 31:
-                raise SchemaError(f"{int(member)} does not fit 32 bits", "use a smaller value", origin=place)
+            if not -(1 << 31) <= member.value < 1 << 31:
+                raise SchemaError(f"{member.value} does not fit 32 bits", "use a smaller value", origin=place)
             key = "".join(word.capitalize() for word in member.name.split("_"))  # as protoc compares them
             if key in folded:
                 problem = f"its name differs from {folded[key]} only by case and underscores"
@@ -118,7 +117,7 @@ class _File:
             folded[key] = member.name
             full = f"{prefix}{upper_snake(member.name).removeprefix(prefix)}"
             self._take(full, place)
-            added.value.add(name=full, number=int(member))
+            added.value.add(name=full, number=member.value)
 
     # Messages ---------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, overload
 
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor
@@ -39,8 +39,6 @@ else:
     T = TypeVar("T")
 
 __all__ = ["UNKNOWN_FIELDS", "Codec"]
-
-_T = TypeVar("_T")
 
 _OUTPUTS = 64  # outputs cached for the argument `into` of `decode`
 
@@ -259,8 +257,8 @@ class Codec(StreamCodec[T]):
 
     @classmethod
     def from_class(
-        cls, source: type[_T], *, name: str | None = None, package: str = "", **options: Any
-    ) -> Codec:
+        cls, source: type[U], *, name: str | None = None, package: str = "", **options: Unpack[Options]
+    ) -> Codec[U]:
         """Make a codec from an annotated class. `decode` returns instances of the class.
 
         The annotations define a proto3 message. Annotated classes in annotations become further messages.
@@ -270,7 +268,7 @@ class Codec(StreamCodec[T]):
             source: A dataclass, NamedTuple, msgspec.Struct, attrs class or pydantic model.
             name: Name of the message. Default: the name of the class.
             package: Package of the message. Default: none.
-            **options: Options of `Codec`. The default of `into` is the class.
+            **options: Options of `Codec`, except `into`.
 
         Returns:
             Codec: the codec.
@@ -290,7 +288,8 @@ class Codec(StreamCodec[T]):
             codec.decode(codec.encode(Order(7, "ana")))
         """
         file, message = classes.to_file(source, name, package)
-        return cls(file, message, **{"into": source, **options})
+        made: Any = cls(file, message, into=source, **options)
+        return cast(Codec[U], made)
 
     def _output_of(self, into: Any) -> ObjectOutput:
         output = self._outputs.get(into)
