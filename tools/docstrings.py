@@ -72,7 +72,18 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = prepare(obj.docstring.value)
 
     def on_class(self, *, cls: griffe.Class, **kwargs: Any) -> None:
-        """Show the parameters of `__new__` as those of the class, if it has no `__init__`."""
+        """Add methods that have only overloads. Show the parameters of `__new__` as those of the class."""
+        for name, overloads in cls.overloads.items():
+            if name not in cls.members and cls.path.startswith(BINDING):
+                last = overloads[-1]
+                method = griffe.Function(
+                    name, parameters=last.parameters, returns=last.returns, lineno=last.lineno
+                )
+                method.overloads = overloads[:-1]
+                cls.set_member(name, method)
+                method.docstring = find_docstring(method)
+                if method.docstring:
+                    method.docstring.value = prepare(method.docstring.value)
         new = cls.members.get("__new__")
         if isinstance(new, griffe.Function) and "__init__" not in cls.members:
             cls.set_member(

@@ -71,7 +71,10 @@ PYTHON = {
         "flowbuf.encode_columns",
     ),
     "schemas": ("flowbuf.Schema", "flowbuf.Column"),
-    "codec": ("flowbuf.Codec", "flowbuf.field", "flowbuf.UNKNOWN_FIELDS"),
+    "codec": (
+        *("flowbuf.Codec", "flowbuf.ObjectReader", "flowbuf.AsyncObjectReader", "flowbuf.field"),
+        *("flowbuf.NULL", "flowbuf.UNKNOWN_FIELDS"),
+    ),
     "kafka": (
         *("flowbuf.KafkaSink", "flowbuf.ProduceReport", "flowbuf.KafkaSource"),
         *("flowbuf.kafka.batches.SourceBatch", "flowbuf.kafka.batches.BatchLimits"),

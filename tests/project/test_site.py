@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import flowbuf
-from flowbuf import STATUSES, Schema
+from flowbuf import STATUSES, Codec, Schema
 from tools import make_docs
 
 ROOT = Path(__file__).parents[2]
@@ -132,6 +132,14 @@ def text_of(page: str) -> str:
     """Return the text of the article of a page, without tags."""
     article = page[page.index("<article") : page.index("</article>")]
     return html.unescape(re.sub(r"<[^>]*>", "", article))
+
+
+@pytest.mark.slow
+def test_every_method_of_a_codec_is_described(site: Path) -> None:
+    page = (site / "reference/python/codec.html").read_text()
+    methods = [name for name in dir(Codec) if not name.startswith("_")]
+    assert {"decode", "encode", "read"} <= set(methods)
+    assert [name for name in methods if f'id="flowbuf.Codec.{name}"' not in page] == []
 
 
 @pytest.mark.slow
