@@ -81,9 +81,10 @@ def measure(works: dict[str, Work], records: int) -> dict[str, list[float]]:
     return times
 
 
-def main(*families: str) -> None:
+def print_table(contestants: Callable[[str], dict[str, dict[str, Work]]], families: tuple[str, ...]) -> None:
+    """Measure the contestants of each family and direction, and print a table. The first one is flowbuf."""
     print(f"{'family':<16}{'direction':<12}{'contestant':<13}{'ns':>8}{'spread':>8}{'ratio':>8}")
-    for family in families or tuple(FAMILIES):
+    for family in families:
         for direction, works in contestants(family).items():
             times = measure(works, len(FAMILIES[family].records))
             own = statistics.median(times["flowbuf"])
@@ -94,6 +95,10 @@ def main(*families: str) -> None:
                 print(
                     f"{family:<16}{direction:<12}{name:<13}{median:>8,.0f}{spread:>8.1%}{median / own:>8.2f}"
                 )
+
+
+def main(*families: str) -> None:
+    print_table(contestants, families or tuple(FAMILIES))
 
 
 if __name__ == "__main__":
