@@ -46,6 +46,7 @@ cdef extern from "objects/objects.h":
     ctypedef struct fb_object_type:
         fb_codec_message core
         fb_object_field *fields
+        size_t declared
         PyObject *slots
         PyObject *blank
         fb_object_class seen
@@ -181,10 +182,11 @@ cdef class ObjectTypes:
             self._fill_field(type.fields + slot, field)
             type.fields[slot].hidden = fb_object_is_plain(type)
             slots[field["name"]] = slot
+            type.declared += not field["extension"]
             if not field["repeated"] and field["role"] != FB_VALUE_SCALAR:
                 type.pending_count += 1
                 type.pending[slot] = <uint16_t> type.pending_count
-        blank = make_blank(list(slots))
+        blank = make_blank(list(slots)[:type.declared])
         self.blocks += [slots, blank]
         type.slots = <PyObject *> slots
         type.blank = <PyObject *> blank

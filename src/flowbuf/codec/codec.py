@@ -142,10 +142,7 @@ class Codec(StreamCodec[T]):
             described = _to_message(source, descriptor)
             schema = schemas.inner_schema(source, described) if isinstance(source, Schema) else None
             find_class = functools.partial(message_factory.GetMessageClass, descriptor)
-        messages = described.reachable()
-        if descriptor is not None and any(each.name == ANY for each in messages):
-            messages = descriptors.to_messages([descriptor, *descriptors.known_messages(descriptor)])
-            described = messages[0]
+        messages = _messages(described, descriptor)
         places = {each: place for place, each in enumerate(messages)}
         object_types = ObjectTypes(
             [(PLAIN_TYPES[plain_kind(each)], describe(each, places)) for each in messages]
@@ -527,6 +524,21 @@ def _find_descriptor(source: Any, name: str | None) -> Descriptor:
         fix += "; Codec.load takes names and paths" if isinstance(source, str | os.PathLike) else ""
         raise TypeError(f"source is {type(source).__name__}; it must be {fix}")
     return files.find_message([descriptor], name, descriptor.full_name) if name else descriptor
+
+
+def _messages(message: Message, descriptor: Descriptor | None) -> list[Message]:
+    """Return a message type and the types inside it: with extensions, and with those that an Any may have.
+
+    A schema has neither.
+    """
+    known = message.reachable()
+    if descriptor is None:
+        return known
+    if any(each.name == ANY for each in known):
+        every = [descriptor, *descriptors.known_messages(descriptor)]
+        return descriptors.to_messages(every, extensions=True)
+    extended = descriptors.to_messages([descriptor], extensions=True)
+    return extended if any(field.is_extension for each in extended for field in each) else known
 
 
 def _to_message(source: Any, descriptor: Descriptor) -> Message:

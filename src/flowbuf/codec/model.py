@@ -59,6 +59,11 @@ class Field:
     enum: str = ""
 
     @property
+    def is_extension(self) -> bool:
+        """True for an extension. Its name is its full name in brackets."""
+        return self.name.startswith("[")
+
+    @property
     def role(self) -> str:
         """Kind of the Python values: "scalar", "object", "map", "timestamp" or "duration"."""
         if self.map:

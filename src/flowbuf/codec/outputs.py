@@ -12,7 +12,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from flowbuf._core import OUTPUT_KINDS, ObjectOutput, ObjectTypes
@@ -94,8 +94,11 @@ class _Nodes:
             node = self._node(message, OUTPUT_KINDS["plain"], self.known_types)
             for each in self.messages:
                 self.known_types[each.name] = self._add(each, dict)
-        elif into in (dict, tuple):
-            node = self._node(message, OUTPUT_KINDS[into.__name__], into, into=into)
+        elif into is dict:
+            node = self._node(message, OUTPUT_KINDS["dict"], into)
+        elif into is tuple:
+            wanted = _wanted(message, [field.name for field in message if not field.is_extension])
+            node = self._node(message, OUTPUT_KINDS["tuple"], into, wanted=wanted, into=into)
         else:
             node = self._class_node(message, into)
         self.nodes[place] = node
@@ -193,6 +196,11 @@ def _plain(into: Any) -> Any:
     return into if into in (dict, tuple) else dict
 
 
+def _wanted(message: Message, names: Collection[str]) -> list[bool] | None:
+    """Return which fields are decoded, or None for all."""
+    return None if len(names) == len(message.fields) else [field.name in names for field in message]
+
+
 def _arguments(message: Message, into: Any) -> tuple[tuple[str, ...], bool]:
     """Return the fields that a class takes, and True if it takes them by position, in this order.
 
@@ -203,7 +211,7 @@ def _arguments(message: Message, into: Any) -> tuple[tuple[str, ...], bool]:
     # such as list[Item]
     if not callable(into) or (isinstance(origin, type) and origin.__module__ == "builtins"):
         raise TypeError(f"into is {into!r}; it must be dict, tuple, or a class that takes the fields by name")
-    names = tuple(field.name for field in message)
+    names = tuple(field.name for field in message if not field.is_extension)
     try:
         parameters = inspect.signature(into).parameters
     except (TypeError, ValueError):

@@ -38,6 +38,7 @@ def _describe_field(field: Field, places: Mapping[Message, int], oneofs: list[st
     nested = field.message if field.role in ("object", "map") else None
     return {
         "name": field.name,
+        "extension": field.is_extension,
         "number": field.number,
         "kind": FIELD_KINDS[field.type],
         "role": VALUE_ROLES[field.role],

@@ -179,11 +179,13 @@ static int gather_dict(fb_object_writer *w, fb_object_frame *f, PyObject *dict) 
 }
 
 static int gather_tuple(fb_object_writer *w, fb_object_frame *f, PyObject *tuple) {
-    Py_ssize_t count = (Py_ssize_t)f->type->core.count;
+    Py_ssize_t count = (Py_ssize_t)f->type->declared;
     if (PyTuple_GET_SIZE(tuple) != count)
         return fb_object_fail(w, "a tuple of %zd, where there are %zd fields",
                               PyTuple_GET_SIZE(tuple), count);
-    f->values = ((PyTupleObject *)tuple)->ob_item;
+    PyObject **items = ((PyTupleObject *)tuple)->ob_item;
+    if (FB_LIKELY(f->type->declared == f->type->core.count)) f->values = items;
+    else memcpy(f->values, items, f->type->declared * sizeof *items);
     return 0;
 }
 
@@ -214,11 +216,11 @@ static int learn_class(fb_object_type *type, PyTypeObject *class) {
         PyErr_NoMemory();
         return -1;
     }
-    if (class->tp_getattro == PyObject_GenericGetAttr && type->core.count) {
+    if (class->tp_getattro == PyObject_GenericGetAttr && type->declared) {
         /* assigns a version to the class, if it can have one */
         find_offset(class, type->fields[0].name);
         version = class->tp_version_tag;
-        for (size_t i = 0; i < type->core.count; i++)
+        for (size_t i = 0; i < type->declared; i++)
             offsets[i] = find_offset(class, type->fields[i].name);
     }
     fb_object_class_forget(&type->seen);
@@ -236,7 +238,7 @@ static bool is_known(const fb_object_class *seen, PyTypeObject *class) {
 /* Gather borrowed references. Returns false if an attribute must be read by name. */
 static bool gather_slots(fb_object_frame *f) {
     const Py_ssize_t *offsets = f->type->seen.offsets;
-    for (size_t i = 0; i < f->type->core.count; i++) {
+    for (size_t i = 0; i < f->type->declared; i++) {
         PyObject *value = offsets[i] ? *(PyObject **)((char *)f->object + offsets[i]) : NULL;
         if (FB_UNLIKELY(!value)) return false;
         f->values[i] = value;
@@ -246,7 +248,7 @@ static bool gather_slots(fb_object_frame *f) {
 
 static int gather_attributes(fb_object_writer *w, fb_object_frame *f) {
     fb_object_type *type = f->type;
-    for (size_t i = 0; i < type->core.count; i++) {
+    for (size_t i = 0; i < type->declared; i++) {
         f->values[i] = PyObject_GetAttr(f->object, type->fields[i].name);
         if (f->values[i]) continue;
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;

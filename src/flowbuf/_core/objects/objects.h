@@ -59,6 +59,7 @@ typedef struct {
 struct fb_object_type {
     fb_codec_message core;
     fb_object_field *fields; /* by slot */
+    size_t declared;         /* fields of the message itself; those after them are extensions */
     PyObject *slots;         /* dict from names to slots */
     fb_object_class seen;
     PyObject *blank; /* dict from names to None */

@@ -385,6 +385,7 @@ static PyObject *make_dict(reader *r, frame *f) {
     if (!dict) return NULL;
     for (size_t i = 0; i < type->core.count; i++) {
         if (omit && f->values[i] == Py_None) continue;
+        if (FB_UNLIKELY(!f->values[i])) continue; /* an extension that is absent */
         if (PyDict_SetItem(dict, type->fields[i].name, f->values[i])) goto fail;
     }
     if (f->unknown) {
@@ -401,7 +402,7 @@ fail:
 }
 
 static PyObject *make_tuple(frame *f) {
-    size_t count = f->output->type->core.count;
+    size_t count = f->output->type->declared;
     PyObject *tuple = PyTuple_New((Py_ssize_t)count);
     if (!tuple) return NULL;
     for (size_t i = 0; i < count; i++) {
@@ -486,7 +487,7 @@ static PyObject *make_plain(reader *r, frame *f, const part *bytes) {
 static PyObject *make_object(reader *r, frame *f, const part *bytes) {
     const fb_codec_output *output = f->output;
     if (FB_UNLIKELY(output->kind == FB_OUTPUT_PLAIN)) return make_plain(r, f, bytes);
-    for (size_t i = 0; i < output->type->core.count; i++) {
+    for (size_t i = 0; i < output->type->declared; i++) {
         if (f->values[i] || (output->wanted && !output->wanted[i])) continue;
         if (!(f->values[i] = new_absent(output, i))) return NULL;
     }
