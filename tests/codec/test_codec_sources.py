@@ -60,7 +60,7 @@ def test_invalid_sources_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.proto").write_text("message {")
     with pytest.raises(SchemaError, match="does not compile"):
         Codec.load(tmp_path / "bad.proto")
-    with pytest.raises(SchemaError, match="is not a file"):
+    with pytest.raises(SchemaError, match="does not exist"):
         Codec.load(tmp_path / "none.proto")
     with pytest.raises(SchemaError, match="is not a FileDescriptorSet"):
         Codec(b"\xff")
@@ -349,7 +349,7 @@ def test_mistakes_with_folders_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for arguments, problem in [
         ((tmp_path / "empty",), "has no .proto file"),
-        (("none.proto", None, [tmp_path]), f"none.proto: is not a file here or in {tmp_path}"),
+        (("none.proto", None, [tmp_path]), f"none.proto: does not exist here or in {tmp_path}"),
         (("none.proto", None, ["nowhere"]), "include names 'nowhere', which is not a folder"),
         (("record", None, [tmp_path]), "include applies only to .proto files"),
     ]:

@@ -198,7 +198,7 @@ def test_unknown_fields_are_reported(tmp_path: Path) -> None:
         ),
         (["none.pb", "out.jsonl", "--schema", "record"], "none.pb: No such file or directory"),
         (["in.pb", "in.pb", "--schema", "record"], "in.pb: is an input too"),
-        (["in.pb", "out.jsonl", "--proto", "none.proto"], "none.proto: is not a file"),
+        (["in.pb", "out.jsonl", "--proto", "none.proto"], "none.proto: does not exist"),
         (["in.pb", "out.jsonl", "--schema", "recordd"], "did you mean record?"),
     ],
 )

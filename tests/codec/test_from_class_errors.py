@@ -17,6 +17,7 @@ from tests.support.codec.classes import Item, Status, make
 from tests.support.codec.messages import number_field
 
 attrs = pytest.importorskip("attrs")
+msgspec = pytest.importorskip("msgspec")
 pydantic = pytest.importorskip("pydantic")
 
 
@@ -326,3 +327,27 @@ def test_constructors_may_take_all_names() -> None:
     for cls in (Open, Private, ByName, Inheriting):
         codec = Codec.from_class(cls)
         assert codec.encode(codec.decode(number_field(1, 5))) == number_field(1, 5)
+
+
+def test_options_in_the_wrong_place_are_named() -> None:
+    fix = r"write it in the annotation: Annotated\[int, flowbuf.field\(1\)\]"
+
+    @dataclasses.dataclass
+    class AsDefault:
+        a: int = field(5)  # type: ignore[assignment]
+
+    class AsDefaultOfStruct(msgspec.Struct):
+        a: int = field(5)  # type: ignore[assignment]
+
+    class AsDefaultOfModel(pydantic.BaseModel):
+        a: int = field(5)  # type: ignore[assignment]
+
+    for each in (AsDefault, AsDefaultOfStruct, AsDefaultOfModel):
+        with pytest.raises(SchemaError, match=rf"{each.__name__}.a: flowbuf.field is its .*; {fix}"):
+            Codec.from_class(each)
+
+    with pytest.raises(SchemaError, match=r"A.b: the annotation has flowbuf.field without a number"):
+        Codec.from_class(make("A", b=Annotated[int, field]))
+    for wrong in ({"into": dict}, {"message": "M"}):
+        with pytest.raises(TypeError, match=r"from_class takes no (into|message): the class is the message"):
+            Codec.from_class(make("A", b=int), **wrong)

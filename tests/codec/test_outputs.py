@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import pytest
+from google.protobuf import timestamp_pb2
 
 from flowbuf import Codec, DecodeError, EncodeError
 
@@ -257,6 +258,21 @@ def test_an_enum_of_something_else_is_refused(codec: Codec[dict[str, Any]]) -> N
         codec.decode(b"", into)
 
 
+def test_mistakes_with_the_class_are_named(codec: Codec[dict[str, Any]]) -> None:
+    for into, message in [
+        (Id(1), "into is an instance of Id; it must be a class"),
+        (codec.message_class(), "into is a message class of google.protobuf"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            codec.decode(b"", into)
+    with pytest.raises(TypeError, match=r"source is Id; .*; Codec.from_class takes annotated classes"):
+        Codec(Id)
+    with pytest.raises(TypeError, match="choose a message class of the module"):
+        Codec(timestamp_pb2)
+    with pytest.raises(EncodeError, match="state: 'PAYED' is no member of the enum; did you mean PAID"):
+        codec.encode({"state": "PAYED", "version": 1})
+
+
 # Presence ---------------------------------------------------------------------------------------------------
 
 
@@ -277,6 +293,7 @@ def test_presence_of_fields_and_members(codec: Codec[dict[str, Any]]) -> None:
     for value, path, message in [
         (ORDER, "idd", "idd: shop.Order has no field idd; did you mean id"),
         (ORDER, "lines", "lines has no presence"),
+        (ORDER, "payment", "payment is a oneof; which_oneof returns its member"),
         (ORDER, "lines.name", "lines.name: lines is not a single message"),
         (ORDER, "id.name", "id.name: id is not a single message"),
     ]:

@@ -74,6 +74,8 @@ def codec(tmp_path_factory: pytest.TempPathFactory) -> Codec[dict[str, Any]]:
     return Codec.load(path, "All", defaults="omit")
 
 
+UNKNOWN = "the definition has no type 'x/unknown.Type'; its 'value' must be bytes"
+
 VALUES: dict[str, list[Any]] = {
     "int32": [0, 5, -(1 << 31)],
     "uint64": [0, (1 << 64) - 1],
@@ -252,12 +254,24 @@ def test_values_of_json_have_many_types(codec: Codec[dict[str, Any]]) -> None:
         ),
         (
             {"any": {"@type": "x/google.protobuf.Int32Value", "value": 1, "more": 1}},
-            "any: keys other than @type",
+            "any: keys other than '@type' and 'value'",
         ),
         ({"any": {"@type": "x/plain.Inner", "valu": "x"}}, "any: unknown key 'valu'; did you mean value?"),
         ({"any": {"@type": "x/plain.Inner", "number": "x"}}, "any.number: str where an int is expected"),
-        ({"any": {"@type": "x/unknown.Type", "value": 5}}, "any: int where bytes is expected"),
-        ({"any": {"@type": "x/unknown.Type", "name": 5}}, "any: keys other than @type and value"),
+        (
+            {"any": {"@type": "x/unknown.Type", "value": 5}},
+            f"any: {UNKNOWN}",
+        ),
+        (
+            {"any": {"@type": "x/unknown.Type", "name": 5}},
+            f"any: {UNKNOWN}",
+        ),
+        (
+            {"any": {"@type": "plain.Inner", "value": "x"}},
+            "any: '@type' is 'plain.Inner'; write a URL: ",
+        ),
+        ({"any": {"value": b"", "number": 5}}, "any: no key '@type', which gives the type of the message"),
+        ({"any": {"type_url": 5}}, "any: int where str is expected"),
         ({"inner": {"@type": "x"}}, "inner: unknown key '@type'"),
     ],
 )

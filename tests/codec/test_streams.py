@@ -259,6 +259,31 @@ def test_wrong_arguments_are_named() -> None:
         list(CODEC.read([1, 2]))  # type: ignore[list-item]
 
 
+def test_wrong_sources_and_targets_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.touch()
+    with open(path, encoding="utf-8") as text, pytest.raises(TypeError, match="the file is open as text"):
+        CODEC.read(text)  # type: ignore[call-overload]
+    with (
+        open(path, "w", encoding="utf-8") as text,
+        pytest.raises(TypeError, match="the file is open as text"),
+    ):
+        CODEC.write(text, OBJECTS)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a piece of the stream is dict; it must be bytes"):
+        CODEC.read(OBJECTS)  # type: ignore[call-overload]
+
+
+def test_a_closed_reader_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pb"
+    CODEC.write(path, OBJECTS)
+    with CODEC.read(path) as reader:
+        next(reader)
+    assert (reader.offset, reader.count) == (ENDS[1], 1)
+    for read in (next, list):
+        with pytest.raises(ValueError, match="the reader is closed"):
+            read(reader)
+
+
 # Messages that look like compressed files -------------------------------------------------------------------
 
 

@@ -1,3 +1,4 @@
+# cython: embedsignature=False
 """Python objects of any message type.
 
 This module owns the tables that objects/write.c and objects/read.c use.

@@ -1,4 +1,6 @@
+# cython: embedsignature=False
 """Messages of any type to JSON, and back."""
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
@@ -365,6 +367,7 @@ cdef class JsonConverter:
             output.p = fb_codec_end_length(output.begin + begin, output.p)
 
 
+@cython.auto_pickle(False)
 cdef class JsonCodec:
     """The methods of a codec for JSON."""
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from flowbuf.codec.field_options import FieldOptions
+from flowbuf.codec.field_options import field as make_options
 from flowbuf.errors import SchemaError
 
 __all__ = ["KINDS", "ClassField", "check_kind", "fields_of", "is_annotated_class", "is_class"]
@@ -152,6 +153,10 @@ def _make_field(cls: type, name: str, hints: dict[str, Any]) -> ClassField:
     if typing.get_origin(hint) is typing.Annotated:
         hint, *metadata = typing.get_args(hint)
         found = [each for each in metadata if isinstance(each, FieldOptions)]
+        if any(each is make_options for each in metadata):
+            problem = "the annotation has flowbuf.field without a number"
+            fix = "write Annotated[int, flowbuf.field(1)], for example"
+            raise SchemaError(problem, fix, origin=f"{cls.__name__}.{name}")
     field = ClassField(cls.__name__, name, hint, found[0] if found else None)
     if len(found) > 1:
         raise field.error(f"has flowbuf.field {len(found)} times", "leave one")
@@ -202,6 +207,9 @@ def _check_constructor(cls: type, fields: list[ClassField]) -> None:
         taken = parameter is not None and parameter.kind is not parameter.POSITIONAL_ONLY
         if not taken and inspect.Parameter.VAR_KEYWORD not in kinds:
             raise field.error(f"the constructor of {cls.__name__} does not take it", "add it as a parameter")
+        if parameter is not None and isinstance(parameter.default, FieldOptions):
+            fix = "write it in the annotation: Annotated[int, flowbuf.field(1)]"
+            raise field.error("flowbuf.field is its default value", fix)
     needed = {
         name
         for name, each in parameters.items()

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, overload
 
 from google.protobuf import message_factory
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from flowbuf._core import PLAIN_TYPES, JsonConverter, ObjectOutput, ObjectTypes
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
 from flowbuf.codec import classes, descriptors, examples, files, presence, schemas
+from flowbuf.codec.class_fields import is_annotated_class
 from flowbuf.codec.json import make_converter
 from flowbuf.codec.model import Message
 from flowbuf.codec.outputs import make_output
@@ -284,12 +285,20 @@ class Codec(StreamCodec[T]):
             codec = flowbuf.Codec.from_class(Order)
             codec.decode(codec.encode(Order(7, "ana")))
         """
+        wrong = sorted({"into", "message", "include"} & options.keys())
+        if wrong:
+            raise TypeError(
+                f"from_class takes no {wrong[0]}: the class is the message, and the type of objects"
+            )
         file, message = classes.to_file(source, name, package)
         made: Any = cls(file, message, into=source, **options)
         return cast(Codec[U], made)
 
     def _output_of(self, into: Any) -> ObjectOutput:
-        output = self._outputs.get(into)
+        try:
+            output = self._outputs.get(into)
+        except TypeError:  # it cannot be hashed
+            raise TypeError(f"into is an instance of {type(into).__name__}; it must be a class") from None
         if output is None:
             if len(self._outputs) >= _OUTPUTS:
                 self._outputs.clear()
@@ -521,8 +530,14 @@ def _find_descriptor(source: Any, name: str | None) -> Descriptor:
     descriptor = getattr(source, "DESCRIPTOR", source)
     if not isinstance(descriptor, Descriptor):
         fix = "a Schema, a message class, a descriptor or a FileDescriptorSet"
-        fix += "; Codec.load takes names and paths" if isinstance(source, str | os.PathLike) else ""
-        raise TypeError(f"source is {type(source).__name__}; it must be {fix}")
+        if isinstance(source, str | os.PathLike):
+            fix += "; Codec.load takes names and paths"
+        elif is_annotated_class(source):
+            fix += "; Codec.from_class takes annotated classes"
+        elif isinstance(getattr(source, "DESCRIPTOR", None), FileDescriptor):
+            fix += "; choose a message class of the module"
+        what = source.__name__ if isinstance(source, type) else type(source).__name__
+        raise TypeError(f"source is {what}; it must be {fix}")
     return files.find_message([descriptor], name, descriptor.full_name) if name else descriptor
 
 

@@ -119,6 +119,7 @@ def find_message(
             raise SchemaError(f"has {len(first)} messages", fix, origin=origin)
         return first[0]
     known = _by_name(messages)
+    name = name.removeprefix(".")  # as a full name in a .proto file
     if name not in known:
         fix = did_you_mean(name, known) or f"messages are {_list(messages)}"
         raise SchemaError(f"has no message {name!r}", fix, origin=origin)
@@ -216,7 +217,8 @@ def _find_files(path: str, include: list[str]) -> tuple[list[str], list[str]]:
     if any(os.path.isfile(os.path.join(folder, path)) for folder in include):
         return include, [path.replace(os.sep, "/")]
     where = f" here or in {', '.join(include)}" if include else ""
-    raise SchemaError(f"is not a file{where}", "name a .proto file", origin=path)
+    fix = "correct the path, or name the folder that it starts from: include=[FOLDER]"
+    raise SchemaError(f"does not exist{where}", fix, origin=path)
 
 
 def _find_compiler(path: str) -> list[str]:

@@ -211,6 +211,9 @@ def _arguments(message: Message, into: Any) -> tuple[tuple[str, ...], bool]:
     # such as list[Item]
     if not callable(into) or (isinstance(origin, type) and origin.__module__ == "builtins"):
         raise TypeError(f"into is {into!r}; it must be dict, tuple, or a class that takes the fields by name")
+    if hasattr(into, "DESCRIPTOR"):
+        problem = "into is a message class of google.protobuf, whose messages encode does not take"
+        raise TypeError(f"{problem}; decode with its FromString, or into another class")
     names = tuple(field.name for field in message if not field.is_extension)
     try:
         parameters = inspect.signature(into).parameters

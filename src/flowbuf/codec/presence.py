@@ -45,6 +45,8 @@ def _follow(message: Message, value: Any, path: str) -> tuple[Message, Any, str]
 def _find(message: Message, name: str, path: str) -> Field:
     found = next((field for field in message if field.name == name), None)
     if found is None:
+        if any(field.oneof == name for field in message):
+            raise ValueError(f"{path}: {name} is a oneof; which_oneof returns its member")
         fix = did_you_mean(name, [field.name for field in message])
         raise ValueError(f"{path}: {message.name} has no field {name}{f'; {fix}' if fix else ''}")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import operator
 import os
@@ -226,7 +227,7 @@ class ObjectReader(_Reader[T], Iterator[T]):
                 if size:
                     self._decoding.add(self._buffer[:size])
                 else:
-                    self.close()
+                    self._content.close()
                     self._decoding.finish(self._content.fault)
             return objects
         except BaseException:
@@ -240,8 +241,9 @@ class ObjectReader(_Reader[T], Iterator[T]):
         return next(self._chain)
 
     def close(self) -> None:
-        """Close the file, if the reader opened it."""
+        """End the iteration, and close the file if the reader opened it."""
         self._content.close()
+        self._chain = iter(_fail_closed, None)
 
     def __enter__(self) -> Self:
         return self
@@ -252,17 +254,27 @@ class ObjectReader(_Reader[T], Iterator[T]):
         self.close()
 
 
+def _fail_closed() -> Any:
+    raise ValueError("the reader is closed")
+
+
 def _as_file(source: Any) -> Any:
     """Return a path or file as it is, and bytes or an iterable of bytes as a file."""
     if isinstance(source, bytes | bytearray | memoryview):
         return JoinedPieces([source])
     if isinstance(source, str | os.PathLike) or hasattr(source, "read"):
-        return source
+        return _check_binary(source)
     if isinstance(source, Iterable):
         return JoinedPieces(source)
     raise TypeError(
         f"source is {type(source).__name__}; it must be a path, a binary file, bytes, or an iterable of bytes"
     )
+
+
+def _check_binary(file: Any) -> Any:
+    if isinstance(file, io.TextIOBase):
+        raise TypeError('the file is open as text; open it with the mode "rb" or "wb"')
+    return file
 
 
 class AsyncObjectReader(_Reader[T], AsyncIterator[T]):
@@ -310,7 +322,7 @@ def _write_to(codec: ObjectCodec[Any], target: Any, objects: Iterable[Any]) -> i
             return _write(codec, file.write, objects)
     if not hasattr(target, "write"):
         raise TypeError(f"target is {type(target).__name__}; it must be a path or a binary file")
-    return _write(codec, functools.partial(_write_all, target), objects)
+    return _write(codec, functools.partial(_write_all, _check_binary(target)), objects)
 
 
 def _write(codec: ObjectCodec[Any], write: Callable[[bytes], object], objects: Iterable[Any]) -> int:

@@ -456,6 +456,8 @@ class JoinedPieces:
             piece = next(self._pieces, None)
             if piece is None:
                 return b""
+            if not isinstance(piece, bytes | bytearray | memoryview):
+                raise TypeError(f"a piece of the stream is {type(piece).__name__}; it must be bytes")
             self._rest = memoryview(piece).cast("B")
         data, self._rest = bytes(self._rest[:size]), self._rest[size:]
         return data

@@ -259,7 +259,8 @@ static int gather_attributes(fb_object_writer *w, fb_object_frame *f) {
     return 0;
 }
 
-int fb_object_gather_mapping(fb_object_writer *w, fb_object_frame *f, PyObject *dict) {
+/* Replace a mapping in the frame by a dict made of it, which the frame owns. */
+static int gather_mapping(fb_object_writer *w, fb_object_frame *f, PyObject *dict) {
     Py_SETREF(f->object, dict);
     int result = gather_dict(w, f, dict);
     Py_XINCREF(f->unknown);
@@ -288,7 +289,7 @@ static int gather_other(fb_object_writer *w, fb_object_frame *f) {
     fb_object_own(w);
     if (is_plain(f->object)) return fb_object_fail_type(w, f->object, "an object");
     if (fb_object_to_dict(f->object, &dict)) return -1;
-    if (dict) return fb_object_gather_mapping(w, f, dict);
+    if (dict) return gather_mapping(w, f, dict);
     /* reading `keys` may have changed the class and freed the old one */
     PyTypeObject *class = Py_TYPE(f->object);
     if (!is_known(&f->type->seen, class) &&

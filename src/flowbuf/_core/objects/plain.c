@@ -94,11 +94,19 @@ static int gather_json(fb_object_writer *w, fb_object_frame *f) {
 
 /* Any ---------------------------------------------------------------------------------------- */
 
-/* Refuse other keys beside "@type" and "value". */
-static int check_keys(fb_object_writer *w, PyObject *dict, PyObject *value) {
-    Py_ssize_t extra = PyDict_GET_SIZE(dict) - (value ? 2 : 1);
-    if (extra <= 0 || w->options->ignore_unknown) return 0;
-    return fb_object_fail(w, "keys other than @type and value, where the value has no fields");
+/* Check the keys of a dict whose message is under the key "value", because it has no fields or is
+   unknown. */
+static int check_keys(fb_object_writer *w, PyObject *dict, PyObject *value, PyObject *url,
+                      bool known) {
+    bool extra = PyDict_GET_SIZE(dict) > (value ? 2 : 1) && !w->options->ignore_unknown;
+    if (known) {
+        if (extra) return fb_object_fail(w, "keys other than '@type' and 'value'");
+        return value ? 0 : fb_object_fail(w, "no key 'value' beside '@type'");
+    }
+    if (!extra && (!value || PyObject_CheckBuffer(value))) return 0;
+    if (PyUnicode_FindChar(url, '/', 0, PyUnicode_GET_LENGTH(url), 1) < 0)
+        return fb_object_fail(w, "'@type' is %R; write a URL: 'type.googleapis.com/%U'", url, url);
+    return fb_object_fail(w, "the definition has no type %R; its 'value' must be bytes", url);
 }
 
 static uint8_t role_of(const fb_object_type *type) {
@@ -124,10 +132,24 @@ static int put_inside(fb_object_writer *w, fb_object_frame *f, PyObject *dict) {
         if (inside.type->plain == FB_PLAIN_NONE)
             return fb_object_put_one(w, field, &inside, true, dict);
     }
-    if (check_keys(w, dict, value)) return -1;
-    if (!value) return known ? fb_object_fail(w, "no key 'value' beside '@type'") : 0;
+    if (check_keys(w, dict, value, f->values[FB_OF_URL], known)) return -1;
+    if (!value) return 0;
     f->values[FB_OF_MESSAGE] = Py_NewRef(value);
     return fb_object_put_one(w, field, &inside, known, value);
+}
+
+/* Write an Any from a dict with its own fields. */
+static int put_own_fields(fb_object_writer *w, fb_object_frame *f) {
+    const fb_object_field *fields = f->type->fields;
+    Py_ssize_t found = 0;
+    for (size_t i = FB_OF_URL; i <= FB_OF_MESSAGE; i++) {
+        f->values[i] = Py_XNewRef(PyDict_GetItemWithError(f->object, fields[i].name));
+        if (f->values[i]) found++;
+        else if (PyErr_Occurred()) return -1;
+    }
+    if (PyDict_GET_SIZE(f->object) > found && !w->options->ignore_unknown)
+        return fb_object_fail(w, "no key '@type', which gives the type of the message");
+    return fb_object_put_fields(w, f);
 }
 
 /* Write an Any from a dict with its type. Another dict has the fields of the Any itself. */
@@ -137,13 +159,8 @@ static int put_any(fb_object_writer *w, fb_object_frame *f) {
     if (fb_object_to_dict(f->object, &dict)) return -1;
     if (!dict) return fb_object_fail_type(w, f->object, "a dict with the key '@type'");
     PyObject *url = PyDict_GetItemWithError(dict, fb_object_type_key);
-    if (!url) {
-        if (!PyErr_Occurred())
-            return fb_object_gather_mapping(w, f, dict) ? -1 : fb_object_put_fields(w, f);
-        Py_DECREF(dict);
-        return -1;
-    }
     Py_SETREF(f->object, dict);
+    if (!url) return PyErr_Occurred() ? -1 : put_own_fields(w, f);
     if (!PyUnicode_Check(url)) return fb_object_fail_type(w, url, "str as '@type'");
     f->values[FB_OF_URL] = fb_object_exact_text(url);
     if (!f->values[FB_OF_URL]) return -1;

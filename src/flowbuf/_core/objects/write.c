@@ -85,12 +85,18 @@ static int number_of_bool(fb_object_writer *w, const fb_codec_field *field, PyOb
     return truth < 0 ? -1 : 0;
 }
 
+static void fail_member(fb_object_writer *w, const fb_object_field *of, PyObject *name) {
+    PyObject *more = PyObject_CallFunctionObjArgs(w->options->suggest, name, of->numbers, NULL);
+    if (more) fb_object_fail_value(w, name, "no member of the enum%U", more);
+    Py_XDECREF(more);
+}
+
 static int number_of_name(fb_object_writer *w, const fb_object_field *of, PyObject *value,
                           uint64_t *number) {
     PyObject *name = fb_object_exact_text(value),
              *member = name ? PyDict_GetItemWithError(of->numbers, name) : NULL;
     if (member) *number = (uint64_t)PyLong_AsLongLong(member);
-    else if (name) fb_object_fail_value(w, name, "no member of the enum");
+    else if (name && !PyErr_Occurred()) fail_member(w, of, name);
     Py_XDECREF(name);
     return member ? 0 : -1;
 }

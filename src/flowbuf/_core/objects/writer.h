@@ -57,9 +57,6 @@ int fb_object_to_dict(PyObject *value, PyObject **dict);
 /* Collect the values of the frame's object by their slots. Returns 0, or -1 with an exception
    set. */
 int fb_object_gather(fb_object_writer *w, fb_object_frame *f);
-/* Replace the frame's object by a dict, whose reference is taken, and collect its values. REQUIRES:
-   references are owned. */
-int fb_object_gather_mapping(fb_object_writer *w, fb_object_frame *f, PyObject *dict);
 /* Write the values of the frame. Returns 0, or -1 with an exception set. */
 int fb_object_put_fields(fb_object_writer *w, fb_object_frame *f);
 /* Write the frame's object, whose type is plain. Returns 0, or -1 with an exception set. */
