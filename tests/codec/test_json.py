@@ -590,3 +590,11 @@ def test_memory_is_bounded_for_messages_out_of_order_at_every_level(codec: Codec
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert len(codec.to_json(bytes_field(10, message))) > 1_000_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
+
+
+def test_json_lines_may_be_text() -> None:
+    codec = Codec.load("client_message")
+    text = '{"client":"é"}\n{}\n'
+    assert codec.from_json_lines(text) == codec.from_json_lines(text.encode())
+    with pytest.raises(DecodeError, match="byte 0: half of a surrogate pair"):
+        codec.from_json_lines("\ud800")

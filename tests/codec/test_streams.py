@@ -269,6 +269,10 @@ def test_wrong_sources_and_targets_are_named(tmp_path: Path) -> None:
         pytest.raises(TypeError, match="the file is open as text"),
     ):
         CODEC.write(text, OBJECTS)  # type: ignore[arg-type]
+    for one in (OBJECTS[0], object(), "x"):
+        for call in (CODEC.encode_many, lambda each: CODEC.write(io.BytesIO(), each)):
+            with pytest.raises(TypeError, match=r"(dict|object|str) is not an iterable of objects"):
+                call(one)  # type: ignore[operator]
     with pytest.raises(TypeError, match="a piece of the stream is dict; it must be bytes"):
         CODEC.read(OBJECTS)  # type: ignore[call-overload]
 

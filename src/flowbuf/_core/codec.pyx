@@ -7,7 +7,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport Py_XDECREF, PyObject
-from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint16_t
+from libc.stdint cimport INT32_MAX, SIZE_MAX, int32_t, uint8_t, uint16_t
 from libc.string cimport memcpy
 
 from flowbuf._core.base cimport check, describe_field, take_memory
@@ -407,17 +407,22 @@ cdef class ObjectCodec(JsonCodec):
 
         Raises:
             EncodeError: an object cannot be encoded. `path` begins with its index, such as `[3].time`.
+            TypeError: values is not an iterable of objects.
         """
-        cdef fb_buffer output
-        cdef bint own = self._begin(&output)
-        cdef Py_ssize_t i = 0
-        try:
-            for value in values:
-                self._write_next(&output, value, i)
-                i += 1
-            return PyBytes_FromStringAndSize(<char *> output.begin, fb_buffer_size(&output))
-        finally:
-            self._end(&output, own)
+        stream, _, problem = self._encode_part(self._iterate(values), SIZE_MAX, 0)
+        if problem is not None:
+            raise problem
+        return stream
+
+    def _iterate(self, objects):
+        """Return an iterator over objects. Raises TypeError for a single object."""
+        if not isinstance(objects, (dict, str, bytes)):
+            try:
+                return iter(objects)
+            except TypeError:
+                pass
+        what = type(objects).__name__
+        raise TypeError(f"{what} is not an iterable of objects; write [order] for a single order") from None
 
     def _encode_part(self, values, size_t limit, Py_ssize_t first):
         """Encode objects of an iterator as a stream of messages, until it has `limit` bytes.

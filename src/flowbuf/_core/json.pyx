@@ -459,7 +459,7 @@ cdef class JsonCodec:
         """Convert JSON lines to a stream of messages, each after its length as a varint.
 
         Args:
-            lines: UTF-8 in bytes or another buffer. Empty lines are skipped.
+            lines: The lines, as str, or as UTF-8 in bytes or another buffer. Empty lines are skipped.
             unknown: As in `from_json`.
 
         Returns:
@@ -470,7 +470,8 @@ cdef class JsonCodec:
                 number of the line; `offset` counts from the start of the first line.
             ValueError: an option has an unknown value.
         """
-        return self._json().read_lines(lines, unknown)[0]
+        cdef JsonConverter converter = self._json()
+        return converter.read_lines(converter._encode(lines) if isinstance(lines, str) else lines, unknown)[0]
 
     def encode_json(self, value, *, str names not None="json", defaults=False,
                     str enums not None="name"):

@@ -347,7 +347,7 @@ def _encode(
     codec: ObjectCodec[Any], objects: Iterable[Any], first: int = 0
 ) -> Iterator[tuple[bytes, int, Exception | None]]:
     """Yield messages in pieces, and their number. The error of an object comes after those before it."""
-    rest = iter(objects)
+    rest = codec._iterate(objects)
     while True:
         messages, count, error = codec._encode_part(rest, _WRITE_SIZE, first)
         if not count and not error:
