@@ -127,6 +127,7 @@ def test_enums_without_an_equivalent_are_errors(members: dict[str, int], problem
 
 def test_enums_whose_members_are_no_integers_are_errors() -> None:
     for kind, problem in [
+        (enum.Enum("Truth", {"A": False}), "members of Truth are not integers"),
         (enum.Enum("Text", {"A": "a"}), "members of Text are not integers; give them values such as 0 and 1"),
         (enum.IntFlag("Bits", {"A": 1}), "Bits is a Flag, whose values are not single members; use int"),
     ]:
@@ -351,3 +352,17 @@ def test_options_in_the_wrong_place_are_named() -> None:
     for wrong in ({"into": dict}, {"message": "M"}):
         with pytest.raises(TypeError, match=r"from_class takes no (into|message): the class is the message"):
             Codec.from_class(make("A", b=int), **wrong)
+
+
+def test_names_must_be_text() -> None:
+    for options in ({"name": 5}, {"package": 5}):
+        with pytest.raises(TypeError, match=r"(name|package) is 5; it must be str"):
+            Codec.from_class(make("A", b=int), **options)
+
+
+def test_optional_fields_with_the_names_of_others() -> None:
+    """protoc puts X before the name of a oneof that another field has."""
+    codec = Codec.from_class(make("A", a=int | None, _a=int | None))
+    assert [field.oneof for field in codec.message] == [None, None]
+    with pytest.raises(ValueError, match="has no oneof"):
+        codec.which_oneof({}, "X_a")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import enum
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 import pytest
@@ -258,6 +259,57 @@ def test_an_enum_of_something_else_is_refused(codec: Codec[dict[str, Any]]) -> N
         codec.decode(b"", into)
 
 
+def test_an_element_that_disappears_while_it_is_examined(codec: Codec[dict[str, Any]]) -> None:
+    class Vanishing:
+        @property
+        def __class__(self) -> Any:
+            history.clear()
+            return Vanishing
+
+    class VanishingText(str):
+        @property
+        def __class__(self) -> Any:
+            history.clear()
+            return VanishingText
+
+    for make in (Vanishing, lambda: VanishingText("none")):
+        history: list[Any] = [make()]
+        with pytest.raises(EncodeError):
+            codec.encode({"history": history, "version": 1})
+
+
+def test_members_whose_values_are_other_names(codec: Codec[dict[str, Any]]) -> None:
+    class Swapped(enum.Enum):
+        NEW = "PAID"
+        PAID = "NEW"
+
+    into = dataclasses.make_dataclass("Into", [("state", Swapped)])
+    for member in Swapped:
+        assert codec.decode(codec.encode({"state": member, "version": 1}), into).state is member
+
+
+def test_arguments_by_position_only(codec: Codec[dict[str, Any]]) -> None:
+    def take(other: int = 0, /, id: int = 1, version: int = 2) -> Any:
+        return other, id, version
+
+    def impossible(id: int, /) -> Any:
+        return id
+
+    assert codec.decode(codec.encode(ORDER), take) == (0, 7, 3)
+    with pytest.raises(TypeError, match="impossible takes none of the fields"):
+        codec.decode(b"", impossible)
+
+
+@dataclasses.dataclass
+class Odd:
+    first: LineName
+    table: ClassVar[int | x] = 0  # noqa: F821  # not a field, and undefined
+
+
+def test_annotations_of_other_attributes_may_be_undefined(codec: Codec[dict[str, Any]]) -> None:
+    assert codec.decode(codec.encode(ORDER), Odd) == Odd(LineName("d"))
+
+
 def test_mistakes_with_the_class_are_named(codec: Codec[dict[str, Any]]) -> None:
     for into, message in [
         (Id(1), "into is an instance of Id; it must be a class"),
@@ -278,7 +330,7 @@ def test_mistakes_with_the_class_are_named(codec: Codec[dict[str, Any]]) -> None
 
 def test_presence_of_fields_and_members(codec: Codec[dict[str, Any]]) -> None:
     data = codec.encode(ORDER)
-    for value in (ORDER, data, bytearray(data), memoryview(data)):
+    for value in (ORDER, data, bytearray(data), memoryview(data), array.array("B", data)):
         assert codec.has(value, "id")
         assert codec.has(value, "first.price")
         assert codec.has(value, "extra.note")

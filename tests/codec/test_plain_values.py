@@ -230,6 +230,7 @@ def test_values_of_json_have_many_types(codec: Codec[dict[str, Any]]) -> None:
     ("value", "message"),
     [
         ({"value": {1}}, "value: set where a value of JSON is expected"),
+        ({"value": np.array([1, 2])}, "value: numpy.ndarray where a value of JSON is expected"),
         ({"value": b"x"}, "value: bytes where a value of JSON is expected"),
         ({"value": [1, {"a": object()}]}, "value[1]['a']: object where a value of JSON is expected"),
         ({"value": (1 << 53) + 1}, "value: 9007199254740993 is not exact as a double; write it as a string"),
@@ -385,6 +386,19 @@ def test_unknown_fields_inside_an_any_are_kept() -> None:
     known = Codec(AnyMessage, unknown_fields="keep")
     outer = AnyMessage(type_url="x/google.protobuf.Any", value=inside).SerializeToString()
     assert known.decode(outer)["value"] == {}
+
+
+def test_presence_inside_plain_values_is_refused(codec: Codec[dict[str, Any]]) -> None:
+    assert codec.has({"value": NULL}, "value")
+    assert codec.which_oneof({"chosen": NULL}, "choice") == "chosen"
+    for call, path in [
+        (codec.has, "value.string_value"),
+        (codec.which_oneof, "value.kind"),
+        (codec.has, "struct.fields"),
+        (codec.has, "any.type_url"),
+    ]:
+        with pytest.raises(ValueError, match="which is a plain value"):
+            call({"value": "my string_value"}, path)
 
 
 # Classes ----------------------------------------------------------------------------------------------------

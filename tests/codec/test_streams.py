@@ -1,14 +1,17 @@
-"""Streams of objects: `Codec.read`, `write`, and their asynchronous forms."""
+"""Streams of objects: `Codec.read` and `write`."""
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
+import copy
 import gc
 import gzip
 import io
 import os
+import pickle
+import threading
 import tracemalloc
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -288,6 +291,170 @@ def test_a_closed_reader_cannot_be_read(tmp_path: Path) -> None:
             read(reader)
 
 
+def small(*numbers: int) -> list[dict[str, Any]]:
+    return [{"client": "", "text": "", "sequence": number} for number in numbers]
+
+
+def test_a_reader_is_its_own_iterator_and_goes_on_after_an_error() -> None:
+    reader = iter(CODEC.read(STREAM[: ENDS[5]] + BAD + STREAM))
+    assert iter(reader) is reader
+    got: list[Any] = []
+    while True:
+        try:
+            got.append(next(reader))
+        except StopIteration:
+            break
+        except DecodeError:
+            continue
+    assert got == OBJECTS[:5] + OBJECTS
+
+
+def test_reading_resumes_at_small_offsets_of_any_source() -> None:
+    objects = small(1, 2, 3, 0, 4)
+    stream = CODEC.encode_many(objects)
+    # 80 bytes with the magic number of a skippable frame of zstd, which is peeked as a whole
+    skippable = b"\x50\x2a\x4d\x18" + b"\x10\x00\x00\x00" + b"\x01" * 73
+    for count in range(6):
+        offset = len(CODEC.encode_many(objects[:count]))
+        for source in (stream, io.BytesIO(stream), in_pieces(stream, 2)):
+            assert list(CODEC.read(source, offset=offset)) == objects[count:]
+        assert list(CODEC.read(skippable + stream, offset=len(skippable) + offset)) == objects[count:]
+    assert len(skippable) == 81
+
+
+def test_a_message_in_a_pipe_is_returned_before_more_arrives() -> None:
+    for number in (1, 200):
+        incoming, outgoing = os.pipe()
+        with (
+            os.fdopen(incoming, "rb", buffering=0) as source,
+            os.fdopen(outgoing, "wb", buffering=0) as target,
+        ):
+            target.write(CODEC.encode_many(small(number)))
+            reader = CODEC.read(source)
+            assert next(reader) == small(number)[0]
+            target.write(CODEC.encode_many(small(5)))
+            assert next(reader) == small(5)[0]
+
+
+def test_files_that_do_not_block_raise_instead_of_losing_data() -> None:
+    incoming, outgoing = os.pipe()
+    os.set_blocking(incoming, False)
+    os.set_blocking(outgoing, False)
+    with os.fdopen(incoming, "rb", buffering=0) as source, os.fdopen(outgoing, "wb", buffering=0) as target:
+        target.write(STREAM[:500])
+        reader = CODEC.read(source)
+        got: list[Any] = []
+        with pytest.raises(BlockingIOError, match="the file is non-blocking, and has no bytes yet"):
+            got.extend(reader)
+        assert got == OBJECTS[: len(got)]
+        target.write(STREAM[500:1000])
+        with pytest.raises(BlockingIOError):
+            got.extend(reader)
+        assert got == OBJECTS[: len(got)]
+        assert reader.offset <= 1000 < ENDS[len(got) + 1]
+        with pytest.raises(BlockingIOError, match="takes no bytes now"):
+            CODEC.write(target, OBJECTS * 10)
+
+
+def test_a_stop_iteration_of_a_class_is_an_error() -> None:
+    class Stopping:
+        def __init__(self, client: str, text: str, sequence: int) -> None:
+            if sequence == 3:
+                next(iter(()))
+
+    reader = CODEC.read(STREAM, Stopping)
+    assert sum(1 for _ in zip(range(3), reader, strict=False)) == 3
+    with pytest.raises(RuntimeError, match="StopIteration in a class or a source"):
+        next(reader)
+    assert len(list(reader)) == len(OBJECTS) - 4
+
+
+def test_a_class_cannot_advance_its_own_reader() -> None:
+    class Advancing:
+        def __init__(self, client: str, text: str, sequence: int) -> None:
+            if sequence == 3:
+                next(reader)
+
+    reader: Any = CODEC.read(STREAM, Advancing)
+    with pytest.raises(RuntimeError, match="the reader is in use"):
+        list(reader)
+    assert (reader.count, reader.offset) == (4, ENDS[4])
+
+
+def test_a_reader_cannot_be_copied() -> None:
+    for call in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a reader cannot be copied or pickled"):
+            call(CODEC.read(STREAM))
+
+
+def test_threads_share_a_reader_without_losing_objects(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pb"
+    CODEC.write(path, OBJECTS * 20)
+    reader = CODEC.read(path)
+    got: list[Any] = []
+    refused: list[RuntimeError] = []
+
+    def take() -> None:
+        while True:
+            try:
+                got.append(next(reader)["sequence"])
+            except StopIteration:
+                return
+            except RuntimeError as error:
+                refused.append(error)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == sorted([each["sequence"] for each in OBJECTS] * 20)
+    assert all("the reader is in use" in str(error) for error in refused)
+
+
+def test_files_are_closed_after_the_last_object_and_after_damage(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pb"
+    for content in (STREAM, STREAM + b"\xff" * 10):
+        path.write_bytes(content)
+        reader = CODEC.read(path)
+        with contextlib.suppress(DecodeError):
+            list(reader)
+        assert reader._content._raw.closed
+
+
+def test_damage_before_an_offset_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pb.gz"
+    CODEC.write(path, OBJECTS)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DecodeError, match="gzip data is cut short"):
+        CODEC.read(path, offset=len(STREAM))
+    with open(path, "rb") as file:
+        file.seek(1 << 20)
+        assert list(CODEC.read(file)) == []
+
+
+def test_an_interruption_keeps_what_was_written_and_ends_a_reader() -> None:
+    def interrupted() -> Iterator[dict[str, Any]]:
+        yield from OBJECTS[:5]
+        raise KeyboardInterrupt
+
+    file = io.BytesIO()
+    with pytest.raises(KeyboardInterrupt):
+        CODEC.write(file, interrupted())
+    assert file.getvalue() == STREAM[: ENDS[5]]
+
+    def pieces() -> Iterator[bytes]:
+        yield STREAM[: ENDS[3] + 1]
+        raise KeyboardInterrupt
+
+    reader = CODEC.read(pieces())
+    assert [next(reader) for _ in range(3)] == OBJECTS[:3]
+    with pytest.raises(KeyboardInterrupt):
+        next(reader)
+    with pytest.raises(ValueError, match=f"the reader was interrupted; read again from the offset {ENDS[3]}"):
+        next(reader)
+
+
 # Messages that look like compressed files -------------------------------------------------------------------
 
 
@@ -373,90 +540,3 @@ def test_an_object_that_uses_the_codec_can_be_written() -> None:
     file = io.BytesIO()
     assert CODEC.write(file, nested()) == len(OBJECTS)
     assert file.getvalue() == STREAM
-
-
-# asyncio ----------------------------------------------------------------------------------------------------
-
-
-def read_all(source: Any, **options: Any) -> list[Any]:
-    async def run() -> list[Any]:
-        return [each async for each in CODEC.read_async(source, **options)]
-
-    return asyncio.run(run())
-
-
-async def arrive(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        await asyncio.sleep(0)
-        if piece:
-            yield piece
-
-
-def test_asynchronous_pieces() -> None:
-    for size in (1000, 1 << 20):
-        assert read_all(arrive(in_pieces(STREAM, size))) == OBJECTS
-    with pytest.raises(DecodeError, match=r"\[2000\]: byte \d+: the message is cut short"):
-        read_all(arrive([STREAM, b"\x05"]))
-    assert read_all(arrive([BAD, STREAM, BAD]), invalid="skip") == OBJECTS
-    with pytest.raises(DecodeError, match="more than max_size=3"):
-        read_all(arrive([STREAM]), max_size=3)
-    with pytest.raises(TypeError, match=r"source is list; it must be an asyncio\.StreamReader"):
-        CODEC.read_async([STREAM])  # type: ignore[call-overload]
-
-
-def test_a_connection_in_both_directions() -> None:
-    async def run() -> None:
-        received: list[Any] = []
-        served = asyncio.Event()
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            objects = CODEC.read_async(reader)
-            async for each in objects:
-                received.append(each)
-                assert objects.count == len(received)
-                assert objects.offset == ENDS[len(received)]
-                if len(received) == len(OBJECTS):
-                    break
-            await CODEC.write_async(writer, live(received))
-            writer.close()
-            served.set()
-
-        async def live(objects: list[Any]) -> AsyncIterator[Any]:
-            for each in objects:
-                yield each
-
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        async with server:
-            host, port = server.sockets[0].getsockname()[:2]
-            reader, writer = await asyncio.open_connection(host, port)
-            assert await CODEC.write_async(writer, iter(OBJECTS)) == len(OBJECTS)
-            assert [each async for each in CODEC.read_async(reader)] == OBJECTS
-            writer.close()
-            await served.wait()
-        assert received == OBJECTS
-
-    asyncio.run(run())
-
-
-def test_an_object_that_cannot_be_written_ends_an_asynchronous_stream() -> None:
-    class Target:
-        content = b""
-
-        def write(self, data: bytes) -> None:
-            self.content += data
-
-        async def drain(self) -> None:
-            await asyncio.sleep(0)
-
-    async def live() -> AsyncIterator[Any]:
-        for each in [*OBJECTS[:3], {"sequence": "x"}]:
-            yield each
-
-    for objects in ([*OBJECTS[:3], {"sequence": "x"}], live()):
-        target = Target()
-        with pytest.raises(EncodeError) as caught:
-            asyncio.run(CODEC.write_async(target, objects))
-        assert caught.value.path == "[3].sequence"
-        assert target.content == STREAM[: ENDS[3]]
-    with pytest.raises(TypeError, match="target is BytesIO"):
-        asyncio.run(CODEC.write_async(io.BytesIO(), OBJECTS))  # type: ignore[arg-type]

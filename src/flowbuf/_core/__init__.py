@@ -40,6 +40,7 @@ from flowbuf._core.decoder import TUNNELS, Decoder
 from flowbuf._core.generate import generate
 from flowbuf._core.json import JSON_FORMS, JsonConverter
 from flowbuf._core.messages import (
+    ListIterator,
     MessageReader,
     count_messages,
     cut_messages,
@@ -115,6 +116,7 @@ __all__ = [
     "Forwarder",
     "IpfixWriter",
     "JsonConverter",
+    "ListIterator",
     "MessageReader",
     "MessageTables",
     "NetworkTable",

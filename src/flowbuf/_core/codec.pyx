@@ -407,7 +407,6 @@ cdef class ObjectCodec(JsonCodec):
 
         Raises:
             EncodeError: an object cannot be encoded. `path` begins with its index, such as `[3].time`.
-            TypeError: values is not an iterable of objects.
         """
         stream, _, problem = self._encode_part(self._iterate(values), SIZE_MAX, 0)
         if problem is not None:
@@ -416,13 +415,10 @@ cdef class ObjectCodec(JsonCodec):
 
     def _iterate(self, objects):
         """Return an iterator over objects. Raises TypeError for a single object."""
-        if not isinstance(objects, (dict, str, bytes)):
-            try:
-                return iter(objects)
-            except TypeError:
-                pass
-        what = type(objects).__name__
-        raise TypeError(f"{what} is not an iterable of objects; write [order] for a single order") from None
+        if hasattr(type(objects), "__iter__") and not isinstance(objects, (dict, str, bytes)):
+            return iter(objects)
+        problem = f"{type(objects).__name__} is not an iterable of objects"
+        raise TypeError(f"{problem}; write [order] for a single order")
 
     def _encode_part(self, values, size_t limit, Py_ssize_t first):
         """Encode objects of an iterator as a stream of messages, until it has `limit` bytes.
@@ -443,7 +439,7 @@ cdef class ObjectCodec(JsonCodec):
                     size = fb_buffer_size(&output)
                     if size >= limit:
                         break
-            except Exception as error:
+            except BaseException as error:
                 problem = error
             return PyBytes_FromStringAndSize(<char *> output.begin, size), count, problem
         finally:

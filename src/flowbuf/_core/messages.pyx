@@ -10,6 +10,54 @@ from flowbuf._core.plan cimport Plan
 from flowbuf.errors import DecodeError
 
 
+# Iteration --------------------------------------------------------------------------------------------------
+
+cdef class ListIterator:
+    """Iterates over the items of lists that its method `_refill` returns, one after another; None is the end.
+
+    An exception of `_refill` does not end the iteration.
+    """
+
+    cdef list items
+    cdef Py_ssize_t place
+    cdef bint busy
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.items is None or self.place >= len(self.items):
+            self._next_items()
+        item = self.items[self.place]
+        self.place += 1
+        return item
+
+    cdef int _next_items(self) except -1:
+        cdef list items
+        if self.busy:
+            raise RuntimeError("the reader is in use by another thread, or by the class it decodes into")
+        self.busy = True
+        try:
+            items = self._refill()
+        except StopIteration as error:
+            raise RuntimeError("StopIteration in a class or a source") from error
+        finally:
+            self.busy = False
+        if items is None:
+            raise StopIteration
+        self.items = items
+        self.place = 0
+        return 0
+
+    @property
+    def _waiting(self):
+        """Number of items that were not returned yet."""
+        return len(self.items) - self.place if self.items is not None else 0
+
+    def _clear(self):
+        self.items = None
+
+
 # Values -----------------------------------------------------------------------------------------------------
 
 cdef class MessageReader:

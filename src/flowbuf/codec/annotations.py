@@ -107,7 +107,8 @@ def _plain(field: ClassField, hint: Any) -> Any:
 def _element(field: ClassField, hint: Any, origin: Any, arguments: tuple[Any, ...]) -> Any:
     """Return the annotation of the elements of a list."""
     if not arguments:
-        raise field.error(f"{_name(hint)} has no type of elements", f"write {_name(hint)}[int], for example")
+        example = "tuple[int, ...]" if hint is tuple else f"{_name(hint)}[int]"
+        raise field.error(f"{_name(hint)} has no type of elements", f"write {example}, for example")
     if origin is tuple and (len(arguments) != 2 or arguments[1] is not ...):
         raise field.error(f"{_name(hint)} has a fixed number of elements", "write tuple[int, ...]")
     return arguments[0]
@@ -174,7 +175,7 @@ def _check_enum(field: ClassField, hint: type[enum.Enum]) -> None:
     if issubclass(hint, enum.Flag):
         fix = "use int for combinations of flags"
         raise field.error(f"{hint.__name__} is a Flag, whose values are not single members", fix)
-    if not all(isinstance(each.value, int) for each in hint):
+    if not all(isinstance(each.value, int) and not isinstance(each.value, bool) for each in hint):
         raise field.error(f"members of {hint.__name__} are not integers", "give them values such as 0 and 1")
 
 

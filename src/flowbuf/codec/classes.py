@@ -38,6 +38,9 @@ def to_file(source: type, name: str | None = None, package: str = "") -> tuple[F
     if not is_class(source):
         raise TypeError(f"source is {source!r}; it must be a class")
     check_kind(source)
+    for what, text in (("name", name), ("package", package)):
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"{what} is {text!r}; it must be str")
     if package and not all(_IDENTIFIER.fullmatch(part) for part in package.split(".")):
         raise SchemaError(f"package {package!r} is invalid", f"{_SPELLING}, in each part between dots")
     return _File(source, source.__name__ if name is None else name, package).build()

@@ -352,7 +352,10 @@ class Codec(StreamCodec[T]):
         return presence.find_member(self.message, self._decode_present(value), path)
 
     def _decode_present(self, value: Any) -> Any:
-        data = value if isinstance(value, bytes | bytearray | memoryview) else self.encode(value)
+        try:
+            data: Any = memoryview(value)
+        except TypeError:  # an object
+            data = self.encode(value)
         return self._present.decode(data)
 
     @functools.cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -52,13 +52,14 @@ def to_messages(descriptors: list[Descriptor], extensions: bool = False) -> list
     known = {each.full_name: Message(each.full_name) for each in waiting}
     for each in waiting:  # the list grows during the loop
         entry = each.GetOptions().map_entry
+        optional = _optional_fields(each)
         for field in (*each.fields, *(_extensions_of(each) if extensions else ())):
             inner = field.message_type
             if inner is not None and inner.full_name not in known:
                 known[inner.full_name] = Message(inner.full_name)
                 waiting.append(inner)
             try:
-                converted = _convert_field(field, known, entry)
+                converted = _convert_field(field, known, entry, optional)
             except UnicodeDecodeError:
                 problem = f"field {field.number} has names that are not UTF-8"
                 raise SchemaError(problem, "write it with protoc -o", origin=each.full_name) from None
@@ -115,10 +116,21 @@ def _files_of(file: FileDescriptor) -> list[FileDescriptor]:
     return waiting
 
 
-def _convert_field(field: FieldDescriptor, known: dict[str, Message], of_entry: bool) -> Field:
+def _optional_fields(descriptor: Descriptor) -> set[str]:
+    """Return the `optional` fields of proto3. Each is in a oneof of its own, which is none for users."""
+    if not descriptor.oneofs:
+        return set()
+    proto = DescriptorProto()
+    descriptor.CopyToProto(proto)
+    return {field.name for field in proto.field if field.proto3_optional}
+
+
+def _convert_field(
+    field: FieldDescriptor, known: dict[str, Message], of_entry: bool, optional: set[str]
+) -> Field:
     single = not _is_repeated(field)
     oneof = field.containing_oneof if single else None
-    choice = oneof.name if oneof is not None and not _is_synthetic(oneof) else None
+    choice = oneof.name if oneof is not None and field.name not in optional else None
     is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
     enum = field.enum_type
     name = f"[{field.full_name}]" if field.is_extension else field.name
@@ -166,9 +178,3 @@ def _is_nullable(field: Any) -> bool:
 
 def _is_closed(enum: EnumDescriptor) -> bool:
     return bool(enum.is_closed)
-
-
-def _is_synthetic(oneof: Any) -> bool:
-    """Return True for the oneof that represents the presence of an optional field in proto3."""
-    fields = oneof.fields
-    return len(fields) == 1 and oneof.name == f"_{fields[0].name}"

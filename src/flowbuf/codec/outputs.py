@@ -22,6 +22,8 @@ from flowbuf.codec.tables import Forms
 
 __all__ = ["make_output"]
 
+_UNDEFINED = (AttributeError, NameError, SyntaxError, TypeError)  # errors of annotations
+
 _NESTED = ("object", "map")
 """Roles of fields whose values, or whose map values, can have their own type."""
 
@@ -182,7 +184,7 @@ def _enum_members(field: Field, of: type[enum.Enum]) -> dict[int, Any]:
     """Return the members of a Python enum by the numbers of the field: those with its values or names."""
     found: dict[int, Any] = {each.value: each for each in of if isinstance(each.value, int)}
     for name, number in field.members.items():
-        same = [each for each in of if name in (each.value, each.name)]
+        same = [each for each in of if each.value == name] or [each for each in of if each.name == name]
         if same:
             found.setdefault(number, same[0])
     if not found.keys() & set(field.members.values()):
@@ -219,20 +221,21 @@ def _arguments(message: Message, into: Any) -> tuple[tuple[str, ...], bool]:
         parameters = inspect.signature(into).parameters
     except (TypeError, ValueError):
         return names, False
-    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+    by_position = {name for name, each in parameters.items() if each.kind is each.POSITIONAL_ONLY}
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()) and not by_position & {*names}:
         taken = names
     else:
-        taken = tuple(name for name in names if name in parameters)
+        taken = tuple(name for name in names if name in parameters and name not in by_position)
     if names and not taken:
         raise TypeError(f"{_name(into)} takes none of the fields of {message.name}: {', '.join(names)}")
-    needed = [name for name, each in parameters.items() if each.default is each.empty and name not in names]
+    needed = [name for name, each in parameters.items() if each.default is each.empty and name not in taken]
     missing = [name for name in needed if parameters[name].kind not in (2, 4)]
     if missing:
         raise TypeError(
             f"{_name(into)} needs {', '.join(missing)}, which {message.name} does not have; add defaults"
         )
     in_order = tuple(name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD)
-    return taken, in_order[: len(taken)] == taken
+    return taken, not by_position and in_order[: len(taken)] == taken
 
 
 def _name(into: Callable[..., Any]) -> str:
@@ -242,9 +245,9 @@ def _name(into: Callable[..., Any]) -> str:
 def _hints(into: Any, message: Message) -> dict[str, Any]:
     try:
         return typing.get_type_hints(into)
-    except TypeError:
-        return {}
-    except NameError:
+    except _UNDEFINED:
+        if not isinstance(into, type):
+            return {}
         return dict(
             _hints_one_by_one(
                 into, {field.name for field in message if field.role in _NESTED or field.type == "enum"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowbuf.codec.model import Field, Message
+from flowbuf.codec.plain import PLAIN, plain_kind
 from flowbuf.errors import did_you_mean
 
 __all__ = ["find_member", "has_field"]
@@ -33,13 +34,20 @@ def find_member(message: Message, value: Any, path: str) -> str | None:
 def _follow(message: Message, value: Any, path: str) -> tuple[Message, Any, str]:
     """Follow all but the last name of a path. Returns the last message type and its dict, or None."""
     *names, last = path.split(".")
+    _check_fields(message, path)
     for name in names:
         field = _find(message, name, path)
         if field.role != "object" or field.repeated:
             raise ValueError(f"{path}: {name} is not a single message")
         assert field.message is not None
+        _check_fields(field.message, path)
         message, value = field.message, None if value is None else value.get(name)
     return message, value, last
+
+
+def _check_fields(message: Message, path: str) -> None:
+    if plain_kind(message) in PLAIN:
+        raise ValueError(f"{path}: objects have no fields of {message.name}, which is a plain value")
 
 
 def _find(message: Message, name: str, path: str) -> Field:

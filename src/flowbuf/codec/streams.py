@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import inspect
 import io
 import itertools
-import operator
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Literal, Protocol, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict, overload
 
-from flowbuf._core import ObjectCodec, split_messages
+from flowbuf._core import ListIterator, ObjectCodec, split_messages
 from flowbuf.errors import DecodeError
 from flowbuf.io.input_stream import Content, JoinedPieces
 from flowbuf.io.output_file import OutputFile
@@ -34,12 +35,27 @@ _READ_SIZE = (
     1 << 16
 )  # a smaller piece costs time, and a larger one memory: objects take 10 to 100 times its size
 _WRITE_SIZE = 1 << 18
+_LARGEST = (1 << 31) - 1  # bytes that a message can have
 
 
 U = TypeVar("U")
 Into = type[U] | Callable[..., U]
 Bytes = bytes | bytearray | memoryview
-Source = str | os.PathLike[str] | BinaryIO | Bytes | Iterable[bytes]
+
+
+class Readable(Protocol):
+    """A binary file for reading."""
+
+    def read(self, size: int, /) -> bytes | None: ...
+
+
+class Writable(Protocol):
+    """A binary file for writing."""
+
+    def write(self, data: memoryview, /) -> object: ...
+
+
+Source = str | os.PathLike[str] | Readable | Bytes | Iterable[bytes]
 
 
 class ReadOptions(TypedDict, total=False):
@@ -81,7 +97,7 @@ class _Decoding:
         if offset < 0 or max_size < 0:
             raise ValueError("offset and max_size must not be negative")
         self._decode = codec._decode_part
-        self._into, self._skips, self._max_size = into, invalid == "skip", max_size
+        self._into, self._skips, self._max_size = into, invalid == "skip", min(max_size, _LARGEST)
         self._data = bytearray()
         self._read = 0  # bytes of the data that were decoded
         self._problem: tuple[Exception, int] | None = None
@@ -150,18 +166,17 @@ class _Reader(Generic[T]):
         self._decoding = _Decoding(codec, into, invalid, max_size, offset)
         self._messages = b""
         self._ends: list[int] | None = None
-        self._objects: Iterator[T] = iter(())
 
-    def _take(self) -> Iterator[T] | None:
-        """Return the objects of the next messages, or None if more data is needed."""
-        objects, messages = self._decoding.take()
-        self._messages, self._ends, self._objects = messages, None, iter(objects)
-        return self._objects if objects else None
+    if TYPE_CHECKING:
 
-    @property
-    def _waiting(self) -> int:
-        """Number of objects that were decoded and not yet returned."""
-        return operator.length_hint(self._objects)
+        @property
+        def _waiting(self) -> int: ...
+
+    def _take(self) -> list[T]:
+        """Return the objects of the next messages. None of them: more data is needed."""
+        objects, self._messages = self._decoding.take()
+        self._ends = None
+        return objects
 
     @property
     def offset(self) -> int:
@@ -176,6 +191,9 @@ class _Reader(Generic[T]):
             self._ends = list(itertools.accumulate(map(len, split_messages(self._messages)), initial=0))
         return self._decoding.position - len(self._messages) + self._ends[-1 - waiting]
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a reader cannot be copied or pickled")
+
     @property
     def count(self) -> int:
         """Number of messages so far, including malformed ones."""
@@ -187,13 +205,14 @@ class _Reader(Generic[T]):
         return self._decoding.skipped
 
 
-class ObjectReader(_Reader[T], Iterator[T]):
+class ObjectReader(_Reader[T], ListIterator, Iterator[T]):
     """Iterator over the objects of a stream, from `Codec.read`.
 
     A reader that opened a file closes it at the end of the stream. `close`, or a `with` block, closes it
     before.
 
-    After a DecodeError for a malformed message, the iteration can go on with the message after it.
+    After a DecodeError for a malformed message, the iteration can go on with the message after it. One thread
+    may use a reader at a time.
 
     Example:
         with codec.read("orders.pb.gz") as orders:
@@ -205,45 +224,48 @@ class ObjectReader(_Reader[T], Iterator[T]):
         self, codec: ObjectCodec[Any], source: Any, into: Any, invalid: str, max_size: int, offset: int
     ) -> None:
         super().__init__(codec, into, invalid, max_size, offset)
+        self._closed = ""
         self._content = Content(_as_file(source), blocks=False)
         try:
-            skipped = self._content.skip(offset)
+            self._skip(offset)
         except BaseException:
-            self.close()
+            self._content.close()
             raise
-        if skipped < offset:
-            self.close()
-            raise ValueError(f"offset is {offset}, but the stream has {skipped} bytes")
         self._buffer = memoryview(bytearray(_READ_SIZE))
-        self._chain = self._make_chain()
 
-    def _make_chain(self) -> Iterator[T]:
-        return itertools.chain.from_iterable(iter(self._next_objects, None))
+    def _skip(self, offset: int) -> None:
+        skipped = self._content.skip(offset)
+        if skipped < offset:
+            if self._content.fault:
+                raise DecodeError(f"byte {skipped}: {self._content.fault}", "bad_message", skipped)
+            raise ValueError(f"offset is {offset}, but the stream has {skipped} bytes")
 
-    def _next_objects(self) -> Iterator[T] | None:
+    def _refill(self) -> list[T] | None:
+        if self._closed:
+            raise ValueError(self._closed)
         try:
             while not (objects := self._take()) and not self._decoding.ended:
                 size = self._content.readinto(self._buffer)
                 if size:
                     self._decoding.add(self._buffer[:size])
                 else:
-                    self._content.close()
                     self._decoding.finish(self._content.fault)
-            return objects
-        except BaseException:
-            self._chain = self._make_chain()  # an error ends a chain
+            return objects or None
+        except Exception:
             raise
-
-    def __iter__(self) -> Iterator[T]:
-        return self._chain
-
-    def __next__(self) -> T:
-        return next(self._chain)
+        except BaseException:  # a signal may have come after a piece was read, and before it was added
+            self._closed = f"the reader was interrupted; read again from the offset {self.offset}"
+            raise
+        finally:
+            if self._decoding.ended or self._closed:
+                self._content.close()
 
     def close(self) -> None:
         """End the iteration, and close the file if the reader opened it."""
+        self._decoding.position, self._decoding.count = self.offset, self.count
+        self._clear()
+        self._closed = self._closed or "the reader is closed"
         self._content.close()
-        self._chain = iter(_fail_closed, None)
 
     def __enter__(self) -> Self:
         return self
@@ -252,10 +274,6 @@ class ObjectReader(_Reader[T], Iterator[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _fail_closed() -> Any:
-    raise ValueError("the reader is closed")
 
 
 def _as_file(source: Any) -> Any:
@@ -274,6 +292,8 @@ def _as_file(source: Any) -> Any:
 def _check_binary(file: Any) -> Any:
     if isinstance(file, io.TextIOBase):
         raise TypeError('the file is open as text; open it with the mode "rb" or "wb"')
+    if inspect.iscoroutinefunction(getattr(file, "read", None)):
+        raise TypeError(f"source is {type(file).__name__}, which is asynchronous; use read_async")
     return file
 
 
@@ -285,11 +305,12 @@ class AsyncObjectReader(_Reader[T], AsyncIterator[T]):
 
     def __init__(self, codec: ObjectCodec[Any], source: Any, into: Any, invalid: str, max_size: int) -> None:
         super().__init__(codec, into, invalid, max_size, 0)
-        if isinstance(source, AsyncIterable) and not hasattr(source, "read"):
-            pieces = aiter(source)
-            self._read: Callable[[], Awaitable[bytes]] = lambda: anext(pieces, b"")
-        elif hasattr(source, "read"):
-            self._read = functools.partial(source.read, _READ_SIZE)
+        self._objects: list[T] = []
+        self._place = 0
+        if inspect.iscoroutinefunction(getattr(source, "read", None)):
+            self._read: Callable[[], Awaitable[bytes | None]] = functools.partial(_read_some, source.read)
+        elif isinstance(source, AsyncIterable):
+            self._read = functools.partial(anext, aiter(source), None)
         else:
             kinds = "an asyncio.StreamReader, or an asynchronous iterable of bytes"
             raise TypeError(f"source is {type(source).__name__}; it must be {kinds}")
@@ -297,19 +318,28 @@ class AsyncObjectReader(_Reader[T], AsyncIterator[T]):
     def __aiter__(self) -> Self:
         return self
 
+    @property
+    def _waiting(self) -> int:
+        return len(self._objects) - self._place
+
     async def __anext__(self) -> T:
-        for each in self._objects:
-            return each
-        while True:
-            for each in self._take() or ():
-                return each
+        while self._place == len(self._objects):
+            self._objects, self._place = self._take(), 0
+            if self._objects:
+                break
             if self._decoding.ended:
                 raise StopAsyncIteration
             piece = await self._read()
-            if piece:
-                self._decoding.add(piece)
-            else:
+            if piece is None:
                 self._decoding.finish()
+            else:
+                self._decoding.add(piece)
+        self._place += 1
+        return self._objects[self._place - 1]
+
+
+async def _read_some(read: Callable[[int], Awaitable[bytes]]) -> bytes | None:
+    return await read(_READ_SIZE) or None
 
 
 # Writing ----------------------------------------------------------------------------------------------------
@@ -340,12 +370,14 @@ def _write_all(file: Any, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         size = file.write(rest)
+        if isinstance(file, io.RawIOBase) and not size:
+            raise BlockingIOError(errno.EAGAIN, "the file is non-blocking, and takes no bytes now")
         rest = rest[len(rest) if size is None else size :]
 
 
 def _encode(
     codec: ObjectCodec[Any], objects: Iterable[Any], first: int = 0
-) -> Iterator[tuple[bytes, int, Exception | None]]:
+) -> Iterator[tuple[bytes, int, BaseException | None]]:
     """Yield messages in pieces, and their number. The error of an object comes after those before it."""
     rest = codec._iterate(objects)
     while True:
@@ -436,7 +468,7 @@ class StreamCodec(ObjectCodec[T]):
         source: AsyncSource,
         into: None = None,
         *,
-        invalid: str = "error",
+        invalid: Literal["error", "skip"] = "error",
         max_size: int = MAX_SIZE,
     ) -> AsyncObjectReader[T]: ...
     @overload
@@ -445,7 +477,7 @@ class StreamCodec(ObjectCodec[T]):
         source: AsyncSource,
         into: Into[U],
         *,
-        invalid: str = "error",
+        invalid: Literal["error", "skip"] = "error",
         max_size: int = MAX_SIZE,
     ) -> AsyncObjectReader[U]: ...
     def read_async(
@@ -479,7 +511,7 @@ class StreamCodec(ObjectCodec[T]):
         """
         return AsyncObjectReader(self, source, into, invalid, max_size)
 
-    def write(self, target: str | os.PathLike[str] | BinaryIO, objects: Iterable[Any]) -> int:
+    def write(self, target: str | os.PathLike[str] | Writable, objects: Iterable[Any]) -> int:
         """Write objects as a stream of messages, each after its length as a varint, in bounded memory.
 
         A file that is named by its path appears whole or not at all. An open file keeps the messages before

@@ -9,7 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from flowbuf.errors import CaptureError
 from flowbuf.io.nfcapd_blocks import START_SIZE, NfcapdBlocks, has_compressed_blocks, is_nfcapd
@@ -21,10 +21,13 @@ __all__ = ["Content", "JoinedPieces", "check_source"]
 READ_SIZE = 1 << 16
 PIECE_SIZE = 1 << 9
 
+T = TypeVar("T")
+
 ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
 SKIPPABLE_FRAME = b"\x2a\x4d\x18"  # its magic number without the first byte, which is 0x50 to 0x5f
 SKIPPABLE_SIZE = 1 << 12  # largest size of the skippable frames in front of a zstd frame, in bytes
 RLE_BLOCK = 1
+MAGIC_STARTS = frozenset(bytes([first]) for first in (0x1F, 0x28, *range(0x50, 0x60)))  # gzip, zstd
 
 
 def check_source(source: object) -> None:
@@ -165,7 +168,7 @@ def _get_size(file: BinaryIO) -> int | None:
     """
     try:
         status = os.fstat(file.fileno())
-        return status.st_size - file.tell() if stat.S_ISREG(status.st_mode) else None
+        return max(0, status.st_size - file.tell()) if stat.S_ISREG(status.st_mode) else None
     except (AttributeError, OSError, ValueError):
         return None
 
@@ -187,13 +190,16 @@ class _File:
 
     def peek(self, size: int) -> bytes:
         """Return the first `size` bytes, or fewer if the file is shorter."""
-        while len(self._ahead) < size and (more := self._read(size - len(self._ahead))):
+        while len(self._ahead) < size and (more := _check_blocking(self._read(size - len(self._ahead)))):
             self._ahead += more
         return self._ahead
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes as soon as some are available, none at the end."""
-        data, self._ahead = self._ahead or self._read(size) or b"", b""
+        if self._ahead:
+            data, self._ahead = self._ahead[:size], self._ahead[size:]
+        else:
+            data = _check_blocking(self._read(size))
         self.position += len(data)
         return data
 
@@ -211,9 +217,16 @@ class _File:
             data = self.read(len(view))
             view[: len(data)] = data
             return len(data)
-        count = self._readinto(view) or 0
+        count = _check_blocking(self._readinto(view))
         self.position += count
         return count
+
+
+def _check_blocking(result: T | None) -> T:
+    """Return the result of a read. Raise BlockingIOError for None, which is not the end of the file."""
+    if result is None:
+        raise BlockingIOError(errno.EAGAIN, "the file is non-blocking, and has no bytes yet")
+    return result
 
 
 class _Decompressor(Protocol):
@@ -410,7 +423,9 @@ def _open_content(
     file: _File, name: str, blocks: bool
 ) -> tuple[_PlainFile | _DecompressedFile | NfcapdBlocks, bool]:
     """Return the content of a file, and True if the file is compressed as a whole."""
-    magic = file.peek(4)
+    # A pipe may have one short message. More bytes are read only if the first one is that of a magic number.
+    first = file.peek(1)
+    magic = file.peek(4) if blocks or first in MAGIC_STARTS else first
     content: _PlainFile | _DecompressedFile
     if magic[:2] == b"\x1f\x8b":
         content = _open_gzip(file)

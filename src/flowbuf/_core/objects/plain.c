@@ -49,16 +49,18 @@ int fb_object_find_type(PyObject *types, PyObject *url, size_t *index) {
 /* Check that a double has exactly the value of an int. REQUIRES: a reference is owned. */
 static int check_exact(fb_object_writer *w, PyObject *value) {
     PyObject *whole = PyNumber_Index(value);
-    double real = whole ? PyLong_AsDouble(whole) : -1;
+    if (!whole)
+        return fb_object_is_type_error() ? fb_object_fail_type(w, value, "a value of JSON") : -1;
+    double real = PyLong_AsDouble(whole);
     if (real == -1 && PyErr_Occurred()) {
-        Py_XDECREF(whole);
+        Py_DECREF(whole);
         if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return -1;
         PyErr_Clear();
         return fb_object_fail_value(w, value, "out of range of a double");
     }
     PyObject *back = PyLong_FromDouble(real);
     int same = back ? PyObject_RichCompareBool(whole, back, Py_EQ) : -1;
-    Py_XDECREF(whole);
+    Py_DECREF(whole);
     Py_XDECREF(back);
     if (same) return same < 0 ? -1 : 0;
     return fb_object_fail_value(w, value, "not exact as a double; write it as a string");

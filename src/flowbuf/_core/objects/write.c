@@ -101,30 +101,33 @@ static int number_of_name(fb_object_writer *w, const fb_object_field *of, PyObje
     return member ? 0 : -1;
 }
 
-/* Convert a member of an enum.Enum. Returns 1, or 0 if the value is none, or -1 with an exception
-   set. */
-static int number_of_enum(fb_object_writer *w, const fb_codec_field *field,
-                          const fb_object_field *of, PyObject *value, uint64_t *number) {
-    if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value)) return 0;
-    fb_object_own(w);
-    Py_INCREF(value);
+/* Convert a value of a type other than int and str. REQUIRES: a reference to it is owned. */
+static int number_of_other(fb_object_writer *w, const fb_codec_field *field,
+                           const fb_object_field *of, PyObject *value, uint64_t *number) {
     PyObject *member = fb_object_of_member(of->numbers, value);
-    int result = PyErr_Occurred() ? -1 : 0;
-    if (member) result = number_of_int(w, field, member, number) ? -1 : 1;
-    Py_XDECREF(member);
-    Py_DECREF(value);
-    return result;
+    if (member) {
+        int result = number_of_int(w, field, member, number);
+        Py_DECREF(member);
+        return result;
+    }
+    if (PyErr_Occurred()) return -1;
+    return PyUnicode_Check(value) ? number_of_name(w, of, value, number)
+                                  : number_of_index(w, field, value, number);
 }
 
 static int number_of_member(fb_object_writer *w, const fb_codec_field *field,
                             const fb_object_field *of, PyObject *value, uint64_t *number) {
-    int found = number_of_enum(w, field, of, value, number);
-    if (found < 0) return -1;
-    if (!found && PyUnicode_Check(value)) return number_of_name(w, of, value, number);
-    if (!found && (PyLong_CheckExact(value) ? number_of_int(w, field, value, number)
-                                            : number_of_index(w, field, value, number)))
-        return -1;
-    if (FB_LIKELY(fb_codec_has_member(field, *number))) return 0;
+    int result;
+    if (PyUnicode_CheckExact(value)) return number_of_name(w, of, value, number);
+    if (PyLong_CheckExact(value)) {
+        result = number_of_int(w, field, value, number);
+    } else {
+        fb_object_own(w);
+        Py_INCREF(value);
+        result = number_of_other(w, field, of, value, number);
+        Py_DECREF(value);
+    }
+    if (result || FB_LIKELY(fb_codec_has_member(field, *number))) return result;
     /* the value may be freed already, if it was an element of a list */
     return fb_object_fail(w, "%lld is no member of the enum", (long long)*number);
 }
