@@ -33,7 +33,7 @@ PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
 TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
-SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
+SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/*/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
 
 .PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers bench-collectors check wheel docs fields kafka kafka-stop registry registry-stop s3-server clean setup core-tests
 
@@ -182,7 +182,7 @@ s3-server:
 
 clean:
 	@if [ -d build/kafka ]; then $(PYTHON) tools/kafka stop && $(PYTHON) tools/registry stop; fi
-	rm -rf .venv build $(PEERS)/build ext/build src/flowbuf.egg-info src/flowbuf/_core/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build $(PEERS)/build ext/build src/flowbuf.egg-info src/flowbuf/_core/*.so src/flowbuf/_core/*/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@test -n "$(VERSION)" || { echo "$(PYTHON) is missing: install Python 3.10 or newer, or say make PYTHON=…"; exit 1; }

@@ -115,13 +115,13 @@ setup(
     ext_modules=cythonize(
         [
             Extension(
-                f"flowbuf._core.{source.stem}",
+                ".".join(source.relative_to("src").with_suffix("").parts),
                 [source.as_posix(), *(find_files(BINDING, ".c") if source.stem == "codec" else [])],
                 include_dirs=["ext", BINDING],
                 extra_compile_args=compile_flags,
                 extra_link_args=link_flags,
             )
-            for source in sorted(Path(BINDING).glob("*.pyx"))
+            for source in sorted(Path(BINDING).rglob("*.pyx"))
         ],
         include_path=["src"],
         build_dir="build/cython",

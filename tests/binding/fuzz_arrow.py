@@ -73,8 +73,10 @@ def arrow_array(type: Any, length: int, parts: Parts, rng: random.Random) -> Any
         indices = pa.array([rng.randrange(len(values)) for _ in range(length)], type.index_type)
         return pa.DictionaryArray.from_arrays(indices, values, safe=False)
     if isinstance(type, pa.StructType):
-        child = arrow_array(type.field(0).type, length, parts, rng)
-        return pa.StructArray.from_buffers(type, length, [bits], children=[child])
+        children = [
+            arrow_array(type.field(place).type, length, parts, rng) for place in range(type.num_fields)
+        ]
+        return pa.StructArray.from_buffers(type, length, [bits], children=children)
     if isinstance(type, pa.FixedSizeListType):
         child = arrow_array(type.value_type, length * type.list_size, parts, rng)
         return pa.FixedSizeListArray.from_buffers(type, length, [bits], children=[child])

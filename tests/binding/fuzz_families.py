@@ -21,7 +21,7 @@ from flowbuf.io.capture import CaptureReader
 from flowbuf.io.input_stream import Content
 from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.schema.plan import compile_plan
-from tests.binding import fuzz_json, fuzz_objects
+from tests.binding import fuzz_columns, fuzz_json, fuzz_objects
 from tests.binding.fuzz_arrow import run_arrow, seed_arrow
 from tests.binding.fuzz_common import (
     DATA,
@@ -257,6 +257,7 @@ FAMILIES = {
     "messages": Family(seed_messages, run_messages),
     "arrow": Family(seed_arrow, run_arrow),
     "codec": Family(seed_codec, run_codec),
+    "columns": fuzz_columns.FAMILY,
     "json": fuzz_json.FAMILY,
     "objects": fuzz_objects.FAMILY,
     "state": Family(seed_state, run_state),

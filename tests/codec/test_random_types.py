@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
 import struct
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError as ProtobufError
 
-from flowbuf import Codec
-from flowbuf.errors import DecodeError
+from flowbuf import Codec, _core
+from flowbuf.codec.columns import encode_nested, find_paths, make_type
+from flowbuf.errors import DecodeError, EncodeError
+from tests.support.codec import expected_columns
 from tests.support.codec.random_types import RandomTypes
 
 SEEDS = 300
@@ -81,6 +85,72 @@ def test_messages_and_json_are_those_of_google_protobuf() -> None:
 @pytest.mark.expensive
 def test_100_000_messages_and_their_json_are_those_of_google_protobuf() -> None:
     assert run(range(SEEDS, SEEDS + MANY_SEEDS)) > 100_000
+
+
+# Columns ----------------------------------------------------------------------------------------------------
+
+
+def normalize(value: Any) -> Any:
+    """Make maps dicts, and floats texts, so that NaN is equal to itself and -0.0 differs from 0.0."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, dict):
+        return {key: normalize(each) for key, each in value.items()}
+    if isinstance(value, list):
+        if value and all(isinstance(each, tuple) for each in value):
+            keys = [key.encode() if isinstance(key, str) else key for key, _ in value]
+            assert keys == sorted(set(keys))
+            return {key: normalize(each) for key, each in value}
+        return [normalize(each) for each in value] or {}  # an empty map is an empty list
+    return value
+
+
+def check_columns(types: RandomTypes) -> int:
+    """Compare columns of messages, and of messages in several parts, and the messages made from them."""
+    descriptor = types.message_class.DESCRIPTOR
+    chosen = expected_columns.choose(descriptor)
+    if not chosen:
+        return 0
+    codec = Codec(descriptor)
+    paths = find_paths(codec.message, expected_columns.list_paths(chosen))
+    messages = [types.message().SerializePartialToString() for _ in range(MESSAGES)]
+    messages += [one + other for one, other in itertools.pairwise(messages)]
+    parsed = [types.message_class() for _ in messages]
+    for message, encoded in zip(parsed, messages, strict=True):
+        message.MergeFromString(encoded)
+    kept = [expected_columns.keep(message, chosen) for message in parsed]
+    tables: list[_core.NestedTable] = []
+    kind = make_type(codec.message, paths)
+    reader = _core.NestedTables(kind, 4)
+    assert reader.read(_core.join_messages(messages), tables) > 0
+    table = pa.table(pa.concat_tables([pa.table(each) for each in (*tables, *reader.finish_each())]))
+    table.validate(full=True)
+    for row, message in zip(table.to_pylist(), parsed, strict=True):
+        assert normalize(row) == normalize(expected_columns.row_of(message, chosen))
+    if not all(message.IsInitialized() for message in kept):
+        with pytest.raises(EncodeError, match="null, where a value is required"):
+            encode_nested(table, kind)
+        return len(messages)
+    stream = encode_nested(table, kind)
+    for encoded, message in zip(_core.split_messages(stream, b""), kept, strict=True):
+        again = types.message_class()
+        again.MergeFromString(encoded)
+        expected = message.SerializePartialToString(deterministic=True)
+        assert again.SerializePartialToString(deterministic=True) == expected
+    return len(messages)
+
+
+def run_columns(seeds: range) -> int:
+    return sum(check_columns(RandomTypes(seed, well_known=True)) for seed in seeds)
+
+
+def test_columns_are_those_of_google_protobuf() -> None:
+    assert run_columns(range(SEEDS)) > SEEDS * MESSAGES
+
+
+@pytest.mark.expensive
+def test_100_000_rows_of_columns_are_those_of_google_protobuf() -> None:
+    assert run_columns(range(SEEDS, SEEDS + 12_000)) > 100_000
 
 
 TOKENS = [

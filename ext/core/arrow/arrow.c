@@ -79,15 +79,19 @@ static bool new_schema(fb_memory memory, const char *format, const char *name,
     return true;
 }
 
-static bool export_value_type(const fb_field_type *field, const char *name, fb_memory memory,
-                              struct ArrowSchema *schema) {
-    if (!new_schema(memory, field->format, name, field->extension, 0, schema)) return false;
-    schema->flags = field->nullable && !field->listed ? ARROW_FLAG_NULLABLE : 0;
-    if (!field->dictionary) return true;
+/* Make the values of a schema without children texts of a dictionary. */
+static bool add_dictionary(fb_memory memory, struct ArrowSchema *schema) {
     struct ArrowSchema *names = ((schema_node *)schema->private_data)->schemas;
     if (!new_schema(memory, "u", "", NULL, 0, names)) return false;
     schema->dictionary = names;
     return true;
+}
+
+static bool export_value_type(const fb_field_type *field, const char *name, fb_memory memory,
+                              struct ArrowSchema *schema) {
+    if (!new_schema(memory, field->format, name, field->extension, 0, schema)) return false;
+    schema->flags = field->nullable && !field->listed ? ARROW_FLAG_NULLABLE : 0;
+    return !field->dictionary || add_dictionary(memory, schema);
 }
 
 static bool export_field_type(const fb_field_type *field, fb_memory memory,
@@ -108,6 +112,28 @@ fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory 
             schema.release(&schema);
             return FB_NO_MEMORY;
         }
+    *out = schema;
+    return FB_OK;
+}
+
+static bool export_tree(const fb_tree_type **next, fb_memory memory, struct ArrowSchema *schema) {
+    const fb_tree_type *type = (*next)++;
+    if (!new_schema(memory, type->format, type->name, NULL, type->child_count, schema))
+        return false;
+    schema->flags = type->nullable ? ARROW_FLAG_NULLABLE : 0;
+    schema->n_children = (int64_t)type->child_count;
+    for (size_t i = 0; i < type->child_count; i++)
+        if (!export_tree(next, memory, schema->children[i])) return false;
+    return !type->dictionary || add_dictionary(memory, schema);
+}
+
+fb_status fb_schema_export_tree(const fb_tree_type *types, fb_memory memory,
+                                struct ArrowSchema *out) {
+    struct ArrowSchema schema = {.release = NULL};
+    if (!export_tree(&types, memory, &schema)) {
+        if (schema.release) schema.release(&schema);
+        return FB_NO_MEMORY;
+    }
     *out = schema;
     return FB_OK;
 }

@@ -73,4 +73,16 @@ typedef struct {
 fb_status fb_schema_export(const fb_field_type *fields, size_t count, fb_memory memory,
                            struct ArrowSchema *schema);
 
+/* A type of a tree. Its children follow it, each behind the tree of the one before. */
+typedef struct {
+    const char *name;
+    const char *format;
+    bool nullable, dictionary;
+    size_t child_count;
+} fb_tree_type;
+
+/* The same for a tree of types, whose root is the first. */
+fb_status fb_schema_export_tree(const fb_tree_type *types, fb_memory memory,
+                                struct ArrowSchema *schema);
+
 #endif

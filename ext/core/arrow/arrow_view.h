@@ -47,6 +47,8 @@
     X(NULL_MEMBER, "a list has a null among its members") \
     X(REQUIRED, "null, where a value is required") \
     X(TOO_LONG, "a message cannot have 2 GiB") \
+    X(NOT_A_STRUCT, "a message wants a struct") \
+    X(ONEOF, "another member of the oneof has a value too") \
     X(CHANGED, "another thread changed the array; do not write to it during the call")
 
 typedef enum {

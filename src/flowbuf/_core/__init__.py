@@ -1,8 +1,8 @@
 """The binding of the C core: lifetimes, buffers and exceptions. Users import `flowbuf`.
 
 Each Cython module has one subject and links the static library of the core. A `.pxd` file declares what other
-modules use. `core.pxd`, `arrow.pxd`, `capture.pxd`, `json.pxd` and `net.pxd` declare the C functions.
-`__init__.pyi` has the types of all names.
+modules use. `core.pxd`, `arrow.pxd`, `capture.pxd`, `json.pxd`, `net.pxd` and `nested/declared.pxd` declare
+the C functions. `__init__.pyi` has the types of all names.
 """
 
 from flowbuf._core.arrow import TextWriter, encode_arrow_array, encode_arrow_stream
@@ -49,6 +49,14 @@ from flowbuf._core.messages import (
     split_messages,
     whole_messages,
 )
+from flowbuf._core.nested.columns import (
+    NESTED_KINDS,
+    NestedTable,
+    NestedTables,
+    NestedType,
+    encode_nested_array,
+    encode_nested_stream,
+)
 from flowbuf._core.plan import (
     COUNTER_SOURCES,
     FLAGS,
@@ -87,6 +95,7 @@ __all__ = [
     "MAX_RANKS",
     "MAX_WINDOW",
     "NAME_SOURCES",
+    "NESTED_KINDS",
     "NETFLOW5_FIELDS",
     "OTHERS",
     "OUTPUT_KINDS",
@@ -119,6 +128,9 @@ __all__ = [
     "ListIterator",
     "MessageReader",
     "MessageTables",
+    "NestedTable",
+    "NestedTables",
+    "NestedType",
     "NetworkTable",
     "ObjectCodec",
     "ObjectOutput",
@@ -138,6 +150,8 @@ __all__ = [
     "cut_messages",
     "encode_arrow_array",
     "encode_arrow_stream",
+    "encode_nested_array",
+    "encode_nested_stream",
     "export_stream",
     "fixed32",
     "fixed64",

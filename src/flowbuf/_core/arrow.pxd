@@ -3,6 +3,7 @@ from libc.stdint cimport uint16_t
 
 from flowbuf._core.core cimport (
     ArrowArray,
+    ArrowArrayStream,
     ArrowSchema,
     fb_buffer,
     fb_bytes,
@@ -17,6 +18,7 @@ from flowbuf._core.core cimport (
 cdef extern from "core/arrow/arrow_view.h" nogil:
     ctypedef enum fb_arrow_reason:
         FB_ARROW_NONE
+        FB_ARROW_NOT_A_BATCH
         FB_ARROW_BAD_SCHEMA
     bint fb_arrow_schema_is_sound(const ArrowSchema *schema)
     const char *fb_arrow_reason_text(fb_arrow_reason reason)
@@ -59,3 +61,8 @@ cdef extern from "core/arrow/arrow_text.h" nogil:
     void fb_arrow_text_free(fb_arrow_text *text)
     fb_status fb_arrow_text_write(fb_arrow_text *text, const ArrowArray *array, size_t *position,
                                   fb_buffer *output, size_t *ends)
+
+cdef int take_schema(object capsule, ArrowSchema *to) except -1
+cdef int take_array(object capsule, ArrowArray *to) except -1
+cdef int take_stream(object capsule, ArrowArrayStream *to) except -1
+cdef int check_stream(ArrowArrayStream *stream, int failed) except -1

@@ -102,6 +102,16 @@ cdef int take_array(object capsule, ArrowArray *to) except -1:
     return 0
 
 
+cdef int take_stream(object capsule, ArrowArrayStream *to) except -1:
+    """Move a stream out of its capsule, like `take_schema`."""
+    cdef ArrowArrayStream *given = <ArrowArrayStream *> PyCapsule_GetPointer(capsule, "arrow_array_stream")
+    if not given.release:
+        raise ValueError("the Arrow stream was used already; export it again")
+    to[0] = given[0]
+    given.release = NULL
+    return 0
+
+
 # Messages ---------------------------------------------------------------------------------------------------
 
 @cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
@@ -232,12 +242,8 @@ def encode_arrow_stream(Plan plan not None, stream, bind):
 
     Raises EncodeError like `encode_arrow_array`, and OSError with the text of the stream if the stream fails.
     """
-    cdef ArrowArrayStream *given = <ArrowArrayStream *> PyCapsule_GetPointer(stream, "arrow_array_stream")
     cdef ArrowArrayStream own
-    if not given.release:
-        raise ValueError("the Arrow stream was used already; export it again")
-    own = given[0]  # moved, as in take_schema
-    given.release = NULL
+    take_stream(stream, &own)
     try:
         return encode_stream(plan, &own, bind)
     finally:

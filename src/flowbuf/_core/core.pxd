@@ -242,6 +242,7 @@ cdef extern from "core/base/address_format.h" nogil:
 
 cdef extern from "core/arrow/arrow.h" nogil:
     struct ArrowSchema:
+        const char *format
         const char *name
         int64_t n_children
         ArrowSchema **children

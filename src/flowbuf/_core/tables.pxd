@@ -1,10 +1,26 @@
-from flowbuf._core.core cimport fb_batch, fb_field_type, fb_member, fb_table, fb_table_field
+from flowbuf._core.core cimport (
+    ArrowArray,
+    ArrowSchema,
+    fb_batch,
+    fb_field_type,
+    fb_member,
+    fb_status,
+    fb_table,
+    fb_table_field,
+)
 from flowbuf._core.plan cimport Plan
 
 cdef enum:
     FIRST_ROWS = 256  # initial capacity of a batch
 
-cdef class TableType:
+cdef class ExportedType:
+    cdef fb_status export_schema(self, ArrowSchema *out) noexcept
+
+cdef class ExportedRows:
+    cdef fb_status export_rows(self, ArrowArray *out) noexcept
+    cdef object export_with(self, ExportedType type)
+
+cdef class TableType(ExportedType):
     cdef readonly Plan plan
     cdef readonly tuple names
     cdef readonly bint text  # some addresses are text
@@ -16,7 +32,7 @@ cdef class TableType:
                  dict members) except -1
     cdef const char *keep(self, str text) except NULL
 
-cdef class Table:
+cdef class Table(ExportedRows):
     cdef readonly TableType type
     cdef fb_table *table
 

@@ -16,6 +16,8 @@ from flowbuf._core.base cimport check
 from flowbuf._core.core cimport *
 from flowbuf._core.plan cimport Plan
 
+from array import array
+
 
 cdef int set_members(const fb_member **to, size_t *count, list members, list keep) except -1:
     """Allocate the members of an enum.
@@ -36,7 +38,41 @@ cdef int set_members(const fb_member **to, size_t *count, list members, list kee
     return 0
 
 
-cdef class TableType:
+cdef class ExportedType:
+    """A type of rows that can be exported."""
+
+    cdef fb_status export_schema(self, ArrowSchema *out) noexcept:
+        return FB_BAD_ARGUMENT
+
+    def __arrow_c_schema__(self):
+        cdef ArrowSchema *schema = <ArrowSchema *> malloc(sizeof(ArrowSchema))
+        if not schema:
+            raise MemoryError
+        if self.export_schema(schema) != FB_OK:
+            free(schema)
+            raise MemoryError
+        return PyCapsule_New(schema, "arrow_schema", free_schema)
+
+
+cdef class ExportedRows:
+    """Rows that can be exported."""
+
+    cdef fb_status export_rows(self, ArrowArray *out) noexcept:
+        return FB_BAD_ARGUMENT
+
+    cdef object export_with(self, ExportedType type):
+        """Return the capsules of the type and of the rows."""
+        cdef ArrowArray *array = <ArrowArray *> malloc(sizeof(ArrowArray))
+        if not array:
+            raise MemoryError
+        if self.export_rows(array) != FB_OK:
+            free(array)
+            raise MemoryError
+        rows = PyCapsule_New(array, "arrow_array", free_array)
+        return type.__arrow_c_schema__(), rows
+
+
+cdef class TableType(ExportedType):
     """The Arrow type of tables of a plan.
 
     `fields` are tuples of column name, Arrow format, extension name or None, nullable, required, text, and
@@ -91,14 +127,8 @@ cdef class TableType:
         PyMem_Free(self.fields)
         PyMem_Free(self.types)
 
-    def __arrow_c_schema__(self):
-        cdef ArrowSchema *schema = <ArrowSchema *> malloc(sizeof(ArrowSchema))
-        if not schema:
-            raise MemoryError
-        if fb_schema_export(self.types, self.count, fb_memory_system(0), schema) != FB_OK:
-            free(schema)
-            raise MemoryError
-        return PyCapsule_New(schema, "arrow_schema", free_schema)
+    cdef fb_status export_schema(self, ArrowSchema *out) noexcept:
+        return fb_schema_export(self.types, self.count, fb_memory_system(0), out)
 
 
 cdef void free_schema(object capsule) noexcept:
@@ -139,7 +169,7 @@ cdef uint64_t *copy_rows(object rows, size_t limit, size_t *count) except NULL:
     return numbers
 
 
-cdef class Table:
+cdef class Table(ExportedRows):
     """A finished batch of rows. It is immutable, and safe to use from any thread."""
 
     def __init__(self):
@@ -189,14 +219,15 @@ cdef class Table:
         check(status)
         return other
 
+    def slice(self, size_t first, size_t count):
+        """Return a table with copies of `count` rows from `first` on."""
+        return self.take(array("Q", range(first, first + count)))
+
+    cdef fb_status export_rows(self, ArrowArray *out) noexcept:
+        return fb_table_export(self.table, out)
+
     def __arrow_c_array__(self, requested_schema=None):
-        cdef ArrowArray *array = <ArrowArray *> malloc(sizeof(ArrowArray))
-        if not array:
-            raise MemoryError
-        if fb_table_export(self.table, array) != FB_OK:
-            free(array)
-            raise MemoryError
-        return self.type.__arrow_c_schema__(), PyCapsule_New(array, "arrow_array", free_array)
+        return self.export_with(self.type)
 
 
 # Freed blocks of batches, reused by later batches. Tables may outlive the builder that made them.
@@ -291,7 +322,7 @@ cdef class ExportedStream:
     Each call holds a reference to it, because a consumer may release the stream during the call.
     """
 
-    cdef TableType type
+    cdef ExportedType type
     cdef object tables  # an iterator
     cdef int failed  # code of the first error, which all later calls return
     cdef char error[ERROR_MAX]  # its text; the last byte is always 0
@@ -325,7 +356,7 @@ cdef int get_stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept 
     if not stream.private_data:
         return EINVAL
     state = <ExportedStream> stream.private_data
-    if fb_schema_export(state.type.types, state.type.count, fb_memory_system(0), out) == FB_OK:
+    if state.type.export_schema(out) == FB_OK:
         return 0
     out.release = NULL
     return state.fail(ENOMEM, b"MemoryError: the schema cannot be exported")
@@ -337,7 +368,7 @@ cdef int get_next_table(ArrowArrayStream *stream, ArrowArray *out) noexcept with
     An exception that leaves this function would look like the end of the stream.
     """
     cdef ExportedStream state
-    cdef Table table
+    cdef ExportedRows table
     cdef int code
     out.release = NULL
     if not stream.private_data:
@@ -348,7 +379,7 @@ cdef int get_next_table(ArrowArrayStream *stream, ArrowArray *out) noexcept with
     try:
         table = next(state.tables, None)
         if table is not None:
-            check(fb_table_export(table.table, out))
+            check(table.export_rows(out))
         return 0
     except BaseException as error:
         out.release = NULL
@@ -381,7 +412,7 @@ cdef void free_stream(object capsule) noexcept:
     free(stream)
 
 
-def export_stream(TableType type not None, tables):
+def export_stream(ExportedType type not None, tables):
     """Return tables of one type as an Arrow C stream in a capsule.
 
     The tables are requested one at a time. An exception of the iterator ends the stream, and becomes its

@@ -528,7 +528,7 @@ class _SlicedReader(_DerivedReader):
                 if len(numbers) == len(table):
                     yield table
                 elif numbers:
-                    yield table.take(array("Q", numbers))
+                    yield table.slice(numbers.start, len(numbers))
 
 
 class _WatchedStream:

@@ -13,18 +13,17 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from flowbuf._core import PLAIN_TYPES, JsonConverter, ObjectOutput, ObjectTypes
-from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
 from flowbuf.codec import classes, descriptors, examples, files, presence, schemas
 from flowbuf.codec.class_fields import is_annotated_class
+from flowbuf.codec.column_codec import ColumnCodec
 from flowbuf.codec.json import make_converter
 from flowbuf.codec.model import Message
 from flowbuf.codec.outputs import make_output
 from flowbuf.codec.plain import ANY, NULL, plain_kind
-from flowbuf.codec.streams import Into, StreamCodec
+from flowbuf.codec.streams import Into
 from flowbuf.codec.tables import Forms, describe
 from flowbuf.codec.times import from_time, to_time
 from flowbuf.errors import DecodeError, EncodeError, SchemaError, did_you_mean, shorten
-from flowbuf.io.columns import encode_columns, read_messages
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import built_in_names
 from flowbuf.schema.proto import PACKAGE, message_name
@@ -60,7 +59,7 @@ class Options(TypedDict, total=False):
     defaults: Literal["fill", "omit"]
 
 
-class Codec(StreamCodec[T]):
+class Codec(ColumnCodec[T]):
     """Encode objects as Protocol Buffers messages, and decode them, without generated code.
 
     An object is a dict, a tuple of all fields in order, or an instance of a class with the fields as
@@ -398,50 +397,6 @@ class Codec(StreamCodec[T]):
             EncodeError: one of them cannot be encoded.
         """
         return self.encode(one) == self.encode(other)
-
-    # Columns ------------------------------------------------------------------------------------------------
-
-    @functools.cached_property
-    def schema(self) -> Schema:
-        """The schema of the message's columns.
-
-        Raises:
-            SchemaError: the message is not flat.
-        """
-        schema = schemas.to_schema(self.message) if self._schema is None else self._schema
-        schema.require_flat("a table")
-        return schema
-
-    def read_columns(self, data: Any, batch_rows: int = BATCH_ROWS, strict: bool = False) -> FlowStream:
-        """Read a stream of messages, each after its length as a varint, as columns.
-
-        Args:
-            data: Bytes, a path or a binary file.
-            batch_rows: Rows per batch. Default: 16,384.
-            strict: Raise DecodeError for damaged input. By default, damage is counted and ends the stream.
-
-        Returns:
-            FlowStream: see `flowbuf.read_messages`.
-
-        Raises:
-            SchemaError: the message is not flat.
-        """
-        return read_messages(data, self.schema, batch_rows=batch_rows, strict=strict)
-
-    def encode_columns(self, table: Any) -> bytes:
-        """Encode the rows of an Arrow object as a stream of messages: see `flowbuf.encode_columns`.
-
-        Args:
-            table: Any object with Arrow columns, such as a pyarrow.Table or a polars.DataFrame.
-
-        Returns:
-            bytes: the messages, each after its length as a varint.
-
-        Raises:
-            SchemaError: the message is not flat.
-            EncodeError: a value does not fit its column.
-        """
-        return encode_columns(table, self.schema)
 
     def __reduce__(self) -> Any:
         return _restore, (type(self), self._source(), self._name, self._options)

@@ -111,7 +111,7 @@ def to_json_lines(
 def to_batches(codec: Codec[Any], pieces: Iterable[Piece]) -> FlowStream:
     """Return the messages as columns.
 
-    Raises SchemaError if the messages are not flat. The stream raises DecodeError if a value does not fit its
-    column.
+    Raises SchemaError if the messages have no Arrow type. The stream raises DecodeError if a value does not
+    fit its column.
     """
     return codec.read_columns(JoinedPieces(stream for stream, _ in pieces), strict=True)

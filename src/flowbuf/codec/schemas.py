@@ -14,7 +14,7 @@ from flowbuf.schema import Column, Schema
 from flowbuf.schema.proto import camel_case, message_name
 from flowbuf.schema.types import TYPES, WireType
 
-__all__ = ["inner_schema", "to_message", "to_schema"]
+__all__ = ["inner_schema", "names_of", "to_message", "to_schema"]
 
 _BITS = {"int8": 8, "int16": 16, "uint8": 8, "uint16": 16, "mac": 48}
 _SIZES = {"mapped": (16,), "native": (4, 16)}
@@ -112,16 +112,27 @@ def to_schema(message: Message) -> Schema:
 def _to_column(field: Field, origin: str) -> Column:
     what = _more_than_flat(field)
     if what:
-        raise SchemaError(f"is {what}, which a column cannot hold", _FIX, origin=origin, column=field.name)
+        raise SchemaError(f"is {what}, which a schema cannot hold", _FIX, origin=origin, column=field.name)
     if field.type != "enum":
         return _new_column(field, field.type, {}, origin)
+    members = names_of(field)
+    return _new_column(field, "int32" if members is None else "enum", members or {}, origin)
+
+
+def names_of(field: Field) -> dict[str, int] | None:
+    """Return the members of an enum that is a column of names. None: it is a column of numbers.
+
+    Of several names of one number, the first is used.
+    """
+    members = _first_names(field.members)
     try:
-        return _new_column(field, "enum", _first_names(field.members), origin)
+        Column("members", 1, "enum", values=members)
     except SchemaError:  # a schema cannot have these members
-        return _new_column(field, "int32", {}, origin)
+        return None
+    return members
 
 
-_FIX = "read and write such objects with decode_many and encode_many"
+_FIX = "use read_columns and encode_columns, which need no schema"
 
 
 def _more_than_flat(field: Field) -> str:

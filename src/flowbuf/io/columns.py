@@ -27,7 +27,14 @@ from flowbuf.schema.plan import compile_plan
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["decode_tables", "encode_columns", "message_tables", "read_capture", "read_messages"]
+__all__ = [
+    "MessageSource",
+    "decode_tables",
+    "encode_columns",
+    "message_tables",
+    "read_capture",
+    "read_messages",
+]
 
 _PARAMETERS = (
     *("source", "schema", "columns", "where", "limit", "ip", "batch_rows", "port", "override", "options"),
@@ -328,28 +335,21 @@ def read_messages(
     )
 
 
-class _MessageTables(_Tables):
-    """Tables of a stream of messages."""
+class MessageSource(_Tables):
+    """A stream of messages that is read as tables."""
 
-    def __init__(self, source: Source, schema: Schema, batch_rows: int, strict: bool) -> None:
+    def __init__(self, source: Source, batch_rows: int, strict: bool) -> None:
         held = isinstance(source, bytes | bytearray | memoryview)
         if not held:
             check_source(source)
             _refuse_capture(source)
         super().__init__("messages" if held else _name_of(source), held or _is_path(source))
         self._source = source
-        self._schema = schema
         self._batch_rows = batch_rows
         self._strict = strict
-        self.open((), "binary", lambda counters: None)  # report invalid options now
 
-    def open(self, columns: tuple[str, ...], ip: str, count: Count) -> tuple[_core.TableType, Tables]:
-        # all columns of the schema, so that the counter `unknown_field` does not depend on the chosen ones
-        schema = self._schema.enable(*columns)
-        type = new_table_type(schema, compile_plan(schema), ip, columns)
-        return type, self._read(_core.MessageTables(type, self._batch_rows), count)
-
-    def _read(self, reader: _core.MessageTables, count: Count) -> Tables:
+    def read(self, reader: Any, count: Count) -> Any:
+        """Yield the tables of a reader: a `MessageTables`, or an object with its methods."""
         self._begin(count)
         with self._open_windows() as windows:
             try:
@@ -371,6 +371,21 @@ class _MessageTables(_Tables):
             return
         with Content(self._source) as content:
             yield StreamWindows(content)
+
+
+class _MessageTables(MessageSource):
+    """Tables of a stream of messages of a schema."""
+
+    def __init__(self, source: Source, schema: Schema, batch_rows: int, strict: bool) -> None:
+        super().__init__(source, batch_rows, strict)
+        self._schema = schema
+        self.open((), "binary", lambda counters: None)  # report invalid options now
+
+    def open(self, columns: tuple[str, ...], ip: str, count: Count) -> tuple[_core.TableType, Tables]:
+        # all columns of the schema, so that the counter `unknown_field` does not depend on the chosen ones
+        schema = self._schema.enable(*columns)
+        type = new_table_type(schema, compile_plan(schema), ip, columns)
+        return type, self.read(_core.MessageTables(type, self._batch_rows), count)
 
 
 def _refuse_capture(source: Source) -> None:

@@ -100,8 +100,8 @@ def convert(
     after .pb and .jsonl compress. - is stdin (.pb) or stdout (.jsonl), unless --from or --to says otherwise.
 
     The messages may have any type. JSON follows the canonical mapping of Protocol Buffers; the JSON lines of
-    flowbuf read have other names and values. Parquet needs messages without nested messages, maps and oneofs.
-    Messages from Parquet are equivalent, but may have other bytes.
+    flowbuf read have other names and values. In Parquet, nested messages are structs, and
+    times have microseconds. Messages from Parquet are equivalent, but may have other bytes.
 
     The first damaged message or line ends the command with an error that names its place. OUT appears whole
     or not at all.
@@ -129,7 +129,7 @@ def convert(
         raise UsageProblem("Parquet cannot be read from stdin; name a file")
     codec = _load(schema, proto, message, include)
     if "parquet" in forms:
-        _check_flat(codec)
+        _check_columns(codec)
     options = {"names": names, "enums": enums, "defaults": defaults}
     count = 0
     unknown: list[int] = []
@@ -173,7 +173,7 @@ def _load(schema: str | None, proto: str | None, message: str | None, include: t
     if proto is not None and schema is not None:
         raise UsageProblem("--proto and --schema both define the messages; leave out one of them")
     try:
-        return Codec.load(definition, message, include=include)
+        return Codec.load(definition, message, include=include, times="ns")
     except SchemaError as error:
         text = (
             str(error).replace("message=…", "--message NAME").replace("include=[FOLDER]", "--include FOLDER")
@@ -181,13 +181,33 @@ def _load(schema: str | None, proto: str | None, message: str | None, include: t
         raise UsageProblem(text, lines=True) from error
 
 
-def _check_flat(codec: Codec[Any]) -> None:
+def _check_columns(codec: Codec[Any]) -> None:
+    """Raise UsageProblem if Parquet cannot hold the messages."""
+    import pyarrow
+
     try:
-        codec.schema  # noqa: B018  # raises before the work
+        columns = pyarrow.schema(codec.read_columns(b""))
     except SchemaError as error:
-        field = f"field {error.column!r}: " if error.column else ""
-        problem = f"messages of {codec.message.name} have no columns for Parquet: {field}{error.problem}"
-        raise UsageProblem(f"{problem}; convert them to JSON lines") from error
+        problem, column = error.problem, error.column
+    else:
+        problem = "has no fields, and Parquet has no empty structs"
+        column = next((path for field in columns for path in _find_empty(field, field.name)), "")
+        if not column:
+            return
+    field = f"field {column!r}: " if column else ""
+    problem = f"messages of {codec.message.name} have no columns for Parquet: {field}{problem}"
+    raise UsageProblem(f"{problem}; convert them to JSON lines")
+
+
+def _find_empty(field: Any, path: str) -> Iterator[str]:
+    """Yield the paths of structs without fields in a field of Arrow."""
+    import pyarrow
+
+    if pyarrow.types.is_struct(field.type) and not field.type.num_fields:
+        yield path
+    for inner in map(field.type.field, range(field.type.num_fields)):
+        named = pyarrow.types.is_struct(field.type) and not pyarrow.types.is_map(field.type)
+        yield from _find_empty(inner, f"{path}.{inner.name}" if named else path)
 
 
 def _read(

@@ -1,0 +1,472 @@
+/* Each field of the wire is stored at the row of its message at once. A later value overwrites it,
+   so that merging needs no work. Absent values are filled when a later one is stored, or when the
+   batch ends.
+
+   A oneof drops its other members. To drop a message, its values in the row are removed again.
+   Nodes below such a message are tracked: their parent has a list of those that got a value since
+   the last removal. So a removal costs no more than the fields before it. */
+#include "core/nested/nested_fields.h"
+
+#include "core/base/buffer.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include <stdlib.h>
+
+enum { SHORT_TEXT = 32 }; /* bytes that the fast path copies */
+
+static const char too_long[] = "a value that its column cannot hold";
+
+/* Set the fault. The caller knows the offset. */
+static fb_status refuse(fb_nested_fault *fault, const fb_nested_reader *reader,
+                        const fb_nested_node *node, const char *problem) {
+    fault->problem = problem;
+    fault->node = node ? (int32_t)(node - reader->nodes) : FB_NESTED_NO_NODE;
+    return FB_BAD_MESSAGE;
+}
+
+/* Values ------------------------------------------------------------------------------------- */
+
+/* Put a number at a row. Returns false if it does not fit. REQUIRES: the row was reached. */
+FB_INLINE bool put_number(fb_nested_node *node, size_t row, uint64_t number) {
+    const fb_nested_type *type = node->type;
+    uint8_t *values = node->values.data;
+    switch (type->width) {
+        case 8: memcpy(values + 8 * row, &number, 8); return true;
+        case 4: {
+            uint32_t narrow = (uint32_t)number;
+            memcpy(values + 4 * row, &narrow, 4);
+            return type->kind != FB_NESTED_NAME || (int32_t)narrow >= 0;
+        }
+        case 2: {
+            uint16_t narrow = (uint16_t)number;
+            memcpy(values + 2 * row, &narrow, 2);
+            break;
+        }
+        case 1: values[row] = (uint8_t)number; break;
+        default: fb_nested_set_bit(values, row, number != 0); return true;
+    }
+    const fb_codec_field *field = type->value;
+    return field->least < 0
+               ? (int64_t)number >= field->least && (int64_t)number <= (int64_t)field->most
+               : number <= field->most;
+}
+
+/* Make room for `size` bytes of texts, or as many as are expected. */
+FB_INLINE bool reserve_bytes(fb_nested_node *node, size_t size, fb_memory *memory) {
+    if (FB_LIKELY(size <= node->bytes.size)) return true;
+    if (size > INT32_MAX) return false;
+    if (size < node->bytes_hint) size = node->bytes_hint;
+    return fb_nested_block_grow(&node->bytes, size, memory) == FB_OK;
+}
+
+static fb_status put_text(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                          fb_bytes text) {
+    const bool plain = node->type->kind == FB_NESTED_BYTES || fb_is_ascii(text.data, text.size);
+    const size_t room = plain || fb_utf8_valid(text) ? text.size : 3 * text.size;
+    int32_t *offsets = fb_nested_offsets(&node->offsets);
+    const size_t begin = (size_t)offsets[row];
+    if (room > INT32_MAX - begin) return FB_NO_SPACE;
+    if (!reserve_bytes(node, begin + room, reader->memory)) return FB_NO_MEMORY;
+    if (room == text.size) {
+        if (text.size) fb_wire_put_few_bytes(node->bytes.data + begin, text.data, text.size);
+        node->used = begin + text.size;
+    } else {
+        bool replaced;
+        uint8_t *p = node->bytes.data + begin;
+        node->used = (size_t)(fb_utf8_put_replaced(p, text, &replaced) - node->bytes.data);
+        reader->invalid_texts++;
+    }
+    offsets[row + 1] = (int32_t)node->used;
+    return FB_OK;
+}
+
+/* Convert seconds and nanoseconds to the unit, rounded down. Returns false if it does not fit. */
+static bool scale_time(uint64_t unit, int64_t seconds, int32_t nanoseconds, int64_t *time) {
+    const int64_t by = (int64_t)unit;
+    const int64_t part = nanoseconds / by - (nanoseconds % by < 0);
+    return !__builtin_mul_overflow(seconds, (int64_t)1000000000 / by, time) &&
+           !__builtin_add_overflow(*time, part, time);
+}
+
+/* Read a time as all writers write it: each part at most once, in their order. */
+static bool read_plain_time(fb_bytes bytes, int64_t *seconds, int32_t *nanoseconds) {
+    const uint8_t *p = bytes.data, *end = p + bytes.size;
+    uint64_t value;
+    if (p < end && *p == 0x08) {
+        if (!(p = fb_wire_read_varint(p + 1, end, &value))) return false;
+        *seconds = (int64_t)value;
+    }
+    if (p < end && *p == 0x10) {
+        if (!(p = fb_wire_read_varint(p + 1, end, &value))) return false;
+        *nanoseconds = (int32_t)(uint32_t)value;
+    }
+    return p == end;
+}
+
+static fb_status put_time(fb_nested_reader *reader, fb_nested_node *node, size_t row, bool merge,
+                          fb_bytes bytes, size_t depth, fb_nested_fault *fault) {
+    const uint8_t *where;
+    int64_t time;
+    if (!merge) node->seconds = node->nanoseconds = 0;
+    const char *problem = NULL;
+    if (!read_plain_time(bytes, &node->seconds, &node->nanoseconds))
+        problem = fb_codec_read_time(bytes, depth, &node->seconds, &node->nanoseconds, &where);
+    if (!problem && !scale_time(node->type->unit, node->seconds, node->nanoseconds, &time))
+        problem = too_long;
+    if (problem) return refuse(fault, reader, node, problem);
+    memcpy(node->values.data + 8 * row, &time, 8);
+    return FB_OK;
+}
+
+static fb_status put_scalar(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                            const fb_codec_item *item, fb_nested_fault *fault) {
+    if (fb_nested_is_text(node->type)) return put_text(reader, node, row, item->bytes);
+    return FB_LIKELY(put_number(node, row, item->value)) ? FB_OK
+                                                         : refuse(fault, reader, node, too_long);
+}
+
+/* Fields ------------------------------------------------------------------------------------- */
+
+static fb_status read_fields(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                             fb_bytes bytes, size_t depth, fb_nested_fault *fault);
+static fb_status read_pending(fb_nested_reader *reader, size_t kept, fb_nested_fault *fault);
+
+fb_status fb_nested_read_whole(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                               fb_bytes bytes, size_t depth, fb_nested_fault *fault) {
+    const size_t kept = reader->pending_count;
+    const fb_status status = read_fields(reader, node, row, bytes, depth, fault);
+    return status == FB_OK && reader->pending_count > kept ? read_pending(reader, kept, fault)
+                                                           : status;
+}
+
+static fb_status describe(fb_nested_reader *reader, const fb_nested_node *node,
+                          const fb_codec_reader *fields, fb_nested_fault *fault) {
+    const fb_codec_field *field;
+    refuse(fault, reader, NULL, fb_codec_problem(fields, &field));
+    fault->where = fields->p;
+    if (field && node->type->nodes)
+        fault->node = node->type->nodes[field - fields->message->fields];
+    if (fault->node == FB_NESTED_NO_NODE && node->type->field)
+        fault->node = (int32_t)(node - reader->nodes);
+    return FB_BAD_MESSAGE;
+}
+
+static fb_status read_wrapper(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                              fb_bytes bytes, size_t depth, fb_nested_fault *fault) {
+    fb_codec_reader fields;
+    fb_codec_item item;
+    fb_status status;
+    fb_codec_reader_begin(&fields, node->type->message, bytes);
+    fields.depth = depth;
+    while ((status = fb_codec_next(&fields, &item)) == FB_OK) {
+        if (!item.field) reader->unknown_fields++;
+        else if ((status = put_scalar(reader, node, row, &item, fault)) != FB_OK) return status;
+    }
+    return status == FB_END ? FB_OK : describe(reader, node, &fields, fault);
+}
+
+/* Store the value of a field at a row of its node. `depth` is that of a message in it. */
+FB_INLINE fb_status put_value(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                              const fb_codec_item *item, size_t depth, fb_nested_fault *fault) {
+    const fb_nested_type *type = node->type;
+    const bool merge = row < node->count;
+    if (FB_UNLIKELY(!fb_nested_reach(node, row, reader->memory))) return FB_NO_MEMORY;
+    if (type->nullable) node->present.data[row / 8] |= (uint8_t)(1u << row % 8);
+    if (!fb_codec_is_message(item->field)) return put_scalar(reader, node, row, item, fault);
+    if (type->kind == FB_NESTED_STRUCT)
+        return (type->repeated ? fb_nested_read_whole : read_fields)(reader, node, row, item->bytes,
+                                                                     depth, fault);
+    if (fb_nested_is_time(type))
+        return put_time(reader, node, row, merge, item->bytes, depth, fault);
+    return read_wrapper(reader, node, row, item->bytes, depth, fault);
+}
+
+static fb_status put_packed(fb_nested_reader *reader, fb_nested_node *node,
+                            const fb_codec_field *field, fb_bytes elements,
+                            fb_nested_fault *fault) {
+    const size_t width = field->wire == FB_WIRE_FIXED64 ? 8 : 4;
+    const size_t most = field->wire == FB_WIRE_VARINT ? elements.size : elements.size / width;
+    fb_status status;
+    uint64_t value;
+    if (node->count + most > node->room &&
+        fb_nested_node_grow(node, node->count + most, reader->memory) != FB_OK)
+        return FB_NO_MEMORY;
+    while ((status = fb_codec_next_element(field, &elements, &value)) == FB_OK) {
+        if (field->members && !fb_codec_has_member(field, value)) reader->unknown_fields++;
+        else if (FB_UNLIKELY(!put_number(node, node->count++, value)))
+            return refuse(fault, reader, node, too_long);
+    }
+    return status == FB_END ? FB_OK : refuse(fault, reader, node, "a malformed element");
+}
+
+/* Keep an entry until all entries of the map are known. */
+static fb_status add_entry(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                           fb_bytes bytes, size_t depth, fb_nested_fault *fault) {
+    const fb_json_type *type = (const fb_json_type *)(const void *)node->type->message;
+    const uint8_t *where;
+    const char *problem;
+    void *pending = reader->pending;
+    if (!node->entries.count) {
+        if (fb_array_grow(&pending, &reader->pending_room, reader->pending_count,
+                          sizeof *reader->pending, 8) != FB_OK)
+            return FB_NO_MEMORY;
+        reader->pending = pending;
+        reader->pending[reader->pending_count++] =
+            (fb_nested_pending){(int32_t)(node - reader->nodes), row, depth};
+    }
+    fb_status status = fb_json_entries_add(&node->entries, type, bytes, depth, &where, &problem);
+    return status == FB_BAD_MESSAGE ? refuse(fault, reader, node, problem) : status;
+}
+
+static fb_status end_list(fb_nested_node *node, size_t row) {
+    if (node->count > INT32_MAX) return FB_NO_SPACE;
+    fb_nested_offsets(&node->ends)[row + 1] = (int32_t)node->count;
+    return FB_OK;
+}
+
+static fb_status put_elements(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                              const fb_codec_item *item, size_t depth, fb_nested_fault *fault) {
+    if (!fb_nested_reach_list(node, row, reader->memory)) return FB_NO_MEMORY;
+    if (node->type->map) return add_entry(reader, node, row, item->bytes, depth, fault);
+    fb_status status = item->packed ? put_packed(reader, node, item->field, item->bytes, fault)
+                                    : put_value(reader, node, node->count, item, depth, fault);
+    return status == FB_OK ? end_list(node, row) : status;
+}
+
+/* Read the maps behind the first `kept` ones. */
+static fb_status read_pending(fb_nested_reader *reader, size_t kept, fb_nested_fault *fault) {
+    while (reader->pending_count > kept) {
+        const fb_nested_pending map = reader->pending[--reader->pending_count];
+        fb_nested_node *node = &reader->nodes[map.node];
+        fb_json_entries *entries = &node->entries;
+        reader->unknown_fields += entries->unknown;
+        entries->unknown = 0;
+        if (fb_json_entries_sort(entries, node->type->message->fields) != FB_OK)
+            return FB_NO_MEMORY;
+        for (size_t i = 0; i < entries->count; i++) {
+            const size_t row = node->count;
+            if (!fb_nested_reach(node, row, reader->memory)) return FB_NO_MEMORY;
+            fb_status status =
+                fb_nested_read_whole(reader, node, row, entries->all[i].bytes, map.depth, fault);
+            if (status != FB_OK) return status;
+        }
+        if (entries->count && end_list(node, map.row) != FB_OK) return FB_NO_SPACE;
+        entries->count = 0;
+    }
+    return FB_OK;
+}
+
+/* Make a member of a oneof the only one that is set in a row. */
+static void choose_member(fb_nested_reader *reader, const fb_nested_node *parent, size_t row,
+                          const fb_codec_field *field, int32_t member) {
+    fb_nested_choice *choice = &reader->choices[parent->oneofs + field->oneof - 1];
+    if (choice->row == row + 1 && choice->node != member && choice->node != FB_NESTED_NO_NODE)
+        fb_nested_drop(reader->nodes, &reader->nodes[choice->node], row, false);
+    *choice = (fb_nested_choice){row + 1, member};
+}
+
+/* Read one field of any kind. *at is its place, and then that of the next one. */
+static FB_NOINLINE fb_status read_field(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                                        const uint8_t **at, const uint8_t *end, size_t depth,
+                                        fb_nested_fault *fault) {
+    const fb_codec_message *message = node->type->message;
+    fb_codec_reader fields = {message, *at, end, NULL, depth};
+    fb_codec_item item;
+    if (fb_codec_next(&fields, &item) != FB_OK) return describe(reader, node, &fields, fault);
+    const uint8_t *begin = *at;
+    *at = fields.p;
+    if (!item.field) {
+        reader->unknown_fields++;
+        return FB_OK;
+    }
+    const int32_t place = node->type->nodes[item.field - message->fields];
+    if (item.field->oneof) choose_member(reader, node, row, item.field, place);
+    if (place == FB_NESTED_NO_NODE) return FB_OK;
+    fb_nested_node *child = &reader->nodes[place];
+    fb_status status = child->repeated ? put_elements(reader, child, row, &item, depth + 1, fault)
+                                       : put_value(reader, child, row, &item, depth + 1, fault);
+    if (status != FB_OK && !fault->where) fault->where = begin;
+    if (child->type->tracked && !child->touched) {
+        child->touched = true;
+        child->next_touched = node->first_touched;
+        node->first_touched = place;
+    }
+    return status;
+}
+
+/* Begin a value of a field: that of the row, or an element of its list. Returns false if memory is
+   short. */
+FB_INLINE bool begin_value(fb_nested_node *node, size_t row, size_t *at, fb_memory *memory) {
+    if (node->repeated) {
+        if (!fb_nested_reach_list(node, row, memory)) return false;
+        fb_nested_offsets(&node->ends)[row + 1] = (int32_t)(node->count + 1);
+        row = node->count;
+    }
+    if (!fb_nested_reach(node, row, memory)) return false;
+    if (node->nullable) node->present.data[row / 8] |= (uint8_t)(1u << row % 8);
+    *at = row;
+    return true;
+}
+
+FB_INLINE bool put_fast_number(fb_nested_node *node, size_t row, uint64_t number, unsigned width,
+                               fb_memory *memory) {
+    if (FB_UNLIKELY(!begin_value(node, row, &row, memory))) return false;
+    if (width == 8) {
+        memcpy(node->values.data + 8 * row, &number, 8);
+    } else if (width == 4) {
+        const uint32_t narrow = (uint32_t)number;
+        memcpy(node->values.data + 4 * row, &narrow, 4);
+    } else {
+        fb_nested_set_bit(node->values.data, row, number != 0);
+    }
+    return true;
+}
+
+FB_INLINE bool put_checked(fb_nested_node *node, size_t row, uint64_t number, fb_memory *memory,
+                           bool *fits) {
+    if (FB_UNLIKELY(!begin_value(node, row, &row, memory))) return false;
+    *fits = put_number(node, row, number);
+    return true;
+}
+
+/* Return true if a text of at most SHORT_TEXT bytes is ASCII. The bytes behind it are read too. */
+FB_INLINE bool is_short_ascii(const uint8_t *p, size_t size) {
+#ifdef __SSE2__
+    const unsigned first = (unsigned)_mm_movemask_epi8(_mm_loadu_si128((const void *)p)),
+                   second = (unsigned)_mm_movemask_epi8(_mm_loadu_si128((const void *)(p + 16)));
+    return !((first | (uint64_t)second << 16) & (((uint64_t)1 << size) - 1));
+#else
+    return fb_is_ascii(p, size);
+#endif
+}
+
+/* Put a short text, which is copied with bytes behind it. */
+FB_INLINE bool put_fast_text(fb_nested_node *node, size_t row, const uint8_t *text, size_t size,
+                             fb_memory *memory) {
+    if (FB_UNLIKELY(!begin_value(node, row, &row, memory))) return false;
+    int32_t *offsets = fb_nested_offsets(&node->offsets);
+    const size_t begin = (size_t)offsets[row];
+    if (FB_UNLIKELY(!reserve_bytes(node, begin + SHORT_TEXT, memory))) return false;
+    memcpy(node->bytes.data + begin, text, SHORT_TEXT);
+    node->used = begin + size;
+    offsets[row + 1] = (int32_t)node->used;
+    return true;
+}
+
+/* Find the node of a field that the fast path takes, and the end of the tag. */
+FB_INLINE fb_nested_quick find_fast(const fb_nested_reader *reader, const fb_nested_node *node,
+                                    const uint8_t **p) {
+    const fb_nested_quick none = {0, FB_FAST_NONE};
+    const unsigned tag = **p;
+    ++*p;
+    if (FB_LIKELY(tag < FB_NESTED_QUICK)) return node->quick[tag];
+    const fb_codec_message *message = node->type->message;
+    const unsigned number = (tag & 0x7f) >> 3 | (unsigned)**p << 4;
+    if (**p >= 0x80 || number >= message->place_count) return none;
+    const size_t place = message->places[number];
+    ++*p;
+    if (!place || message->fields[place - 1].wire != (tag & 7)) return none;
+    const int32_t found = node->type->nodes[place - 1];
+    return found == FB_NESTED_NO_NODE
+               ? none
+               : (fb_nested_quick){(uint16_t)found, reader->nodes[found].fast};
+}
+
+/* Read the fields of a message. The fast path reads tags, lengths and numbers without looking at
+   the end of the message, as long as the input goes on. So p may be behind the end, and differences
+   are signed. Anything unusual is left to read_field. */
+static fb_status read_fields(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                             fb_bytes bytes, size_t depth, fb_nested_fault *fault) {
+    const uint8_t *p = bytes.data, *end = fb_end_of(bytes);
+    fb_memory *memory = reader->memory;
+    while (p < end) {
+        const uint8_t *begin = p;
+        uint64_t number;
+        size_t size;
+        bool room = true, fits = true;
+        if (FB_UNLIKELY(p >= reader->safe)) goto any;
+        const fb_nested_quick found = find_fast(reader, node, &p);
+        fb_nested_node *child = &reader->nodes[found.node];
+#define FAST_NUMBER(read, convert, width) \
+    p = read; \
+    if (FB_UNLIKELY(!p || p > end)) goto any; \
+    room = put_fast_number(child, row, convert, width, memory); \
+    break
+        switch (found.fast) {
+            case FB_FAST_UINT64: FAST_NUMBER(fb_wire_load_varint(p, &number), number, 8);
+            case FB_FAST_UINT32: FAST_NUMBER(fb_wire_load_varint(p, &number), number, 4);
+            case FB_FAST_SINT64:
+                FAST_NUMBER(fb_wire_load_varint(p, &number), (uint64_t)fb_wire_unzigzag(number), 8);
+            case FB_FAST_SINT32:
+                FAST_NUMBER(fb_wire_load_varint(p, &number),
+                            (uint64_t)fb_wire_unzigzag((uint32_t)number), 4);
+            case FB_FAST_BOOL: FAST_NUMBER(fb_wire_load_varint(p, &number), number, 0);
+            case FB_FAST_FIXED64: FAST_NUMBER((number = fb_load_little64(p), p + 8), number, 8);
+            case FB_FAST_FIXED32: FAST_NUMBER((number = fb_load_little64(p), p + 4), number, 4);
+            case FB_FAST_CHECKED:
+                if (!(p = fb_wire_load_varint(p, &number)) || p > end) goto any;
+                number = fb_codec_number(child->type->field, number);
+                room = put_checked(child, row, number, memory, &fits);
+                if (FB_UNLIKELY(!fits)) goto any; /* for the reason */
+                break;
+            case FB_FAST_TIME: {
+                size_t at = row;
+                size = *p++;
+                if (size > SHORT_TEXT || (ptrdiff_t)size > end - p) goto any;
+                if (row < child->count && !child->repeated) goto any; /* parts of one value */
+                if (!(room = begin_value(child, row, &at, memory))) break;
+                if (put_time(reader, child, at, false, (fb_bytes){p, size}, depth, fault) != FB_OK)
+                    goto any;
+                p += size;
+                break;
+            }
+            case FB_FAST_TEXT:
+                size = *p++;
+                if (size > SHORT_TEXT || (ptrdiff_t)size > end - p) goto any;
+                if (child->ascii && !is_short_ascii(p, size)) goto any;
+                room = put_fast_text(child, row, p, size, memory);
+                p += size;
+                break;
+            case FB_FAST_PACKED:
+                size = *p++;
+                if (size >= 0x80 || (ptrdiff_t)size > end - p) goto any;
+                if (!(room = fb_nested_reach_list(child, row, memory))) break;
+                if (put_packed(reader, child, child->type->field, (fb_bytes){p, size}, fault) !=
+                        FB_OK ||
+                    end_list(child, row) != FB_OK)
+                    goto any; /* for the reason */
+                p += size;
+                break;
+            case FB_FAST_MESSAGE: {
+                size_t at;
+                size = *p++;
+                if (size >= 0x80) size = (size & 0x7f) | (size_t)*p++ << 7;
+                if (size >= 0x4000 || (ptrdiff_t)size > end - p) goto any;
+                if (!begin_value(child, row, &at, memory)) return FB_NO_MEMORY;
+                const fb_bytes inside = {p, size};
+                const size_t kept = child->repeated ? reader->pending_count : SIZE_MAX;
+                fb_status status = read_fields(reader, child, at, inside, depth + 1, fault);
+                if (status == FB_OK && reader->pending_count > kept)
+                    status = read_pending(reader, kept, fault);
+                if (FB_UNLIKELY(status != FB_OK)) {
+                    if (!fault->where) fault->where = begin;
+                    return status;
+                }
+                p += size;
+                break;
+            }
+            default: goto any;
+        }
+#undef FAST_NUMBER
+        if (FB_UNLIKELY(!room)) return FB_NO_MEMORY;
+        continue;
+    any:
+        p = begin;
+        const fb_status status = read_field(reader, node, row, &p, end, depth, fault);
+        if (FB_UNLIKELY(status != FB_OK)) return status;
+    }
+    return FB_OK;
+}

@@ -1,0 +1,306 @@
+/* Growth and removal of values, and the arrays of a finished batch. A node without any value has no
+   memory of its own: all of its buffers are the same zeros. */
+#include "core/nested/nested_node.h"
+
+#include "core/base/address_format.h"
+
+#include <stdlib.h>
+
+/* Growth and removal ------------------------------------------------------------------------- */
+
+fb_status fb_nested_node_grow(fb_nested_node *node, size_t count, fb_memory *memory) {
+    const fb_nested_type *type = node->type;
+    if (count < 2 * node->room) count = 2 * node->room;
+    if (count < node->hint) count = node->hint;
+    const size_t room = (count + 63) / 64 * 64, width = type->width;
+    const size_t bits = room / 8, values = type->kind == FB_NESTED_BOOL ? bits : room * width;
+    const size_t offsets = fb_nested_is_text(type) ? (room + 1) * sizeof(int32_t) : 0;
+    if (count > INT32_MAX ||
+        fb_nested_block_grow(&node->present, type->nullable ? bits : 0, memory) != FB_OK ||
+        fb_nested_block_grow(&node->values, values, memory) != FB_OK ||
+        fb_nested_block_grow(&node->offsets, offsets, memory) != FB_OK)
+        return FB_NO_MEMORY;
+    node->room = room;
+    return FB_OK;
+}
+
+fb_status fb_nested_node_grow_lists(fb_nested_node *node, size_t count, fb_memory *memory) {
+    if (count < node->lists_hint) count = node->lists_hint;
+    return fb_nested_block_grow(&node->ends, (count + 1) * sizeof(int32_t), memory);
+}
+
+static void remove_values(fb_nested_node *nodes, fb_nested_node *node, size_t count, bool all) {
+    const fb_nested_type *type = node->type;
+    const size_t width = type->width;
+    if (node->count <= count) return;
+    for (size_t i = count; i < node->count && type->nullable; i++)
+        fb_nested_set_bit(node->present.data, i, false);
+    for (size_t i = count; i < node->count && type->kind == FB_NESTED_BOOL; i++)
+        fb_nested_set_bit(node->values.data, i, false);
+    if (width) memset(node->values.data + count * width, 0, (node->count - count) * width);
+    if (fb_nested_is_text(type)) node->used = (size_t)fb_nested_offsets(&node->offsets)[count];
+    node->count = count;
+    for (size_t i = 0; all && i < type->child_count; i++)
+        fb_nested_drop(nodes, &nodes[type->children[i]], count, all);
+    while (node->first_touched != FB_NESTED_NO_NODE) {
+        fb_nested_node *child = &nodes[node->first_touched];
+        node->first_touched = child->next_touched;
+        child->touched = false;
+        fb_nested_drop(nodes, child, count, all);
+    }
+}
+
+void fb_nested_drop(fb_nested_node *nodes, fb_nested_node *node, size_t row, bool all) {
+    if (!node->type->repeated) {
+        remove_values(nodes, node, row, all);
+    } else if (node->lists > row) {
+        remove_values(nodes, node, (size_t)fb_nested_offsets(&node->ends)[row], all);
+        node->lists = row;
+        node->entries.count = 0;
+        node->entries.unknown = 0;
+    }
+}
+
+/* Arrays ------------------------------------------------------------------------------------- */
+
+typedef struct {
+    fb_nested_node *nodes;
+    fb_memory *memory;
+    fb_nested_batch *batch;
+    const uint8_t *zeros;
+    size_t zeros_size;
+} maker;
+
+enum { ZEROS = 64 }; /* most blocks of zeros: each is twice as large as the one before */
+
+/* Return a buffer of at least `size` zeros, or NULL if memory is short. */
+static const void *find_zeros(maker *m, size_t size) {
+    fb_nested_block block = {NULL, 0};
+    if (m->zeros_size < size || !m->zeros) {
+        const size_t wanted = size < 2 * m->zeros_size ? 2 * m->zeros_size : size;
+        if (fb_nested_block_grow(&block, wanted + 1, m->memory) != FB_OK) return NULL;
+        m->zeros_size = block.size;
+        m->zeros = fb_nested_batch_take(m->batch, &block);
+    }
+    return m->zeros;
+}
+
+static fb_nested_array *new_array(maker *m, size_t length, uint8_t buffers, size_t children) {
+    fb_nested_array *array = &m->batch->arrays[m->batch->array_count++];
+    *array = (fb_nested_array){.length = (int64_t)length,
+                               .buffer_count = buffers,
+                               .first_child = m->batch->link_count,
+                               .child_count = children};
+    m->batch->link_count += children;
+    return array;
+}
+
+static size_t count_ones(uint64_t bits) {
+    bits -= bits >> 1 & 0x5555555555555555u;
+    bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
+    bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (size_t)(bits * 0x0101010101010101u >> 56);
+}
+
+/* Count the bits of a block. Those behind `count` bits are zero, and words are whole. */
+static size_t count_bits(const uint8_t *bits, size_t count) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i += 64) found += count_ones(fb_load_little64(bits + i / 8));
+    return found;
+}
+
+/* Set the buffers of an array from a node that has a value for each row. */
+static void take_buffers(maker *m, fb_nested_node *node, fb_nested_array *array) {
+    const size_t count = (size_t)array->length;
+    const bool text = fb_nested_is_text(node->type);
+    if (node->type->nullable) {
+        array->null_count = (int64_t)(count - count_bits(node->present.data, count));
+        const void *present = fb_nested_batch_take(m->batch, &node->present);
+        array->buffers[0] = array->null_count ? present : NULL;
+    }
+    if (array->buffer_count == 1) return;
+    array->buffers[1] = fb_nested_batch_take(m->batch, text ? &node->offsets : &node->values);
+    if (array->buffer_count == 3) array->buffers[2] = fb_nested_batch_take(m->batch, &node->bytes);
+}
+
+/* Set the buffers of an array without values. */
+static bool set_zeros(maker *m, const fb_nested_node *node, fb_nested_array *array) {
+    const void *zeros = find_zeros(m, ((size_t)array->length + 1) * 8);
+    if (!zeros) return false;
+    if (node->type->nullable) {
+        array->null_count = array->length;
+        array->buffers[0] = array->length ? zeros : NULL;
+    }
+    for (uint8_t i = 1; i < array->buffer_count; i++) array->buffers[i] = zeros;
+    return true;
+}
+
+/* Names --------------------------------------------------------------------------------------- */
+
+static int compare_numbers(const void *a, const void *b) {
+    const uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
+    return (one > other) - (one < other);
+}
+
+/* Return the index of a number among sorted ones, or `count`. */
+static size_t find_number(const uint32_t *numbers, size_t count, uint32_t number) {
+    size_t low = 0, high = count;
+    if (number < count && numbers[number] == number) return number;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (numbers[middle] < number) low = middle + 1;
+        else high = middle;
+    }
+    return low < count && numbers[low] == number ? low : count;
+}
+
+static size_t put_names(const fb_nested_type *type, const uint32_t *numbers, size_t count,
+                        int32_t *offsets, uint8_t *bytes) {
+    uint8_t *p = bytes;
+    for (size_t i = 0; i < count; i++) {
+        char text[FB_FORMAT_NUMBER_MAX];
+        fb_bytes name = {(const uint8_t *)text, 0};
+        if (i < type->member_count) name = type->members[i].name;
+        else name.size = (size_t)(fb_format_number(text, numbers[i]) - text);
+        p = fb_wire_put_bytes(p, name.data, name.size);
+        offsets[i + 1] = (int32_t)(p - bytes);
+    }
+    return (size_t)(p - bytes);
+}
+
+/* Collect the numbers of all members, and behind them the other numbers among the values. */
+static bool collect_numbers(maker *m, const fb_nested_node *node, fb_nested_block *numbers,
+                            size_t *count) {
+    const fb_nested_type *type = node->type;
+    const uint32_t *values = (const uint32_t *)(const void *)node->values.data;
+    const size_t known = type->member_count;
+    if (fb_nested_block_grow(numbers, (known + 1) * sizeof(uint32_t), m->memory) != FB_OK)
+        return false;
+    uint32_t *all = (uint32_t *)(void *)numbers->data;
+    for (size_t i = 0; i < known; i++) all[i] = type->members[i].number;
+    *count = known;
+    for (size_t i = 0; i < node->count; i++) {
+        if (find_number(all, known, values[i]) < known) continue;
+        if (*count > known && all[*count - 1] == values[i]) continue;
+        if (fb_nested_block_grow(numbers, (*count + 1) * sizeof(uint32_t), m->memory) != FB_OK)
+            return false;
+        all = (uint32_t *)(void *)numbers->data;
+        all[(*count)++] = values[i];
+    }
+    size_t kept = known;
+    if (*count > known) qsort(all + known, *count - known, sizeof *all, compare_numbers);
+    for (size_t i = known; i < *count; i++)
+        if (kept == known || all[kept - 1] != all[i]) all[kept++] = all[i];
+    *count = kept;
+    return true;
+}
+
+/* Make the dictionary of names, and turn the numbers of the node into its indexes. */
+static bool make_dictionary(maker *m, fb_nested_node *node, size_t array_place) {
+    const fb_nested_type *type = node->type;
+    const size_t known = type->member_count;
+    fb_nested_block numbers = {NULL, 0}, offsets = {NULL, 0}, bytes = {NULL, 0};
+    size_t count = 0, size = 1;
+    bool made = collect_numbers(m, node, &numbers, &count);
+    for (size_t i = 0; i < known; i++) size += type->members[i].name.size;
+    size += FB_FORMAT_NUMBER_MAX * (count - (made ? known : count));
+    made = made && size <= INT32_MAX &&
+           fb_nested_block_grow(&offsets, (count + 1) * sizeof(int32_t), m->memory) == FB_OK &&
+           fb_nested_block_grow(&bytes, size, m->memory) == FB_OK;
+    if (made) {
+        const uint32_t *all = (const uint32_t *)(const void *)numbers.data;
+        uint32_t *values = (uint32_t *)(void *)node->values.data;
+        put_names(type, all, count, fb_nested_offsets(&offsets), bytes.data);
+        for (size_t i = 0; i < node->count; i++) {
+            size_t index = find_number(all, known, values[i]);
+            if (index == known) index += find_number(all + known, count - known, values[i]);
+            values[i] = (uint32_t)index;
+        }
+        m->batch->arrays[array_place].dictionary = m->batch->array_count;
+        fb_nested_array *names = new_array(m, count, 3, 0);
+        names->buffers[1] = fb_nested_batch_take(m->batch, &offsets);
+        names->buffers[2] = fb_nested_batch_take(m->batch, &bytes);
+    }
+    fb_memory_release(m->memory, numbers.data, numbers.size);
+    fb_memory_release(m->memory, offsets.data, offsets.size);
+    fb_memory_release(m->memory, bytes.data, bytes.size);
+    return made;
+}
+
+/* The tree ------------------------------------------------------------------------------------ */
+
+static bool make_node(maker *m, fb_nested_node *node, size_t rows);
+
+/* Make the array of the values of a node, and of everything below it. */
+static bool make_values(maker *m, fb_nested_node *node, size_t count) {
+    const fb_nested_type *type = node->type;
+    const bool is_struct = type->kind == FB_NESTED_STRUCT, text = fb_nested_is_text(type);
+    const size_t place = m->batch->array_count;
+    fb_nested_array *array =
+        new_array(m, count, (uint8_t)(text ? 3 : 2 - is_struct), is_struct ? type->child_count : 0);
+    const bool absent = !node->count;
+    if (!absent && !fb_nested_reach(node, count - 1, m->memory)) return false;
+    if (type->kind == FB_NESTED_NAME && !make_dictionary(m, node, place)) return false;
+    if (absent && !set_zeros(m, node, array)) return false;
+    if (!absent) take_buffers(m, node, array);
+    for (size_t i = 0; i < array->child_count; i++) {
+        m->batch->links[array->first_child + i] = m->batch->array_count;
+        if (!make_node(m, &m->nodes[type->children[i]], count)) return false;
+    }
+    return true;
+}
+
+static bool make_node(maker *m, fb_nested_node *node, size_t rows) {
+    if (!node->type->repeated) return make_values(m, node, rows);
+    fb_nested_array *list = new_array(m, rows, 2, 1);
+    m->batch->links[list->first_child] = m->batch->array_count;
+    if (!node->lists) {
+        if (!(list->buffers[1] = find_zeros(m, (rows + 1) * 8))) return false;
+    } else {
+        if (!fb_nested_reach_list(node, rows - 1, m->memory)) return false;
+        list->buffers[1] = fb_nested_batch_take(m->batch, &node->ends);
+    }
+    return make_values(m, node, node->count);
+}
+
+static void reset_node(fb_nested_node *node, fb_memory *memory) {
+    fb_nested_block *blocks[] = {&node->ends, &node->present, &node->values, &node->offsets,
+                                 &node->bytes};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        fb_memory_release(memory, blocks[i]->data, blocks[i]->size);
+        *blocks[i] = (fb_nested_block){NULL, 0};
+    }
+    node->last_count = node->count;
+    node->last_used = node->used;
+    node->last_lists = node->lists;
+    node->lists = node->count = node->room = node->used = 0;
+    node->touched = false;
+    node->first_touched = FB_NESTED_NO_NODE;
+}
+
+fb_status fb_nested_nodes_finish(fb_nested_node *nodes, size_t count, size_t rows,
+                                 fb_memory *memory, fb_nested_batch **batch) {
+    maker m = {.nodes = nodes, .memory = memory};
+    size_t arrays = 0, links = 0;
+    for (size_t i = 0; i < count; i++) {
+        const fb_nested_type *type = nodes[i].type;
+        arrays += 1u + type->repeated + (type->kind == FB_NESTED_NAME);
+        links += type->repeated + type->child_count;
+    }
+    fb_memory own = *memory;
+    own.used = 0;
+    fb_status status = fb_nested_batch_new(&m.batch, arrays, links, 7 * count + ZEROS, own);
+    if (status == FB_OK && !make_node(&m, nodes, rows)) status = FB_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) reset_node(&nodes[i], memory);
+    if (m.batch) { /* the blocks belong to the batch now */
+        memory->used -= m.batch->bytes;
+        m.batch->memory.used += m.batch->bytes;
+    }
+    if (status != FB_OK) {
+        fb_nested_batch_release(m.batch);
+        return status;
+    }
+    m.batch->rows = rows;
+    *batch = m.batch;
+    return FB_OK;
+}

@@ -1,0 +1,1 @@
+"""Messages of any type to Arrow columns, and back."""

@@ -1,0 +1,183 @@
+"""Messages from nested columns: libraries, types that fit, and values that do not."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flowbuf import EncodeError, _core
+from tests.support.codec.messages import bytes_field, number_field
+from tests.support.codec.shop import framed, load, some_orders
+
+
+def test_examples_survive_every_library() -> None:
+    codec = load("Order")
+    columns = codec.read_columns(some_orders(60))
+    stream = codec.encode_columns(columns)  # entries of maps have another order now
+    assert codec.decode_many(stream) == codec.decode_many(some_orders(60))
+    table = columns.to_arrow()
+    assert codec.encode_columns(table) == stream
+    assert codec.encode_columns(table.to_batches()[0]) == stream
+    assert codec.encode_columns(columns.to_polars()) == stream
+    assert codec.encode_columns(columns.to_pandas()) == stream
+    whole = _core.split_messages(stream)
+    assert codec.encode_columns(table.slice(7, 20)) == b"".join(whole[7:27])
+    pieces = pa.concat_tables([table.slice(0, 5), table.slice(33, 9)])
+    assert codec.encode_columns(pieces) == b"".join(whole[:5] + whole[33:42])
+
+
+def test_other_arrow_types_are_accepted_if_the_values_fit() -> None:
+    codec = load("Order")
+    line = pa.struct(
+        [("count", pa.uint8()), ("article", pa.large_string()), ("prices", pa.large_list(pa.float32()))]
+    )
+    table = pa.table(
+        {
+            "id": pa.array([7], pa.int16()),
+            "first": pa.array([{"count": 3, "article": "a", "prices": [0.5]}], line),
+            "tags": pa.array([["x", "y"]], pa.list_(pa.string_view())),
+            "card": pa.array(["c"]).dictionary_encode(),
+            "stock": pa.array(
+                [[{"k": "b", "v": 2}]], pa.list_(pa.struct([("k", pa.string()), ("v", pa.int64())]))
+            ),
+            "state": pa.array([1], pa.int8()),
+            "states": pa.array([["PAID", "NEW"]]),
+            "created": pa.array([2], pa.timestamp("s")),
+            "took": pa.array([5], pa.duration("ms")),
+            "large": pa.array([[1, 2]], pa.list_(pa.int32(), 2)),
+            "cash": pa.nulls(1),
+            "lines": pa.nulls(1),
+        }
+    )
+    (found,) = codec.decode_many(codec.encode_columns(table))
+    assert found["first"] == {"article": "a", "count": 3, "prices": [0.5], "rank": None}
+    expected = {"id": 7, "tags": ["x", "y"], "card": "c", "stock": {"b": 2}, "state": 1, "states": [1, 0]}
+    expected |= {"large": [1, 2], "took": datetime.timedelta(milliseconds=5), "cash": None, "lines": []}
+    assert {name: found[name] for name in expected} == expected
+    assert found["created"] == datetime.datetime(1970, 1, 1, 0, 0, 2, tzinfo=datetime.timezone.utc)
+
+
+def test_missing_columns_and_null_structs_are_absent() -> None:
+    codec = load("Order")
+    first = pa.array([None, {"count": 1}, None], pa.struct([("count", pa.int32())]))
+    found = codec.decode_many(codec.encode_columns(pa.table({"first": first})))
+    assert [record["first"] and record["first"]["count"] for record in found] == [None, 1, None]
+    hidden = pa.StructArray.from_arrays([pa.array([1 << 40])], ["count"], mask=pa.array([True]))
+    assert codec.encode_columns(pa.table({"first": hidden})) == b"\0"
+    assert codec.encode_columns(pa.table({"id": pa.array([], pa.uint64())})) == b""
+
+
+LINES = pa.list_(pa.struct([("article", pa.string()), ("count", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "path", "problem"),
+    [
+        (
+            {"lines": pa.array([[], [{"count": 1}, {"count": 1 << 31}]], LINES)},
+            "[1].lines[1].count",
+            "the value is outside the column's range",
+        ),
+        ({"lines": pa.array([[{"count": 1}], [None]], LINES)}, "[1].lines[0]", "a list has a null among"),
+        ({"tags": pa.array([["a", None]])}, "[0].tags[1]", "a list has a null among its members"),
+        ({"large": pa.array([[1, None]])}, "[0].large[1]", "a list has a null among its members"),
+        (
+            {"stock": pa.array([[("a", None)]], pa.map_(pa.string(), pa.int32()))},
+            "[0].stock[0].value",
+            "null, where a value is required",
+        ),
+        (
+            {"card": pa.array(["a"]), "cash": pa.array([0])},
+            "[0].cash",
+            "another member of the oneof has a value",
+        ),
+        (
+            {"first": pa.array([{"article": b"\xff"}]).cast(pa.struct([("article", pa.binary())]))},
+            "",
+            "column 'first.article': values of this type cannot fill the column",
+        ),
+        ({"state": pa.array(["LOST"])}, "[0].state", "the text is not a member of the enum"),
+        ({"first": pa.array([1])}, "", "column 'first': a message wants a struct"),
+        ({"lines": pa.array([1])}, "", "column 'lines': a repeated column wants a list"),
+        ({"id": pa.array([[1]])}, "", "column 'id': a list cannot fill a column that is not repeated"),
+        ({"created": pa.array([1], pa.duration("s"))}, "", "column 'created': values of this type cannot"),
+        ({"idd": pa.array([1])}, "", "the message has no column 'idd'; did you mean id?"),
+        (
+            {"first": pa.array([{"cuont": 1}])},
+            "",
+            "the message has no column 'first.cuont'; did you mean count?",
+        ),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_with_its_place(
+    columns: dict[str, Any], path: str, problem: str
+) -> None:
+    with pytest.raises(EncodeError) as caught:
+        load("Order").encode_columns(pa.table(columns))
+    assert caught.value.path == path
+    assert str(caught.value).startswith(f"{path}: {problem}" if path else problem)
+
+
+def test_rows_of_later_batches_are_counted_in_paths() -> None:
+    good, bad = (pa.table({"first": pa.array([{"count": value}] * 3)}) for value in (1, 1 << 40))
+    with pytest.raises(EncodeError) as caught:
+        load("Order").encode_columns(pa.concat_tables([good, good, bad]))
+    assert caught.value.path == "[6].first.count"
+
+
+def test_required_fields_must_have_values() -> None:
+    codec = load("Whole")
+    part = pa.struct([("id", pa.int32()), ("kind", pa.int32())])
+    good = pa.table({"parts": pa.array([[{"id": 1}]], pa.list_(part))})
+    assert codec.encode_columns(good) == framed(bytes_field(2, number_field(1, 1)))
+    for columns, path in [
+        ({"parts": pa.array([[{"id": 1}, {"kind": 1}]], pa.list_(part))}, "[0].parts[1].id"),
+        ({"part": pa.array([None, {"kind": 1}], pa.struct([("kind", pa.int32())]))}, "[1].part.id"),
+    ]:
+        with pytest.raises(EncodeError) as caught:
+            codec.encode_columns(pa.table(columns))
+        assert str(caught.value) == f"{path}: null, where a value is required"
+    closed = pa.table({"part": pa.array([{"id": 1, "kind": 9}], part)})
+    with pytest.raises(EncodeError, match=r"\[0\]\.part\.kind: the text is not a member"):
+        codec.encode_columns(closed)
+    rows = pa.StructArray.from_arrays([pa.array([1])], ["id"], mask=pa.array([True]))
+    with pytest.raises(EncodeError, match=r"\[0\]\.id: null"):
+        load("Part").encode_columns(rows)
+
+
+def test_types_that_contain_themselves_are_encoded_with_paths() -> None:
+    codec = load("Tree")
+    paths = ["name", "left.left.name", "others.name"]
+    messages = [
+        bytes_field(1, b"root") + bytes_field(2, bytes_field(2, bytes_field(1, b"leaf"))),
+        bytes_field(2, b"") + bytes_field(3, bytes_field(1, b"a")) + bytes_field(3, b""),
+    ]
+    columns = codec.read_columns(framed(*messages), columns=paths)
+    assert codec.encode_columns(columns, columns=paths) == framed(*messages)
+    with pytest.raises(EncodeError, match="the message has no column 'others'"):
+        codec.encode_columns(columns, columns=paths[:2])
+    flat = load("Line")
+    assert flat.encode_columns(pa.table({"count": [3]}), columns=["count"]) == framed(number_field(2, 3))
+    with pytest.raises(EncodeError, match="column 'count' is disabled"):
+        flat.encode_columns(pa.table({"count": [3]}), columns=["article"])
+
+
+def test_floats_keep_every_value() -> None:
+    codec = load("Order")
+    values = [0.0, -0.0, 1.5, math.inf, -math.inf, 2.0**-149, math.nan]
+    table = pa.table({"ratio": pa.array(values, pa.float32()), "id": [1] * len(values)})
+    found = codec.read_columns(codec.encode_columns(table)).to_arrow()["ratio"].to_pylist()
+    assert [repr(value) for value in found] == [repr(value) for value in values]
+    with pytest.raises(EncodeError, match="outside the column's range"):
+        codec.encode_columns(pa.table({"ratio": [1e300]}))
+
+
+def test_what_is_not_columns_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="without the Arrow PyCapsule protocol"):
+        load("Order").encode_columns([1])
+    with pytest.raises(EncodeError, match="one array has no columns: give a table"):
+        load("Order").encode_columns(pa.array([1]))
