@@ -321,8 +321,8 @@ def test_mistakes_with_the_class_are_named(codec: Codec[dict[str, Any]]) -> None
         Codec(Id)
     with pytest.raises(TypeError, match="choose a message class of the module"):
         Codec(timestamp_pb2)
-    with pytest.raises(EncodeError, match="state: 'PAYED' is no member of the enum; did you mean PAID"):
-        codec.encode({"state": "PAYED", "version": 1})
+    with pytest.raises(EncodeError, match="state: 'PAIDD' is no member of the enum; did you mean PAID"):
+        codec.encode({"state": "PAIDD", "version": 1})
 
 
 # Presence ---------------------------------------------------------------------------------------------------
