@@ -257,7 +257,10 @@ def test_values_of_json_have_many_types(codec: Codec[dict[str, Any]]) -> None:
             {"any": {"@type": "x/google.protobuf.Int32Value", "value": 1, "more": 1}},
             "any: keys other than '@type' and 'value'",
         ),
-        ({"any": {"@type": "x/plain.Inner", "valuee": "x"}}, "any: unknown key 'valuee'; did you mean value?"),
+        (
+            {"any": {"@type": "x/plain.Inner", "valuee": "x"}},
+            "any: unknown key 'valuee'; did you mean value?",
+        ),
         ({"any": {"@type": "x/plain.Inner", "number": "x"}}, "any.number: str where an int is expected"),
         (
             {"any": {"@type": "x/unknown.Type", "value": 5}},

@@ -289,11 +289,7 @@ static FB_NOINLINE fb_status read_field(fb_nested_reader *reader, fb_nested_node
     fb_status status = child->repeated ? put_elements(reader, child, row, &item, depth + 1, fault)
                                        : put_value(reader, child, row, &item, depth + 1, fault);
     if (status != FB_OK && !fault->where) fault->where = begin;
-    if (child->type->tracked && !child->touched) {
-        child->touched = true;
-        child->next_touched = node->first_touched;
-        node->first_touched = place;
-    }
+    if (child->type->tracked) fb_nested_touch(reader->nodes, node, place);
     return status;
 }
 

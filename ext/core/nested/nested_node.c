@@ -29,6 +29,53 @@ fb_status fb_nested_node_grow_lists(fb_nested_node *node, size_t count, fb_memor
     return fb_nested_block_grow(&node->ends, (count + 1) * sizeof(int32_t), memory);
 }
 
+static void push_touched(fb_nested_node *nodes, fb_nested_node *parent, int32_t place,
+                         size_t rows) {
+    fb_nested_node *node = &nodes[place];
+    node->touched = true;
+    node->touched_rows = rows;
+    node->previous_touched = FB_NESTED_NO_NODE;
+    node->next_touched = parent->first_touched;
+    if (parent->first_touched != FB_NESTED_NO_NODE)
+        nodes[parent->first_touched].previous_touched = place;
+    parent->first_touched = place;
+}
+
+static void unlink_touched(fb_nested_node *nodes, fb_nested_node *parent, fb_nested_node *node) {
+    if (node->previous_touched == FB_NESTED_NO_NODE) parent->first_touched = node->next_touched;
+    else nodes[node->previous_touched].next_touched = node->next_touched;
+    if (node->next_touched != FB_NESTED_NO_NODE)
+        nodes[node->next_touched].previous_touched = node->previous_touched;
+    node->touched = false;
+}
+
+void fb_nested_touch(fb_nested_node *nodes, fb_nested_node *parent, int32_t place) {
+    fb_nested_node *node = &nodes[place];
+    if (node->touched && node->touched_rows == SIZE_MAX) return;
+    if (node->touched) unlink_touched(nodes, parent, node);
+    push_touched(nodes, parent, place, SIZE_MAX);
+}
+
+/* Drop the rows from `count` on of the touched nodes. Those that have values in rows before stay in
+   the list: a message around this one may be dropped, too. */
+static void drop_touched(fb_nested_node *nodes, fb_nested_node *parent, size_t count) {
+    int32_t kept = FB_NESTED_NO_NODE, first;
+    while ((first = parent->first_touched) != FB_NESTED_NO_NODE &&
+           nodes[first].touched_rows > count) {
+        fb_nested_node *node = &nodes[first];
+        unlink_touched(nodes, parent, node);
+        fb_nested_drop(nodes, node, count, false);
+        if (!node->count && !node->lists) continue;
+        node->next_touched = kept;
+        kept = first;
+    }
+    while (kept != FB_NESTED_NO_NODE) {
+        const int32_t next = nodes[kept].next_touched;
+        push_touched(nodes, parent, kept, count);
+        kept = next;
+    }
+}
+
 static void remove_values(fb_nested_node *nodes, fb_nested_node *node, size_t count, bool all) {
     const fb_nested_type *type = node->type;
     const size_t width = type->width;
@@ -42,12 +89,7 @@ static void remove_values(fb_nested_node *nodes, fb_nested_node *node, size_t co
     node->count = count;
     for (size_t i = 0; all && i < type->child_count; i++)
         fb_nested_drop(nodes, &nodes[type->children[i]], count, all);
-    while (node->first_touched != FB_NESTED_NO_NODE) {
-        fb_nested_node *child = &nodes[node->first_touched];
-        node->first_touched = child->next_touched;
-        child->touched = false;
-        fb_nested_drop(nodes, child, count, all);
-    }
+    if (!all) drop_touched(nodes, node, count);
 }
 
 void fb_nested_drop(fb_nested_node *nodes, fb_nested_node *node, size_t row, bool all) {
@@ -238,7 +280,7 @@ static bool make_values(maker *m, fb_nested_node *node, size_t count) {
     const size_t place = m->batch->array_count;
     fb_nested_array *array =
         new_array(m, count, (uint8_t)(text ? 3 : 2 - is_struct), is_struct ? type->child_count : 0);
-    const bool absent = !node->count;
+    const bool absent = !node->count || !count;
     if (!absent && !fb_nested_reach(node, count - 1, m->memory)) return false;
     if (type->kind == FB_NESTED_NAME && !make_dictionary(m, node, place)) return false;
     if (absent && !set_zeros(m, node, array)) return false;
@@ -254,7 +296,7 @@ static bool make_node(maker *m, fb_nested_node *node, size_t rows) {
     if (!node->type->repeated) return make_values(m, node, rows);
     fb_nested_array *list = new_array(m, rows, 2, 1);
     m->batch->links[list->first_child] = m->batch->array_count;
-    if (!node->lists) {
+    if (!node->lists || !rows) {
         if (!(list->buffers[1] = find_zeros(m, (rows + 1) * 8))) return false;
     } else {
         if (!fb_nested_reach_list(node, rows - 1, m->memory)) return false;

@@ -34,8 +34,11 @@ typedef struct {
     int64_t seconds; /* of the last value of a time, to merge its parts */
     int32_t nanoseconds;
     bool touched;          /* it is in the list of its parent */
-    int32_t first_touched; /* tracked nodes of a struct that may have values to drop */
-    int32_t next_touched;
+    int32_t first_touched; /* of a struct: its tracked nodes that may have values to drop */
+    int32_t next_touched, previous_touched;
+    /* A touched node may have values in rows of its parent below this one. Those in the list of a
+       parent are in descending order. Without that, each drop would visit all nodes. */
+    size_t touched_rows;
     fb_json_entries entries; /* of a map in the row that is being read */
     size_t oneofs;           /* index of the oneofs of its message in those of the reader */
 } fb_nested_node;
@@ -78,6 +81,9 @@ FB_INLINE bool fb_nested_reach_list(fb_nested_node *node, size_t row, fb_memory 
     node->lists = row + 1;
     return true;
 }
+
+/* Put a tracked node in front of the list of its parent, because a value is added. */
+void fb_nested_touch(fb_nested_node *nodes, fb_nested_node *parent, int32_t node);
 
 /* Remove what a node has from a row on, and what the nodes below it have there. With `all`, all of
    them are visited; otherwise, those in the lists of touched nodes. */

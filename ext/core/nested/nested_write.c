@@ -337,8 +337,8 @@ static uint8_t *put_fields(fb_nested_writer *writer, const fb_nested_column *col
 FB_INLINE uint8_t *end_length(fb_nested_writer *writer, uint8_t *begin, uint8_t *p,
                               uint8_t *guess) {
     const size_t size = (size_t)(p - begin), needed = fb_wire_varint_size(size), left = *guess;
+    if (FB_UNLIKELY(size > INT32_MAX)) return refuse(writer, FB_ARROW_TOO_LONG);
     if (FB_UNLIKELY(needed != left)) {
-        if (size > INT32_MAX) return refuse(writer, FB_ARROW_TOO_LONG);
         if (!has_room(writer, p, FB_CODEC_ROOM)) return stop(writer, FB_NO_SPACE);
         memmove(begin - left + needed, begin, size);
         *guess = (uint8_t)needed;

@@ -64,6 +64,8 @@ class ColumnBatch(FlowBatch):
         raise _without_schema("a schema")
 
     def __getitem__(self, rows: slice) -> ColumnBatch:
+        if not isinstance(rows, slice):
+            super().__getitem__(rows)  # raises TypeError
         numbers = range(*rows.indices(len(self)))
         if numbers.step != 1:
             raise ValueError("a slice of messages has no step; write batch[10:20]")

@@ -26,7 +26,7 @@ from flowbuf.cli.output.streams import (
     refuse_terminal,
 )
 from flowbuf.errors import CaptureError, DecodeError, EncodeError, SchemaError
-from flowbuf.io.input_stream import Content
+from flowbuf.io.input_stream import Content, JoinedPieces
 from flowbuf.io.output_file import OutputFile
 
 if TYPE_CHECKING:
@@ -100,8 +100,9 @@ def convert(
     after .pb and .jsonl compress. - is stdin (.pb) or stdout (.jsonl), unless --from or --to says otherwise.
 
     The messages may have any type. JSON follows the canonical mapping of Protocol Buffers; the JSON lines of
-    flowbuf read have other names and values. In Parquet, nested messages are structs, and
-    times have microseconds. Messages from Parquet are equivalent, but may have other bytes.
+    flowbuf read have other names and values. In Parquet, nested messages are structs, and times have
+    nanoseconds: years before 1678 and after 2261 are errors. Messages from Parquet are equivalent, but may
+    have other bytes.
 
     The first damaged message or line ends the command with an error that names its place. OUT appears whole
     or not at all.
@@ -143,7 +144,8 @@ def convert(
         try:
             count = _write(codec, pieces, file, forms[1], options, unknown.append, show)
         except (DecodeError, EncodeError) as error:
-            raise Failure(f"{'<stdin>' if source == '-' else source}: {error}") from error
+            problem = str(error).removeprefix(f"{JoinedPieces.name}: ")
+            raise Failure(f"{'<stdin>' if source == '-' else source}: {problem}") from error
     report_unknown(report, source, unknown)
     if is_terminal(sys.stderr) and output != "-":
         report.add_note(count_things(count, "message"))
@@ -192,7 +194,7 @@ def _check_columns(codec: Codec[Any]) -> None:
     else:
         problem = "has no fields, and Parquet has no empty structs"
         column = next((path for field in columns for path in _find_empty(field, field.name)), "")
-        if not column:
+        if columns and not column:
             return
     field = f"field {column!r}: " if column else ""
     problem = f"messages of {codec.message.name} have no columns for Parquet: {field}{problem}"
