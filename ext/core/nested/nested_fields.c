@@ -85,9 +85,14 @@ static fb_status put_text(fb_nested_reader *reader, fb_nested_node *node, size_t
 
 /* Convert seconds and nanoseconds to the unit, rounded down. Returns false if it does not fit. */
 static bool scale_time(uint64_t unit, int64_t seconds, int32_t nanoseconds, int64_t *time) {
-    const int64_t by = (int64_t)unit;
-    const int64_t part = nanoseconds / by - (nanoseconds % by < 0);
-    return !__builtin_mul_overflow(seconds, (int64_t)1000000000 / by, time) &&
+    const int32_t by = (int32_t)unit;
+    const int64_t scale = 1000000000 / by;
+    int64_t part = nanoseconds / by - (nanoseconds % by < 0);
+    if (seconds < 0 && part > 0) { /* the seconds alone may not fit */
+        seconds++;
+        part -= scale;
+    }
+    return !__builtin_mul_overflow(seconds, scale, time) &&
            !__builtin_add_overflow(*time, part, time);
 }
 

@@ -165,10 +165,13 @@ class RandomTypes:
             for field in message.field
             if field.label == F.LABEL_OPTIONAL and not field.proto3_optional and not field.HasField("options")
         ]
+        messages = [field for field in free if field.type == F.TYPE_MESSAGE]
+        if messages and self.random.random() < 0.5:  # messages in oneofs, also inside each other
+            free = messages + free[:1]
         chosen = self.random.sample(free, self.random.randrange(0, min(4, len(free)) + 1))
         if chosen:
             message.oneof_decl.add(name="choice")
-        for field in chosen:
+        for field in {id(each): each for each in chosen}.values():
             field.ClearField("default_value")
             field.oneof_index = 0
         for field in message.field:

@@ -112,6 +112,14 @@ def test_times_have_the_unit_of_the_option() -> None:
         table_of(load("Order"), late)
 
 
+def test_times_have_the_range_of_64_bits() -> None:
+    codec = load("Order")
+    for number in (-(1 << 63), -(1 << 63) + 1, (1 << 63) - 1, -1, 0):
+        table = pa.table({"times": pa.array([[number]], pa.list_(pa.timestamp("us", "UTC")))})
+        again = codec.read_columns(codec.encode_columns(table), strict=True).to_arrow()
+        assert again.column("times").cast(pa.list_(pa.int64())).to_pylist() == [[number]]
+
+
 def test_numbers_of_every_type_have_their_range() -> None:
     codec = load("Limits")
     fields = codec.message_class().DESCRIPTOR.fields
