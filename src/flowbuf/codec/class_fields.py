@@ -9,20 +9,16 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
-import sys
-import types
 import typing
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from flowbuf.codec.field_options import FieldOptions
 from flowbuf.codec.field_options import field as make_options
+from flowbuf.codec.hints import read_hints
 from flowbuf.errors import SchemaError
 
 __all__ = ["KINDS", "ClassField", "check_kind", "fields_of", "is_annotated_class", "is_class"]
-
-_UNDEFINED = (AttributeError, NameError, SyntaxError, TypeError)  # errors of annotations
 
 KINDS = "a dataclass, NamedTuple, msgspec.Struct, attrs class or pydantic model"
 
@@ -164,30 +160,15 @@ def _make_field(cls: type, name: str, hints: dict[str, Any]) -> ClassField:
 
 
 def _hints(cls: type, names: list[str]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(cls, include_extras=True)
-    except _UNDEFINED:  # of any attribute; in Python 3.10, also for the text "InitVar[int]"
-        return dict(_hints_one_by_one(cls, names))
+    def fail(owner: type, name: str, hint: Any, error: Exception) -> SchemaError:
+        if isinstance(error, NameError):
+            problem = f"annotation {hint!r} is undefined: {owner.__module__} has no {error.name}"
+            fix = "define the class at the top level of the module, and before the codec"
+        else:
+            problem, fix = f"annotation {hint!r} cannot be evaluated: {error}", "correct it"
+        return SchemaError(problem, fix, origin=f"{cls.__name__}.{name}")
 
-
-def _hints_one_by_one(cls: type, names: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the annotations of fields only. Those of other attributes may refer to undefined names."""
-    for owner in reversed(cls.__mro__):
-        module = sys.modules.get(owner.__module__)
-        place = {"typing": typing, **getattr(module, "__dict__", {})}  # dataclasses write "typing.Any"
-        for name, hint in inspect.get_annotations(owner).items():
-            if name not in names:
-                continue
-            holder = types.SimpleNamespace(__annotations__={name: hint})
-            try:
-                yield name, typing.get_type_hints(holder, place, include_extras=True)[name]
-            except NameError as error:
-                problem = f"annotation {hint!r} is undefined: {owner.__module__} has no {error.name}"
-                fix = "define the class at the top level of the module, and before the codec"
-                raise SchemaError(problem, fix, origin=f"{cls.__name__}.{name}") from None
-            except _UNDEFINED as error:
-                problem = f"annotation {hint!r} cannot be evaluated: {error}"
-                raise SchemaError(problem, "correct it", origin=f"{cls.__name__}.{name}") from None
+    return read_hints(cls, names, fail, extras=True)
 
 
 # Constructors -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from flowbuf._core import NESTED_KINDS, NestedType, encode_nested_array, encode_nested_stream
 from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
+from flowbuf.codec.plain import WRAPPERS
 from flowbuf.codec.schemas import names_of
 from flowbuf.codec.tables import describe
 from flowbuf.errors import EncodeError, SchemaError, did_you_mean
@@ -23,10 +24,6 @@ MOST_NODES = 10_000
 """Most columns of a message type, with those that are structs."""
 
 _PACKAGE = "google.protobuf."
-_WRAPPERS = {
-    *("DoubleValue", "FloatValue", "Int64Value", "UInt64Value", "Int32Value", "UInt32Value"),
-    *("BoolValue", "StringValue", "BytesValue"),
-}
 _JSON = {f"{_PACKAGE}{name}" for name in ("Struct", "Value", "ListValue")}
 _TIMES = {TIMESTAMP: ("timestamp", "ts{}:UTC"), DURATION: ("duration", "tD{}")}
 _UNITS = {"us": 1000, "ns": 1}
@@ -93,7 +90,7 @@ def _inner(field: Field) -> Message | None:
 
 def _is_wrapper(message: Message) -> bool:
     """Return True for Int32Value and so on, if they have the field that google.protobuf declares."""
-    if not message.name.startswith(_PACKAGE) or message.name[len(_PACKAGE) :] not in _WRAPPERS:
+    if message.name not in WRAPPERS:
         return False
     fields = message.fields
     return len(fields) == 1 and not fields[0].repeated and fields[0].message is None

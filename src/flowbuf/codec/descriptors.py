@@ -10,9 +10,10 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from flowbuf.codec.model import Field, Message
+from flowbuf.codec.plain import ANY
 from flowbuf.errors import SchemaError
 
-__all__ = ["known_messages", "to_file_set", "to_message", "to_messages"]
+__all__ = ["inner_messages", "known_messages", "to_file_set", "to_message", "to_messages"]
 
 _TYPES = {
     getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name
@@ -65,6 +66,17 @@ def to_messages(descriptors: list[Descriptor], extensions: bool = False) -> list
                 raise SchemaError(problem, "write it with protoc -o", origin=each.full_name) from None
             known[each.full_name].fields.append(converted)
     return list(known.values())
+
+
+def inner_messages(descriptor: Descriptor) -> list[Message]:
+    """Convert a descriptor, its extensions, and all types inside it: also those that an Any may have.
+
+    An Any may have the types of the file, and of the files that it imports.
+    """
+    messages = to_messages([descriptor], extensions=True)
+    if any(each.name == ANY for each in messages):
+        messages = to_messages([descriptor, *known_messages(descriptor)], extensions=True)
+    return messages
 
 
 def _extensions_of(descriptor: Descriptor) -> list[FieldDescriptor]:

@@ -12,20 +12,16 @@ from google.protobuf.descriptor import Descriptor
 from flowbuf._core import JSON_FORMS, JsonConverter
 from flowbuf.codec import descriptors
 from flowbuf.codec.model import Field, Message
+from flowbuf.codec.plain import WRAPPERS
 from flowbuf.codec.tables import describe
 from flowbuf.errors import DecodeError, SchemaError, did_you_mean, shorten
 
 __all__ = ["make_converter"]
 
 _PACKAGE = "google.protobuf."
-_ANY = f"{_PACKAGE}Any"
 _NULL = f"{_PACKAGE}NullValue"
-_WRAPPERS = [
-    *("DoubleValue", "FloatValue", "Int64Value", "UInt64Value", "Int32Value", "UInt32Value"),
-    *("BoolValue", "StringValue", "BytesValue"),
-]
 _FORMS = {f"{_PACKAGE}{name}": code for name, code in JSON_FORMS.items() if name[0].isupper()}
-_FORMS |= {f"{_PACKAGE}{name}": JSON_FORMS["wrapper"] for name in _WRAPPERS}
+_FORMS |= dict.fromkeys(WRAPPERS, JSON_FORMS["wrapper"])
 
 
 def make_converter(descriptor: Descriptor, message: Message) -> JsonConverter:
@@ -40,11 +36,7 @@ def make_converter(descriptor: Descriptor, message: Message) -> JsonConverter:
     Raises:
         SchemaError: a type of google.protobuf has other fields than expected.
     """
-    messages = descriptors.to_messages([descriptor], extensions=True)
-    if any(each.name == _ANY for each in messages):
-        messages = descriptors.to_messages(
-            [descriptor, *descriptors.known_messages(descriptor)], extensions=True
-        )
+    messages = descriptors.inner_messages(descriptor)
     _restrict(messages[0], message, set())
     places = {each: place for place, each in enumerate(messages)}
     enums: dict[str, int] = {}

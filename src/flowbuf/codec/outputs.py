@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import enum
 import inspect
-import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from flowbuf._core import OUTPUT_KINDS, ObjectOutput, ObjectTypes
+from flowbuf.codec.hints import read_hints
 from flowbuf.codec.model import Field, Message, too_deep
 from flowbuf.codec.plain import NULL, PLAIN, plain_kind
 from flowbuf.codec.tables import Forms
 
 __all__ = ["make_output"]
-
-_UNDEFINED = (AttributeError, NameError, SyntaxError, TypeError)  # errors of annotations
 
 _NESTED = ("object", "map")
 """Roles of fields whose values, or whose map values, can have their own type."""
@@ -243,41 +241,26 @@ def _name(into: Callable[..., Any]) -> str:
 
 
 def _hints(into: Any, message: Message) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(into)
-    except _UNDEFINED:
-        if not isinstance(into, type):
-            return {}
-        return dict(
-            _hints_one_by_one(
-                into, {field.name for field in message if field.role in _NESTED or field.type == "enum"}
-            )
-        )
-
-
-def _hints_one_by_one(into: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the annotations of these fields only. Annotations of other fields may refer to undefined names.
+    """Return the annotations of a class, or those of a function.
 
     Raises:
-        TypeError: an annotation of these fields refers to an undefined name, as in a class defined in a
-            function. Otherwise its messages would silently become dicts.
+        TypeError: an annotation that names a class of nested messages or an enum is undefined, as in a class
+            defined in a function. Otherwise its messages would silently become dicts.
     """
-    for owner in reversed(getattr(into, "__mro__", (into,))):
-        place = {"typing": typing, **vars(sys.modules[owner.__module__])}  # dataclasses write "typing.Any"
-        for name, hint in inspect.get_annotations(owner).items():
-            if name not in names:
-                continue
-            try:
-                yield (
-                    name,
-                    typing.get_type_hints(types.SimpleNamespace(__annotations__={name: hint}), place)[name],
-                )
-            except NameError as error:
-                missing = f"{owner.__module__} has no {error.name}"
-                problem = f"{_name(into)} annotates {name} with {hint!r}, but {missing}"
-                raise TypeError(
-                    f"{problem}; define the classes of nested objects at the top level of a module"
-                ) from None
+
+    def fail(owner: type, name: str, hint: Any, error: Exception) -> Exception:
+        if not isinstance(error, NameError):
+            return error
+        problem = f"{_name(into)} annotates {name} with {hint!r}, but {owner.__module__} has no {error.name}"
+        return TypeError(f"{problem}; define the classes of nested objects at the top level of a module")
+
+    if isinstance(into, type):
+        names = {field.name for field in message if field.role in _NESTED or field.type == "enum"}
+        return read_hints(into, names, fail)
+    try:
+        return typing.get_type_hints(into)
+    except (AttributeError, NameError, SyntaxError, TypeError):
+        return {}
 
 
 def _class_in(hint: Any) -> Any:

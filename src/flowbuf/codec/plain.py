@@ -6,7 +6,7 @@ from typing import Any
 
 from flowbuf.codec.model import DURATION, TIMESTAMP, Message
 
-__all__ = ["ANY", "NULL", "PLAIN", "plain_kind"]
+__all__ = ["ANY", "NULL", "PLAIN", "WRAPPERS", "plain_kind"]
 
 ANY = "google.protobuf.Any"
 
@@ -16,18 +16,17 @@ PLAIN = ("field", "value", "any")
 _Shape = list[tuple[str, int, str, bool]]
 """Name, number, type and repetition of each field."""
 
-_WRAPPERS = {
-    **{"Double": "double", "Float": "float", "Int64": "int64", "UInt64": "uint64", "Int32": "int32"},
-    **{"UInt32": "uint32", "Bool": "bool", "String": "string", "Bytes": "bytes"},
+WRAPPERS = {
+    f"google.protobuf.{name}Value": name.lower()
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
+"""Full names of the wrappers, and the types of their only field."""
+
 _VALUE = {"null": "enum", "number": "double", "string": "string", "bool": "bool"}
 _VALUE |= {"struct": "message", "list": "message"}
 
 _TYPES: dict[str, tuple[str, _Shape]] = {
-    **{
-        f"google.protobuf.{name}Value": ("field", [("value", 1, type, False)])
-        for name, type in _WRAPPERS.items()
-    },
+    **{name: ("field", [("value", 1, type, False)]) for name, type in WRAPPERS.items()},
     "google.protobuf.Struct": ("field", [("fields", 1, "message", True)]),
     "google.protobuf.ListValue": ("field", [("values", 1, "message", True)]),
     "google.protobuf.Value": (
