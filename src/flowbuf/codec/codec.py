@@ -20,7 +20,7 @@ from flowbuf.codec.json import make_converter
 from flowbuf.codec.model import Message
 from flowbuf.codec.outputs import make_output
 from flowbuf.codec.plain import ANY, NULL, plain_kind
-from flowbuf.codec.streams import Into
+from flowbuf.codec.streams import Into, T, U
 from flowbuf.codec.tables import Forms, describe
 from flowbuf.codec.times import from_time, to_time
 from flowbuf.errors import DecodeError, EncodeError, SchemaError, did_you_mean, shorten
@@ -30,13 +30,7 @@ from flowbuf.schema.proto import PACKAGE, message_name
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
-    from typing_extensions import TypeVar, Unpack
-
-    T = TypeVar("T", default=dict[str, Any])
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
+    from typing_extensions import Unpack
 
 __all__ = ["UNKNOWN_FIELDS", "Codec"]
 
@@ -44,9 +38,6 @@ _OUTPUTS = 64  # outputs cached for the argument `into` of `decode`
 
 UNKNOWN_FIELDS = "_unknown_fields"
 """Key of the bytes of unknown fields, in a dict decoded with `unknown_fields="keep"`."""
-
-
-U = TypeVar("U")
 
 
 class Options(TypedDict, total=False):
@@ -507,11 +498,9 @@ def _messages(message: Message, descriptor: Descriptor | None) -> list[Message]:
     known = message.reachable()
     if descriptor is None:
         return known
-    if any(each.name == ANY for each in known):
-        every = [descriptor, *descriptors.known_messages(descriptor)]
-        return descriptors.to_messages(every, extensions=True)
-    extended = descriptors.to_messages([descriptor], extensions=True)
-    return extended if any(field.is_extension for each in extended for field in each) else known
+    messages = descriptors.inner_messages(descriptor)
+    more = any(each.name == ANY or any(field.is_extension for field in each) for each in messages)
+    return messages if more else known  # a schema limits the values of `known`
 
 
 def _to_message(source: Any, descriptor: Descriptor) -> Message:

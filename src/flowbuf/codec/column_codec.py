@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flowbuf._core import NestedType
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
@@ -12,19 +12,10 @@ from flowbuf.codec import schemas
 from flowbuf.codec.column_stream import ColumnSource, ColumnStream
 from flowbuf.codec.columns import Paths, encode_nested, find_paths, make_type
 from flowbuf.codec.model import Message
-from flowbuf.codec.streams import StreamCodec
+from flowbuf.codec.streams import StreamCodec, T
 from flowbuf.errors import SchemaError
 from flowbuf.io.columns import encode_columns, read_messages
 from flowbuf.schema import Schema
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    T = TypeVar("T", default=dict[str, Any])
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
 
 __all__ = ["ColumnCodec"]
 

@@ -26,7 +26,7 @@ else:
 
     T = TypeVar("T")
 
-__all__ = ["AsyncObjectReader", "Into", "ObjectReader", "StreamCodec"]
+__all__ = ["AsyncObjectReader", "Into", "ObjectReader", "StreamCodec", "T", "U"]
 
 MAX_SIZE = 1 << 26
 """Default of the largest message that a reader accepts, in bytes."""
