@@ -62,7 +62,10 @@ cdef extern from "core/arrow/arrow_text.h" nogil:
     fb_status fb_arrow_text_write(fb_arrow_text *text, const ArrowArray *array, size_t *position,
                                   fb_buffer *output, size_t *ends)
 
-cdef int take_schema(object capsule, ArrowSchema *to) except -1
-cdef int take_array(object capsule, ArrowArray *to) except -1
-cdef int take_stream(object capsule, ArrowArrayStream *to) except -1
-cdef int check_stream(ArrowArrayStream *stream, int failed) except -1
+cdef class ColumnEncoder:
+    cdef int begin(self, const ArrowSchema *schema) except -1
+    cdef int encode(self, const ArrowArray *array) except -1
+    cdef bytes take(self)
+    cdef bytes encode_array(self, schema, array)
+    cdef bytes encode_stream(self, stream)
+    cdef bytes encode_batches(self, ArrowArrayStream *source)

@@ -114,11 +114,77 @@ cdef int take_stream(object capsule, ArrowArrayStream *to) except -1:
 
 # Messages ---------------------------------------------------------------------------------------------------
 
+cdef class ColumnEncoder:
+    """Encodes columns of one Arrow type as length-delimited messages. Use it once, in one thread."""
+
+    cdef int begin(self, const ArrowSchema *schema) except -1:
+        """Bind the columns of an Arrow schema."""
+        raise NotImplementedError
+
+    cdef int encode(self, const ArrowArray *array) except -1:
+        """Encode the rows of a record batch."""
+        raise NotImplementedError
+
+    cdef bytes take(self):
+        """Return all messages. The encoder cannot be used afterwards."""
+        raise NotImplementedError
+
+    cdef bytes encode_array(self, schema, array):
+        """Encode a record batch, given by its capsules."""
+        cdef ArrowSchema own_schema
+        cdef ArrowArray own
+        take_schema(schema, &own_schema)
+        try:
+            take_array(array, &own)
+        except BaseException:
+            own_schema.release(&own_schema)
+            raise
+        try:
+            self.begin(&own_schema)
+            self.encode(&own)
+        finally:
+            own_schema.release(&own_schema)
+            own.release(&own)
+        return self.take()
+
+    cdef bytes encode_stream(self, stream):
+        """Encode a stream of record batches, given by its capsule. Raises OSError if the stream fails."""
+        cdef ArrowArrayStream own
+        take_stream(stream, &own)
+        try:
+            return self.encode_batches(&own)
+        finally:
+            own.release(&own)
+
+    cdef bytes encode_batches(self, ArrowArrayStream *source):
+        cdef ArrowSchema schema
+        cdef ArrowArray array
+        cdef int failed
+        with nogil:
+            failed = source.get_schema(source, &schema)
+        check_stream(source, failed)
+        try:
+            self.begin(&schema)
+        finally:
+            schema.release(&schema)
+        while True:
+            with nogil:
+                failed = source.get_next(source, &array)
+            check_stream(source, failed)
+            if not array.release:
+                return self.take()
+            try:
+                self.encode(&array)
+            finally:
+                array.release(&array)
+
+
 @cython.no_gc_clear  # __dealloc__ needs the plan to free the objects made by it
-cdef class ArrowEncoder:
-    """Encodes columns of one Arrow type as length-delimited messages. Use it in one thread at a time."""
+cdef class ArrowEncoder(ColumnEncoder):
+    """Encodes columns as messages of a plan. `bind` is that of `bind_columns`."""
 
     cdef Plan plan
+    cdef object bind
     cdef Bindings bindings
     cdef fb_memory memory
     cdef fb_arrow_encoder encoder
@@ -129,10 +195,11 @@ cdef class ArrowEncoder:
     cdef PyObject *given
     cdef uint64_t rows  # rows of the arrays encoded before
 
-    def __cinit__(self, Plan plan not None):
+    def __cinit__(self, Plan plan not None, bind):
         global spare_output
         plan.need_sealed()
         self.plan = plan
+        self.bind = bind
         self.memory = fb_memory_system(0)
         self.output = spare_output
         spare_output.begin = spare_output.p = spare_output.end = NULL
@@ -170,10 +237,9 @@ cdef class ArrowEncoder:
         self.capacity = capacity
         fb_row_set_output(&self.encoder.row, output, capacity, used)
 
-    cdef int begin(self, const ArrowSchema *schema, bind) except -1:
-        """Bind the columns of an Arrow schema to the plan, as `bind_columns` does."""
+    cdef int begin(self, const ArrowSchema *schema) except -1:
         cdef fb_status status
-        self.bindings = bind_columns(self.plan, schema, bind)
+        self.bindings = bind_columns(self.plan, schema, self.bind)
         status = fb_arrow_encoder_new(&self.encoder, self.plan.plan, schema, self.bindings.items,
                                       <fb_processor> 0, &self.memory)
         if status != FB_OK and self.encoder.source.fault.reason:
@@ -203,7 +269,6 @@ cdef class ArrowEncoder:
         return 0
 
     cdef bytes take(self):
-        """Return all messages. The encoder cannot be used afterwards."""
         cdef size_t size = fb_row_size(&self.encoder.row)
         if not self.given:
             return PyBytes_FromStringAndSize(<char *> self.output.begin, size)
@@ -219,22 +284,7 @@ def encode_arrow_array(Plan plan not None, schema, array, bind):
 
     Raises EncodeError with the column and the row of a value that cannot be encoded.
     """
-    cdef ArrowEncoder encoder = ArrowEncoder(plan)
-    cdef ArrowSchema own_schema
-    cdef ArrowArray own
-    take_schema(schema, &own_schema)
-    try:
-        take_array(array, &own)
-    except BaseException:
-        own_schema.release(&own_schema)
-        raise
-    try:
-        encoder.begin(&own_schema, bind)
-        encoder.encode(&own)
-    finally:
-        own_schema.release(&own_schema)
-        own.release(&own)
-    return encoder.take()
+    return ArrowEncoder(plan, bind).encode_array(schema, array)
 
 
 def encode_arrow_stream(Plan plan not None, stream, bind):
@@ -242,36 +292,7 @@ def encode_arrow_stream(Plan plan not None, stream, bind):
 
     Raises EncodeError like `encode_arrow_array`, and OSError with the text of the stream if the stream fails.
     """
-    cdef ArrowArrayStream own
-    take_stream(stream, &own)
-    try:
-        return encode_stream(plan, &own, bind)
-    finally:
-        own.release(&own)
-
-
-cdef bytes encode_stream(Plan plan, ArrowArrayStream *source, bind):
-    cdef ArrowEncoder encoder = ArrowEncoder(plan)
-    cdef ArrowSchema schema
-    cdef ArrowArray array
-    cdef int failed
-    with nogil:
-        failed = source.get_schema(source, &schema)
-    check_stream(source, failed)
-    try:
-        encoder.begin(&schema, bind)
-    finally:
-        schema.release(&schema)
-    while True:
-        with nogil:
-            failed = source.get_next(source, &array)
-        check_stream(source, failed)
-        if not array.release:
-            return encoder.take()
-        try:
-            encoder.encode(&array)
-        finally:
-            array.release(&array)
+    return ArrowEncoder(plan, bind).encode_stream(stream)
 
 
 cdef int check_stream(ArrowArrayStream *stream, int failed) except -1:

@@ -9,13 +9,10 @@ from libc.string cimport strcmp
 from flowbuf._core.arrow cimport (
     FB_ARROW_BAD_SCHEMA,
     FB_ARROW_NOT_A_BATCH,
-    check_stream,
+    ColumnEncoder,
     fb_arrow_reason,
     fb_arrow_reason_text,
     fb_arrow_schema_is_sound,
-    take_array,
-    take_schema,
-    take_stream,
 )
 from flowbuf._core.base cimport check, describe_field, fault_of_stream, take_memory
 from flowbuf._core.core cimport *
@@ -303,8 +300,8 @@ cdef class NestedTables:
 # Columns to messages ----------------------------------------------------------------------------------------
 
 @cython.no_gc_clear  # __dealloc__ needs the type
-cdef class NestedEncoder:
-    """Encodes columns of one Arrow type as length-delimited messages. Use it in one thread at a time.
+cdef class NestedEncoder(ColumnEncoder):
+    """Encodes columns as messages of any type.
 
     `unknown` is called with the path of a column that the type does not have, and with the known names beside
     it. It raises an exception, unless the column is ignored.
@@ -341,6 +338,9 @@ cdef class NestedEncoder:
             Py_INCREF(first)
             self.output = <PyObject *> first
         return 0
+
+    cdef int begin(self, const ArrowSchema *schema) except -1:
+        return self.bind(schema, 0)
 
     cdef int bind(self, const ArrowSchema *schema, size_t of) except -1:
         """Bind the columns of a struct to the nodes below a node."""
@@ -413,7 +413,6 @@ cdef class NestedEncoder:
         return 0
 
     cdef bytes take(self):
-        """Return all messages. The encoder cannot be used afterwards."""
         if not self.output:
             return b""
         _PyBytes_Resize(&self.output, self.used)
@@ -428,22 +427,7 @@ def encode_nested_array(NestedType type not None, schema, array, unknown):
 
     `unknown` is that of `NestedEncoder`. Raises EncodeError.
     """
-    cdef NestedEncoder encoder = NestedEncoder(type, unknown)
-    cdef ArrowSchema own_schema
-    cdef ArrowArray own
-    take_schema(schema, &own_schema)
-    try:
-        take_array(array, &own)
-    except BaseException:
-        own_schema.release(&own_schema)
-        raise
-    try:
-        encoder.bind(&own_schema, 0)
-        encoder.encode(&own)
-    finally:
-        own_schema.release(&own_schema)
-        own.release(&own)
-    return encoder.take()
+    return NestedEncoder(type, unknown).encode_array(schema, array)
 
 
 def encode_nested_stream(NestedType type not None, stream, unknown):
@@ -451,29 +435,4 @@ def encode_nested_stream(NestedType type not None, stream, unknown):
 
     Raises EncodeError like `encode_nested_array`, and OSError with the text of the stream if it fails.
     """
-    cdef NestedEncoder encoder = NestedEncoder(type, unknown)
-    cdef ArrowArrayStream own
-    cdef ArrowSchema schema
-    cdef ArrowArray array
-    cdef int failed
-    take_stream(stream, &own)
-    try:
-        with nogil:
-            failed = own.get_schema(&own, &schema)
-        check_stream(&own, failed)
-        try:
-            encoder.bind(&schema, 0)
-        finally:
-            schema.release(&schema)
-        while True:
-            with nogil:
-                failed = own.get_next(&own, &array)
-            check_stream(&own, failed)
-            if not array.release:
-                return encoder.take()
-            try:
-                encoder.encode(&array)
-            finally:
-                array.release(&array)
-    finally:
-        own.release(&own)
+    return NestedEncoder(type, unknown).encode_stream(stream)
