@@ -43,7 +43,7 @@ void *fb_system_resize(void *context, void *p, size_t old_size, size_t new_size)
 }
 
 fb_memory fb_memory_system(size_t limit) {
-    return (fb_memory){fb_system_resize, NULL, 0, limit};
+    return (fb_memory){fb_system_resize, NULL, 0, limit, false};
 }
 
 static void *parent_resize(void *context, void *p, size_t old_size, size_t new_size) {
@@ -51,7 +51,7 @@ static void *parent_resize(void *context, void *p, size_t old_size, size_t new_s
 }
 
 fb_memory fb_memory_within(fb_memory *parent, size_t limit) {
-    return (fb_memory){parent_resize, parent, 0, limit};
+    return (fb_memory){parent_resize, parent, 0, limit, parent->dirty};
 }
 
 static bool is_allowed(const fb_memory *memory, size_t more) {
@@ -74,7 +74,8 @@ void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_s
 }
 
 void *fb_memory_allocate(fb_memory *memory, size_t size) {
-    return fb_memory_resize(memory, NULL, 0, size);
+    void *block = fb_memory_resize(memory, NULL, 0, size);
+    return block && memory->dirty ? memset(block, 0, size) : block;
 }
 
 void fb_memory_release(fb_memory *memory, void *p, size_t size) {

@@ -331,12 +331,13 @@ FB_INLINE uint64_t fb_hash(uint64_t state, uint64_t value) {
 
 /* All allocations of the core go through this interface. A limit therefore covers all of them, and
    a test can make any of them fail. `resize` behaves like realloc (p may be NULL; size 0 frees and
-   returns NULL), and new bytes are zero. */
+   returns NULL), and new bytes are zero, unless `dirty` is set. */
 typedef struct {
     void *(*resize)(void *context, void *p, size_t old_size, size_t new_size);
     void *context;
     size_t used;  /* bytes held now */
     size_t limit; /* maximum of `used`; 0 is no limit */
+    bool dirty;
 } fb_memory;
 
 /* The `resize` of fb_memory_system, from the C library. It ignores its context. */
@@ -344,9 +345,9 @@ void *fb_system_resize(void *context, void *p, size_t old_size, size_t new_size)
 /* A budget of `limit` bytes on the C library's heap. */
 fb_memory fb_memory_system(size_t limit);
 /* Resize a block. Return NULL and leave p untouched if memory or the limit does not allow it. New
-   bytes are zero. REQUIRES: old_size is the size of the block. */
+   bytes are zero, unless `dirty` is set. REQUIRES: old_size is the size of the block. */
 void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_size);
-/* Allocate a block of zeros (NULL as above); release one, where p may be NULL. */
+/* Allocate a block of zeros in any memory (NULL as above); release one, where p may be NULL. */
 void *fb_memory_allocate(fb_memory *memory, size_t size);
 void fb_memory_release(fb_memory *memory, void *p, size_t size);
 /* Create a budget within a budget: memory of the child counts for both. REQUIRES: the parent

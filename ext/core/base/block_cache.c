@@ -49,7 +49,17 @@ static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
 }
 
 fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit) {
-    return (fb_memory){resize, cache, 0, limit};
+    return (fb_memory){resize, cache, 0, limit, false};
+}
+
+static void *resize_dirty(void *context, void *p, size_t old_size, size_t new_size) {
+    if (!new_size) return resize(context, p, old_size, 0);
+    void *block = !p && is_cacheable(new_size) ? take_block(context, new_size) : NULL;
+    return block ? block : realloc(p, new_size);
+}
+
+fb_memory fb_memory_cached_dirty(fb_block_cache *cache, size_t limit) {
+    return (fb_memory){resize_dirty, cache, 0, limit, true};
 }
 
 void fb_block_cache_free(fb_block_cache *cache) {

@@ -29,6 +29,8 @@ typedef struct {
 
 /* Like fb_memory_system(limit), but with the cache. REQUIRES: the cache outlives all blocks. */
 fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit);
+/* The same, but with `dirty` set: new bytes are undefined. */
+fb_memory fb_memory_cached_dirty(fb_block_cache *cache, size_t limit);
 /* Free the cached blocks. The cache is then empty and may be used again. */
 void fb_block_cache_free(fb_block_cache *cache);
 

@@ -31,12 +31,12 @@ static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
     const size_t size = p ? old_size : new_size;
     size_t class = 0;
     while (class + 1 < FB_NESTED_CACHES && (size_t)FB_CACHED_BLOCK_MIN << class < size) class++;
-    const fb_memory memory = fb_memory_cached(&cache->of_size[class], 0);
+    const fb_memory memory = fb_memory_cached_dirty(&cache->of_size[class], 0);
     return memory.resize(memory.context, p, old_size, new_size);
 }
 
 fb_memory fb_nested_memory(fb_nested_cache *cache) {
-    return (fb_memory){resize, cache, 0, 0};
+    return (fb_memory){resize, cache, 0, 0, true};
 }
 
 fb_status fb_nested_batch_new(fb_nested_batch **out, size_t arrays, size_t links, size_t blocks,

@@ -7,7 +7,7 @@
 #include "core/base/block_cache.h"
 #include "core/nested/nested_types.h"
 
-/* Memory that grows. Bytes behind those in use are zero. */
+/* Memory that grows. New bytes are undefined. */
 typedef struct {
     uint8_t *data;
     size_t size;
@@ -23,7 +23,7 @@ typedef struct {
     fb_block_cache of_size[FB_NESTED_CACHES];
 } fb_nested_cache;
 
-/* Return memory with these caches, from any thread. REQUIRES: they outlive all blocks. */
+/* Return dirty memory with these caches, for any thread. REQUIRES: they outlive all blocks. */
 fb_memory fb_nested_memory(fb_nested_cache *cache);
 
 /* An array of the tree. Its children and its dictionary follow it in `arrays`. */

@@ -136,15 +136,12 @@ static fb_status put_scalar(fb_nested_reader *reader, fb_nested_node *node, size
 /* Fields ------------------------------------------------------------------------------------- */
 
 static fb_status read_fields(fb_nested_reader *reader, fb_nested_node *node, size_t row,
-                             fb_bytes bytes, size_t depth, fb_nested_fault *fault);
+                             fb_bytes bytes, size_t depth, size_t kept, fb_nested_fault *fault);
 static fb_status read_pending(fb_nested_reader *reader, size_t kept, fb_nested_fault *fault);
 
 fb_status fb_nested_read_whole(fb_nested_reader *reader, fb_nested_node *node, size_t row,
                                fb_bytes bytes, size_t depth, fb_nested_fault *fault) {
-    const size_t kept = reader->pending_count;
-    const fb_status status = read_fields(reader, node, row, bytes, depth, fault);
-    return status == FB_OK && reader->pending_count > kept ? read_pending(reader, kept, fault)
-                                                           : status;
+    return read_fields(reader, node, row, bytes, depth, reader->pending_count, fault);
 }
 
 static fb_status describe(fb_nested_reader *reader, const fb_nested_node *node,
@@ -182,8 +179,8 @@ FB_INLINE fb_status put_value(fb_nested_reader *reader, fb_nested_node *node, si
     if (type->nullable) node->present.data[row / 8] |= (uint8_t)(1u << row % 8);
     if (!fb_codec_is_message(item->field)) return put_scalar(reader, node, row, item, fault);
     if (type->kind == FB_NESTED_STRUCT)
-        return (type->repeated ? fb_nested_read_whole : read_fields)(reader, node, row, item->bytes,
-                                                                     depth, fault);
+        return read_fields(reader, node, row, item->bytes, depth,
+                           type->repeated ? reader->pending_count : SIZE_MAX, fault);
     if (fb_nested_is_time(type))
         return put_time(reader, node, row, merge, item->bytes, depth, fault);
     return read_wrapper(reader, node, row, item->bytes, depth, fault);
@@ -298,23 +295,37 @@ static FB_NOINLINE fb_status read_field(fb_nested_reader *reader, fb_nested_node
     return status;
 }
 
-/* Begin a value of a field: that of the row, or an element of its list. Returns false if memory is
-   short. */
-FB_INLINE bool begin_value(fb_nested_node *node, size_t row, size_t *at, fb_memory *memory) {
-    if (node->repeated) {
-        if (!fb_nested_reach_list(node, row, memory)) return false;
+/* Reach a row of a node. The caller sets the offset behind a text, which is the last one. */
+FB_INLINE bool reach_fast(fb_nested_node *node, size_t row, bool text, fb_memory *memory) {
+    if (!text && row < node->count) return true;
+    if (FB_UNLIKELY(row >= node->room) && fb_nested_node_grow(node, row + 1, memory) != FB_OK)
+        return false;
+    if (text && FB_UNLIKELY(row > node->count)) {
+        int32_t *offsets = fb_nested_offsets(&node->offsets);
+        for (size_t i = node->count; i < row; i++) offsets[i + 1] = (int32_t)node->used;
+    }
+    node->count = row + 1;
+    return true;
+}
+
+/* Begin a value of a field: that of the row, or an element of its list. Rows before it that have no
+   value are absent. `more`: the node is repeated or nullable. Returns false if memory is short. */
+FB_INLINE bool begin_value(fb_nested_node *node, size_t row, size_t *at, bool more, bool text,
+                           fb_memory *memory) {
+    if (more && node->repeated) {
+        if (FB_UNLIKELY(!fb_nested_reach_list(node, row, memory))) return false;
         fb_nested_offsets(&node->ends)[row + 1] = (int32_t)(node->count + 1);
         row = node->count;
     }
-    if (!fb_nested_reach(node, row, memory)) return false;
-    if (node->nullable) node->present.data[row / 8] |= (uint8_t)(1u << row % 8);
+    if (FB_UNLIKELY(!reach_fast(node, row, text, memory))) return false;
+    if (more && node->nullable) node->present.data[row / 8] |= (uint8_t)(1u << row % 8);
     *at = row;
     return true;
 }
 
 FB_INLINE bool put_fast_number(fb_nested_node *node, size_t row, uint64_t number, unsigned width,
-                               fb_memory *memory) {
-    if (FB_UNLIKELY(!begin_value(node, row, &row, memory))) return false;
+                               bool more, fb_memory *memory) {
+    if (FB_UNLIKELY(!begin_value(node, row, &row, more, false, memory))) return false;
     if (width == 8) {
         memcpy(node->values.data + 8 * row, &number, 8);
     } else if (width == 4) {
@@ -323,13 +334,6 @@ FB_INLINE bool put_fast_number(fb_nested_node *node, size_t row, uint64_t number
     } else {
         fb_nested_set_bit(node->values.data, row, number != 0);
     }
-    return true;
-}
-
-FB_INLINE bool put_checked(fb_nested_node *node, size_t row, uint64_t number, fb_memory *memory,
-                           bool *fits) {
-    if (FB_UNLIKELY(!begin_value(node, row, &row, memory))) return false;
-    *fits = put_number(node, row, number);
     return true;
 }
 
@@ -344,130 +348,188 @@ FB_INLINE bool is_short_ascii(const uint8_t *p, size_t size) {
 #endif
 }
 
-/* Put a short text, which is copied with bytes behind it. */
+/* Put a short text behind all others, which is copied with bytes behind it. */
 FB_INLINE bool put_fast_text(fb_nested_node *node, size_t row, const uint8_t *text, size_t size,
-                             fb_memory *memory) {
-    if (FB_UNLIKELY(!begin_value(node, row, &row, memory))) return false;
-    int32_t *offsets = fb_nested_offsets(&node->offsets);
-    const size_t begin = (size_t)offsets[row];
-    if (FB_UNLIKELY(!reserve_bytes(node, begin + SHORT_TEXT, memory))) return false;
+                             bool more, fb_memory *memory) {
+    const size_t begin = node->used;
+    if (FB_UNLIKELY(!begin_value(node, row, &row, more, true, memory) ||
+                    !reserve_bytes(node, begin + SHORT_TEXT, memory)))
+        return false;
     memcpy(node->bytes.data + begin, text, SHORT_TEXT);
     node->used = begin + size;
-    offsets[row + 1] = (int32_t)node->used;
+    fb_nested_offsets(&node->offsets)[row + 1] = (int32_t)node->used;
     return true;
 }
 
-/* Find the node of a field that the fast path takes, and the end of the tag. */
-FB_INLINE fb_nested_quick find_fast(const fb_nested_reader *reader, const fb_nested_node *node,
-                                    const uint8_t **p) {
-    const fb_nested_quick none = {0, FB_FAST_NONE};
-    const unsigned tag = **p;
-    ++*p;
-    if (FB_LIKELY(tag < FB_NESTED_QUICK)) return node->quick[tag];
+/* Put the elements of a packed field. REQUIRES: FB_NESTED_AHEAD. */
+FB_INLINE fb_status put_fast_packed(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                                    fb_bytes elements, fb_nested_fault *fault) {
+    const uint8_t *p = elements.data, *end = fb_end_of(elements);
+    const bool wide = node->fast == FB_FAST_UINT64 + FB_FAST_MORE;
+    size_t count = node->count;
+    if (FB_UNLIKELY(!fb_nested_reach_list(node, row, reader->memory))) return FB_NO_MEMORY;
+    if ((!wide && node->fast != FB_FAST_UINT32 + FB_FAST_MORE) ||
+        count + elements.size > node->room) {
+        fb_status status = put_packed(reader, node, node->type->field, elements, fault);
+        return status == FB_OK ? end_list(node, row) : status;
+    }
+    for (uint64_t number; p < end; count++) {
+        if (!(p = fb_wire_load_varint(p, &number)) || p > end) return FB_BAD_MESSAGE;
+        memcpy(node->values.data + (wide ? 8 : 4) * count, &number, wide ? 8 : 4);
+    }
+    node->count = count;
+    return end_list(node, row);
+}
+
+/* Find the node of a field whose tag has two bytes. */
+static FB_NOINLINE fb_nested_quick find_fast(const fb_nested_reader *reader,
+                                             const fb_nested_node *node, const uint8_t *p) {
+    const fb_nested_quick none = {reader->nodes, FB_FAST_NONE};
+    const unsigned first = p[0], second = p[1];
     const fb_codec_message *message = node->type->message;
-    const unsigned number = (tag & 0x7f) >> 3 | (unsigned)**p << 4;
-    if (**p >= 0x80 || number >= message->place_count) return none;
+    const unsigned number = (first & 0x7f) >> 3 | second << 4;
+    if (second >= 0x80 || number >= message->place_count) return none;
     const size_t place = message->places[number];
-    ++*p;
-    if (!place || message->fields[place - 1].wire != (tag & 7)) return none;
+    if (!place || message->fields[place - 1].wire != (first & 7)) return none;
     const int32_t found = node->type->nodes[place - 1];
     return found == FB_NESTED_NO_NODE
                ? none
-               : (fb_nested_quick){(uint16_t)found, reader->nodes[found].fast};
+               : (fb_nested_quick){&reader->nodes[found], reader->nodes[found].fast};
 }
+
+/* A message that the fast path reads, or has begun. */
+typedef struct {
+    fb_nested_node *node;
+    size_t row;
+    const uint8_t *end;
+    size_t kept; /* maps that waited before it; SIZE_MAX: it may have further parts */
+} level;
+
+enum { FAST_LEVELS = 8 }; /* messages inside each other, until read_field begins a new walk */
 
 /* Read the fields of a message. The fast path reads tags, lengths and numbers without looking at
    the end of the message, as long as the input goes on. So p may be behind the end, and differences
    are signed. Anything unusual is left to read_field. */
 static fb_status read_fields(fb_nested_reader *reader, fb_nested_node *node, size_t row,
-                             fb_bytes bytes, size_t depth, fb_nested_fault *fault) {
-    const uint8_t *p = bytes.data, *end = fb_end_of(bytes);
+                             fb_bytes bytes, size_t depth, size_t kept, fb_nested_fault *fault) {
+    level levels[FAST_LEVELS], *top = levels;
+    const uint8_t *p = bytes.data, *const safe = reader->safe;
+    const fb_nested_quick *quick = node->quick;
     fb_memory *memory = reader->memory;
-    while (p < end) {
+    const uint8_t *end = fb_end_of(bytes), *limit = end < safe ? end : safe;
+    for (;;) {
         const uint8_t *begin = p;
         uint64_t number;
-        size_t size;
-        bool room = true, fits = true;
-        if (FB_UNLIKELY(p >= reader->safe)) goto any;
-        const fb_nested_quick found = find_fast(reader, node, &p);
-        fb_nested_node *child = &reader->nodes[found.node];
-#define FAST_NUMBER(read, convert, width) \
-    p = read; \
-    if (FB_UNLIKELY(!p || p > end)) goto any; \
-    room = put_fast_number(child, row, convert, width, memory); \
-    break
+        size_t size, at;
+        bool room = true;
+        fb_status status;
+        if (FB_UNLIKELY(p >= limit)) {
+            if (p < end) goto any;
+            if (FB_UNLIKELY(reader->pending_count > kept) &&
+                (status = read_pending(reader, kept, fault)) != FB_OK)
+                return status;
+            if (top == levels) return FB_OK;
+            node = (--top)->node;
+            row = top->row;
+            end = top->end;
+            kept = top->kept;
+            limit = end < safe ? end : safe;
+            quick = node->quick;
+            continue;
+        }
+        fb_nested_quick found;
+        if (FB_LIKELY(*p < FB_NESTED_QUICK)) {
+            found = quick[*p++];
+        } else {
+            found = find_fast(reader, node, p);
+            p += 2;
+        }
+        fb_nested_node *child = found.node;
+#define FAST_NUMBER_AS(kind, read, convert, width, more) \
+    case (kind) + ((more) ? FB_FAST_MORE : 0): \
+        p = read; \
+        if (FB_UNLIKELY(!p || p > end)) goto any; \
+        room = put_fast_number(child, row, convert, width, more, memory); \
+        break
+#define FAST_NUMBER(kind, read, convert, width) \
+    FAST_NUMBER_AS(kind, read, convert, width, false); \
+    FAST_NUMBER_AS(kind, read, convert, width, true)
+#define FAST_TEXT(kind, ascii, more) \
+    case (kind) + ((more) ? FB_FAST_MORE : 0): \
+        size = *p++; \
+        if (size > SHORT_TEXT || (ptrdiff_t)size > end - p) goto any; \
+        if (row < child->count && !((more) && child->repeated)) \
+            goto any; /* it replaces another */ \
+        if ((ascii) && !is_short_ascii(p, size)) goto any; \
+        room = put_fast_text(child, row, p, size, more, memory); \
+        p += size; \
+        break
         switch (found.fast) {
-            case FB_FAST_UINT64: FAST_NUMBER(fb_wire_load_varint(p, &number), number, 8);
-            case FB_FAST_UINT32: FAST_NUMBER(fb_wire_load_varint(p, &number), number, 4);
-            case FB_FAST_SINT64:
-                FAST_NUMBER(fb_wire_load_varint(p, &number), (uint64_t)fb_wire_unzigzag(number), 8);
-            case FB_FAST_SINT32:
-                FAST_NUMBER(fb_wire_load_varint(p, &number),
-                            (uint64_t)fb_wire_unzigzag((uint32_t)number), 4);
-            case FB_FAST_BOOL: FAST_NUMBER(fb_wire_load_varint(p, &number), number, 0);
-            case FB_FAST_FIXED64: FAST_NUMBER((number = fb_load_little64(p), p + 8), number, 8);
-            case FB_FAST_FIXED32: FAST_NUMBER((number = fb_load_little64(p), p + 4), number, 4);
+            FAST_NUMBER(FB_FAST_UINT64, fb_wire_load_varint(p, &number), number, 8);
+            FAST_NUMBER(FB_FAST_UINT32, fb_wire_load_varint(p, &number), number, 4);
+            FAST_NUMBER(FB_FAST_SINT64, fb_wire_load_varint(p, &number),
+                        (uint64_t)fb_wire_unzigzag(number), 8);
+            FAST_NUMBER(FB_FAST_SINT32, fb_wire_load_varint(p, &number),
+                        (uint64_t)fb_wire_unzigzag((uint32_t)number), 4);
+            FAST_NUMBER(FB_FAST_BOOL, fb_wire_load_varint(p, &number), number, 0);
+            FAST_NUMBER(FB_FAST_FIXED64, (number = fb_load_little64(p), p + 8), number, 8);
+            FAST_NUMBER(FB_FAST_FIXED32, (number = fb_load_little64(p), p + 4), number, 4);
+            FAST_TEXT(FB_FAST_TEXT, true, false);
+            FAST_TEXT(FB_FAST_TEXT, true, true);
+            FAST_TEXT(FB_FAST_BYTES, false, false);
+            FAST_TEXT(FB_FAST_BYTES, false, true);
             case FB_FAST_CHECKED:
+            case FB_FAST_CHECKED + FB_FAST_MORE:
                 if (!(p = fb_wire_load_varint(p, &number)) || p > end) goto any;
                 number = fb_codec_number(child->type->field, number);
-                room = put_checked(child, row, number, memory, &fits);
-                if (FB_UNLIKELY(!fits)) goto any; /* for the reason */
+                if (!(room = begin_value(child, row, &at, true, false, memory))) break;
+                if (FB_UNLIKELY(!put_number(child, at, number))) goto any; /* for the reason */
                 break;
-            case FB_FAST_TIME: {
-                size_t at = row;
+            case FB_FAST_TIME:
+            case FB_FAST_TIME + FB_FAST_MORE:
                 size = *p++;
                 if (size > SHORT_TEXT || (ptrdiff_t)size > end - p) goto any;
                 if (row < child->count && !child->repeated) goto any; /* parts of one value */
-                if (!(room = begin_value(child, row, &at, memory))) break;
-                if (put_time(reader, child, at, false, (fb_bytes){p, size}, depth, fault) != FB_OK)
+                if (!(room = begin_value(child, row, &at, true, false, memory))) break;
+                if (put_time(reader, child, at, false, (fb_bytes){p, size},
+                             depth + (size_t)(top - levels), fault) != FB_OK)
                     goto any;
-                p += size;
-                break;
-            }
-            case FB_FAST_TEXT:
-                size = *p++;
-                if (size > SHORT_TEXT || (ptrdiff_t)size > end - p) goto any;
-                if (child->ascii && !is_short_ascii(p, size)) goto any;
-                room = put_fast_text(child, row, p, size, memory);
                 p += size;
                 break;
             case FB_FAST_PACKED:
                 size = *p++;
                 if (size >= 0x80 || (ptrdiff_t)size > end - p) goto any;
-                if (!(room = fb_nested_reach_list(child, row, memory))) break;
-                if (put_packed(reader, child, child->type->field, (fb_bytes){p, size}, fault) !=
-                        FB_OK ||
-                    end_list(child, row) != FB_OK)
+                if (put_fast_packed(reader, child, row, (fb_bytes){p, size}, fault) != FB_OK)
                     goto any; /* for the reason */
                 p += size;
                 break;
-            case FB_FAST_MESSAGE: {
-                size_t at;
+            case FB_FAST_MESSAGE:
+            case FB_FAST_MESSAGE + FB_FAST_MORE:
                 size = *p++;
                 if (size >= 0x80) size = (size & 0x7f) | (size_t)*p++ << 7;
-                if (size >= 0x4000 || (ptrdiff_t)size > end - p) goto any;
-                if (!begin_value(child, row, &at, memory)) return FB_NO_MEMORY;
-                const fb_bytes inside = {p, size};
-                const size_t kept = child->repeated ? reader->pending_count : SIZE_MAX;
-                fb_status status = read_fields(reader, child, at, inside, depth + 1, fault);
-                if (status == FB_OK && reader->pending_count > kept)
-                    status = read_pending(reader, kept, fault);
-                if (FB_UNLIKELY(status != FB_OK)) {
-                    if (!fault->where) fault->where = begin;
-                    return status;
-                }
-                p += size;
+                if (size >= 0x4000 || (ptrdiff_t)size > end - p || top == levels + FAST_LEVELS)
+                    goto any;
+                if (!(room = begin_value(child, row, &at, true, false, memory))) break;
+                *top++ = (level){node, row, end, kept};
+                node = child;
+                row = at;
+                end = p + size;
+                kept = child->repeated ? reader->pending_count : SIZE_MAX;
+                limit = end < safe ? end : safe;
+                quick = child->quick;
                 break;
-            }
-            default: goto any;
+            case FB_FAST_NONE: goto any;
+            default: __builtin_unreachable();
         }
+#undef FAST_TEXT
 #undef FAST_NUMBER
+#undef FAST_NUMBER_AS
         if (FB_UNLIKELY(!room)) return FB_NO_MEMORY;
         continue;
-    any:
-        p = begin;
-        const fb_status status = read_field(reader, node, row, &p, end, depth, fault);
+    any:;
+        const uint8_t *next = begin;
+        status = read_field(reader, node, row, &next, end, depth + (size_t)(top - levels), fault);
         if (FB_UNLIKELY(status != FB_OK)) return status;
+        p = next;
     }
-    return FB_OK;
 }

@@ -7,7 +7,8 @@
 enum { FB_NESTED_QUICK = 0x80 }; /* tags of one byte */
 enum { FB_NESTED_AHEAD = 64 };   /* bytes that are read without looking at the end of the input */
 
-/* Values that the fast path takes, by their form in the message. */
+/* Values that the fast path takes, by their form in the message. With FB_FAST_MORE, the node is
+   repeated or nullable. */
 typedef enum {
     FB_FAST_NONE,
     FB_FAST_UINT64,
@@ -19,9 +20,11 @@ typedef enum {
     FB_FAST_FIXED32,
     FB_FAST_CHECKED, /* a varint that may not fit */
     FB_FAST_TEXT,
+    FB_FAST_BYTES,
     FB_FAST_TIME,
     FB_FAST_PACKED,
-    FB_FAST_MESSAGE
+    FB_FAST_MESSAGE,
+    FB_FAST_MORE
 } fb_nested_fast;
 
 /* Read a message that has no further parts, a row, an element or an entry, at a row of its node.

@@ -8,25 +8,45 @@
 
 /* Growth and removal ------------------------------------------------------------------------- */
 
-fb_status fb_nested_node_grow(fb_nested_node *node, size_t count, fb_memory *memory) {
+enum { STEP = 512 }; /* values that are cleared at once, so that they stay in the cache */
+
+static fb_status enlarge(fb_nested_node *node, size_t count, fb_memory *memory) {
     const fb_nested_type *type = node->type;
-    if (count < 2 * node->room) count = 2 * node->room;
+    if (count < 2 * node->capacity) count = 2 * node->capacity;
     if (count < node->hint) count = node->hint;
-    const size_t room = (count + 63) / 64 * 64, width = type->width;
-    const size_t bits = room / 8, values = type->kind == FB_NESTED_BOOL ? bits : room * width;
-    const size_t offsets = fb_nested_is_text(type) ? (room + 1) * sizeof(int32_t) : 0;
+    const size_t capacity = (count + 63) / 64 * 64, bits = capacity / 8;
+    const size_t values = type->kind == FB_NESTED_BOOL ? bits : capacity * type->width;
+    const size_t offsets = fb_nested_is_text(type) ? (capacity + 1) * sizeof(int32_t) : 0;
     if (count > INT32_MAX ||
         fb_nested_block_grow(&node->present, type->nullable ? bits : 0, memory) != FB_OK ||
         fb_nested_block_grow(&node->values, values, memory) != FB_OK ||
         fb_nested_block_grow(&node->offsets, offsets, memory) != FB_OK)
         return FB_NO_MEMORY;
+    if (offsets) *fb_nested_offsets(&node->offsets) = 0;
+    node->capacity = capacity;
+    return FB_OK;
+}
+
+fb_status fb_nested_node_grow(fb_nested_node *node, size_t count, fb_memory *memory) {
+    const fb_nested_type *type = node->type;
+    const size_t from = node->room, width = type->width;
+    if (count > node->capacity && enlarge(node, count, memory) != FB_OK) return FB_NO_MEMORY;
+    size_t room = (count + STEP - 1) / STEP * STEP;
+    if (room > node->capacity) room = node->capacity;
+    const size_t added = room - from;
+    if (type->nullable) memset(node->present.data + from / 8, 0, added / 8);
+    if (type->kind == FB_NESTED_BOOL) memset(node->values.data + from / 8, 0, added / 8);
+    if (width) memset(node->values.data + from * width, 0, added * width);
     node->room = room;
     return FB_OK;
 }
 
 fb_status fb_nested_node_grow_lists(fb_nested_node *node, size_t count, fb_memory *memory) {
     if (count < node->lists_hint) count = node->lists_hint;
-    return fb_nested_block_grow(&node->ends, (count + 1) * sizeof(int32_t), memory);
+    if (fb_nested_block_grow(&node->ends, (count + 1) * sizeof(int32_t), memory) != FB_OK)
+        return FB_NO_MEMORY;
+    *fb_nested_offsets(&node->ends) = 0;
+    return FB_OK;
 }
 
 static void push_touched(fb_nested_node *nodes, fb_nested_node *parent, int32_t place,
@@ -121,6 +141,7 @@ static const void *find_zeros(maker *m, size_t size) {
     if (m->zeros_size < size || !m->zeros) {
         const size_t wanted = size < 2 * m->zeros_size ? 2 * m->zeros_size : size;
         if (fb_nested_block_grow(&block, wanted + 1, m->memory) != FB_OK) return NULL;
+        memset(block.data, 0, block.size);
         m->zeros_size = block.size;
         m->zeros = fb_nested_batch_take(m->batch, &block);
     }
@@ -199,6 +220,7 @@ static size_t find_number(const uint32_t *numbers, size_t count, uint32_t number
 static size_t put_names(const fb_nested_type *type, const uint32_t *numbers, size_t count,
                         int32_t *offsets, uint8_t *bytes) {
     uint8_t *p = bytes;
+    *offsets = 0;
     for (size_t i = 0; i < count; i++) {
         char text[FB_FORMAT_NUMBER_MAX];
         fb_bytes name = {(const uint8_t *)text, 0};
@@ -315,7 +337,7 @@ static void reset_node(fb_nested_node *node, fb_memory *memory) {
     node->last_count = node->count;
     node->last_used = node->used;
     node->last_lists = node->lists;
-    node->lists = node->count = node->room = node->used = 0;
+    node->lists = node->count = node->room = node->capacity = node->used = 0;
     node->touched = false;
     node->first_touched = FB_NESTED_NO_NODE;
 }

@@ -1,26 +1,29 @@
 /* The values of a node, while messages are read.
 
-   Memory behind the values is zero, so that absent numbers and nulls need no work. */
+   Values and bits between `count` and `room` are zero, so that absent numbers and nulls need no
+   work. */
 #ifndef FB_NESTED_NESTED_NODE_H
 #define FB_NESTED_NESTED_NODE_H
 
 #include "core/json/json_map.h"
 #include "core/nested/nested_batch.h"
 
+typedef struct fb_nested_node fb_nested_node;
+
 /* The node of a field, and how the reader takes its values; 0: not known in advance. */
 typedef struct {
-    uint16_t node;
+    fb_nested_node *node;
     uint8_t fast;
 } fb_nested_quick;
 
 /* Rows that the parent of a node has and the node has not are absent. */
-typedef struct {
+struct fb_nested_node {
     const fb_nested_type *type;
     uint8_t fast; /* how the reader takes a value without looking at the type; 0: not at all */
     bool repeated, nullable, text; /* as in the type */
-    bool ascii;                    /* texts are checked for UTF-8 */
     size_t count;                  /* values */
-    size_t room;                   /* values that the blocks below have room for */
+    size_t room;                   /* values that can be set */
+    size_t capacity;               /* values that the blocks below have memory for */
     fb_nested_block values;        /* numbers or bits */
     fb_nested_block present;       /* a bit for each value that is not null */
     fb_nested_block offsets;       /* of texts */
@@ -41,14 +44,15 @@ typedef struct {
     size_t touched_rows;
     fb_json_entries entries; /* of a map in the row that is being read */
     size_t oneofs;           /* index of the oneofs of its message in those of the reader */
-} fb_nested_node;
+};
 
 FB_INLINE void fb_nested_set_bit(uint8_t *bits, size_t at, bool value) {
     const unsigned mask = 1u << at % 8;
     bits[at / 8] = (uint8_t)((bits[at / 8] & ~mask) | (value ? mask : 0));
 }
 
-/* Make room for `count` values or lists, or for as many as are expected. NO_MEMORY. */
+/* Make room for `count` values or lists. Memory is allocated for as many as are expected.
+   NO_MEMORY. */
 fb_status fb_nested_node_grow(fb_nested_node *node, size_t count, fb_memory *memory);
 fb_status fb_nested_node_grow_lists(fb_nested_node *node, size_t count, fb_memory *memory);
 

@@ -82,8 +82,8 @@ fb_status fb_nested_finish(fb_nested_reader *reader, fb_nested_batch **batch) {
 
 /* Creation ----------------------------------------------------------------------------------- */
 
-/* Return the fast path for the values of a node. */
-static uint8_t choose_fast(const fb_nested_type *type) {
+/* Return the fast path for the values of a node, without FB_FAST_MORE. */
+static fb_nested_fast choose_fast(const fb_nested_type *type) {
     const fb_codec_field *field = type->field;
     if (!field || field->oneof || field->members || type->tracked || type->map) return FB_FAST_NONE;
     if (type->kind == FB_NESTED_STRUCT)
@@ -108,8 +108,8 @@ static uint8_t choose_fast(const fb_nested_type *type) {
         case FB_PROTO_FIXED32:
         case FB_PROTO_SFIXED32:
         case FB_PROTO_FLOAT: return FB_FAST_FIXED32;
-        case FB_PROTO_STRING:
-        case FB_PROTO_BYTES: return FB_FAST_TEXT;
+        case FB_PROTO_STRING: return FB_FAST_TEXT;
+        case FB_PROTO_BYTES: return FB_FAST_BYTES;
         default: return FB_FAST_NONE;
     }
 }
@@ -122,12 +122,12 @@ static void fill_quick(const fb_nested_reader *reader, const fb_nested_type *typ
         const uint64_t tag = fb_wire_tag(field->number, (fb_wire_type)field->wire);
         const int32_t node = type->nodes[i];
         if (tag < FB_NESTED_QUICK && node != FB_NESTED_NO_NODE)
-            quick[tag] = (fb_nested_quick){(uint16_t)node, reader->nodes[node].fast};
+            quick[tag] = (fb_nested_quick){&reader->nodes[node], reader->nodes[node].fast};
         const uint64_t packed = fb_wire_tag(field->number, FB_WIRE_BYTES);
         const bool is_number = field->type < FB_PROTO_STRING;
         if (packed < FB_NESTED_QUICK && node != FB_NESTED_NO_NODE && field->repeated && is_number &&
             !reader->types[node].tracked)
-            quick[packed] = (fb_nested_quick){(uint16_t)node, FB_FAST_PACKED};
+            quick[packed] = (fb_nested_quick){&reader->nodes[node], FB_FAST_PACKED};
     }
 }
 
@@ -146,11 +146,12 @@ fb_status fb_nested_reader_new(fb_nested_reader *reader, const fb_nested_type *t
     if (!reader->nodes || !reader->choices || !reader->quick) return FB_NO_MEMORY;
     for (size_t i = 0, oneofs = 0, quick = 0; i < count; i++) {
         reader->nodes[i].type = &types[i];
-        reader->nodes[i].fast = choose_fast(&types[i]);
+        const fb_nested_fast fast = choose_fast(&types[i]);
+        const bool more = fast != FB_FAST_NONE && (types[i].repeated || types[i].nullable);
+        reader->nodes[i].fast = (uint8_t)(fast + (more ? FB_FAST_MORE : 0));
         reader->nodes[i].repeated = types[i].repeated;
         reader->nodes[i].nullable = types[i].nullable;
         reader->nodes[i].text = fb_nested_is_text(&types[i]);
-        reader->nodes[i].ascii = types[i].kind == FB_NESTED_TEXT;
         reader->nodes[i].first_touched = FB_NESTED_NO_NODE;
         reader->nodes[i].oneofs = oneofs;
         oneofs += types[i].oneof_count;

@@ -29,7 +29,7 @@ fb_status fb_message_next(fb_bytes *rest, fb_message_field *field) {
     return FB_OK;
 }
 
-fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message) {
+fb_status fb_stream_next_any(fb_bytes *rest, fb_bytes *message) {
     const uint8_t *p = rest->data, *end = p + rest->size;
     uint64_t size;
     if (p == end) return FB_END;

@@ -23,7 +23,20 @@ fb_status fb_message_next(fb_bytes *rest, fb_message_field *field);
 /* Remove the next message from a length-delimited stream. OK. END: the stream is complete.
    MORE_INPUT: the stream ends inside the message. BAD_MESSAGE: the length is not a varint, or is
    beyond INT32_MAX. */
-fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message);
+fb_status fb_stream_next_any(fb_bytes *rest, fb_bytes *message);
+
+/* The same, without a call for lengths of one or two bytes. */
+FB_INLINE fb_status fb_stream_next(fb_bytes *rest, fb_bytes *message) {
+    if (FB_UNLIKELY(rest->size < 2)) return fb_stream_next_any(rest, message);
+    const uint8_t *p = rest->data, *end = p + rest->size;
+    size_t size = *p++;
+    if (size >= 0x80) size = (size & 0x7f) | (size_t)*p++ << 7;
+    if (FB_UNLIKELY(size >= 0x4000 || size > (size_t)(end - p)))
+        return fb_stream_next_any(rest, message);
+    *message = (fb_bytes){p, size};
+    *rest = (fb_bytes){p + size, (size_t)(end - p) - size};
+    return FB_OK;
+}
 
 /* Return the size of the first message as its length states it. 0: the length is not there as a
    whole. */

@@ -43,6 +43,25 @@ static void reuses_a_block_for_the_same_size(void) {
     CHECK_EQUAL(count_cached_blocks(&cache), 0);
 }
 
+static void keeps_the_content_of_dirty_blocks(void) {
+    fb_block_cache cache = {0};
+    fb_memory memory = fb_memory_cached_dirty(&cache, 0);
+    uint8_t *first = fb_memory_allocate(&memory, SIZE);
+    CHECK(is_zero(first, SIZE)); /* this function promises zeros in any memory */
+    memset(first, 7, SIZE);
+    fb_memory_release(&memory, first, SIZE);
+    CHECK_EQUAL(count_cached_blocks(&cache), 1);
+    uint8_t *again = fb_memory_resize(&memory, NULL, 0, SIZE);
+    CHECK(again == first);
+    CHECK_EQUAL(again[SIZE - 1], 7);
+    again = fb_memory_resize(&memory, again, SIZE, 2 * SIZE);
+    CHECK_EQUAL(again[SIZE - 1], 7);
+    CHECK_EQUAL(memory.used, 2 * SIZE);
+    fb_memory_release(&memory, again, 2 * SIZE);
+    CHECK_EQUAL(memory.used, 0);
+    fb_block_cache_free(&cache);
+}
+
 static void caches_neither_small_nor_huge_blocks(void) {
     fb_block_cache cache = {0};
     fb_memory memory = fb_memory_cached(&cache, 0);
@@ -115,6 +134,6 @@ static void gives_a_block_to_only_one_thread(void) {
     fb_block_cache_free(&cache);
 }
 
-RUN_TESTS(TEST(reuses_a_block_for_the_same_size), TEST(caches_neither_small_nor_huge_blocks),
-          TEST(caches_a_limited_number_of_blocks), TEST(keeps_the_content_of_a_growing_block),
-          TEST(gives_a_block_to_only_one_thread))
+RUN_TESTS(TEST(reuses_a_block_for_the_same_size), TEST(keeps_the_content_of_dirty_blocks),
+          TEST(caches_neither_small_nor_huge_blocks), TEST(caches_a_limited_number_of_blocks),
+          TEST(keeps_the_content_of_a_growing_block), TEST(gives_a_block_to_only_one_thread))

@@ -249,7 +249,7 @@ static fb_status write_all(fb_nested_batch *batch, fb_memory memory, size_t room
 
 static void messages_become_arrays(void) {
     uint8_t stream[512];
-    fb_check_allocator allocator = {0};
+    fb_check_allocator allocator = {.dirty = true};
     fb_nested_batch *batch;
     struct ArrowArray array, line;
     make_types();
@@ -279,7 +279,7 @@ static void messages_become_arrays(void) {
 
 static void slices_have_the_rows_asked_for(void) {
     uint8_t stream[512];
-    fb_check_allocator allocator = {0};
+    fb_check_allocator allocator = {.dirty = true};
     fb_nested_batch *batch;
     struct ArrowArray array;
     make_types();
@@ -294,7 +294,7 @@ static void slices_have_the_rows_asked_for(void) {
 
 static void arrays_become_the_same_messages(void) {
     uint8_t stream[512], again[512];
-    fb_check_allocator allocator = {0};
+    fb_check_allocator allocator = {.dirty = true};
     fb_nested_batch *batch;
     size_t again_length;
     make_types();
@@ -340,7 +340,7 @@ static void a_full_batch_ends_before_its_message(void) {
 
 static void every_prefix_and_every_damaged_byte_has_an_answer(void) {
     uint8_t stream[512];
-    fb_check_allocator allocator = {0};
+    fb_check_allocator allocator = {.dirty = true};
     size_t written, damaged = 0;
     make_types();
     const size_t length = make_stream(stream);
@@ -368,7 +368,7 @@ static void every_failed_allocation_leaves_nothing_behind(void) {
     make_types();
     const size_t length = make_stream(stream);
     for (size_t fail = 1;; fail++) {
-        fb_check_allocator allocator = {.fail_at = fail};
+        fb_check_allocator allocator = {.fail_at = fail, .dirty = true};
         fb_nested_batch *batch;
         size_t written;
         fb_status status = read_all(stream, length, fb_check_memory(&allocator), &batch);

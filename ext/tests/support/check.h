@@ -159,11 +159,11 @@ UNUSED static void fb_guarded_free(uint8_t *copy, size_t size) {
 
 /* An allocator that moves memory at every resize, counts its bytes, and can fail. The call number
    `fail_at` fails (from 1; 0: none), or with `fail_forever` all calls from it on. A release with a
-   wrong size leaves a remainder in `held`. */
+   wrong size leaves a remainder in `held`. New bytes are zero, or with `dirty` others. */
 typedef struct {
     size_t calls;
     size_t fail_at;
-    bool fail_forever;
+    bool fail_forever, dirty;
     size_t held;
     size_t most_held;
 } fb_check_allocator;
@@ -179,7 +179,8 @@ UNUSED static void *fb_check_resize(void *context, void *p, size_t old_size, siz
         moved = malloc(new_size);
         if (!moved) return NULL;
         if (p) memcpy(moved, p, old_size < new_size ? old_size : new_size);
-        if (old_size < new_size) memset(moved + old_size, 0, new_size - old_size);
+        const int filler = allocator->dirty ? 0xa5 : 0;
+        if (old_size < new_size) memset(moved + old_size, filler, new_size - old_size);
     }
     free(p);
     allocator->held = allocator->held - old_size + new_size;
@@ -188,7 +189,7 @@ UNUSED static void *fb_check_resize(void *context, void *p, size_t old_size, siz
 }
 
 UNUSED static fb_memory fb_check_memory(fb_check_allocator *allocator) {
-    return (fb_memory){fb_check_resize, allocator, 0, 0};
+    return (fb_memory){fb_check_resize, allocator, 0, 0, allocator->dirty};
 }
 
 #endif
