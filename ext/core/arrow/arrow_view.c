@@ -326,7 +326,8 @@ bool fb_arrow_view_bytes(const fb_arrow_view *view, int64_t at, fb_bytes *bytes)
     return true;
 }
 
-bool fb_arrow_view_members(const fb_arrow_view *view, int64_t at, int64_t *begin, int64_t *end) {
+bool fb_arrow_view_members_any(const fb_arrow_view *view, int64_t at, int64_t *begin,
+                               int64_t *end) {
     at += view->offset;
     if (view->type.layout != FB_LAYOUT_FIXED_LIST)
         return read_offsets(view, at, view->type.layout == FB_LAYOUT_LARGE_LIST, begin, end);

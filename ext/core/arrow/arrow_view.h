@@ -141,7 +141,17 @@ void fb_arrow_view_wide(const fb_arrow_view *view, int64_t at, uint64_t *high, u
 bool fb_arrow_view_bytes(const fb_arrow_view *view, int64_t at, fb_bytes *bytes);
 /* Get the members of a list, from *begin to *end. Returns false as above. REQUIRES: a layout of
    lists. */
-bool fb_arrow_view_members(const fb_arrow_view *view, int64_t at, int64_t *begin, int64_t *end);
+bool fb_arrow_view_members_any(const fb_arrow_view *view, int64_t at, int64_t *begin, int64_t *end);
+
+/* The same, without a call for the usual layout. */
+FB_INLINE bool fb_arrow_view_members(const fb_arrow_view *view, int64_t at, int64_t *begin,
+                                     int64_t *end) {
+    int32_t offsets[2];
+    if (view->type.layout != FB_LAYOUT_LIST) return fb_arrow_view_members_any(view, at, begin, end);
+    memcpy(offsets, view->values + 4 * (view->offset + at), 8);
+    *begin = offsets[0], *end = offsets[1];
+    return *begin >= 0 && *begin <= *end;
+}
 
 /* Return a mask of the `count` lowest bits. REQUIRES: 0 < count <= 64. */
 FB_INLINE uint64_t fb_mask_of(size_t count) {

@@ -170,24 +170,27 @@ static bool set_struct(fb_nested_writer *writer, fb_nested_column *column,
     return true;
 }
 
-/* Return how put_plain writes a column. */
-static uint8_t choose_plain(const fb_nested_column *column) {
+/* Return how the field of a column is written. */
+static uint8_t choose_form(const fb_nested_column *column) {
     const fb_nested_type *type = column->type;
     const fb_codec_field *field = type->field;
-    const bool is_plain = column->bound && field && !type->message && !type->repeated &&
-                          !fb_nested_is_time(type) && !field->oneof && !field->required;
-    if (!is_plain) return FB_NESTED_NOT_PLAIN;
-    if (fb_nested_is_text(type) || field->members) return FB_NESTED_PLAIN_OTHER;
+    if (type->repeated) return FB_NESTED_PUT_LIST;
+    if (!column->bound || !field || type->message || fb_nested_is_time(type) || field->oneof ||
+        field->required)
+        return FB_NESTED_PUT_SINGLE;
+    if (field->members) return FB_NESTED_PUT_SCALAR;
     switch (field->type) {
         case FB_PROTO_FLOAT:
         case FB_PROTO_FIXED32:
         case FB_PROTO_SFIXED32:
         case FB_PROTO_SINT32:
-        case FB_PROTO_SINT64: return FB_NESTED_PLAIN_OTHER;
+        case FB_PROTO_SINT64: return FB_NESTED_PUT_SCALAR;
         case FB_PROTO_DOUBLE:
         case FB_PROTO_FIXED64:
-        case FB_PROTO_SFIXED64: return FB_NESTED_PLAIN_FIXED64;
-        default: return FB_NESTED_PLAIN_VARINT;
+        case FB_PROTO_SFIXED64: return FB_NESTED_PUT_FIXED64;
+        case FB_PROTO_STRING:
+        case FB_PROTO_BYTES: return field->most ? FB_NESTED_PUT_SCALAR : FB_NESTED_PUT_TEXT;
+        default: return FB_NESTED_PUT_VARINT;
     }
 }
 
@@ -202,10 +205,10 @@ static void list_wanted(fb_nested_writer *writer) {
             const int32_t node = type->nodes[k];
             if (node != FB_NESTED_NO_NODE &&
                 (writer->columns[node].bound || type->message->fields[k].required))
-                writer->wanted[count++] = node;
+                writer->wanted[count++] = &writer->columns[node];
         }
         column->wanted_count = count - column->wanted;
-        column->plain = choose_plain(column);
+        column->form = choose_form(column);
     }
 }
 
@@ -348,8 +351,8 @@ FB_INLINE uint8_t *end_length(fb_nested_writer *writer, uint8_t *begin, uint8_t 
 }
 
 /* Write a row of a struct as a message. REQUIRES: FB_CODEC_ROOM. */
-static uint8_t *put_message(fb_nested_writer *writer, fb_nested_column *column, int64_t row,
-                            uint8_t *p) {
+FB_INLINE uint8_t *put_message(fb_nested_writer *writer, fb_nested_column *column, int64_t row,
+                               uint8_t *p) {
     const fb_codec_field *field = column->type->field;
     if (field) p = fb_codec_put_tag(p, field);
     if (field && field->type == FB_PROTO_GROUP) {
@@ -374,7 +377,7 @@ static uint8_t *put_wrapper(fb_nested_writer *writer, const fb_nested_column *co
     return fb_codec_put_end_group(p - guess, column->type->field);
 }
 
-/* Write one value of a node: an element, an entry, or a single value. An absent one leaves *present
+/* Write one value that is not a struct: an element, or a single one. An absent one leaves *present
    false. */
 static uint8_t *put_one(fb_nested_writer *writer, fb_nested_column *column, int64_t row,
                         bool *present, uint8_t *p) {
@@ -382,10 +385,6 @@ static uint8_t *put_one(fb_nested_writer *writer, fb_nested_column *column, int6
     size_t cell;
     if (!has_room(writer, p, 2 * FB_CODEC_ROOM + FB_CODEC_TIME_MAX))
         return stop(writer, FB_NO_SPACE);
-    if (type->kind == FB_NESTED_STRUCT) {
-        *present = is_present(&column->rows, row);
-        return *present ? put_message(writer, column, row, p) : p;
-    }
     if (!find_cell(writer, column, row, &cell)) return NULL;
     if (!(*present = column->present >> cell & 1)) return p;
     if (fb_nested_is_time(type)) return put_time(column, column->cells->numbers[cell], p);
@@ -425,6 +424,20 @@ static uint8_t *put_packed(fb_nested_writer *writer, fb_nested_column *column, i
     return p ? p : add_level(writer, column, -1);
 }
 
+/* Write the rows [at, end) of a repeated message. */
+static uint8_t *put_messages(fb_nested_writer *writer, fb_nested_column *column, int64_t at,
+                             int64_t end, uint8_t *p) {
+    for (int64_t row = at; row < end; row++) {
+        uint8_t *next;
+        if (!has_room(writer, p, FB_CODEC_ROOM)) return stop(writer, FB_NO_SPACE);
+        if (FB_LIKELY(is_present(&column->rows, row))) next = put_message(writer, column, row, p);
+        else next = refuse(writer, FB_ARROW_NULL_MEMBER);
+        if (FB_UNLIKELY(!next)) return add_level(writer, column, row - at);
+        p = next;
+    }
+    return p;
+}
+
 static uint8_t *put_list(fb_nested_writer *writer, fb_nested_column *column, int64_t row,
                          uint8_t *p) {
     int64_t begin, end;
@@ -434,6 +447,7 @@ static uint8_t *put_list(fb_nested_writer *writer, fb_nested_column *column, int
         return add_level(writer, column, -1);
     }
     if (begin == end) return p;
+    if (column->type->kind == FB_NESTED_STRUCT) return put_messages(writer, column, begin, end, p);
     if (column->type->field->packed) return put_packed(writer, column, begin, end, p);
     for (int64_t at = begin; at < end; at++) {
         bool present = true;
@@ -447,12 +461,18 @@ static uint8_t *put_list(fb_nested_writer *writer, fb_nested_column *column, int
 
 /* Fields ------------------------------------------------------------------------------------- */
 
-/* Write a single field that is not a plain scalar. */
+/* Write a single field that is a message, or whose presence matters. REQUIRES: FB_CODEC_ROOM. */
 static uint8_t *put_single(fb_nested_writer *writer, const fb_nested_column *parent,
                            fb_nested_column *column, int64_t row, uint8_t *p) {
     const fb_codec_field *field = column->type->field;
     bool present = false;
-    if (column->bound && !(p = put_one(writer, column, row, &present, p))) return NULL;
+    if (column->bound && column->type->kind == FB_NESTED_STRUCT) {
+        present = is_present(&column->rows, row);
+        if (present) p = put_message(writer, column, row, p);
+    } else if (column->bound) {
+        p = put_one(writer, column, row, &present, p);
+    }
+    if (!p) return NULL;
     if (!present) return field->required ? refuse(writer, FB_ARROW_REQUIRED) : p;
     if (!field->oneof) return p;
     int64_t *chosen = &writer->chosen[parent->oneofs + field->oneof - 1];
@@ -461,38 +481,47 @@ static uint8_t *put_single(fb_nested_writer *writer, const fb_nested_column *par
     return p;
 }
 
-/* Write a single scalar that may be absent. REQUIRES: FB_CODEC_ROOM. */
-FB_INLINE uint8_t *put_plain(fb_nested_writer *writer, fb_nested_column *column, int64_t row,
-                             uint8_t *p) {
+/* Write a single scalar that may be absent. REQUIRES: `room` bytes, which remain behind a text. */
+FB_INLINE uint8_t *put_scalar(fb_nested_writer *writer, fb_nested_column *column, int64_t row,
+                              size_t room, uint8_t *p) {
     const fb_codec_field *field = column->type->field;
     size_t cell;
     if (FB_UNLIKELY(!find_cell(writer, column, row, &cell))) return NULL;
     if (!(column->present >> cell & 1)) return p;
-    if (column->plain == FB_NESTED_PLAIN_OTHER)
+    if (column->form == FB_NESTED_PUT_TEXT) {
+        const fb_bytes text = column->cells->bytes[cell];
+        if (!text.size && !field->presence) return p;
+        if (!has_room(writer, p, room + text.size)) return stop(writer, FB_NO_SPACE);
+        return fb_wire_put_few_bytes(fb_codec_put_length(p, field, text.size), text.data,
+                                     text.size);
+    }
+    if (column->form == FB_NESTED_PUT_SCALAR)
         return put_cell(writer, column, cell, field->presence, p);
     const uint64_t number = column->cells->numbers[cell];
     if (!number && !field->presence) return p;
     p = fb_codec_put_tag(p, field);
-    return column->plain == FB_NESTED_PLAIN_VARINT ? fb_codec_put_varint(p, number)
-                                                   : fb_wire_put_fixed64(p, number);
+    return column->form == FB_NESTED_PUT_VARINT ? fb_codec_put_varint(p, number)
+                                                : fb_wire_put_fixed64(p, number);
 }
 
 /* Write the fields of a row of a struct, in the order of their numbers. */
 static uint8_t *put_fields(fb_nested_writer *writer, const fb_nested_column *column, int64_t row,
                            uint8_t *p) {
     const int64_t at = column->rows.offset + row;
-    const int32_t *wanted = writer->wanted + column->wanted;
+    fb_nested_column *const *wanted = writer->wanted + column->wanted;
     const size_t room = room_of(column);
     if (!has_room(writer, p, room)) return stop(writer, FB_NO_SPACE);
     for (size_t i = 0; i < column->wanted_count; i++) {
-        fb_nested_column *child = &writer->columns[wanted[i]];
+        fb_nested_column *child = wanted[i];
         uint8_t *next;
-        if (FB_LIKELY(child->plain)) next = put_plain(writer, child, at, p);
-        else if (!child->type->repeated) next = put_single(writer, column, child, at, p);
+        if (FB_LIKELY(child->form >= FB_NESTED_PUT_SCALAR))
+            next = put_scalar(writer, child, at, room, p);
+        else if (child->form == FB_NESTED_PUT_SINGLE)
+            next = put_single(writer, column, child, at, p);
         else if (!(next = put_list(writer, child, at, p))) return NULL; /* it adds its level */
         if (FB_UNLIKELY(!next)) return add_level(writer, child, -1);
         p = next;
-        if (child->plain <= FB_NESTED_PLAIN_OTHER && !has_room(writer, p, room))
+        if (child->form <= FB_NESTED_PUT_SCALAR && !has_room(writer, p, room))
             return stop(writer, FB_NO_SPACE);
     }
     return p;
@@ -501,7 +530,7 @@ static uint8_t *put_fields(fb_nested_writer *writer, const fb_nested_column *col
 /* Check that no field is required in a row that is null. */
 static bool has_required(fb_nested_writer *writer, const fb_nested_column *root) {
     for (size_t i = 0; i < root->wanted_count; i++) {
-        const fb_nested_column *child = &writer->columns[writer->wanted[root->wanted + i]];
+        const fb_nested_column *child = writer->wanted[root->wanted + i];
         if (!child->type->field->required) continue;
         refuse(writer, FB_ARROW_REQUIRED);
         add_level(writer, child, -1);

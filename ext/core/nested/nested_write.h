@@ -14,11 +14,14 @@
 
 #include "core/nested/nested_types.h"
 
+/* The ways to write a field. */
 enum {
-    FB_NESTED_NOT_PLAIN,
-    FB_NESTED_PLAIN_OTHER,
-    FB_NESTED_PLAIN_VARINT,
-    FB_NESTED_PLAIN_FIXED64
+    FB_NESTED_PUT_LIST,
+    FB_NESTED_PUT_SINGLE,
+    FB_NESTED_PUT_SCALAR, /* a single scalar that may be absent */
+    FB_NESTED_PUT_VARINT, /* the same, of known forms */
+    FB_NESTED_PUT_FIXED64,
+    FB_NESTED_PUT_TEXT
 };
 
 /* The column of a node, and a block of its values. */
@@ -37,7 +40,7 @@ typedef struct {
     size_t loaded;         /* cells */
     uint64_t present;      /* a bit for each cell that has a value */
     fb_arrow_cells *cells; /* of a scalar */
-    uint8_t plain;         /* how a single scalar is written */
+    uint8_t form;          /* a way to write the field */
     uint8_t length_size;   /* bytes of the last length of a message or a packed list */
     size_t oneofs;         /* index of the oneofs of its message in those of the writer */
 } fb_nested_column;
@@ -53,7 +56,7 @@ typedef struct {
     fb_memory *memory;
     fb_nested_column *columns; /* by node */
     size_t count;
-    int32_t *wanted;
+    fb_nested_column **wanted;
     int64_t *chosen; /* for each oneof, the row with a value, plus 1 */
     size_t chosen_count;
     uint8_t *end; /* of the output */

@@ -26,6 +26,8 @@ NESTED_KINDS = {fb_nested_kind_name(i).decode(): i for i in range(FB_NESTED_KIND
 """Kind of the values of a node -> its code in the core."""
 
 cdef Py_ssize_t _FIRST_OUTPUT = 64 << 10  # bytes of output to begin with
+cdef double _MARGIN = 1.05  # of expected output
+cdef Py_ssize_t _MOST_EXPECTED = 1 << 28
 cdef size_t _PLACES = 128  # field numbers below this are found in a table
 
 
@@ -312,7 +314,7 @@ cdef class NestedEncoder(ColumnEncoder):
     cdef fb_memory memory
     cdef fb_nested_writer writer
     cdef PyObject *output  # a bytes object that grows, whose first bytes are used
-    cdef size_t used
+    cdef size_t used, begun  # bytes of all arrays, and of those before this one
     cdef uint64_t rows  # rows of the arrays encoded before
 
     def __cinit__(self, NestedType type not None, unknown):
@@ -325,11 +327,12 @@ cdef class NestedEncoder(ColumnEncoder):
         fb_nested_writer_free(&self.writer)
         Py_XDECREF(self.output)
 
-    cdef int grow(self) except -1:
-        """Double the output. For large ones, the C library moves pages instead of bytes."""
+    cdef int grow(self, double left) except -1:
+        """Double the output, or grow it to the bytes that are expected: `left` times those of this array."""
         cdef size_t capacity
         if self.output:
-            capacity = fb_grown_capacity(PyBytes_GET_SIZE(<object> self.output), 0, 0)
+            expected = min(left * _MARGIN * (self.used - self.begun), <double> _MOST_EXPECTED)
+            capacity = fb_grown_capacity(PyBytes_GET_SIZE(<object> self.output), self.used, <size_t> expected)
             if not capacity:
                 raise MemoryError
             _PyBytes_Resize(&self.output, capacity)
@@ -395,10 +398,11 @@ cdef class NestedEncoder(ColumnEncoder):
         if status != FB_OK:
             raise EncodeError(fb_arrow_reason_text(self.writer.reason).decode())
         rows = array.length
+        self.begun = self.used
         status = FB_OK if self.output else FB_NO_SPACE
         while row < rows:
             if status == FB_NO_SPACE:
-                self.grow()
+                self.grow(<double> (rows - row) / row if row else 0)
             begin = <uint8_t *> PyBytes_AS_STRING(<object> self.output)
             end = begin + PyBytes_GET_SIZE(<object> self.output)
             p = begin + self.used
