@@ -49,6 +49,7 @@
     X(TOO_LONG, "a message cannot have 2 GiB") \
     X(NOT_A_STRUCT, "a message wants a struct") \
     X(ONEOF, "another member of the oneof has a value too") \
+    X(NOT_JSON, "the text is not JSON that the field can hold") \
     X(CHANGED, "another thread changed the array; do not write to it during the call")
 
 typedef enum {

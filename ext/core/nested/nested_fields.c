@@ -7,7 +7,7 @@
    the last removal. So a removal costs no more than the fields before it. */
 #include "core/nested/nested_fields.h"
 
-#include "core/base/buffer.h"
+#include "core/nested/nested_values.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -16,16 +16,6 @@
 #include <stdlib.h>
 
 enum { SHORT_TEXT = 32 }; /* bytes that the fast path copies */
-
-static const char too_long[] = "a value that its column cannot hold";
-
-/* Set the fault. The caller knows the offset. */
-static fb_status refuse(fb_nested_fault *fault, const fb_nested_reader *reader,
-                        const fb_nested_node *node, const char *problem) {
-    fault->problem = problem;
-    fault->node = node ? (int32_t)(node - reader->nodes) : FB_NESTED_NO_NODE;
-    return FB_BAD_MESSAGE;
-}
 
 /* Values ------------------------------------------------------------------------------------- */
 
@@ -54,83 +44,50 @@ FB_INLINE bool put_number(fb_nested_node *node, size_t row, uint64_t number) {
                : number <= field->most;
 }
 
-/* Make room for `size` bytes of texts, or as many as are expected. */
-FB_INLINE bool reserve_bytes(fb_nested_node *node, size_t size, fb_memory *memory) {
-    if (FB_LIKELY(size <= node->bytes.size)) return true;
-    if (size > INT32_MAX) return false;
-    if (size < node->bytes_hint) size = node->bytes_hint;
-    return fb_nested_block_grow(&node->bytes, size, memory) == FB_OK;
-}
-
-static fb_status put_text(fb_nested_reader *reader, fb_nested_node *node, size_t row,
-                          fb_bytes text) {
-    const bool plain = node->type->kind == FB_NESTED_BYTES || fb_is_ascii(text.data, text.size);
-    const size_t room = plain || fb_utf8_valid(text) ? text.size : 3 * text.size;
-    int32_t *offsets = fb_nested_offsets(&node->offsets);
-    const size_t begin = (size_t)offsets[row];
-    if (room > INT32_MAX - begin) return FB_NO_SPACE;
-    if (!reserve_bytes(node, begin + room, reader->memory)) return FB_NO_MEMORY;
-    if (room == text.size) {
-        if (text.size) fb_wire_put_few_bytes(node->bytes.data + begin, text.data, text.size);
-        node->used = begin + text.size;
-    } else {
-        bool replaced;
-        uint8_t *p = node->bytes.data + begin;
-        node->used = (size_t)(fb_utf8_put_replaced(p, text, &replaced) - node->bytes.data);
-        reader->invalid_texts++;
-    }
-    offsets[row + 1] = (int32_t)node->used;
+/* Call read_pending for a node when its row is complete. */
+static fb_status add_pending(fb_nested_reader *reader, const fb_nested_node *node, size_t row,
+                             size_t depth) {
+    void *pending = reader->pending;
+    if (fb_array_grow(&pending, &reader->pending_room, reader->pending_count,
+                      sizeof *reader->pending, 8) != FB_OK)
+        return FB_NO_MEMORY;
+    reader->pending = pending;
+    reader->pending[reader->pending_count++] =
+        (fb_nested_pending){(int32_t)(node - reader->nodes), row, depth};
     return FB_OK;
 }
 
-/* Convert seconds and nanoseconds to the unit, rounded down. Returns false if it does not fit. */
-static bool scale_time(uint64_t unit, int64_t seconds, int32_t nanoseconds, int64_t *time) {
-    const int32_t by = (int32_t)unit;
-    const int64_t scale = 1000000000 / by;
-    int64_t part = nanoseconds / by - (nanoseconds % by < 0);
-    if (seconds < 0 && part > 0) { /* the seconds alone may not fit */
-        seconds++;
-        part -= scale;
-    }
-    return !__builtin_mul_overflow(seconds, scale, time) &&
-           !__builtin_add_overflow(*time, part, time);
+static fb_status append(fb_buffer *buffer, fb_bytes bytes) {
+    if (fb_buffer_reserve(buffer, bytes.size) != FB_OK) return FB_NO_MEMORY;
+    buffer->p = fb_wire_put_bytes(buffer->p, bytes.data, bytes.size);
+    return FB_OK;
 }
 
-/* Read a time as all writers write it: each part at most once, in their order. */
-static bool read_plain_time(fb_bytes bytes, int64_t *seconds, int32_t *nanoseconds) {
-    const uint8_t *p = bytes.data, *end = p + bytes.size;
-    uint64_t value;
-    if (p < end && *p == 0x08) {
-        if (!(p = fb_wire_read_varint(p + 1, end, &value))) return false;
-        *seconds = (int64_t)value;
-    }
-    if (p < end && *p == 0x10) {
-        if (!(p = fb_wire_read_varint(p + 1, end, &value))) return false;
-        *nanoseconds = (int32_t)(uint32_t)value;
-    }
-    return p == end;
-}
-
-static fb_status put_time(fb_nested_reader *reader, fb_nested_node *node, size_t row, bool merge,
+/* Store the text of an element, or keep a part of a message until all parts are known. Those of one
+   message are merged by joining them. */
+static fb_status put_json(fb_nested_reader *reader, fb_nested_node *node, size_t row,
                           fb_bytes bytes, size_t depth, fb_nested_fault *fault) {
-    const uint8_t *where;
-    int64_t time;
-    if (!merge) node->seconds = node->nanoseconds = 0;
-    const char *problem = NULL;
-    if (!read_plain_time(bytes, &node->seconds, &node->nanoseconds))
-        problem = fb_codec_read_time(bytes, depth, &node->seconds, &node->nanoseconds, &where);
-    if (!problem && !scale_time(node->type->unit, node->seconds, node->nanoseconds, &time))
-        problem = too_long;
-    if (problem) return refuse(fault, reader, node, problem);
-    memcpy(node->values.data + 8 * row, &time, 8);
-    return FB_OK;
+    if (node->repeated) {
+        node->part = bytes;
+        return fb_nested_put_json(reader, node, row, bytes, fault);
+    }
+    if (!node->waiting) {
+        node->part = bytes;
+        node->parts.p = node->parts.begin;
+        node->waiting = true;
+        return add_pending(reader, node, row, depth);
+    }
+    if (node->parts.p == node->parts.begin && append(&node->parts, node->part) != FB_OK)
+        return FB_NO_MEMORY;
+    return append(&node->parts, bytes);
 }
 
 static fb_status put_scalar(fb_nested_reader *reader, fb_nested_node *node, size_t row,
                             const fb_codec_item *item, fb_nested_fault *fault) {
-    if (fb_nested_is_text(node->type)) return put_text(reader, node, row, item->bytes);
-    return FB_LIKELY(put_number(node, row, item->value)) ? FB_OK
-                                                         : refuse(fault, reader, node, too_long);
+    if (fb_nested_is_text(node->type)) return fb_nested_put_text(reader, node, row, item->bytes);
+    return FB_LIKELY(put_number(node, row, item->value))
+               ? FB_OK
+               : fb_nested_refuse(fault, reader, node, fb_nested_too_long);
 }
 
 /* Fields ------------------------------------------------------------------------------------- */
@@ -147,7 +104,7 @@ fb_status fb_nested_read_whole(fb_nested_reader *reader, fb_nested_node *node, s
 static fb_status describe(fb_nested_reader *reader, const fb_nested_node *node,
                           const fb_codec_reader *fields, fb_nested_fault *fault) {
     const fb_codec_field *field;
-    refuse(fault, reader, NULL, fb_codec_problem(fields, &field));
+    fb_nested_refuse(fault, reader, NULL, fb_codec_problem(fields, &field));
     fault->where = fields->p;
     if (field && node->type->nodes)
         fault->node = node->type->nodes[field - fields->message->fields];
@@ -182,7 +139,8 @@ FB_INLINE fb_status put_value(fb_nested_reader *reader, fb_nested_node *node, si
         return read_fields(reader, node, row, item->bytes, depth,
                            type->repeated ? reader->pending_count : SIZE_MAX, fault);
     if (fb_nested_is_time(type))
-        return put_time(reader, node, row, merge, item->bytes, depth, fault);
+        return fb_nested_put_time(reader, node, row, merge, item->bytes, depth, fault);
+    if (type->kind == FB_NESTED_JSON) return put_json(reader, node, row, item->bytes, depth, fault);
     return read_wrapper(reader, node, row, item->bytes, depth, fault);
 }
 
@@ -199,9 +157,9 @@ static fb_status put_packed(fb_nested_reader *reader, fb_nested_node *node,
     while ((status = fb_codec_next_element(field, &elements, &value)) == FB_OK) {
         if (field->members && !fb_codec_has_member(field, value)) reader->unknown_fields++;
         else if (FB_UNLIKELY(!put_number(node, node->count++, value)))
-            return refuse(fault, reader, node, too_long);
+            return fb_nested_refuse(fault, reader, node, fb_nested_too_long);
     }
-    return status == FB_END ? FB_OK : refuse(fault, reader, node, "a malformed element");
+    return status == FB_END ? FB_OK : fb_nested_refuse(fault, reader, node, "a malformed element");
 }
 
 /* Keep an entry until all entries of the map are known. */
@@ -210,17 +168,9 @@ static fb_status add_entry(fb_nested_reader *reader, fb_nested_node *node, size_
     const fb_json_type *type = (const fb_json_type *)(const void *)node->type->message;
     const uint8_t *where;
     const char *problem;
-    void *pending = reader->pending;
-    if (!node->entries.count) {
-        if (fb_array_grow(&pending, &reader->pending_room, reader->pending_count,
-                          sizeof *reader->pending, 8) != FB_OK)
-            return FB_NO_MEMORY;
-        reader->pending = pending;
-        reader->pending[reader->pending_count++] =
-            (fb_nested_pending){(int32_t)(node - reader->nodes), row, depth};
-    }
+    if (!node->entries.count && add_pending(reader, node, row, depth) != FB_OK) return FB_NO_MEMORY;
     fb_status status = fb_json_entries_add(&node->entries, type, bytes, depth, &where, &problem);
-    return status == FB_BAD_MESSAGE ? refuse(fault, reader, node, problem) : status;
+    return status == FB_BAD_MESSAGE ? fb_nested_refuse(fault, reader, node, problem) : status;
 }
 
 static fb_status end_list(fb_nested_node *node, size_t row) {
@@ -238,12 +188,27 @@ static fb_status put_elements(fb_nested_reader *reader, fb_nested_node *node, si
     return status == FB_OK ? end_list(node, row) : status;
 }
 
-/* Read the maps behind the first `kept` ones. */
+/* Store the JSON text of the parts of a row, unless they were dropped. */
+static fb_status read_parts(fb_nested_reader *reader, fb_nested_node *node, size_t row,
+                            fb_nested_fault *fault) {
+    const fb_buffer *parts = &node->parts;
+    const fb_bytes joined = {parts->begin, fb_buffer_size(parts)};
+    if (!node->waiting) return FB_OK;
+    node->waiting = false;
+    return fb_nested_put_json(reader, node, row, joined.size ? joined : node->part, fault);
+}
+
+/* Read the maps and parts behind the first `kept` ones. */
 static fb_status read_pending(fb_nested_reader *reader, size_t kept, fb_nested_fault *fault) {
     while (reader->pending_count > kept) {
-        const fb_nested_pending map = reader->pending[--reader->pending_count];
-        fb_nested_node *node = &reader->nodes[map.node];
+        const fb_nested_pending pending = reader->pending[--reader->pending_count];
+        fb_nested_node *node = &reader->nodes[pending.node];
         fb_json_entries *entries = &node->entries;
+        if (!node->type->map) {
+            const fb_status status = read_parts(reader, node, pending.row, fault);
+            if (status != FB_OK) return status;
+            continue;
+        }
         reader->unknown_fields += entries->unknown;
         entries->unknown = 0;
         if (fb_json_entries_sort(entries, node->type->message->fields) != FB_OK)
@@ -251,11 +216,11 @@ static fb_status read_pending(fb_nested_reader *reader, size_t kept, fb_nested_f
         for (size_t i = 0; i < entries->count; i++) {
             const size_t row = node->count;
             if (!fb_nested_reach(node, row, reader->memory)) return FB_NO_MEMORY;
-            fb_status status =
-                fb_nested_read_whole(reader, node, row, entries->all[i].bytes, map.depth, fault);
+            fb_status status = fb_nested_read_whole(reader, node, row, entries->all[i].bytes,
+                                                    pending.depth, fault);
             if (status != FB_OK) return status;
         }
-        if (entries->count && end_list(node, map.row) != FB_OK) return FB_NO_SPACE;
+        if (entries->count && end_list(node, pending.row) != FB_OK) return FB_NO_SPACE;
         entries->count = 0;
     }
     return FB_OK;
@@ -353,7 +318,7 @@ FB_INLINE bool put_fast_text(fb_nested_node *node, size_t row, const uint8_t *te
                              bool more, fb_memory *memory) {
     const size_t begin = node->used;
     if (FB_UNLIKELY(!begin_value(node, row, &row, more, true, memory) ||
-                    !reserve_bytes(node, begin + SHORT_TEXT, memory)))
+                    !fb_nested_reserve(node, begin + SHORT_TEXT, memory)))
         return false;
     memcpy(node->bytes.data + begin, text, SHORT_TEXT);
     node->used = begin + size;
@@ -491,8 +456,8 @@ static fb_status read_fields(fb_nested_reader *reader, fb_nested_node *node, siz
                 if (size > SHORT_TEXT || (ptrdiff_t)size > end - p) goto any;
                 if (row < child->count && !child->repeated) goto any; /* parts of one value */
                 if (!(room = begin_value(child, row, &at, true, false, memory))) break;
-                if (put_time(reader, child, at, false, (fb_bytes){p, size},
-                             depth + (size_t)(top - levels), fault) != FB_OK)
+                if (fb_nested_put_time(reader, child, at, false, (fb_bytes){p, size},
+                                       depth + (size_t)(top - levels), fault) != FB_OK)
                     goto any;
                 p += size;
                 break;

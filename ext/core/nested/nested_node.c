@@ -107,6 +107,7 @@ static void remove_values(fb_nested_node *nodes, fb_nested_node *node, size_t co
     if (width) memset(node->values.data + count * width, 0, (node->count - count) * width);
     if (fb_nested_is_text(type)) node->used = (size_t)fb_nested_offsets(&node->offsets)[count];
     node->count = count;
+    node->waiting = false;
     for (size_t i = 0; all && i < type->child_count; i++)
         fb_nested_drop(nodes, &nodes[type->children[i]], count, all);
     if (!all) drop_touched(nodes, node, count);

@@ -5,6 +5,7 @@
 #ifndef FB_NESTED_NESTED_NODE_H
 #define FB_NESTED_NESTED_NODE_H
 
+#include "core/base/buffer.h"
 #include "core/json/json_map.h"
 #include "core/nested/nested_batch.h"
 
@@ -43,7 +44,11 @@ struct fb_nested_node {
        parent are in descending order. Without that, each drop would visit all nodes. */
     size_t touched_rows;
     fb_json_entries entries; /* of a map in the row that is being read */
-    size_t oneofs;           /* index of the oneofs of its message in those of the reader */
+    /* of JSON in this row: the first part of its message, and all parts if they are several */
+    fb_bytes part;
+    fb_buffer parts;
+    bool waiting;  /* these parts are not yet text */
+    size_t oneofs; /* index of the oneofs of its message in those of the reader */
 };
 
 FB_INLINE void fb_nested_set_bit(uint8_t *bits, size_t at, bool value) {

@@ -176,6 +176,7 @@ void fb_nested_reader_free(fb_nested_reader *reader) {
         for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
             fb_memory_release(memory, blocks[k]->data, blocks[k]->size);
         fb_json_entries_free(&node->entries);
+        fb_buffer_free(&node->parts);
     }
     if (!memory) return;
     fb_memory_release(memory, reader->nodes, reader->count * sizeof *reader->nodes);
@@ -183,4 +184,5 @@ void fb_nested_reader_free(fb_nested_reader *reader) {
     fb_memory_release(memory, reader->choices,
                       (reader->choice_count + 1) * sizeof *reader->choices);
     free(reader->pending);
+    fb_buffer_free(&reader->text);
 }

@@ -3,7 +3,8 @@
    The rules are those of google.protobuf: the last value of a field and of a oneof counts, parts
    of a message are merged, and elements are packed or not. Unknown fields are skipped, and so are
    numbers that a closed enum does not have. Of map entries with one key, the last one counts;
-   entries are in the order of their keys. Malformed UTF-8 becomes U+FFFD.
+   entries are in the order of their keys. Malformed UTF-8 becomes U+FFFD. A Value without a JSON
+   form is malformed.
 
    Usage:
      fb_nested_reader_new(&reader, types, count, &memory);
@@ -22,7 +23,7 @@ typedef struct {
     int32_t node;
 } fb_nested_choice;
 
-/* A map whose entries are read when its row is complete. */
+/* A map or a JSON text that is made when its row is complete. */
 typedef struct {
     int32_t node;
     size_t row, depth;
@@ -39,6 +40,7 @@ typedef struct {
     size_t choice_count;
     fb_nested_pending *pending;
     size_t pending_count, pending_room;
+    fb_buffer text;      /* the last JSON */
     const uint8_t *safe; /* 64 bytes of the input can be read at any place before it */
     size_t rows, size;   /* of the batch; bytes of its messages */
     size_t last_rows, last_size;

@@ -7,6 +7,7 @@
      map                the same; a value is a struct of the key and the value of an entry
      Timestamp …        a number of units
      Int32Value …       the value, which may be null
+     Struct, Value …    its JSON text
 
    Nodes are in one array, and refer to each other by their index in it. The first is the root,
    which has no field: a struct of the fields of the messages, one row per message. A field that
@@ -19,6 +20,7 @@
 
 #include "core/arrow/arrow_convert.h"
 #include "core/codec/codec.h"
+#include "core/json/json_types.h"
 
 /* Kinds of values: constant, name. */
 #define FB_NESTED_KIND_LIST(X) \
@@ -29,7 +31,8 @@
     X(TIMESTAMP, "timestamp") /* google.protobuf.Timestamp, in units of `unit` nanoseconds */ \
     X(DURATION, "duration") \
     X(TEXT, "text") \
-    X(BYTES, "bytes")
+    X(BYTES, "bytes") \
+    X(JSON, "json") /* google.protobuf.Struct, Value or ListValue */
 
 typedef enum {
 #define FB_X(constant, name) FB_NESTED_##constant,
@@ -54,6 +57,8 @@ typedef struct {
     const fb_member *members; /* of NAME, by number; of equal numbers, the first */
     const fb_member *by_name; /* the same, sorted by fb_bytes_compare */
     size_t member_count;
+    const fb_json_type *json; /* of JSON: the type, and all types that it may contain */
+    const fb_json_types *json_types;
     uint64_t unit; /* nanoseconds per unit of a time: 1 or 1,000 */
     uint8_t kind;  /* fb_nested_kind */
     uint8_t width; /* of NUMBER, NAME and times: 1, 2, 4 or 8 */
@@ -71,8 +76,10 @@ FB_INLINE bool fb_nested_is_time(const fb_nested_type *type) {
     return type->kind == FB_NESTED_TIMESTAMP || type->kind == FB_NESTED_DURATION;
 }
 
+/* True if the values have bytes of their own size. */
 FB_INLINE bool fb_nested_is_text(const fb_nested_type *type) {
-    return type->kind == FB_NESTED_TEXT || type->kind == FB_NESTED_BYTES;
+    return type->kind == FB_NESTED_TEXT || type->kind == FB_NESTED_BYTES ||
+           type->kind == FB_NESTED_JSON;
 }
 
 /* True for Int32Value and the other wrappers: a scalar in a message of its own. */

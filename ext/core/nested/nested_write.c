@@ -3,6 +3,7 @@
 #include "core/nested/nested_write.h"
 
 #include "core/codec/codec_write.h"
+#include "core/json/json_read.h"
 
 /* Binding ------------------------------------------------------------------------------------ */
 
@@ -12,7 +13,8 @@ static void set_column(fb_column *column, const fb_nested_type *type) {
     *column = (fb_column){.limit = field->most, .unit = type->unit};
     switch (type->kind) {
         case FB_NESTED_BOOL: column->type = FB_TYPE_BOOL; return;
-        case FB_NESTED_TEXT: column->type = FB_TYPE_STRING; return;
+        case FB_NESTED_TEXT:
+        case FB_NESTED_JSON: column->type = FB_TYPE_STRING; return;
         case FB_NESTED_BYTES: column->type = FB_TYPE_BYTES; return;
         case FB_NESTED_NAME: column->type = FB_TYPE_ENUM; return;
         case FB_NESTED_TIMESTAMP: /* unlike times of flows, it may be before 1970 */
@@ -130,6 +132,7 @@ void fb_nested_writer_free(fb_nested_writer *writer) {
         fb_memory_release(memory, column->values.memo, sizeof *column->values.memo);
     }
     if (!memory) return;
+    fb_buffer_free(&writer->message);
     fb_memory_release(memory, writer->columns, writer->count * sizeof *writer->columns);
     fb_memory_release(memory, writer->wanted, writer->count * sizeof *writer->wanted);
     fb_memory_release(memory, writer->chosen, (writer->chosen_count + 1) * sizeof(int64_t));
@@ -175,8 +178,7 @@ static uint8_t choose_form(const fb_nested_column *column) {
     const fb_nested_type *type = column->type;
     const fb_codec_field *field = type->field;
     if (type->repeated) return FB_NESTED_PUT_LIST;
-    if (!column->bound || !field || type->message || fb_nested_is_time(type) || field->oneof ||
-        field->required)
+    if (!column->bound || !field || fb_codec_is_message(field) || field->oneof || field->required)
         return FB_NESTED_PUT_SINGLE;
     if (field->members) return FB_NESTED_PUT_SCALAR;
     switch (field->type) {
@@ -377,6 +379,25 @@ static uint8_t *put_wrapper(fb_nested_writer *writer, const fb_nested_column *co
     return fb_codec_put_end_group(p - guess, column->type->field);
 }
 
+/* Write the message of a JSON text. */
+static uint8_t *put_json(fb_nested_writer *writer, const fb_nested_column *column, size_t cell,
+                         uint8_t *p) {
+    const fb_nested_type *type = column->type;
+    fb_buffer *message = &writer->message;
+    message->p = message->begin;
+    fb_status status = fb_json_read(type->json_types, type->json, column->cells->bytes[cell], false,
+                                    message, &writer->fault);
+    const size_t size = fb_buffer_size(message);
+    if (status == FB_BAD_MESSAGE) return refuse(writer, FB_ARROW_NOT_JSON);
+    if (status != FB_OK) return stop(writer, status);
+    if (size > INT32_MAX) return refuse(writer, FB_ARROW_TOO_LONG);
+    if (!has_room(writer, p, 2 * FB_CODEC_ROOM + size)) return stop(writer, FB_NO_SPACE);
+    const bool is_group = type->field->type == FB_PROTO_GROUP;
+    p = is_group ? fb_codec_put_tag(p, type->field) : fb_codec_put_length(p, type->field, size);
+    p = fb_wire_put_bytes(p, message->begin, size);
+    return is_group ? fb_codec_put_end_group(p, type->field) : p;
+}
+
 /* Write one value that is not a struct: an element, or a single one. An absent one leaves *present
    false. */
 static uint8_t *put_one(fb_nested_writer *writer, fb_nested_column *column, int64_t row,
@@ -388,6 +409,7 @@ static uint8_t *put_one(fb_nested_writer *writer, fb_nested_column *column, int6
     if (!find_cell(writer, column, row, &cell)) return NULL;
     if (!(*present = column->present >> cell & 1)) return p;
     if (fb_nested_is_time(type)) return put_time(column, column->cells->numbers[cell], p);
+    if (type->kind == FB_NESTED_JSON) return put_json(writer, column, cell, p);
     if (type->message) return put_wrapper(writer, column, cell, p);
     return put_cell(writer, column, cell, type->repeated || type->value->presence, p);
 }

@@ -12,6 +12,7 @@
 #ifndef FB_NESTED_NESTED_WRITE_H
 #define FB_NESTED_NESTED_WRITE_H
 
+#include "core/base/buffer.h"
 #include "core/nested/nested_types.h"
 
 /* The ways to write a field. */
@@ -65,6 +66,8 @@ typedef struct {
     fb_arrow_reason reason;
     fb_nested_level levels[FB_CODEC_DEPTH + 1]; /* from the inside out */
     size_t level_count;
+    fb_json_fault fault; /* of NOT_JSON */
+    fb_buffer message;   /* the last one made of JSON */
 } fb_nested_writer;
 
 /* Create a writer without columns. `types` and `memory` must outlive it. NO_MEMORY. */

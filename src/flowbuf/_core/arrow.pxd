@@ -20,6 +20,7 @@ cdef extern from "core/arrow/arrow_view.h" nogil:
         FB_ARROW_NONE
         FB_ARROW_NOT_A_BATCH
         FB_ARROW_BAD_SCHEMA
+        FB_ARROW_NOT_JSON
     bint fb_arrow_schema_is_sound(const ArrowSchema *schema)
     const char *fb_arrow_reason_text(fb_arrow_reason reason)
 

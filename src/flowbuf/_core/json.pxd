@@ -73,7 +73,9 @@ cdef class JsonConverter:
     cdef fb_buffer spare
     cpdef str write(self, data, str names, defaults, str enums)
     cpdef bytes read(self, text, str unknown)
+    cdef str _describe(self, const fb_json_fault *fault)
     cdef object _fault(self, fb_status status, const fb_json_fault *fault, size_t before)
+    cdef const fb_json_type *_find(self, str name) except NULL
     cdef int _fill_type(self, fb_json_type *type, str name, int form, list fields) except -1
     cdef fb_buffer _take_room(self)
     cdef void _return_room(self, fb_buffer *room)

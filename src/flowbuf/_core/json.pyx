@@ -169,16 +169,24 @@ cdef class JsonConverter:
             pairs += [(field["json_name"], i), (field["name"], i)]
         fill_names(&type.names, pairs, self.blocks)
 
-    cdef object _fault(self, fb_status status, const fb_json_fault *fault, size_t before):
-        """Return the exception of a failed call. `before`: bytes in front of the input."""
-        if status != FB_BAD_MESSAGE:
-            check(status)
+    cdef const fb_json_type *_find(self, str name) except NULL:
+        """Return the type of a full name. REQUIRES: it is there."""
+        return self.types + [known for known, _, _ in self.names].index(name)
+
+    cdef str _describe(self, const fb_json_fault *fault):
         problem = fault.problem.decode()
         if fault.type >= 0:
             problem = f"{problem} {fb_proto_name(fault.type).decode()}"
         if fault.token_size:
             token = (<const char *> fault.token)[:fault.token_size]
             problem = f"{problem}: {token.decode('utf-8', 'replace')}"
+        return problem
+
+    cdef object _fault(self, fb_status status, const fb_json_fault *fault, size_t before):
+        """Return the exception of a failed call. `before`: bytes in front of the input."""
+        if status != FB_BAD_MESSAGE:
+            check(status)
+        problem = self._describe(fault)
         names = None
         if fault.of:
             names = [field["json_name"] for field in self.names[fault.of - self.types][2]]

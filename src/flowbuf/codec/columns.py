@@ -5,13 +5,24 @@ docs/reference/codec.md lists the Arrow type of each field.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from flowbuf._core import NESTED_KINDS, NestedType, encode_nested_array, encode_nested_stream
+from google.protobuf import struct_pb2
+
+from flowbuf._core import (
+    NESTED_KINDS,
+    JsonConverter,
+    NestedType,
+    encode_nested_array,
+    encode_nested_stream,
+)
+from flowbuf.codec import descriptors
+from flowbuf.codec.json import make_converter
 from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
-from flowbuf.codec.plain import WRAPPERS
+from flowbuf.codec.plain import WRAPPERS, plain_kind
 from flowbuf.codec.schemas import names_of
 from flowbuf.codec.tables import describe
 from flowbuf.errors import EncodeError, SchemaError, did_you_mean
@@ -25,6 +36,7 @@ MOST_NODES = 10_000
 
 _PACKAGE = "google.protobuf."
 _JSON = {f"{_PACKAGE}{name}" for name in ("Struct", "Value", "ListValue")}
+"""Types whose columns have JSON texts."""
 _TIMES = {TIMESTAMP: ("timestamp", "ts{}:UTC"), DURATION: ("duration", "tD{}")}
 _UNITS = {"us": 1000, "ns": 1}
 _INTEGERS = {
@@ -85,7 +97,20 @@ def _inner(field: Field) -> Message | None:
     inside = field.message
     if inside is not None and field.map:
         return _inner(inside.fields[1])
-    return None if inside is None or inside.name in _TIMES or _is_wrapper(inside) else inside
+    if inside is None or inside.name in _TIMES or _is_json(inside) or _is_wrapper(inside):
+        return None
+    return inside
+
+
+def _is_json(message: Message) -> bool:
+    """Return True for Struct, Value and ListValue, if they have the fields that google.protobuf declares."""
+    return message.name in _JSON and plain_kind(message) != ""
+
+
+@functools.cache
+def _json_converter() -> JsonConverter:
+    descriptor = struct_pb2.Struct.DESCRIPTOR
+    return make_converter(descriptor, descriptors.inner_messages(descriptor)[0])
 
 
 def _is_wrapper(message: Message) -> bool:
@@ -121,7 +146,8 @@ class _Tree:
     def make(self, columns: Paths | None) -> NestedType:
         root = Field("", 1, "message", message=self.message)
         self._add(root, "", columns, nullable=False, tracked=False, level=0)
-        return NestedType(self.nodes, self.types)
+        uses_json = any(node["json"] for node in self.nodes)
+        return NestedType(self.nodes, self.types, _json_converter() if uses_json else None)
 
     def _add(
         self, field: Field, path: str, columns: Paths | None, *, nullable: bool, tracked: bool, level: int
@@ -136,7 +162,7 @@ class _Tree:
         node = {
             **{"path": path, "name": field.name, "nullable": nullable, "repeated": field.repeated},
             **{"map": field.map, "tracked": tracked, "unit": 0, "width": 0, "members": None},
-            **{"fields": None, "nodes": None, "children": []},
+            **{"fields": None, "nodes": None, "children": [], "json": None},
         }
         self.nodes.append(node)
         message = field.message
@@ -147,6 +173,9 @@ class _Tree:
             kind, format = _TIMES[message.name]
             node |= {"kind": NESTED_KINDS[kind], "width": 8, "unit": _UNITS[self.unit]}
             self.types.append((name, format.format(self.unit[0]), nullable, False, 0))
+        elif _is_json(message):
+            node |= {"kind": NESTED_KINDS["json"], "json": message.name}
+            self.types.append((name, "u", nullable, False, 0))
         elif _is_wrapper(message):
             self._add_scalar(node, message.fields[0], name)
             node["fields"] = _describe(message)
@@ -158,9 +187,7 @@ class _Tree:
     def _check(self, field: Field, path: str, level: int) -> None:
         problem = ""
         fix = "choose columns without it, with columns=[…]"
-        if field.message is not None and field.message.name in _JSON:
-            problem = f"is a {field.message.name}, which has no fixed columns"
-        elif level > MOST_LEVELS:
+        if level > MOST_LEVELS:
             problem = f"is inside of more than {MOST_LEVELS} lists and messages"
         elif len(self.nodes) > MOST_NODES:
             problem = f"is beyond the first {MOST_NODES:,} columns"

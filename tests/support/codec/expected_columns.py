@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import json
 from typing import Any
+
+from google.protobuf import json_format
 
 __all__ = ["Tree", "choose", "keep", "list_paths", "row_of"]
 
@@ -19,6 +22,17 @@ JSON = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue")}
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
+class JsonText(str):
+    """A JSON text, which is equal to others with the same values."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and repr(json.loads(other)) == repr(json.loads(self))
+
+    __hash__ = str.__hash__
+
+
 def is_map(field: Any) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
@@ -28,7 +42,7 @@ def inner_of(field: Any) -> Any:
     if is_map(field):
         field = field.message_type.fields_by_name["value"]
     inner = field.message_type
-    return None if inner is None or inner.full_name in WRAPPERS | TIMES else inner
+    return None if inner is None or inner.full_name in WRAPPERS | TIMES | JSON else inner
 
 
 def choose(descriptor: Any, around: tuple[Any, ...] = ()) -> Tree | None:
@@ -39,7 +53,7 @@ def choose(descriptor: Any, around: tuple[Any, ...] = ()) -> Tree | None:
         inner = inner_of(field)
         if inner is None:
             chosen[field.name] = None
-        elif inner not in around and inner.full_name not in JSON:
+        elif inner not in around:
             below = choose(inner, around)
             if below is not None:
                 chosen[field.name] = below
@@ -115,6 +129,8 @@ def convert(value: Any, field: Any, below: Tree | None) -> Any:
         return convert_scalar(value, field)
     if inner.full_name in WRAPPERS:
         return value.value
+    if inner.full_name in JSON:
+        return JsonText(json_format.MessageToJson(value, sort_keys=True))
     if inner.full_name == "google.protobuf.Timestamp":
         return EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
     if inner.full_name == "google.protobuf.Duration":

@@ -54,7 +54,14 @@ message Order {
   repeated bool flags = 26;
 }
 message Tree { string name = 1; Tree left = 2; repeated Tree others = 3; map<string, Tree> named = 4; }
-message Document { string title = 1; google.protobuf.Struct body = 2; }
+message Document {
+  string title = 1;
+  google.protobuf.Struct body = 2;
+  google.protobuf.Value value = 3;
+  repeated google.protobuf.Value values = 4;
+  map<string, google.protobuf.ListValue> lists = 5;
+  oneof kind { google.protobuf.Struct one = 6; int32 other = 7; }
+}
 message Empty {}
 message Holder { Empty empty = 1; repeated Empty more = 2; }
 message Limits {

@@ -8,6 +8,7 @@ from libc.string cimport strcmp
 
 from flowbuf._core.arrow cimport (
     FB_ARROW_BAD_SCHEMA,
+    FB_ARROW_NOT_JSON,
     FB_ARROW_NOT_A_BATCH,
     ColumnEncoder,
     fb_arrow_reason,
@@ -16,7 +17,7 @@ from flowbuf._core.arrow cimport (
 )
 from flowbuf._core.base cimport check, describe_field, fault_of_stream, take_memory
 from flowbuf._core.core cimport *
-from flowbuf._core.json cimport fb_json_type
+from flowbuf._core.json cimport JsonConverter, fb_json_type
 from flowbuf._core.nested.declared cimport *
 from flowbuf._core.tables cimport ExportedRows, ExportedType
 
@@ -57,10 +58,13 @@ cdef class NestedType(ExportedType):
             - `fields`: descriptions of all fields of a message, as for `ObjectTypes`, or None
             - `nodes`: for each of `fields`, the index of its node, or -1
             - `children`: indexes of the nodes of a struct, in the order of the Arrow type
+            - `json`: full name of the type of a JSON text, which `converter` knows, or None
         types: List of (name, format, nullable, dictionary, number of children), one per Arrow type. A type
             comes before those of its children.
+        converter: Converter of JSON texts, if a node has them.
     """
 
+    cdef JsonConverter converter
     cdef fb_nested_type *nodes
     cdef fb_tree_type *types
     cdef size_t count
@@ -68,9 +72,10 @@ cdef class NestedType(ExportedType):
     cdef readonly list described
     cdef readonly tuple names
 
-    def __cinit__(self, list nodes not None, list types not None):
+    def __cinit__(self, list nodes not None, list types not None, JsonConverter converter=None):
         cdef size_t i
         self.blocks = []
+        self.converter = converter
         self.described = nodes
         self.count = len(nodes)
         self.nodes = <fb_nested_type *> take_memory(self.count, sizeof(fb_nested_type), self.blocks)
@@ -104,6 +109,9 @@ cdef class NestedType(ExportedType):
             type.member_count = len(members)
             type.members = fill_members(members, self.blocks)
             type.by_name = fill_members(sorted(members, key=lambda each: each[1].encode()), self.blocks)
+        if node["json"] is not None:
+            type.json = self.converter._find(node["json"])
+            type.json_types = &self.converter.all
         if node["fields"] is not None:
             self.fill_message(type, node)
         return 0
@@ -381,6 +389,9 @@ cdef class NestedEncoder(ColumnEncoder):
     cdef object as_error(self, size_t row):
         cdef size_t i
         reason = fb_arrow_reason_text(self.writer.reason).decode()
+        if self.writer.reason == FB_ARROW_NOT_JSON:
+            problem = self.type.converter._describe(&self.writer.fault)
+            reason = f"{reason}: byte {self.writer.fault.offset}: {problem}"
         path = f"[{self.rows + row}]"
         for i in range(self.writer.level_count, 0, -1):
             node = self.type.described[self.writer.levels[i - 1].type - self.type.nodes]

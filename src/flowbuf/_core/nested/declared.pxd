@@ -12,6 +12,7 @@ from flowbuf._core.core cimport (
     fb_memory,
     fb_status,
 )
+from flowbuf._core.json cimport fb_json_fault, fb_json_type, fb_json_types
 
 cdef extern from "core/arrow/arrow.h" nogil:
     ctypedef struct fb_tree_type:
@@ -37,6 +38,8 @@ cdef extern from "core/nested/nested_types.h" nogil:
         const fb_member *members
         const fb_member *by_name
         size_t member_count
+        const fb_json_type *json
+        const fb_json_types *json_types
         uint64_t unit
         uint8_t kind
         uint8_t width
@@ -78,6 +81,7 @@ cdef extern from "core/nested/nested_write.h" nogil:
         fb_arrow_reason reason
         fb_nested_level *levels
         size_t level_count
+        fb_json_fault fault
     fb_status fb_nested_writer_new(fb_nested_writer *writer, const fb_nested_type *types, size_t count,
                                    fb_memory *memory)
     void fb_nested_writer_free(fb_nested_writer *writer)
