@@ -93,12 +93,24 @@ static unsigned count_digits(uint64_t number) {
     return least + (number >= powers[least]);
 }
 
+/* Write eight digits. Their pairs do not depend on each other. */
+FB_INLINE void put_eight_digits(char *p, uint32_t number) {
+    const uint32_t high = number / 10000, low = number % 10000;
+    memcpy(p, pairs + 2 * (high / 100), 2);
+    memcpy(p + 2, pairs + 2 * (high % 100), 2);
+    memcpy(p + 4, pairs + 2 * (low / 100), 2);
+    memcpy(p + 6, pairs + 2 * (low % 100), 2);
+}
+
 char *fb_format_number(char *p, uint64_t number) {
     const unsigned count = number ? count_digits(number) : 1;
     char *end = p + count, *to = end;
     memset(p, 0, FB_FORMAT_NUMBER_MAX);
-    for (; number >= 100; number /= 100) memcpy(to -= 2, pairs + 2 * (number % 100), 2);
-    if (number >= 10) memcpy(to - 2, pairs + 2 * number, 2);
-    else to[-1] = (char)('0' + number);
+    for (; number >= 100000000; number /= 100000000)
+        put_eight_digits(to -= 8, (uint32_t)(number % 100000000));
+    uint32_t rest = (uint32_t)number;
+    for (; rest >= 100; rest /= 100) memcpy(to -= 2, pairs + 2 * (rest % 100), 2);
+    if (rest >= 10) memcpy(to - 2, pairs + 2 * rest, 2);
+    else to[-1] = (char)('0' + rest);
     return end;
 }

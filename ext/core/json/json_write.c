@@ -50,8 +50,7 @@ FB_INLINE bool reserve(writer *w, size_t size) {
 }
 
 FB_INLINE void put(writer *w, const void *text, size_t size) {
-    memcpy(w->output->p, text, size);
-    w->output->p += size;
+    w->output->p = fb_wire_put_few_bytes(w->output->p, text, size);
 }
 
 FB_INLINE bool put_char(writer *w, char c) {

@@ -23,24 +23,30 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object)
 
 
-cdef fb_json_options read_options(str names, defaults, str enums) except *:
-    cdef fb_json_options options
+cdef inline bint is_same(str one, str other):
+    """Compare texts. A default is the same object."""
+    return one is other or one == other
+
+
+cdef int read_options(str names, defaults, str enums, fb_json_options *options) except -1:
+    options.original_names = not is_same(names, "json")
+    options.defaults = defaults is True
+    options.enum_numbers = not is_same(enums, "name")
     if defaults is not False and defaults is not True:
         raise ValueError(f"defaults is {defaults!r}; it must be True or False")
-    if names != "json" and names != "original":
+    if options.original_names and names != "original":
         raise ValueError(f"names is {names!r}; it must be one of json, original")
-    if enums != "name" and enums != "number":
+    if options.enum_numbers and enums != "number":
         raise ValueError(f"enums is {enums!r}; it must be one of name, number")
-    options.original_names = names == "original"
-    options.defaults = defaults is True
-    options.enum_numbers = enums == "number"
-    return options
+    return 0
 
 
-cdef bint ignores(str unknown) except *:
-    if unknown != "error" and unknown != "ignore":
+cdef int ignores(str unknown) except -1:
+    if is_same(unknown, "error"):
+        return False
+    if unknown != "ignore":
         raise ValueError(f"unknown is {unknown!r}; it must be one of error, ignore")
-    return unknown == "ignore"
+    return True
 
 
 cdef bint is_blank(fb_bytes line):
@@ -195,9 +201,10 @@ cdef class JsonConverter:
 
     cpdef str write(self, data, str names, defaults, str enums):
         """Return a message as JSON text. The arguments are those of `Codec.to_json`. Raises DecodeError."""
-        cdef fb_json_options options = read_options(names, defaults, enums)
+        cdef fb_json_options options
         cdef Py_buffer view
         cdef fb_bytes message
+        read_options(names, defaults, enums, &options)
         if isinstance(data, bytes):
             message.data = <const uint8_t *> PyBytes_AS_STRING(data)
             message.size = PyBytes_GET_SIZE(data)
@@ -243,12 +250,13 @@ cdef class JsonConverter:
         and the number of unknown fields, which are left out. Raises DecodeError.
         """
         cdef fb_buffer output
-        cdef fb_json_options options = read_options(names, defaults, enums)
+        cdef fb_json_options options
         cdef Py_buffer view
         cdef fb_bytes rest, message
         cdef fb_status status
         cdef size_t count = first, offset
         cdef uint64_t unknown = 0
+        read_options(names, defaults, enums, &options)
         output.begin = output.p = output.end = NULL
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
