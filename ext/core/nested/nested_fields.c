@@ -326,15 +326,15 @@ FB_INLINE bool put_fast_text(fb_nested_node *node, size_t row, const uint8_t *te
     return true;
 }
 
-/* Put the elements of a packed field. REQUIRES: FB_NESTED_AHEAD. */
+/* Put the elements of a packed field. Varints are read without looking at the end of the input. */
 FB_INLINE fb_status put_fast_packed(fb_nested_reader *reader, fb_nested_node *node, size_t row,
                                     fb_bytes elements, fb_nested_fault *fault) {
     const uint8_t *p = elements.data, *end = fb_end_of(elements);
     const bool wide = node->fast == FB_FAST_UINT64 + FB_FAST_MORE;
     size_t count = node->count;
     if (FB_UNLIKELY(!fb_nested_reach_list(node, row, reader->memory))) return FB_NO_MEMORY;
-    if ((!wide && node->fast != FB_FAST_UINT32 + FB_FAST_MORE) ||
-        count + elements.size > node->room) {
+    const bool fast = wide || node->fast == FB_FAST_UINT32 + FB_FAST_MORE;
+    if (!fast || end > reader->safe || count + elements.size > node->room) {
         fb_status status = put_packed(reader, node, node->type->field, elements, fault);
         return status == FB_OK ? end_list(node, row) : status;
     }

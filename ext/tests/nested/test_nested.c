@@ -363,6 +363,36 @@ static void every_prefix_and_every_damaged_byte_has_an_answer(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
+/* Append a message with one line of `count` codes, the last of which has two bytes. */
+static uint8_t *put_codes(uint8_t *p, size_t count) {
+    const uint8_t head[] = {(uint8_t)(count + 5), 0x1a, (uint8_t)(count + 3), 0x1a,
+                            (uint8_t)(count + 1)};
+    memcpy(p, head, sizeof head);
+    p += sizeof head;
+    memset(p, 7, count - 1);
+    memcpy(p + count - 1, "\xac\x02", 2);
+    return p + count + 1;
+}
+
+static void packed_elements_at_the_end_of_the_input(void) {
+    make_types();
+    for (size_t last = 1; last < 120; last++) {
+        uint8_t stream[1024], *p = stream;
+        fb_nested_batch *batch;
+        struct ArrowArray array;
+        for (int i = 0; i < 3; i++) p = put_codes(p, 110); /* make room for the last ones */
+        p = put_codes(p, last);
+        const size_t length = (size_t)(p - stream);
+        CHECK_STATUS(read_all(stream, length, fb_memory_system(0), &batch), FB_END);
+        CHECK_STATUS(fb_nested_batch_export(batch, 0, 4, &array), FB_OK);
+        fb_nested_batch_release(batch);
+        const struct ArrowArray *codes = array.children[2]->children[0]->children[2]->children[0];
+        CHECK_EQUAL(codes->length, 330 + last);
+        CHECK_EQUAL(((const uint32_t *)codes->buffers[1])[329 + last], 300);
+        array.release(&array);
+    }
+}
+
 static void every_failed_allocation_leaves_nothing_behind(void) {
     uint8_t stream[512];
     make_types();
@@ -412,5 +442,6 @@ RUN_TESTS(TEST(messages_become_arrays), TEST(slices_have_the_rows_asked_for),
           TEST(arrays_become_the_same_messages), TEST(every_room_for_the_output_is_respected),
           TEST(a_full_batch_ends_before_its_message),
           TEST(every_prefix_and_every_damaged_byte_has_an_answer),
+          TEST(packed_elements_at_the_end_of_the_input),
           TEST(every_failed_allocation_leaves_nothing_behind),
           TEST(dropped_messages_leave_no_values))
