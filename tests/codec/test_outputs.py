@@ -176,6 +176,22 @@ def test_arguments_are_not_leaked(codec: Codec[dict[str, Any]]) -> None:
         assert codec.decode(data, Pair) == (1 << 20, 1 << 40)
 
 
+def test_a_class_may_return_none_for_the_value_of_a_map(codec: Codec[dict[str, Any]]) -> None:
+    """None is such a value too. The class makes the value of an entry without one from no fields."""
+    calls: list[str | None] = []
+
+    class Named:
+        def __new__(cls, name: str | None) -> Any:
+            calls.append(name)
+            return None if name == "none" else name or "default"
+
+    into = dataclasses.make_dataclass("Into", [("by_name", dict[str, Named])])
+    lines = {"a": {"name": "x"}, "b": {"name": "none"}, "c": {}}
+    data = codec.encode({"by_name": lines, "version": 1}) + b"\x62\x03\x0a\x01d"  # "d" has no value
+    assert codec.decode(data, into).by_name == {"a": "x", "b": None, "c": "default", "d": "default"}
+    assert sorted(calls, key=str) == [None, None, "none", "x"]
+
+
 # Members of enums -------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,9 @@ __all__ = ["make_output"]
 _NESTED = ("object", "map")
 """Roles of fields whose values, or whose map values, can have their own type."""
 
+_MISSING = object()
+"""Stands for the value of a map entry without one, until the core has made it from an empty message."""
+
 
 class _Node(NamedTuple):
     """Output for one message type. The lists have an item for each field.
@@ -158,11 +161,12 @@ class _Nodes:
 
     def _add_entry(self, entry: Message, into: Any, hint: Any) -> int:
         """Add the node of a map entry: tuples of key and value, which become a dict."""
-        value = entry.fields[1]
+        key, value = entry.fields
         child = -1
         if value.message is not None and value.role in _NESTED:
             child = self._add(value.message, _class_in(hint) if hint is not None else _plain(into))
         members = self._members(value, hint)
+        missing = self._absent(value, members) if value.message is None else _MISSING
         self.nodes.append(
             _Node(
                 self.messages.index(entry),
@@ -170,7 +174,7 @@ class _Nodes:
                 tuple,
                 None,
                 [-1, child],
-                [self._absent(field, members if field is value else None) for field in entry],
+                [self._absent(key, None), missing],
                 [None, members],
                 None,
             )

@@ -86,7 +86,8 @@ typedef struct fb_codec_output {
     PyObject *keywords;
     const struct fb_codec_output *all; /* the array that the indexes of an Any refer to */
     struct fb_codec_output **fields; /* by slot: outputs of nested objects and of values of maps */
-    /* by slot: value for an absent field; NULL: a new list, or a new dict for a map */
+    /* by slot: value for an absent field; NULL: a new list, or a new dict for a map. In an entry of
+       a map, an absent message has an object of its own, which no class returns. */
     PyObject **absent;
     /* by slot: for an enum that is not read as numbers, dict from numbers to members */
     PyObject **members;

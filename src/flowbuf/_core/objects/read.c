@@ -216,6 +216,12 @@ static int add_element(reader *r, frame *f, const fb_codec_item *item) {
     return result;
 }
 
+/* True if an entry has no value, and its map has values that are made from messages. A class may
+   return any object as a value, also None. */
+static bool is_missing(const fb_codec_output *output, const PyObject *value) {
+    return output->type->fields[1].role != FB_VALUE_SCALAR && value == output->absent[1];
+}
+
 /* Make the default value of an entry without one. `end` is the end of the entry. */
 static PyObject *new_empty(reader *r, frame *f, const fb_codec_output *output, const uint8_t *end) {
     const part nothing = {{end, 0}, NULL};
@@ -249,8 +255,8 @@ static int add_entry(reader *r, frame *f, const fb_codec_item *item) {
         return keep_entry(r, f, item);
     }
     PyObject *value = PyTuple_GET_ITEM(entry, 1);
-    value = value == Py_None ? new_empty(r, f, output, item->bytes.data + item->bytes.size)
-                             : Py_NewRef(value);
+    value = is_missing(output, value) ? new_empty(r, f, output, item->bytes.data + item->bytes.size)
+                                      : Py_NewRef(value);
     int result = value ? PyDict_SetItem(*map, PyTuple_GET_ITEM(entry, 0), value) : -1;
     Py_XDECREF(value);
     Py_DECREF(entry);
