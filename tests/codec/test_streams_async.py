@@ -22,6 +22,11 @@ def read_all(source: Any, **options: Any) -> list[Any]:
     return asyncio.run(run())
 
 
+async def live(objects: Iterable[Any]) -> AsyncIterator[Any]:
+    for each in objects:
+        yield each
+
+
 async def arrive(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
     for piece in pieces:
         await asyncio.sleep(0)
@@ -77,10 +82,6 @@ def test_a_connection_in_both_directions() -> None:
             writer.close()
             served.set()
 
-        async def live(objects: list[Any]) -> AsyncIterator[Any]:
-            for each in objects:
-                yield each
-
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             host, port = server.sockets[0].getsockname()[:2]
@@ -104,11 +105,8 @@ def test_an_object_that_cannot_be_written_ends_an_asynchronous_stream() -> None:
         async def drain(self) -> None:
             await asyncio.sleep(0)
 
-    async def live() -> AsyncIterator[Any]:
-        for each in [*OBJECTS[:3], {"sequence": "x"}]:
-            yield each
-
-    for objects in ([*OBJECTS[:3], {"sequence": "x"}], live()):
+    bad = [*OBJECTS[:3], {"sequence": "x"}]
+    for objects in (bad, live(bad)):
         target = Target()
         with pytest.raises(EncodeError) as caught:
             asyncio.run(CODEC.write_async(target, objects))

@@ -9,10 +9,11 @@ from typing import Any
 from flowbuf._core import NestedType
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
 from flowbuf.codec import schemas
+from flowbuf.codec.async_streams import AsyncStreamCodec
 from flowbuf.codec.column_stream import ColumnSource, ColumnStream
 from flowbuf.codec.columns import Paths, encode_nested, find_paths, make_type
 from flowbuf.codec.model import Message
-from flowbuf.codec.streams import StreamCodec, T
+from flowbuf.codec.streams import T
 from flowbuf.errors import SchemaError
 from flowbuf.io.columns import encode_columns, read_messages
 from flowbuf.schema import Schema
@@ -20,7 +21,7 @@ from flowbuf.schema import Schema
 __all__ = ["ColumnCodec"]
 
 
-class ColumnCodec(StreamCodec[T]):
+class ColumnCodec(AsyncStreamCodec[T]):
     """The methods of a codec for columns."""
 
     message: Message

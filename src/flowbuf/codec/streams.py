@@ -8,7 +8,7 @@ import inspect
 import io
 import itertools
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict, overload
 
@@ -26,7 +26,10 @@ else:
 
     T = TypeVar("T")
 
-__all__ = ["AsyncObjectReader", "Into", "ObjectReader", "StreamCodec", "T", "U"]
+__all__ = [
+    *("MAX_SIZE", "Into", "ObjectReader", "ReadOptions", "Reader", "StreamCodec", "T", "U"),
+    *("check_skipped", "encode_parts"),
+]
 
 MAX_SIZE = 1 << 26
 """Default of the largest message that a reader accepts, in bytes."""
@@ -59,27 +62,11 @@ Source = str | os.PathLike[str] | Readable | Bytes | Iterable[bytes]
 
 
 class ReadOptions(TypedDict, total=False):
-    """Options of `Codec.read`."""
+    """Options of `Codec.read` and `read_async`."""
 
     offset: int
     invalid: Literal["error", "skip"]
     max_size: int
-
-
-class AsyncReadable(Protocol):
-    """An `asyncio.StreamReader`, or another object with its method `read`."""
-
-    def read(self, n: int, /) -> Awaitable[bytes]: ...
-
-
-AsyncSource = AsyncReadable | AsyncIterable[bytes]
-
-
-class AsyncTarget(Protocol):
-    """An `asyncio.StreamWriter`, or another object with its methods `write` and `drain`."""
-
-    def write(self, data: bytes, /) -> object: ...
-    def drain(self) -> Awaitable[None]: ...
 
 
 class _Decoding:
@@ -159,7 +146,7 @@ class _Decoding:
         self._read = 0
 
 
-class _Reader(Generic[T]):
+class Reader(Generic[T]):
     """A reader of objects: `_objects` are those that were decoded and not yet returned."""
 
     def __init__(self, codec: ObjectCodec[Any], into: Any, invalid: str, max_size: int, offset: int) -> None:
@@ -205,7 +192,7 @@ class _Reader(Generic[T]):
         return self._decoding.skipped
 
 
-class ObjectReader(_Reader[T], ListIterator, Iterator[T]):
+class ObjectReader(Reader[T], ListIterator, Iterator[T]):
     """Iterator over the objects of a stream, from `Codec.read`.
 
     A reader that opened a file closes it at the end of the stream. `close`, or a `with` block, closes it
@@ -227,18 +214,11 @@ class ObjectReader(_Reader[T], ListIterator, Iterator[T]):
         self._closed = ""
         self._content = Content(_as_file(source), blocks=False)
         try:
-            self._skip(offset)
+            check_skipped(self._content.skip(offset), offset, self._content.fault)
         except BaseException:
             self._content.close()
             raise
         self._buffer = memoryview(bytearray(_READ_SIZE))
-
-    def _skip(self, offset: int) -> None:
-        skipped = self._content.skip(offset)
-        if skipped < offset:
-            if self._content.fault:
-                raise DecodeError(f"byte {skipped}: {self._content.fault}", "bad_message", skipped)
-            raise ValueError(f"offset is {offset}, but the stream has {skipped} bytes")
 
     def _refill(self) -> list[T] | None:
         if self._closed:
@@ -276,6 +256,14 @@ class ObjectReader(_Reader[T], ListIterator, Iterator[T]):
         self.close()
 
 
+def check_skipped(skipped: int, offset: int, fault: str) -> None:
+    """Raise an error if a stream has fewer bytes than were to be skipped."""
+    if skipped < offset:
+        if fault:
+            raise DecodeError(f"byte {skipped}: {fault}", "bad_message", skipped)
+        raise ValueError(f"offset is {offset}, but the stream has {skipped} bytes")
+
+
 def _as_file(source: Any) -> Any:
     """Return a path or file as it is, and bytes or an iterable of bytes as a file."""
     if isinstance(source, bytes | bytearray | memoryview):
@@ -297,51 +285,6 @@ def _check_binary(file: Any) -> Any:
     return file
 
 
-class AsyncObjectReader(_Reader[T], AsyncIterator[T]):
-    """Asynchronous iterator over the objects of a stream, from `Codec.read_async`.
-
-    After a DecodeError for a malformed message, the iteration can go on with the message after it.
-    """
-
-    def __init__(self, codec: ObjectCodec[Any], source: Any, into: Any, invalid: str, max_size: int) -> None:
-        super().__init__(codec, into, invalid, max_size, 0)
-        self._objects: list[T] = []
-        self._place = 0
-        if inspect.iscoroutinefunction(getattr(source, "read", None)):
-            self._read: Callable[[], Awaitable[bytes | None]] = functools.partial(_read_some, source.read)
-        elif isinstance(source, AsyncIterable):
-            self._read = functools.partial(anext, aiter(source), None)
-        else:
-            kinds = "an asyncio.StreamReader, or an asynchronous iterable of bytes"
-            raise TypeError(f"source is {type(source).__name__}; it must be {kinds}")
-
-    def __aiter__(self) -> Self:
-        return self
-
-    @property
-    def _waiting(self) -> int:
-        return len(self._objects) - self._place
-
-    async def __anext__(self) -> T:
-        while self._place == len(self._objects):
-            self._objects, self._place = self._take(), 0
-            if self._objects:
-                break
-            if self._decoding.ended:
-                raise StopAsyncIteration
-            piece = await self._read()
-            if piece is None:
-                self._decoding.finish()
-            else:
-                self._decoding.add(piece)
-        self._place += 1
-        return self._objects[self._place - 1]
-
-
-async def _read_some(read: Callable[[int], Awaitable[bytes]]) -> bytes | None:
-    return await read(_READ_SIZE) or None
-
-
 # Writing ----------------------------------------------------------------------------------------------------
 
 
@@ -357,7 +300,7 @@ def _write_to(codec: ObjectCodec[Any], target: Any, objects: Iterable[Any]) -> i
 
 def _write(codec: ObjectCodec[Any], write: Callable[[bytes], object], objects: Iterable[Any]) -> int:
     total = 0
-    for messages, count, error in _encode(codec, objects):
+    for messages, count, error in encode_parts(codec, objects):
         write(messages)
         if error:
             raise error
@@ -375,7 +318,7 @@ def _write_all(file: Any, data: bytes) -> None:
         rest = rest[len(rest) if size is None else size :]
 
 
-def _encode(
+def encode_parts(
     codec: ObjectCodec[Any], objects: Iterable[Any], first: int = 0
 ) -> Iterator[tuple[bytes, int, BaseException | None]]:
     """Yield messages in pieces, and their number. The error of an object comes after those before it."""
@@ -386,30 +329,6 @@ def _encode(
             return
         yield messages, count, error
         first += count
-
-
-async def _write_async(codec: ObjectCodec[Any], target: AsyncTarget, objects: Any) -> int:
-    """Write objects to an asynchronous stream: see `Codec.write_async`."""
-    if not hasattr(target, "drain"):
-        raise TypeError(f"target is {type(target).__name__}; it must be an asyncio.StreamWriter")
-    total = 0
-    async for part in _parts(objects):
-        for messages, count, error in _encode(codec, part, total):
-            target.write(messages)
-            await target.drain()
-            if error:
-                raise error
-            total += count
-    return total
-
-
-async def _parts(objects: Any) -> AsyncIterator[Iterable[Any]]:
-    """Yield all objects at once, or each object of an asynchronous iterable as it arrives."""
-    if not isinstance(objects, AsyncIterable):
-        yield objects
-        return
-    async for each in objects:
-        yield (each,)
 
 
 # Methods of a codec -----------------------------------------------------------------------------------------
@@ -462,55 +381,6 @@ class StreamCodec(ObjectCodec[T]):
         """
         return ObjectReader(self, source, into, invalid, max_size, offset)
 
-    @overload
-    def read_async(
-        self,
-        source: AsyncSource,
-        into: None = None,
-        *,
-        invalid: Literal["error", "skip"] = "error",
-        max_size: int = MAX_SIZE,
-    ) -> AsyncObjectReader[T]: ...
-    @overload
-    def read_async(
-        self,
-        source: AsyncSource,
-        into: Into[U],
-        *,
-        invalid: Literal["error", "skip"] = "error",
-        max_size: int = MAX_SIZE,
-    ) -> AsyncObjectReader[U]: ...
-    def read_async(
-        self,
-        source: AsyncSource,
-        into: Any = None,
-        *,
-        invalid: str = "error",
-        max_size: int = MAX_SIZE,
-    ) -> AsyncObjectReader[Any]:
-        """Read the objects of an asynchronous stream of messages, each after its length as a varint.
-
-        Args:
-            source: An `asyncio.StreamReader`, or an asynchronous iterable of bytes. The stream is not
-                decompressed.
-            into: As in `read`.
-            invalid: As in `read`.
-            max_size: As in `read`.
-
-        Returns:
-            AsyncObjectReader: an asynchronous iterator over the objects.
-
-        Raises:
-            DecodeError: raised by the iterator: see `read`.
-            ValueError: an option has an unknown value.
-
-        Example:
-            reader, writer = await asyncio.open_connection("localhost", 9000)
-            async for order in codec.read_async(reader):
-                print(order["id"])
-        """
-        return AsyncObjectReader(self, source, into, invalid, max_size)
-
     def write(self, target: str | os.PathLike[str] | Writable, objects: Iterable[Any]) -> int:
         """Write objects as a stream of messages, each after its length as a varint, in bounded memory.
 
@@ -533,18 +403,3 @@ class StreamCodec(ObjectCodec[T]):
             codec.write("orders.pb.gz", ({"id": number} for number in range(1000)))
         """
         return _write_to(self, target, objects)
-
-    async def write_async(self, target: AsyncTarget, objects: Iterable[Any] | AsyncIterable[Any]) -> int:
-        """Write objects to an asynchronous stream of messages, each after its length as a varint.
-
-        Args:
-            target: An `asyncio.StreamWriter`. Its `drain` limits the memory.
-            objects: Iterable of objects, or an asynchronous iterable, whose objects are written at once.
-
-        Returns:
-            int: the number of messages.
-
-        Raises:
-            EncodeError: an object cannot be encoded: see `write`. The messages before it are written.
-        """
-        return await _write_async(self, target, objects)

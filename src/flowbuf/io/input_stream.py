@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat
 import sys
@@ -14,7 +15,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 from flowbuf.errors import CaptureError
 from flowbuf.io.nfcapd_blocks import START_SIZE, NfcapdBlocks, has_compressed_blocks, is_nfcapd
 
-__all__ = ["Content", "JoinedPieces", "check_source"]
+__all__ = ["ArrivingContent", "Content", "JoinedPieces", "check_source"]
 
 # Bytes of compressed data per read, and per call of a decompressor. 4 bytes of zstd can stand for 128 KiB and
 # 1 byte of gzip for 1 KiB. So a piece decompresses to at most 16 MiB, and zstandard holds twice that.
@@ -192,7 +193,7 @@ class _File:
         """Return the first `size` bytes, or fewer if the file is shorter."""
         while len(self._ahead) < size and (more := _check_blocking(self._read(size - len(self._ahead)))):
             self._ahead += more
-        return self._ahead
+        return self._ahead[:size]
 
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes as soon as some are available, none at the end."""
@@ -435,6 +436,8 @@ def _open_content(
         content = _PlainFile(file)
         if not (blocks and is_nfcapd(magic) and has_compressed_blocks(file.peek(START_SIZE))):
             return content, False
+    if not blocks:
+        return content, True
     return NfcapdBlocks(content, name, lambda: _get_zstd(name)), not isinstance(content, _PlainFile)
 
 
@@ -471,8 +474,103 @@ class JoinedPieces:
             piece = next(self._pieces, None)
             if piece is None:
                 return b""
-            if not isinstance(piece, bytes | bytearray | memoryview):
-                raise TypeError(f"a piece of the stream is {type(piece).__name__}; it must be bytes")
+            _check_piece(piece)
             self._rest = memoryview(piece).cast("B")
         data, self._rest = bytes(self._rest[:size]), self._rest[size:]
+        return data
+
+
+def _check_piece(piece: object) -> None:
+    if not isinstance(piece, bytes | bytearray | memoryview):
+        raise TypeError(f"a piece of the stream is {type(piece).__name__}; it must be bytes")
+
+
+class ArrivingContent:
+    """Content of a stream whose pieces arrive one after another, as in `Content`, in bounded memory.
+
+    Damaged compression ends the content, and `fault` describes it.
+
+    Raises:
+        CaptureError: The stream is compressed with zstd, and its library is not installed. Raised by `read`.
+
+    Example:
+        content = ArrivingContent()
+        while (data := content.read()) is None:
+            content.add(await anext(pieces))
+    """
+
+    def __init__(self) -> None:
+        self._pieces = _ArrivingPieces()
+        self._file = _File(self._pieces)  # type: ignore[arg-type]  # it needs no more than `read`
+        self._content: _PlainFile | _DecompressedFile | NfcapdBlocks | None = None
+        self._next: Callable[[], bytes | memoryview | None] = self._open
+
+    @property
+    def fault(self) -> str:
+        """Damage to the compression, for example "gzip data is cut short". Empty if there is no damage."""
+        return self._content.fault if self._content else ""
+
+    def add(self, piece: bytes | bytearray | memoryview) -> None:
+        """Add the next piece, which may be empty. Memory is bounded if `read` has returned None."""
+        self._pieces.add(piece)
+
+    def end(self) -> None:
+        """End the stream."""
+        self._pieces.ended = True
+
+    def read(self) -> bytes | memoryview | None:
+        """Return the next bytes, which are valid until the next call. No bytes are the end of the content.
+
+        None: a piece must be added first.
+        """
+        return self._next()
+
+    def _open(self) -> bytes | memoryview | None:
+        try:
+            self._content, compressed = _open_content(self._file, self._pieces.name, blocks=False)
+        except BlockingIOError:
+            return None
+        if compressed:
+            buffer = memoryview(bytearray(READ_SIZE))
+            self._next = functools.partial(_read_available, self._content, buffer)
+            return self._next()
+        self._next = self._pieces.read
+        return self._file.read(READ_SIZE)  # the bytes that were peeked, or the end
+
+
+def _read_available(
+    content: _PlainFile | _DecompressedFile | NfcapdBlocks, buffer: memoryview
+) -> memoryview | None:
+    """Read into the buffer and return its part with bytes. None: a piece must arrive first."""
+    try:
+        return buffer[: content.read_into(buffer)]
+    except BlockingIOError:
+        return None
+
+
+class _ArrivingPieces:
+    """Pieces of a stream as a non-blocking file: None is read before the next piece has arrived."""
+
+    name = "<pieces>"
+
+    def __init__(self) -> None:
+        self._piece = b""
+        self._begin = 0  # of the bytes that were not read
+        self.ended = False
+
+    def add(self, piece: bytes | bytearray | memoryview) -> None:
+        _check_piece(piece)
+        # A piece that is not bytes is copied, because its source may reuse the buffer.
+        self._piece = self._piece[self._begin :] + bytes(piece)
+        self._begin = 0
+
+    def read(self, size: int = READ_SIZE) -> bytes | None:
+        if not self._piece:
+            return b"" if self.ended else None
+        end = self._begin + size
+        data = self._piece[self._begin : end]
+        if end < len(self._piece):
+            self._begin = end
+        else:
+            self._piece, self._begin = b"", 0
         return data
