@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "typed_program.py"
 HOME = ROOT / "build/pyright"
 PACKAGE = "pyright@1.1.414"
+LONGEST = 60  # lines of the program
 
 WRONG = [
     ("", "", None),  # the program as it is
@@ -82,11 +83,15 @@ def check_all(folder: Path, check: Callable[[Path], tuple[int, str]]) -> None:
             assert name in output
 
 
-def test_the_program_runs() -> None:
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM)], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+def test_the_program_runs(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "default::ResourceWarning", str(PROGRAM)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "OPEN 5.0\n1000 1000 2497.5\n10\na1 3 False\n"
+    assert done.stderr == ""
+
+
+def test_the_program_is_short() -> None:
+    assert len(PROGRAM.read_text().splitlines()) <= LONGEST
 
 
 @pytest.mark.slow
