@@ -124,12 +124,49 @@ static bool is_escaped(uint32_t character) {
     return character < 0x20 || character == '"' || character == '\\' || IN(escaped, character);
 }
 
+/* Set the highest bit of bytes that are zero, and of some bytes above them. */
+FB_INLINE uint64_t find_zero(uint64_t bytes) {
+    return (bytes - 0x0101010101010101u) & ~bytes;
+}
+
+/* Return the number of bytes before the first one that is escaped, or that begins characters of
+   which some are. The bytes are in little-endian order. */
+FB_INLINE size_t count_unescaped(uint64_t bytes) {
+    const uint64_t ones = 0x0101010101010101u;
+    const uint64_t ascii = ((bytes - 0x20 * ones) & ~bytes) | find_zero(bytes ^ '"' * ones) |
+                           find_zero(bytes ^ '\\' * ones) | find_zero(bytes ^ 0x7f * ones);
+    const uint64_t others = find_zero(bytes ^ 0xc2 * ones) | find_zero(bytes ^ 0xd8 * ones) |
+                            find_zero(bytes ^ 0xe2 * ones);
+    const uint64_t found = (ascii | others) & 0x8080808080808080u;
+    return found ? (size_t)__builtin_ctzll(found) / 8 : 8;
+}
+
+/* Return true for a character from U+2000 to U+2FFF that is not escaped. */
+FB_INLINE bool is_usual_symbol(const uint8_t *p, const uint8_t *end) {
+    if (end - p < 3 || p[0] != 0xe2) return false;
+    if (p[1] == 0x80) return p[2] != 0x8e && p[2] != 0x8f && !(p[2] >= 0xa8 && p[2] <= 0xae);
+    return p[1] != 0x81 || p[2] < 0xa6 || p[2] > 0xa9;
+}
+
 uint8_t *fb_format_json_text(uint8_t *p, const uint8_t *end, fb_bytes *text) {
     const uint8_t *from = text->data, *text_end = fb_end_of(*text);
     while (from < text_end && end - p >= FB_FORMAT_ESCAPE_MAX) {
         const uint8_t *begin = from;
-        if (FB_LIKELY(is_plain(*from))) {
+        if (text_end - from >= 8 && end - p >= 8 + FB_FORMAT_ESCAPE_MAX) {
+            const size_t count = count_unescaped(fb_load_little64(from));
+            memcpy(p, from, 8);
+            p += count;
+            from = begin += count;
+            if (count == 8) continue;
+        }
+        if (is_plain(*from) || (*from & 0xc0) == 0x80) { /* or inside of a character */
             *p++ = *from++;
+            continue;
+        }
+        if (is_usual_symbol(from, text_end)) {
+            memcpy(p, from, 3);
+            p += 3;
+            from += 3;
             continue;
         }
         uint32_t character = next_character(&from, text_end);

@@ -31,10 +31,33 @@ bool fb_utf8_character(const uint8_t *p, const uint8_t *end, size_t *size) {
     return have == whole;
 }
 
+FB_INLINE bool continues(uint8_t byte) {
+    return (byte & 0xc0) == 0x80;
+}
+
+/* Return the size of a character of two or more bytes, or 0 if it may be malformed. */
+FB_INLINE size_t read_usual_character(const uint8_t *p) {
+    const uint8_t first = p[0], second = p[1];
+    if (first >= 0xc2 && first <= 0xdf) return continues(second) ? 2 : 0;
+    const bool overlong = first == 0xe0 && second < 0xa0,
+               surrogate = first == 0xed && second > 0x9f;
+    if (!continues(second) || !continues(p[2]) || overlong || surrogate) return 0;
+    if ((first & 0xf0) == 0xe0) return 3;
+    const bool is_four = (first >= 0xf1 && first <= 0xf3) || (first == 0xf0 && second >= 0x90);
+    return is_four && continues(p[3]) ? 4 : 0;
+}
+
 bool fb_utf8_valid(fb_bytes text) {
     const uint8_t *p = text.data, *end = fb_end_of(text);
     size_t size;
     if (FB_LIKELY(fb_is_ascii(p, text.size))) return true;
+    while (end - p >= 8) {
+        if (!(fb_load64(p) & 0x8080808080808080u)) p += 8;
+        else if (*p < 0x80) p++;
+        else if ((size = read_usual_character(p))) p += size;
+        else if (fb_utf8_character(p, end, &size)) p += size;
+        else return false;
+    }
     for (; p < end; p += size)
         if (!fb_utf8_character(p, end, &size)) return false;
     return true;

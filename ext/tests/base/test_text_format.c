@@ -105,7 +105,7 @@ static void formats_reals_that_read_back(void) {
 
 /* Format a text in outputs of each size, and join the parts. */
 static void check_json(const char *given, const char *expected) {
-    for (size_t room = FB_FORMAT_ESCAPE_MAX; room < FB_FORMAT_ESCAPE_MAX + 8; room++) {
+    for (size_t room = FB_FORMAT_ESCAPE_MAX; room < FB_FORMAT_ESCAPE_MAX + 24; room++) {
         fb_bytes left = bytes_of(given);
         text joined = {0};
         while (left.size) {
@@ -132,6 +132,35 @@ static void escapes_strings_of_json(void) {
     check_json("\xe2\x81\xa5\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa",
                "\xe2\x81\xa5\\u2066\\u2069\xe2\x81\xaa");
     check_json("\xf0\x9f\x98\x80\xe2\x82\xac", "\xf0\x9f\x98\x80\xe2\x82\xac");
+}
+
+/* Eight bytes are written at once. A character that is escaped may be at each place among them. */
+static void escapes_at_every_place(void) {
+    static const struct {
+        const char *given, *expected;
+    } cases[] = {{"\x1f", "\\u001f"},
+                 {"\"", "\\\""},
+                 {"\\", "\\\\"},
+                 {"\x7f", "\\u007f"},
+                 {"\xc2\x9f", "\\u009f"},
+                 {"\xc2\xa0", "\xc2\xa0"},
+                 {"\xd8\x9c", "\\u061c"},
+                 {"\xd8\x9d", "\xd8\x9d"},
+                 {"\xe2\x80\x8f", "\\u200f"},
+                 {"\xe2\x80\x90", "\xe2\x80\x90"},
+                 {"\xe2\x81\xa9", "\\u2069"},
+                 {"\xe2\x82\xac", "\xe2\x82\xac"}};
+    static const char *const around[] = {"a", "\xc3\xa9", "\xe6\x97\xa5", "\xf0\x9f\x98\x80"};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (size_t i = 0; i < sizeof around / sizeof *around; i++)
+            for (size_t before = 0; before < 20; before++) {
+                char given[200] = "", expected[200] = "";
+                for (size_t n = 0; n < 20; n++) {
+                    strcat(given, n == before ? cases[k].given : around[i]);
+                    strcat(expected, n == before ? cases[k].expected : around[i]);
+                }
+                check_json(given, expected);
+            }
 }
 
 /* A text that another thread changes may be invalid. Nothing behind it is read. */
@@ -189,4 +218,5 @@ static void neutralizes_formulas(void) {
 
 RUN_TESTS(TEST(formats_times), TEST(counts_the_days_of_the_calendar), TEST(formats_reals),
           TEST(formats_reals_that_read_back), TEST(escapes_strings_of_json),
-          TEST(stays_within_invalid_texts), TEST(quotes_cells_of_csv), TEST(neutralizes_formulas))
+          TEST(escapes_at_every_place), TEST(stays_within_invalid_texts), TEST(quotes_cells_of_csv),
+          TEST(neutralizes_formulas))

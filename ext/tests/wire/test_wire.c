@@ -204,6 +204,14 @@ static void refuses_lengths_that_wrap_around(void) {
 
 #define R "\xef\xbf\xbd" /* U+FFFD */
 
+/* Check a text with characters before and behind it. */
+static bool is_valid_among_others(const uint8_t *text, size_t size) {
+    uint8_t whole[64] = "\xc3\xa9\xe6\x97\xa5x";
+    memcpy(whole + 6, text, size);
+    memcpy(whole + 6 + size, "\xf0\x9f\x98\x80plain text", 14);
+    return fb_utf8_valid((fb_bytes){whole, 20 + size});
+}
+
 /* Follows the recommendation of the Unicode standard (chapter 3, "U+FFFD Substitution of Maximal
    Subparts"), with its examples. */
 static void replaces_malformed_parts_of_text(void) {
@@ -238,6 +246,7 @@ static void replaces_malformed_parts_of_text(void) {
         CHECK_BYTES(out, (size_t)(end - out), cases[i].replaced, strlen(cases[i].replaced));
         CHECK(replaced == (strcmp(cases[i].text, cases[i].replaced) != 0));
         CHECK(fb_utf8_valid(view) == !replaced);
+        CHECK(is_valid_among_others(text, size) == !replaced);
         fb_guarded_free(text, size);
         fb_guarded_free(out, 3 * size);
     }
@@ -253,7 +262,9 @@ static void accepts_exactly_the_valid_code_points(void) {
             text[i] = (uint8_t)(i ? 0x80 | (code >> 6 * (size - 1 - i) & 0x3f)
                                   : first[size] | code >> 6 * (size - 1));
         bool surrogate = code >= 0xd800 && code < 0xe000;
-        CHECK(fb_utf8_valid((fb_bytes){text, size}) == (!surrogate && code < 0x110000));
+        const bool valid = !surrogate && code < 0x110000;
+        CHECK(fb_utf8_valid((fb_bytes){text, size}) == valid);
+        CHECK(is_valid_among_others(text, size) == valid);
     }
 }
 
