@@ -25,6 +25,7 @@ class ColumnCodec(AsyncStreamCodec[T]):
     """The methods of a codec for columns."""
 
     message: Message
+    _messages: list[Message]
     _schema: Schema | None
     _options: dict[str, Any]
 
@@ -41,7 +42,9 @@ class ColumnCodec(AsyncStreamCodec[T]):
 
     @functools.cached_property
     def _flat_schema(self) -> Schema | None:
-        """The schema of the columns, or None if the message is not flat."""
+        """The schema of the columns, or None if the message is not flat, or has extensions."""
+        if any(field.is_extension for field in self._messages[0]):
+            return None
         try:
             return self.schema
         except SchemaError:
@@ -60,7 +63,7 @@ class ColumnCodec(AsyncStreamCodec[T]):
         self,
         data: Any,
         batch_rows: int = BATCH_ROWS,
-        strict: bool = False,
+        strict: bool = True,
         *,
         columns: Iterable[str] | None = None,
     ) -> FlowStream:
@@ -72,7 +75,8 @@ class ColumnCodec(AsyncStreamCodec[T]):
         Args:
             data: Bytes, a path or a binary file.
             batch_rows: Rows per batch. Default: 16,384.
-            strict: Raise DecodeError for damaged input. By default, damage is counted and ends the stream.
+            strict: Raise DecodeError for damaged input, after the rows before it. With False, damage ends the
+                stream and is counted. Default: True.
             columns: Paths of the fields to read, such as "lines.price". The path of a message stands for all
                 its fields. Other fields are skipped. Default: all.
 
@@ -83,6 +87,8 @@ class ColumnCodec(AsyncStreamCodec[T]):
         Raises:
             SchemaError: the message does not have a path of `columns`, or it contains itself, so that it has
                 no Arrow type. The error names the field; choose `columns` without it.
+            DecodeError: a message is malformed, or a value does not fit its column. Raised while the columns
+                are read. `path` names the field, `offset` its position in bytes.
 
         Example:
             codec = flowbuf.Codec.load("record")

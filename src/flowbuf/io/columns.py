@@ -355,7 +355,12 @@ class MessageSource(_Tables):
             try:
                 yield from message_tables(windows, reader)
                 if windows.fault and self._strict:
-                    raise DecodeError(f"{windows.name}: {windows.fault}", status="bad_message")
+                    raise DecodeError(
+                        f"{windows.name}: {windows.fault}",
+                        status="bad_message",
+                        offset=windows.offset,
+                        path=windows.path,
+                    )
             finally:
                 counted = {
                     "bad_message": int(bool(windows.fault)),

@@ -24,13 +24,15 @@ MAX_MESSAGE_SIZE = 1 << 26
 class StreamWindows:
     """Read length-delimited messages window by window.
 
-    `fault` describes the error that ended the stream, or is empty.
+    `fault` describes the error that ended the stream, or is empty. `offset` is its position in bytes, and
+    `path` the field concerned.
     """
 
     def __init__(self, content: Content) -> None:
         self.name = content.name
         self.content = content
-        self.fault = ""
+        self.fault = self.path = ""
+        self.offset: int | None = None
         self.position = 0  # of the window in the stream, in bytes
 
     def __iter__(self) -> Iterator[tuple[memoryview, bool]]:
@@ -51,7 +53,7 @@ class StreamWindows:
             self.position += self._used
             end -= self._used
             if final and not self.fault and (damage := self._damage):
-                self.fault = f"byte {self.position}: {damage}"
+                self.fault, self.offset = f"byte {self.position}: {damage}", self.position
             if end == len(window):
                 window = self._grow(window)
 
@@ -62,6 +64,7 @@ class StreamWindows:
     def stop(self, error: DecodeError) -> None:
         """End the stream with this error."""
         offset = error.offset or 0
+        self.offset, self.path = self.position + offset, error.path or ""
         damaged = self._damage and "cut short" in str(error)
         what = self._damage if damaged else str(error).partition(": ")[2]
         self.fault = f"byte {self.position + offset}: {what}"
@@ -73,6 +76,7 @@ class StreamWindows:
     def _grow(self, window: memoryview) -> memoryview:
         """Return a window of twice the size, for a message that is larger than this one."""
         if len(window) >= MAX_MESSAGE_SIZE:
+            self.offset = self.position
             self.fault = f"byte {self.position}: the message is longer than {MAX_MESSAGE_SIZE} bytes"
             return window
         larger = memoryview(bytearray(2 * len(window)))
@@ -85,7 +89,8 @@ class StreamBytes(StreamWindows):
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
         self.name = "bytes"
-        self.fault = ""
+        self.fault = self.path = ""
+        self.offset = None
         self.position = 0
         self._data = memoryview(data)
 
@@ -94,6 +99,7 @@ class StreamBytes(StreamWindows):
 
     def stop(self, error: DecodeError) -> None:
         self.fault = str(error)
+        self.offset, self.path = error.offset, error.path or ""
 
 
 class MessageStream:
