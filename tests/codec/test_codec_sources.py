@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from flowbuf import UNKNOWN_FIELDS, Codec
 from flowbuf.errors import EncodeError, SchemaError
@@ -402,3 +402,26 @@ def test_a_short_name_of_several_messages_is_an_error(tmp_path: Path) -> None:
     assert Codec.load(tmp_path, "two.X").message.name == "two.X"
     (tmp_path / "three.proto").write_text('syntax = "proto3"; import "one.proto"; message X { one.X x = 1; }')
     assert Codec.load(tmp_path / "three.proto", "X").message.name == "X"
+
+
+def test_an_any_may_have_all_types_of_a_folder_or_a_set(tmp_path: Path) -> None:
+    """Files with an Any seldom import what is in it."""
+    (tmp_path / "invoice.proto").write_text(
+        'syntax = "proto3"; package p; message Invoice { string iban = 1; }'
+    )
+    text = 'syntax = "proto3"; package p; import "google/protobuf/any.proto";'
+    (tmp_path / "envelope.proto").write_text(
+        f"{text} message Envelope {{ google.protobuf.Any payload = 1; }}"
+    )
+    value = {"payload": {"@type": "type.googleapis.com/p.Invoice", "iban": "x"}}
+    folder = Codec.load(tmp_path, "p.Envelope")
+    files = FileDescriptorSet.FromString(folder._source())
+    for codec in (folder, Codec(files, "p.Envelope"), pickle.loads(pickle.dumps(folder))):
+        encoded = codec.encode(value)
+        assert codec.decode(encoded) == value
+        assert codec.from_json(codec.to_json(encoded)) == encoded
+    assert [file.name for file in files.file][-1] == "envelope.proto"
+    alone = Codec.load(tmp_path / "envelope.proto")
+    with pytest.raises(EncodeError, match=r"the definition has no type"):
+        alone.encode(value)
+    assert len(pickle.dumps(Codec.load(tmp_path, "p.Invoice"))) < len(pickle.dumps(folder))

@@ -13,7 +13,10 @@ from flowbuf.codec.model import Field, Message
 from flowbuf.codec.plain import ANY
 from flowbuf.errors import SchemaError
 
-__all__ = ["inner_messages", "known_messages", "to_file_set", "to_message", "to_messages"]
+__all__ = ["LOADED", "inner_messages", "known_messages", "to_file_set", "to_message", "to_messages"]
+
+LOADED = "flowbuf/loaded.proto"
+"""A file that imports all files that were loaded together. A pool cannot list its files."""
 
 _TYPES = {
     getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name
@@ -71,7 +74,7 @@ def to_messages(descriptors: list[Descriptor], extensions: bool = False) -> list
 def inner_messages(descriptor: Descriptor) -> list[Message]:
     """Convert a descriptor, its extensions, and all types inside it: also those that an Any may have.
 
-    An Any may have the types of the file, and of the files that it imports.
+    An Any may have the types of the file, of those that it imports, and of those that were loaded with it.
     """
     messages = to_messages([descriptor], extensions=True)
     if any(each.name == ANY for each in messages):
@@ -88,19 +91,30 @@ def _extensions_of(descriptor: Descriptor) -> list[FieldDescriptor]:
 
 
 def known_messages(descriptor: Descriptor) -> list[Descriptor]:
-    """Return all messages of a message's file, and of the files that it imports directly or indirectly."""
-    found = [each for file in _files_of(descriptor.file) for each in file.message_types_by_name.values()]
+    """Return all messages of a message's file, its imports, and the files that were loaded with it."""
+    files = {file.name: file for file in (*_files_of(descriptor.file), *_loaded_files(descriptor))}
+    found = [each for file in files.values() for each in file.message_types_by_name.values()]
     for message in found:  # the list grows during the loop
         found += message.nested_types
     return found
 
 
+def _loaded_files(descriptor: Descriptor) -> list[FileDescriptor]:
+    try:
+        return list(descriptor.file.pool.FindFileByName(LOADED).dependencies)
+    except KeyError:
+        return []
+
+
 def to_file_set(descriptor: Descriptor) -> FileDescriptorSet:
     """Return the file of a message, the files that it imports, and those of extensions.
 
-    The file of the message is the last.
+    If the message may have an Any, the files that were loaded with it are added. The file of the message is
+    the last.
     """
     known = {file.name: file for file in _files_of(descriptor.file)}
+    if any(each.name == ANY for each in to_messages([descriptor], extensions=True)):
+        known |= {file.name: file for file in _loaded_files(descriptor)}
     for message in known_messages(descriptor):
         for extension in _extensions_of(message):
             known |= {file.name: file for file in _files_of(_file_of(extension))}

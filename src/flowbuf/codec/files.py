@@ -16,6 +16,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError as ProtobufError
 
+from flowbuf.codec.descriptors import LOADED
 from flowbuf.errors import SchemaError, did_you_mean
 
 __all__ = ["compile_proto", "find_message", "load_files", "read_file"]
@@ -51,7 +52,8 @@ def load_files(files: FileDescriptorSet | bytes, origin: str) -> list[Descriptor
         raise SchemaError("has no files", "write it with protoc --include_imports", origin=origin)
     pool = descriptor_pool.DescriptorPool()
     try:
-        for file in _in_order(files.file):
+        ordered = _in_order(files.file)
+        for file in (*ordered, FileDescriptorProto(name=LOADED, dependency=[file.name for file in ordered])):
             pool.Add(file)
         found = [pool.FindFileByName(file.name) for file in files.file]
         if not all(file.name for file in found):  # reading a name that is not UTF-8 raises
