@@ -291,3 +291,37 @@ def test_read_names_options_that_need_columns(records: Path) -> None:
     done = flowbuf("read", records, "--schema", "record", "-f", "jsonl")
     assert done.exit_code == 1
     assert "the message is cut short" in done.stderr
+
+
+def test_read_takes_a_definition(protos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("orders.pb").write_bytes(Codec.load(protos, "shop.Order").encode_many([{"order_number": 5}] * 3))
+    definition = ("--proto", "shop/order.proto", "--include", protos, "--message", "Order")
+    for more, count in ((("-f", "jsonl"), 3), ((), 3), (("-n", 2), 2), (("-o", "out.jsonl"), 3)):
+        done = flowbuf("read", "orders.pb", *definition, *more)
+        written = Path("out.jsonl").read_text() if "-o" in more else done.stdout
+        assert (done.exit_code, written) == (0, '{"order_number":"5"}\n' * count)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--proto", "protos"], "has 2 messages; choose one with --message NAME: "),
+        (["--proto", "none.proto"], "none.proto: does not exist"),
+        (["--message", "Order"], "name it with --proto"),
+        (["--include", "protos"], "name it with --proto"),
+        (["--proto", "protos", "--schema", "record"], "leave out --schema"),
+        (["--proto", "protos", "--message", "Order", "-f", "csv"], "-f csv: messages of this type have no"),
+        (["--proto", "protos", "-o", "folder/"], "--proto applies only to message streams"),
+        (["capture.pcap", "--proto", "protos"], "--proto applies only to message streams"),
+    ],
+)
+def test_mistakes_in_a_definition_are_named(
+    arguments: list[str], problem: str, protos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("orders.pb", "capture.pcap"):
+        Path(name).write_bytes(b"")
+    done = flowbuf("read", "orders.pb", *arguments)
+    assert done.exit_code == 2
+    assert problem in done.stderr

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from flowbuf.cli.inputs import check_inputs, expand_inputs, is_chosen, total_size
+from flowbuf.cli.objects.definition import definition_options
 from flowbuf.cli.options import (
     CaptureOptions,
     UsageProblem,
@@ -74,6 +75,7 @@ __all__ = ["read"]
     metavar="N",
     help="Write files of N rows to the folder OUT/: part-00000.parquet and so on.",
 )
+@definition_options
 @verbose_option
 @decode_options
 @rows_options
@@ -88,6 +90,9 @@ def read(
     enrich: tuple[str, ...],
     limit: int | None,
     rows_per_file: int | None,
+    proto: str | None,
+    message: str | None,
+    include: tuple[str, ...],
     verbose: bool,
     decoding: CaptureOptions,
     schemas: tuple[Schema, ...],
@@ -96,8 +101,9 @@ def read(
 
     An INPUT is a capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd), a message stream
     of flowbuf (.pb, .pb.gz, .pb.zst), or - for stdin. It may be a pattern, in which ** stands for any
-    folders. A .proto beside a stream determines its columns. Messages with nested messages, maps or oneofs
-    have no columns: -f jsonl writes them as flowbuf convert does, with the names of their definition.
+    folders. The file INPUT.proto beside a stream determines its columns. Messages with nested messages, maps
+    or oneofs have no columns: they are JSON lines, as flowbuf convert writes them, with the names of their
+    definition. --proto defines other messages, which are JSON lines, too.
 
     Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes
     nothing.
@@ -132,6 +138,7 @@ def read(
       flowbuf read capture.pcap --decapsulate all --enable group:tunnel
       flowbuf read today.pcap --state exporters.state
       flowbuf read flows.pb
+      flowbuf read orders.pb --proto shop.proto --message shop.Order
       flowbuf read sflow.pcap --counters
       flowbuf read capture.pcap --options
       flowbuf read capture.pcap --enable in_if_name,out_if_name --two-pass
@@ -142,11 +149,12 @@ def read(
     check_inputs(inputs, None if folder else output)
     check_overwrite(force, output)
     check_decoding(inputs, decoding)
-    form = form or _default_format(output, folder, several=len(schemas) > 1)
+    form = form or _default_format(output, folder, several=proto is not None or len(schemas) > 1)
     _check_form(form, output, ip)
     report = Report(notes=verbose)
     streams = not folder and all(path == "-" or path.endswith(MESSAGE_SUFFIXES) for path in inputs)
-    if streams and _read_objects(inputs, schemas[0], form, output, limit, report):
+    _check_definition(streams, proto, message, include)
+    if streams and _read_objects(inputs, (schemas[0], form, proto, message, include), output, limit, report):
         sys.exit(report.status)
     check_spreadsheet(spreadsheet, form)
     reading = Reading(
@@ -184,13 +192,33 @@ def _default_format(output: str, folder: bool, several: bool) -> str:
     return "jsonl" if several and output == "-" else default_format(output)
 
 
+def _check_definition(streams: bool, proto: str | None, message: str | None, include: Sequence[str]) -> None:
+    if proto is None and (message is not None or include):
+        raise UsageProblem("--message and --include choose from a definition; name it with --proto")
+    chosen = click.get_current_context().params
+    if proto is not None and (chosen["reference"] != "flow" or chosen["counters"] or chosen["options"]):
+        raise UsageProblem("--proto defines the messages; leave out --schema, --counters and --options")
+    if proto is not None and not streams:
+        suffixes = ", ".join(MESSAGE_SUFFIXES)
+        raise UsageProblem(
+            f"--proto applies only to message streams ({suffixes}) and one output; leave it out"
+        )
+
+
 def _read_objects(
-    inputs: Sequence[str], schema: Schema, form: str, output: str, limit: int | None, report: Report
+    inputs: Sequence[str],
+    definition: tuple[Schema, str, str | None, str | None, Sequence[str]],
+    output: str,
+    limit: int | None,
+    report: Report,
 ) -> bool:
-    """Write messages without columns, and return True. Return False if the messages have columns."""
+    """Write messages without columns, and return True. Return False if the messages have columns.
+
+    `definition` has the arguments of `find_codecs`.
+    """
     from flowbuf.cli.objects.reading import find_codecs, read_objects
 
-    codecs = find_codecs(inputs, schema, form)
+    codecs = find_codecs(inputs, *definition)
     if codecs is None:
         return False
     with show_progress(total_size(inputs), output == "-" and is_terminal(sys.stdout)) as show:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowbuf.cli.inputs import check_inputs, total_size
+from flowbuf.cli.objects.definition import definition_options, load_codec
 from flowbuf.cli.objects.reading import report_unknown
 from flowbuf.cli.options import UsageProblem
 from flowbuf.cli.output.columnar import need, open_sink
@@ -47,18 +48,7 @@ _FORMS = ("pb", "jsonl", "parquet")
     metavar="SCHEMA",
     help="The messages are those of this schema: a built-in name, or a .toml file.",
 )
-@click.option(
-    "--proto",
-    metavar="PROTO",
-    help="The messages are defined in this .proto file, folder of .proto files, or descriptor set.",
-)
-@click.option("--message", metavar="NAME", help="Name of the message, if PROTO defines several.")
-@click.option(
-    "--include",
-    metavar="FOLDER",
-    multiple=True,
-    help="Search PROTO and its imports in this folder. Can be repeated.",
-)
+@definition_options
 @click.option(
     "--from", "form", type=click.Choice(_FORMS), help="Format of IN.  [default: by its name; pb for stdin]"
 )
@@ -167,20 +157,12 @@ def _form_of(path: str, option: str) -> str:
 
 
 def _load(schema: str | None, proto: str | None, message: str | None, include: tuple[str, ...]) -> Codec[Any]:
-    from flowbuf.codec import Codec
-
     definition = proto if schema is None else schema
     if definition is None:
         raise UsageProblem("define the messages with --proto FILE or with --schema NAME")
     if proto is not None and schema is not None:
         raise UsageProblem("--proto and --schema both define the messages; leave out one of them")
-    try:
-        return Codec.load(definition, message, include=include, times="ns")
-    except SchemaError as error:
-        text = (
-            str(error).replace("message=…", "--message NAME").replace("include=[FOLDER]", "--include FOLDER")
-        )
-        raise UsageProblem(text, lines=True) from error
+    return load_codec(definition, message, include)
 
 
 def _check_columns(codec: Codec[Any]) -> None:

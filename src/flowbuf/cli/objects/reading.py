@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowbuf.cli.objects.definition import load_codec
 from flowbuf.cli.options import UsageProblem, schema_errors
 from flowbuf.cli.output.failure import Failure
 from flowbuf.cli.output.progress import Show
@@ -26,13 +27,24 @@ __all__ = ["find_codecs", "read_objects", "report_unknown"]
 _COLUMN_OPTIONS = ("where", "enrich", "only", "enable", "disable", "rows_per_file", "ip", "spreadsheet")
 
 
-def find_codecs(inputs: Sequence[str], schema: Schema, form: str) -> list[Codec] | None:
+def find_codecs(
+    inputs: Sequence[str],
+    schema: Schema,
+    form: str,
+    proto: str | None,
+    message: str | None,
+    include: Sequence[str],
+) -> list[Codec] | None:
     """Return the codecs of the inputs, or None if they have columns.
 
-    A .proto beside a stream that flowbuf did not write defines its messages. Otherwise the schema does.
+    `proto`, or else a .proto beside a stream that flowbuf did not write, defines the messages. Otherwise the
+    schema does.
 
     Raises UsageProblem if some inputs have columns and others have not, or if options do not apply.
     """
+    if proto is not None:
+        _check_options(form)
+        return [load_codec(proto, message, include)] * len(inputs)
     protos = [find_proto(path) if path != "-" else None for path in inputs]
     foreign = [proto if proto and not is_own_proto(proto) else None for proto in protos]
     nested = _is_nested(schema)
@@ -42,15 +54,19 @@ def find_codecs(inputs: Sequence[str], schema: Schema, form: str) -> list[Codec]
         raise UsageProblem(
             "some inputs have a .proto of another program; read them in a command of their own"
         )
+    _check_options(form)
+    from flowbuf.codec import Codec
+
+    with schema_errors():
+        return [Codec.load(proto) if proto else Codec(schema) for proto in foreign]
+
+
+def _check_options(form: str) -> None:
     chosen = [name for name in _COLUMN_OPTIONS if click.get_current_context().params.get(name)]
     if form != "jsonl" or chosen:
         option = f"--{chosen[0].replace('_', '-')}" if chosen else f"-f {form}"
         fix = "use -f jsonl without options for columns"
         raise UsageProblem(f"{option}: messages of this type have no columns; {fix}")
-    from flowbuf.codec import Codec
-
-    with schema_errors():
-        return [Codec.load(proto) if proto else Codec(schema) for proto in foreign]
 
 
 def _is_nested(schema: Schema) -> bool:
