@@ -13,78 +13,10 @@ from libc.string cimport memcpy
 from flowbuf._core.base cimport check, describe_field, take_memory
 from flowbuf._core.core cimport *
 from flowbuf._core.json cimport JsonCodec
+from flowbuf._core.objects.declared cimport *
 
 from sys import getsizeof
 from types import GenericAlias
-
-cdef extern from "objects/objects.h":
-    cdef enum:
-        FB_VALUE_SCALAR
-        FB_VALUE_OBJECT
-        FB_VALUE_MAP
-        FB_VALUE_TIMESTAMP
-        FB_VALUE_DURATION
-        FB_PLAIN_NONE
-        FB_PLAIN_FIELD
-        FB_PLAIN_VALUE
-        FB_PLAIN_ANY
-        FB_PLAIN_TIMESTAMP
-        FB_PLAIN_DURATION
-        FB_OUTPUT_DICT
-        FB_OUTPUT_TUPLE
-        FB_OUTPUT_CLASS
-        FB_OUTPUT_PLAIN
-    ctypedef int fb_codec_output_kind
-    ctypedef struct fb_object_class:
-        pass
-    ctypedef struct fb_object_field:
-        PyObject *name
-        PyObject *alias
-        PyObject *numbers
-        fb_object_type *type
-        uint8_t role
-        bint hidden
-    ctypedef struct fb_object_type:
-        fb_codec_message core
-        fb_object_field *fields
-        size_t declared
-        PyObject *slots
-        PyObject *blank
-        fb_object_class seen
-        uint16_t *pending
-        uint8_t plain
-        size_t pending_count
-    ctypedef struct fb_codec_output:
-        const fb_object_type *type
-        fb_codec_output_kind kind
-        PyObject *make
-        PyObject *keywords
-        const fb_codec_output *all
-        fb_codec_output **fields
-        PyObject **absent
-        PyObject **members
-        const uint8_t *wanted
-    ctypedef struct fb_codec_options:
-        bint ignore_unknown
-        bint keep_unknown
-        bint omit_absent
-        bint times_as_numbers
-        PyObject *to_time
-        PyObject *from_time
-        PyObject *unknown_key
-        PyObject *suggest
-        PyObject *encode_error
-        PyObject *decode_error
-        PyObject *null
-        PyObject *known_types
-    bint fb_object_is_plain(const fb_object_type *)
-    int fb_object_plain_import() except -1
-    int fb_object_write(fb_buffer *, fb_object_type *, const fb_codec_options *, PyObject *,
-                        Py_ssize_t) except -1
-    object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, size_t, Py_ssize_t)
-    int fb_object_reserve(fb_buffer *, size_t) except -1
-    void fb_object_class_forget(fb_object_class *)
-    int fb_codec_time_import() except -1
 
 cdef extern from "Python.h":
     bint PyGC_Disable()
@@ -350,6 +282,7 @@ cdef class ObjectCodec(JsonCodec):
                 field.
 
         Example:
+            codec = flowbuf.Codec.load("telemetry")
             data = codec.encode({"device_id": "a1", "temperature": 21.5})
         """
         cdef fb_buffer output
@@ -375,6 +308,12 @@ cdef class ObjectCodec(JsonCodec):
             BufferError: the message does not fit. The buffer is unchanged.
             EncodeError: the object cannot be encoded: see `encode`.
             ValueError: the offset is outside the buffer.
+
+        Example:
+            codec = flowbuf.Codec.load("telemetry")
+            buffer = bytearray(100)
+            end = codec.encode_into({"device_id": "a1"}, buffer)
+            codec.decode(buffer[:end])["device_id"]
         """
         cdef fb_buffer output
         cdef bint own
@@ -407,6 +346,11 @@ cdef class ObjectCodec(JsonCodec):
 
         Raises:
             EncodeError: an object cannot be encoded. `path` begins with its index, such as `[3].time`.
+            TypeError: values is not an iterable of objects.
+
+        Example:
+            codec = flowbuf.Codec.load("telemetry")
+            stream = codec.encode_many([{"device_id": "a1"}, {"device_id": "a2"}])
         """
         stream, _, problem = self._encode_part(self._iterate(values), SIZE_MAX, 0)
         if problem is not None:
@@ -488,6 +432,11 @@ cdef class ObjectCodec(JsonCodec):
         Raises:
             DecodeError: the message is malformed. `path` names the field, `offset` its position in bytes.
             TypeError: the type `into` does not take the fields.
+
+        Example:
+            codec = flowbuf.Codec.load("telemetry")
+            data = codec.encode({"device_id": "a1"})
+            codec.decode(data)["device_id"]
         """
         cdef ObjectOutput output = self._output_for(into)
         cdef Py_buffer view
@@ -518,6 +467,11 @@ cdef class ObjectCodec(JsonCodec):
             DecodeError: a message is malformed or truncated. `path` begins with its index, `offset` counts
                 from the start of the stream.
             TypeError: the type `into` does not take the fields.
+
+        Example:
+            codec = flowbuf.Codec.load("telemetry")
+            stream = codec.encode_many([{"device_id": "a1"}, {"device_id": "a2"}])
+            [report["device_id"] for report in codec.decode_many(stream)]
         """
         cdef ObjectOutput output = self._output_for(into)
         cdef fb_bytes rest

@@ -421,6 +421,7 @@ cdef class JsonCodec:
             ValueError: an option has an unknown value.
 
         Example:
+            codec = flowbuf.Codec.load("telemetry")
             codec.to_json(codec.encode({"device_id": "a1"}))
         """
         return self._json().write(data, names, defaults, enums)
@@ -444,6 +445,7 @@ cdef class JsonCodec:
             ValueError: an option has an unknown value.
 
         Example:
+            codec = flowbuf.Codec.load("telemetry")
             codec.decode(codec.from_json('{"deviceId": "a1"}'))
         """
         return self._json().read(text, unknown)
@@ -467,6 +469,7 @@ cdef class JsonCodec:
             ValueError: an option has an unknown value.
 
         Example:
+            codec = flowbuf.Codec.load("telemetry")
             codec.to_json_lines(codec.encode_many([{"device_id": "a1"}, {"device_id": "a2"}]))
         """
         return self._json().write_lines(data, names, defaults, enums)[0]
@@ -485,6 +488,11 @@ cdef class JsonCodec:
             DecodeError: a line is not JSON, or a value does not fit its field. The text begins with the
                 number of the line; `offset` counts from the start of the first line.
             ValueError: an option has an unknown value.
+
+        Example:
+            codec = flowbuf.Codec.load("telemetry")
+            stream = codec.from_json_lines('{"deviceId": "a1"}\\n{"deviceId": "a2"}')
+            codec.decode_many(stream)
         """
         cdef JsonConverter converter = self._json()
         return converter.read_lines(converter._encode(lines) if isinstance(lines, str) else lines, unknown)[0]
@@ -508,6 +516,7 @@ cdef class JsonCodec:
             ValueError: an option has an unknown value.
 
         Example:
+            codec = flowbuf.Codec.load("telemetry")
             codec.encode_json({"device_id": "a1"})
         """
         return self._json().write(self.encode(value), names, defaults, enums)
@@ -529,6 +538,7 @@ cdef class JsonCodec:
             ValueError: an option has an unknown value.
 
         Example:
+            codec = flowbuf.Codec.load("telemetry")
             codec.decode_json('{"deviceId": "a1"}')
         """
         return self.decode(self._json().read(text, unknown), into)

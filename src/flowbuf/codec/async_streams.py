@@ -244,9 +244,18 @@ class AsyncStreamCodec(StreamCodec[T]):
                 of the stream.
 
         Example:
-            reader, writer = await asyncio.open_connection("localhost", 9000)
-            async for order in codec.read_async(reader):
-                print(order["id"])
+            import asyncio
+
+            codec = flowbuf.Codec.load("telemetry")
+
+            async def pieces():
+                yield codec.encode_many([{"device_id": "a1"}, {"device_id": "a2"}])
+
+            async def print_reports():
+                async for report in codec.read_async(pieces()):
+                    print(report["device_id"])
+
+            asyncio.run(print_reports())
         """
         return AsyncObjectReader(self, source, into, invalid, max_size, offset)
 
@@ -273,7 +282,23 @@ class AsyncStreamCodec(StreamCodec[T]):
             ValueError: the compression is unknown.
 
         Example:
-            await codec.write_async(writer, orders, compression="zstd")
+            import asyncio
+
+            codec = flowbuf.Codec.load("telemetry")
+
+            async def answer(reader, writer):
+                reports = [{"device_id": "a1"}, {"device_id": "a2"}]
+                await codec.write_async(writer, reports, compression="gzip")
+                writer.close()
+
+            async def print_reports():
+                async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+                    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+                    async for report in codec.read_async(reader):
+                        print(report["device_id"])
+                    writer.close()
+
+            asyncio.run(print_reports())
         """
         output = _Output(target, compression)
         try:

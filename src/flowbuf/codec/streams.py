@@ -376,8 +376,11 @@ class StreamCodec(ObjectCodec[T]):
             ValueError: the offset is beyond the end of the stream, or an option has an unknown value.
 
         Example:
-            for order in codec.read("orders.pb.gz"):
-                print(order["id"])
+            codec = flowbuf.Codec.load("telemetry")
+            codec.write("reports.pb.gz", [{"device_id": "a1"}, {"device_id": "a2"}])
+            with codec.read("reports.pb.gz") as reports:
+                for report in reports:
+                    print(report["device_id"])
         """
         return ObjectReader(self, source, into, invalid, max_size, offset)
 
@@ -400,6 +403,7 @@ class StreamCodec(ObjectCodec[T]):
             OSError: the target cannot be written.
 
         Example:
-            codec.write("orders.pb.gz", ({"id": number} for number in range(1000)))
+            codec = flowbuf.Codec.load("telemetry")
+            codec.write("reports.pb.gz", ({"sequence": number} for number in range(1000)))
         """
         return _write_to(self, target, objects)
