@@ -28,7 +28,9 @@ WRONG = [
     ),
     ("order: Order = codec.decode(", "order: str = codec.decode(", "Order"),
     ("written: int = codec.write(", "written: str = codec.write(", "int"),
-    ("for line in each.lines]", "for line in each.line]", "line"),
+    ("for line in each.lines)]", "for line in each.line)]", "line"),
+    ("next(reader).lines[0]", "next(reader).line[0]", "line"),
+    ("(await anext(objects)).id", "(await anext(objects)).ids", "ids"),
     ("each.price() for each in totals", "each.prices() for each in totals", "prices"),
     ('invalid="skip"', 'invalid="drop"', "read"),
     ("device: dict[str, object]", "device: list[object]", "dict"),
@@ -86,7 +88,7 @@ def check_all(folder: Path, check: Callable[[Path], tuple[int, str]]) -> None:
 def test_the_program_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "default::ResourceWarning", str(PROGRAM)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == "OPEN 5.0\n1000 1000 2497.5\n10\na1 3 False\n"
+    assert done.stdout == "OPEN 5.0 1000 1000 2497.5\n10\na1 3 False\n"
     assert done.stderr == ""
 
 

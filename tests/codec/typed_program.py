@@ -42,18 +42,18 @@ async def echo(codec: flowbuf.Codec[Order], sent: list[Order]) -> None:
     writer.write_eof()
     await codec.write_async(target, codec.read_async(source))
     target.close()
-    print(len([order.id async for order in codec.read_async(reader)]))
+    objects = codec.read_async(reader)
+    print(len([(await anext(objects)).id, *[each.id async for each in objects]]))
     writer.close()
 
 
 codec = flowbuf.Codec.from_class(Order)
 order: Order = codec.decode(codec.encode(Order(7, lines=[Line("tea", 2.5, 2)], notes={"to": "ana"})))
 total: Total = codec.decode(codec.encode(order), Total)
-print(order.state.name, total.price())
 written: int = codec.write("orders.pb.gz", (Order(i, State.PAID, [Line("tea", 2.5, i)]) for i in range(1000)))
 with codec.read("orders.pb.gz") as reader, codec.read("orders.pb.gz", Total, invalid="skip") as totals:
-    names = [line.name.upper() for each in reader for line in each.lines]
-    print(written, len(names), max(each.price() for each in totals))
+    names = [next(reader).lines[0].name, *(line.name.upper() for each in reader for line in each.lines)]
+    print(order.state.name, total.price(), written, len(names), max(each.price() for each in totals))
 asyncio.run(echo(codec, list(codec.read("orders.pb.gz"))[:10]))
 plain = flowbuf.Codec.load("telemetry")
 device: dict[str, object] = plain.decode(plain.encode({"device_id": "a1"}))

@@ -220,6 +220,10 @@ class ObjectReader(Reader[T], ListIterator, Iterator[T]):
             raise
         self._buffer = memoryview(bytearray(_READ_SIZE))
 
+    if TYPE_CHECKING:  # the compiled iterator has no type of items
+
+        def __next__(self) -> T: ...
+
     def _refill(self) -> list[T] | None:
         if self._closed:
             raise ValueError(self._closed)
