@@ -1,4 +1,4 @@
-"""Classes that take some of the fields, and enums as members of Python's."""
+"""Classes and TypedDicts that take some of the fields, and enums as members of Python's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import array
 import dataclasses
 import enum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict
 
 import msgspec
 import pytest
+import typing_extensions
 from google.protobuf import timestamp_pb2
 
-from flowbuf import Codec, DecodeError, EncodeError
+from flowbuf import UNKNOWN_FIELDS, Codec, DecodeError, EncodeError
 
 DEFINITION = """
 syntax = "proto2";
@@ -339,6 +340,98 @@ def test_mistakes_with_the_class_are_named(codec: Codec[dict[str, Any]]) -> None
         Codec(timestamp_pb2)
     with pytest.raises(EncodeError, match="state: 'PAIDD' is no member of the enum; did you mean PAID"):
         codec.encode({"state": "PAIDD", "version": 1})
+
+
+# TypedDicts -------------------------------------------------------------------------------------------------
+
+
+class SomeOfLine(TypedDict):
+    name: str
+
+
+class Parts(SomeOfLine, total=False):
+    parts: list[SomeOfLine]
+    state: State
+
+
+class SomeOfOrder(typing_extensions.TypedDict):
+    lines: list[SomeOfLine]
+    first: typing_extensions.NotRequired[Parts]
+    by_name: typing_extensions.Required[dict[str, SomeOfLine]]
+    gift: SomeOfLine | None
+
+
+NESTED = {
+    "id": 7,
+    "lines": [{"name": "tea", "price": 1.5}, {"name": "cup", "parts": [{"name": "lid"}]}],
+    "first": {"name": "tea", "parts": [{"name": "leaf", "price": 2.5}], "state": "SENT"},
+    "by_name": {"x": {"name": "tea", "price": 1.5}, "y": {}},
+    "version": 3,
+}
+
+
+def test_a_typed_dict_has_only_its_keys(codec: Codec[dict[str, Any]]) -> None:
+    data = codec.encode(NESTED)
+    decoded = codec.decode(data, SomeOfOrder)
+    assert type(decoded) is dict
+    assert list(decoded) == ["lines", "gift", "first", "by_name"]
+    assert decoded == {
+        "lines": [{"name": "tea"}, {"name": "cup"}],
+        "first": {"name": "tea", "parts": [{"name": "leaf"}], "state": State.SENT},
+        "by_name": {"x": {"name": "tea"}, "y": {"name": None}},
+        "gift": None,
+    }
+    assert codec.decode_many(codec.encode_many([NESTED]), SomeOfOrder) == [decoded]
+    assert Codec(codec.message_class(), into=SomeOfOrder).decode(data) == decoded
+    assert codec.decode(codec.encode({"version": 1}), SomeOfOrder)["lines"] == []
+
+
+def test_absent_keys_of_a_typed_dict_are_omitted_like_those_of_a_dict(codec: Codec[dict[str, Any]]) -> None:
+    omitting = Codec(codec.message_class(), defaults="omit")
+    assert omitting.decode(codec.encode(NESTED), SomeOfOrder)["by_name"]["y"] == {}
+    assert omitting.decode(b"", SomeOfOrder) == {"lines": [], "by_name": {}}
+
+
+def test_fields_that_a_typed_dict_lacks_are_not_decoded(codec: Codec[dict[str, Any]]) -> None:
+    order = {"first": {"name": "tea", "parts": [{"name": "xyz"}]}, "card": "xyz", "version": 3}
+    bad = codec.encode(order).replace(b"xyz", b"x\xffz")
+
+    class Only(TypedDict):
+        version: int
+        first: SomeOfLine
+
+    assert codec.decode(bad, Only) == {"version": 3, "first": {"name": "tea"}}
+    with pytest.raises(DecodeError):
+        codec.decode(bad, SomeOfOrder)
+
+
+def test_a_typed_dict_has_no_unknown_fields(codec: Codec[dict[str, Any]]) -> None:
+    keeping = Codec(codec.message_class(), unknown_fields="keep")
+    data = codec.encode(NESTED) + b"\xa0\x06\x01"
+    assert UNKNOWN_FIELDS in keeping.decode(data)
+    assert UNKNOWN_FIELDS not in keeping.decode(data, SomeOfOrder)
+
+
+def test_keys_of_a_typed_dict_are_fields(codec: Codec[dict[str, Any]]) -> None:
+    class Wrong(TypedDict, total=False):
+        versions: int
+        zzz: int
+        id: int
+
+    class Inside(TypedDict):
+        lines: list[SomeOfLine]
+
+    Inside.__annotations__["lines"] = list[Wrong]
+    with pytest.raises(
+        TypeError, match=r"^Wrong has keys that shop\.Order does not have: versions, zzz; did you"
+    ):
+        codec.decode(b"", Wrong)
+    with pytest.raises(
+        TypeError, match=r"^Wrong has keys that shop\.Line does not have: id, versions, zzz; remove"
+    ):
+        codec.decode(b"", Inside)
+    with pytest.raises(TypeError, match=r"^empty takes none of the fields of shop\.Order: id"):
+        codec.decode(b"", TypedDict("empty", {}))
 
 
 # Presence ---------------------------------------------------------------------------------------------------

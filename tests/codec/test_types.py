@@ -101,6 +101,34 @@ def test_mypy_finds_wrong_types_only(tmp_path: Path) -> None:
     check_all(tmp_path, check_with_mypy)
 
 
+@pytest.mark.slow
+def test_mypy_knows_the_keys_of_a_typed_dict(tmp_path: Path) -> None:
+    text = """from typing import TypedDict
+
+import flowbuf
+
+
+class Some(TypedDict):
+    client: str
+
+
+codec = flowbuf.Codec.load("client_message")
+some: Some = codec.decode(b"", Some)
+client: str = flowbuf.Codec.load("client_message", into=Some).decode(b"")["client"]
+"""
+    changes = [
+        ("", "", ""),
+        ("client: str =", "client: int =", "int"),
+        ('["client"]', '["clients"]', "clients"),
+    ]
+    for place, (right, wrong, error) in enumerate(changes):
+        program = tmp_path / f"program{place}.py"
+        program.write_text(text.replace(right, wrong))
+        status, output = check_with_mypy(program)
+        assert (status == 0) == (not error), output
+        assert error in output
+
+
 @pytest.mark.expensive
 def test_pyright_finds_wrong_types_only(tmp_path: Path) -> None:
     check_all(tmp_path, check_with_pyright)

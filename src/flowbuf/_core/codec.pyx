@@ -423,15 +423,15 @@ cdef class ObjectCodec(JsonCodec):
 
         Args:
             data: The message, as bytes or another buffer.
-            into: Type of the result: dict, tuple, or a class that takes the fields by name. Default: `into`
-                of the codec.
+            into: Type of the result: dict, tuple, a TypedDict, or a class that takes the fields by name.
+                Default: `into` of the codec.
 
         Returns:
             An object of that type.
 
         Raises:
             DecodeError: the message is malformed. `path` names the field, `offset` its position in bytes.
-            TypeError: the type `into` does not take the fields.
+            TypeError: the type `into` does not take the fields, or has keys that are not fields.
 
         Example:
             codec = flowbuf.Codec.load("telemetry")

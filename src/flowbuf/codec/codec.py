@@ -66,8 +66,8 @@ class Codec(ColumnCodec[T]):
             FileDescriptorSet, or the bytes of a FileDescriptorSet.
         message: Name of the message, if the source defines several. Default: the message of the schema or
             descriptor, or the only message of the set.
-        into: Type of decoded objects: dict (default), tuple, or a class that takes the fields by name. Its
-            annotations name the classes of nested messages. `decode` can override it.
+        into: Type of decoded objects: dict (default), tuple, a TypedDict, or a class that takes the fields by
+            name. Its annotations name the classes of nested messages. `decode` can override it.
         unknown_keys: "error" (default) or "ignore": treatment of unknown keys of a dict to encode.
         unknown_fields: "skip" (default) or "keep": treatment of unknown fields of a message. "keep" stores
             them in the dict under `flowbuf.UNKNOWN_FIELDS`, and `encode` writes them again.

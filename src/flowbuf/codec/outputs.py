@@ -1,8 +1,8 @@
 """Types that messages are decoded into.
 
-These are dicts, tuples, dataclasses, msgspec Structs, and any class that takes fields by name. The
-annotations of a class name the classes of nested messages and of enums. Fields that a class does not take are
-not decoded.
+These are dicts, tuples, TypedDicts, dataclasses, msgspec Structs, and any class that takes fields by name.
+The annotations of a class name the classes of nested messages and of enums. Fields that a class does not take
+are not decoded.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from flowbuf.codec.hints import read_hints
 from flowbuf.codec.model import Field, Message, too_deep
 from flowbuf.codec.plain import NULL, PLAIN, plain_kind
 from flowbuf.codec.tables import Forms
+from flowbuf.errors import did_you_mean
 
 __all__ = ["make_output"]
 
@@ -102,6 +103,8 @@ class _Nodes:
         elif into is tuple:
             wanted = _wanted(message, [field.name for field in message if not field.is_extension])
             node = self._node(message, OUTPUT_KINDS["tuple"], into, wanted=wanted, into=into)
+        elif _is_typed_dict(into):
+            node = self._typed_dict_node(message, into)
         else:
             node = self._class_node(message, into)
         self.nodes[place] = node
@@ -136,6 +139,12 @@ class _Nodes:
         wanted = None if len(taken) == len(message.fields) else [field.name in taken for field in message]
         keywords = None if in_order else taken
         return self._node(message, OUTPUT_KINDS["class"], into, keywords, wanted, _hints(into, message), into)
+
+    def _typed_dict_node(self, message: Message, into: Any) -> _Node:
+        keys = _keys(message, into)
+        wanted = [field.name in keys for field in message]
+        hints = _hints(into, message)
+        return self._node(message, OUTPUT_KINDS["dict"], into, wanted=wanted, hints=hints, into=into)
 
     def _absent(self, field: Field, members: dict[int, Any] | None) -> Any:
         absent = self.forms.absent(field)
@@ -203,6 +212,25 @@ def _plain(into: Any) -> Any:
 def _wanted(message: Message, names: Collection[str]) -> list[bool] | None:
     """Return which fields are decoded, or None for all."""
     return None if len(names) == len(message.fields) else [field.name in names for field in message]
+
+
+def _is_typed_dict(into: Any) -> bool:
+    """Return True for a TypedDict of typing or typing_extensions."""
+    return isinstance(into, type) and issubclass(into, dict) and hasattr(into, "__required_keys__")
+
+
+def _keys(message: Message, into: Any) -> frozenset[str]:
+    """Return the keys of a TypedDict. Raises TypeError if they are not fields of the message."""
+    keys: frozenset[str] = into.__required_keys__ | into.__optional_keys__
+    names = [field.name for field in message]
+    unknown = sorted(keys.difference(names))
+    if unknown:
+        fix = did_you_mean(unknown[0], names) or "remove them"
+        problem = f"{_name(into)} has keys that {message.name} does not have: {', '.join(unknown)}"
+        raise TypeError(f"{problem}; {fix}")
+    if names and not keys:
+        raise TypeError(f"{_name(into)} takes none of the fields of {message.name}: {', '.join(names)}")
+    return keys
 
 
 def _arguments(message: Message, into: Any) -> tuple[tuple[str, ...], bool]:

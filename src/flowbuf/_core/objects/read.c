@@ -161,8 +161,9 @@ static bool is_message(const fb_codec_field *field) {
     return field->type == FB_PROTO_MESSAGE || field->type == FB_PROTO_GROUP;
 }
 
+/* A dict of chosen fields has no place for others. */
 static bool keeps_unknown(const reader *r, const frame *f) {
-    return r->options->keep_unknown && f->output->kind == FB_OUTPUT_DICT;
+    return r->options->keep_unknown && f->output->kind == FB_OUTPUT_DICT && !f->output->wanted;
 }
 
 static int keep_unknown(reader *r, frame *f, fb_bytes bytes) {
@@ -387,11 +388,11 @@ static PyObject *make_dict(reader *r, frame *f) {
     const fb_object_type *type = f->output->type;
     const bool omit = r->options->omit_absent;
     /* a copy is faster than inserting the keys into a new dict */
-    PyObject *dict = omit ? PyDict_New() : PyDict_Copy(type->blank);
+    PyObject *dict = omit || f->output->wanted ? PyDict_New() : PyDict_Copy(type->blank);
     if (!dict) return NULL;
     for (size_t i = 0; i < type->core.count; i++) {
         if (omit && f->values[i] == Py_None) continue;
-        if (FB_UNLIKELY(!f->values[i])) continue; /* an extension that is absent */
+        if (FB_UNLIKELY(!f->values[i])) continue; /* an absent extension, or not wanted */
         if (PyDict_SetItem(dict, type->fields[i].name, f->values[i])) goto fail;
     }
     if (f->unknown) {
