@@ -253,10 +253,6 @@ def constructor_cases() -> list[Any]:
     class Alias(pydantic.BaseModel):
         a: int = pydantic.Field(alias="A")
 
-    class ByName(pydantic.BaseModel):
-        model_config = pydantic.ConfigDict(populate_by_name=True)
-        a: int = pydantic.Field(alias="A")
-
     class Dashed(pydantic.BaseModel):
         model_config = pydantic.ConfigDict(extra="allow")
         a: int = pydantic.Field(validation_alias="a-b")
@@ -286,8 +282,10 @@ def constructor_cases() -> list[Any]:
         ),
         (Triple, "^Triple: annotations of the subclass are not fields: b; write a NamedTuple with all"),
         (AttrsInitFalse, r"^AttrsInitFalse\.a: the constructor does not take it \(init=False\)"),
-        (Alias, r"^Alias\.a: the constructor takes it as 'A'; remove the alias, or use serialization_alias"),
-        (ByName, r"^ByName\.a: the constructor takes it as 'A'"),
+        (
+            Alias,
+            r"^Alias\.a: the constructor takes it as 'A'; remove the alias, use serialization_alias, or set",
+        ),
         (Dashed, r"^Dashed\.a: the constructor takes it as 'a-b'"),
         (PydanticInitFalse, r"^PydanticInitFalse\.a: the constructor does not take it \(init=False\)"),
         (
@@ -321,11 +319,18 @@ def test_constructors_may_take_all_names() -> None:
         model_config = pydantic.ConfigDict(validate_by_name=True, validate_by_alias=False)
         a: int = pydantic.Field(alias="A")
 
+    class Populated(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(populate_by_name=True)
+        a: int = pydantic.Field(alias="A")
+
+    class Choices(pydantic.BaseModel):
+        a: int = pydantic.Field(validation_alias=pydantic.AliasChoices("A", "a"))
+
     class Inheriting(Open):
         b: ClassVar[int] = 1
         c: "ClassVar[int]" = 2
 
-    for cls in (Open, Private, ByName, Inheriting):
+    for cls in (Open, Private, ByName, Populated, Choices, Inheriting):
         codec = Codec.from_class(cls)
         assert codec.encode(codec.decode(number_field(1, 5))) == number_field(1, 5)
 

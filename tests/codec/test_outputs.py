@@ -434,6 +434,47 @@ def test_keys_of_a_typed_dict_are_fields(codec: Codec[dict[str, Any]]) -> None:
         codec.decode(b"", TypedDict("empty", {}))
 
 
+# Models of pydantic -----------------------------------------------------------------------------------------
+
+
+def test_a_model_with_aliases_takes_fields_by_name() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    codec = Codec.load("client_message")
+    data = codec.encode({"client": "ana", "text": "hello", "sequence": 3})
+    for config in ({"populate_by_name": True}, {"validate_by_name": True}):
+        config = pydantic.ConfigDict(alias_generator=str.upper, **config)
+        model = pydantic.create_model("Model", __config__=config, client=(str, ...), sequence=(int, 0))
+        assert codec.decode(data, model) == model(CLIENT="ana", SEQUENCE=3)
+        made = Codec.from_class(model)
+        assert made.decode(made.encode(model(CLIENT="ana"))) == model(CLIENT="ana")
+
+
+def test_a_model_that_takes_aliases_only_is_refused() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    codec = Codec.load("client_message")
+    config = pydantic.ConfigDict(alias_generator=str.upper)
+    model = pydantic.create_model("Model", __config__=config, client=(str, ...))
+    problem = "Model takes client as 'CLIENT'; set populate_by_name=True in its ConfigDict"
+    with pytest.raises(TypeError, match=f"^{problem}$"):
+        codec.decode(b"", model)
+
+
+def test_aliases_that_are_fields_and_own_constructors() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    codec = Codec.load("client_message")
+    data = codec.encode({"client": "ana", "text": "hello"})
+    by_alias = pydantic.create_model("by_alias", sender=(str, pydantic.Field(alias="client")))
+    assert codec.decode(data, by_alias).sender == "ana"
+
+    class Own(pydantic.BaseModel):
+        client: str = pydantic.Field(alias="CLIENT")
+
+        def __init__(self, client: str) -> None:
+            super().__init__(CLIENT=client)
+
+    assert codec.decode(data, Own).client == "ana"
+
+
 # Presence ---------------------------------------------------------------------------------------------------
 
 

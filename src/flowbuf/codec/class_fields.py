@@ -10,6 +10,7 @@ import dataclasses
 import enum
 import inspect
 import typing
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -18,7 +19,10 @@ from flowbuf.codec.field_options import field as make_options
 from flowbuf.codec.hints import read_hints
 from flowbuf.errors import SchemaError
 
-__all__ = ["KINDS", "ClassField", "check_kind", "fields_of", "is_annotated_class", "is_class"]
+__all__ = [
+    *("KINDS", "ClassField", "check_aliases", "check_kind", "fields_of", "is_annotated_class", "is_class"),
+    "parameters_of",
+]
 
 KINDS = "a dataclass, NamedTuple, msgspec.Struct, attrs class or pydantic model"
 
@@ -179,7 +183,7 @@ def _check_constructor(cls: type, fields: list[ClassField]) -> None:
     for field in fields:
         _check_special(cls, field)
     try:
-        parameters = inspect.signature(cls).parameters
+        parameters = parameters_of(cls, [field.name for field in fields])
     except (TypeError, ValueError):
         return
     kinds = {each.kind for each in parameters.values()}
@@ -206,7 +210,11 @@ def _check_special(cls: type, field: ClassField) -> None:
     name = field.name
     pydantic = _pydantic_fields(cls)
     if pydantic is not None:
-        _check_alias(cls, field, pydantic[name])
+        if alias := _only_alias(cls, name, pydantic[name]):
+            problem = f"the constructor takes it as {alias!r}"
+            raise field.error(problem, f"remove the alias, use serialization_alias, or {_BY_NAME}")
+        if getattr(pydantic[name], "init", None) is False:
+            _check_init(field, False)
     elif hasattr(cls, "__attrs_attrs__"):
         attribute = next(each for each in cls.__attrs_attrs__ if each.name == name)
         _check_init(field, attribute.init)
@@ -224,13 +232,66 @@ def _check_init(field: ClassField, init: bool) -> None:
         raise field.error(problem, "remove init=False, or make it a property or a ClassVar")
 
 
-def _check_alias(cls: type, field: ClassField, info: Any) -> None:
-    alias = info.validation_alias or info.alias
-    config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
-    by_name = config.get("validate_by_name") or config.get("populate_by_name")
+# Aliases of pydantic ----------------------------------------------------------------------------------------
+
+_BY_NAME = "set populate_by_name=True in its ConfigDict"
+
+
+def parameters_of(cls: Any, names: Collection[str]) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a callable by their names.
+
+    The signature of a pydantic model has aliases, also if the model accepts the names of the fields. In the
+    result, such parameters have the names of the fields.
+
+    Args:
+        cls: A class, or another callable.
+        names: Fields to pass. An alias that is one of them stays.
+
+    Raises:
+        TypeError: it is not callable.
+        ValueError: it has no signature.
+    """
     parameters = inspect.signature(cls).parameters
-    if alias is not None and not (by_name and field.name in parameters):
-        problem = f"the constructor takes it as {alias!r}"
-        raise field.error(problem, "remove the alias, or use serialization_alias")
-    if getattr(info, "init", None) is False:
-        _check_init(field, False)
+    fields = (_pydantic_fields(cls) if is_class(cls) else None) or {}
+    own = _own_parameters(cls) if fields else ()
+    renamed = {
+        str(_alias(info)): name
+        for name, info in fields.items()
+        if (_by_name(cls) or name in own) and name in names and name not in parameters
+    }
+    for alias in (*names, *own):  # a parameter of a constructor that the model defines has one name
+        renamed.pop(alias, None)
+    return {renamed.get(name, name): each for name, each in parameters.items()}
+
+
+def check_aliases(cls: Any, names: Collection[str]) -> None:
+    """Raise TypeError if a pydantic model takes a field only under an alias, which is no field itself."""
+    fields = (_pydantic_fields(cls) if is_class(cls) else None) or {}
+    own = _own_parameters(cls) if fields else ()
+    for name in fields.keys() & {*names} - {*own}:
+        alias = _only_alias(cls, name, fields[name])
+        if alias is not None and alias not in names:
+            raise TypeError(f"{cls.__name__} takes {name} as {alias!r}; {_BY_NAME}")
+
+
+def _only_alias(cls: type, name: str, info: Any) -> Any:
+    """Return the alias of a field, or None if the constructor takes the field by its name."""
+    alias = _alias(info)
+    if alias is None or name in getattr(alias, "choices", (alias,)):
+        return None
+    return None if _by_name(cls) and name in parameters_of(cls, [name]) else alias
+
+
+def _own_parameters(cls: Any) -> Collection[str]:
+    """Return the parameters that a constructor takes by name."""
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    return {each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+
+
+def _alias(info: Any) -> Any:
+    return info.validation_alias or info.alias
+
+
+def _by_name(cls: type) -> bool:
+    config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
+    return bool(config.get("validate_by_name") or config.get("populate_by_name"))

@@ -8,13 +8,13 @@ are not decoded.
 from __future__ import annotations
 
 import enum
-import inspect
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from flowbuf._core import OUTPUT_KINDS, ObjectOutput, ObjectTypes
+from flowbuf.codec.class_fields import check_aliases, parameters_of
 from flowbuf.codec.hints import read_hints
 from flowbuf.codec.model import Field, Message, too_deep
 from flowbuf.codec.plain import NULL, PLAIN, plain_kind
@@ -247,8 +247,9 @@ def _arguments(message: Message, into: Any) -> tuple[tuple[str, ...], bool]:
         problem = "into is a message class of google.protobuf, whose messages encode does not take"
         raise TypeError(f"{problem}; decode with its FromString, or into another class")
     names = tuple(field.name for field in message if not field.is_extension)
+    check_aliases(into, names)
     try:
-        parameters = inspect.signature(into).parameters
+        parameters = parameters_of(into, names)
     except (TypeError, ValueError):
         return names, False
     by_position = {name for name, each in parameters.items() if each.kind is each.POSITIONAL_ONLY}
