@@ -139,6 +139,7 @@ def test_an_error_names_the_file_as_given_by_the_caller(tmp_path: Path, name: st
     with pytest.raises(OSError) as caught, OutputFile(path):  # noqa: PT011
         pass
     assert caught.value.filename == path
+    assert str(caught.value).endswith(f": {path!r}")  # without a second name
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")

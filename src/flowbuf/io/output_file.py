@@ -120,7 +120,8 @@ class OutputFile:
         try:
             yield
         except OSError as error:
-            error.filename, error.filename2 = self.name, None
+            error.filename = self.name
+            del error.filename2  # None would be part of the text: 'path' -> None
             raise
 
     def _open(self) -> IO[bytes]:
