@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict, namedtuple
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from google.protobuf import json_format
 
 from flowbuf import UNKNOWN_FIELDS, Codec, DecodeError, EncodeError
+from tests.support.codec.messages import bytes_field
 
 DEFINITION = """
 syntax = "proto2";
@@ -162,3 +165,18 @@ def test_columns_and_examples_have_no_extensions(codec: Codec[dict[str, Any]]) -
     assert columns.counters["unknown_field"] > 0
     assert [*codec.examples(1)[0]] == ["a", "z"]
     assert repr(codec) == "<Codec p.Base: 2 fields>"
+
+
+def test_json_with_defaults_leaves_out_absent_extensions(codec: Codec[dict[str, Any]]) -> None:
+    """As google.protobuf does."""
+    of = codec.message_class()
+    for data, expected in [
+        (b"", "{}"),
+        (bytes_field(101, b""), '{"[p.levels]":[]}'),  # not absent
+        (bytes_field(101, b"\3"), '{"[p.levels]":["HIGH"]}'),
+        (bytes_field(102, b""), '{"[p.names]":[""]}'),
+        (bytes_field(103, b""), '{"[p.Inner.inner]":{}}'),
+    ]:
+        assert codec.to_json(data, defaults=True) == expected
+        same = json_format.MessageToDict(of.FromString(data), always_print_fields_with_no_presence=True)
+        assert same == json.loads(expected)

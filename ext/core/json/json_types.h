@@ -71,7 +71,7 @@ typedef struct {
     fb_bytes key;                /* the name */
     fb_bytes json_key;           /* the JSON name */
     const fb_json_enum *members; /* of an enum */
-    bool map;
+    bool map, extension;
 } fb_json_field;
 
 typedef struct {

@@ -336,12 +336,14 @@ static bool is_empty(const fb_codec_item *item) {
     return !item->value;
 }
 
-/* Write the default of a field that the message does not have, if it has no presence. */
+/* Write the default of a field that the message does not have, if it has no presence and is no
+   extension. */
 static bool put_default(writer *w, const fb_json_type *type, const fb_codec_field *field) {
     const fb_json_field *of = fb_json_field_of(type, field);
     const fb_codec_item item = {.field = field};
     if (!field->repeated && (field->presence || fb_codec_is_message(field) || field->oneof))
         return true;
+    if (of->extension) return true;
     if (!put_key(w, of)) return false;
     if (field->repeated) return put_word(w, of->map ? "{}," : "[],");
     return put_value(w, of, &item, 1, NULL) && put_char(w, ',');

@@ -30,6 +30,7 @@ cdef extern from "core/json/json_types.h" nogil:
         fb_bytes json_key
         const fb_json_enum *members
         bint map
+        bint extension
     ctypedef struct fb_json_type:
         fb_codec_message core
         fb_bytes name

@@ -164,6 +164,7 @@ cdef class JsonConverter:
             type.fields[slot].key = view_text(field["key"], self.blocks)
             type.fields[slot].json_key = view_text(field["json_key"], self.blocks)
             type.fields[slot].map = field["map"]
+            type.fields[slot].extension = field["extension"]
             if field["enum"] is not None:
                 type.fields[slot].members = self.enums + <size_t> field["enum"]
             type.required += field["required"]
