@@ -26,6 +26,17 @@ fb_status fb_nested_block_grow(fb_nested_block *block, size_t size, fb_memory *m
     return FB_OK;
 }
 
+void fb_nested_block_trim(fb_nested_block *block, size_t used, fb_memory *memory) {
+    size_t less = FIRST_SIZE;
+    while (less < used) less *= 2;
+    if (FB_LIKELY(block->size / 4 < less)) return;
+    uint8_t *data = fb_memory_resize(memory, NULL, 0, less);
+    if (!data) return;
+    memcpy(data, block->data, used);
+    fb_memory_release(memory, block->data, block->size);
+    *block = (fb_nested_block){data, less};
+}
+
 static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
     fb_nested_cache *cache = context;
     const size_t size = p ? old_size : new_size;
@@ -40,9 +51,10 @@ fb_memory fb_nested_memory(fb_nested_cache *cache) {
 }
 
 fb_status fb_nested_batch_new(fb_nested_batch **out, size_t arrays, size_t links, size_t blocks,
-                              fb_memory memory) {
+                              size_t names, fb_memory memory) {
     const size_t size = sizeof **out + arrays * sizeof(fb_nested_array) +
-                        blocks * sizeof(fb_nested_block) + links * sizeof(size_t);
+                        blocks * sizeof(fb_nested_block) + links * sizeof(size_t) +
+                        names * sizeof(fb_nested_names *);
     fb_nested_batch *batch = fb_memory_allocate(&memory, size);
     if (!batch) return FB_NO_MEMORY;
     batch->memory = memory;
@@ -50,6 +62,7 @@ fb_status fb_nested_batch_new(fb_nested_batch **out, size_t arrays, size_t links
     batch->arrays = batch->tables;
     batch->blocks = (fb_nested_block *)(void *)(batch->arrays + arrays);
     batch->links = (size_t *)(void *)(batch->blocks + blocks);
+    batch->names = (fb_nested_names **)(void *)(batch->links + links);
     atomic_init(&batch->references, 1);
     *out = batch;
     return FB_OK;
@@ -67,6 +80,7 @@ const void *fb_nested_batch_take(fb_nested_batch *batch, fb_nested_block *block)
 void fb_nested_batch_release(fb_nested_batch *batch) {
     if (!batch || atomic_fetch_sub(&batch->references, 1) > 1) return;
     fb_memory memory = batch->memory;
+    for (size_t i = 0; i < batch->names_count; i++) fb_nested_names_release(batch->names[i]);
     for (size_t i = 0; i < batch->block_count; i++)
         fb_memory_release(&memory, batch->blocks[i].data, batch->blocks[i].size);
     fb_memory_release(&memory, batch, batch->size);

@@ -16,6 +16,9 @@ typedef struct {
 /* Make a block at least as large as `size`: twice as large as before, or more. NO_MEMORY: nothing
    changes. */
 fb_status fb_nested_block_grow(fb_nested_block *block, size_t size, fb_memory *memory);
+/* Move the first `used` bytes into a smaller block, if there is one of at most a quarter of the
+   size. If memory is short, nothing changes. */
+void fb_nested_block_trim(fb_nested_block *block, size_t used, fb_memory *memory);
 
 /* Caches of freed blocks, by their size: 64 KiB, 128 KiB and so on. They hold at most 32 MiB. */
 enum { FB_NESTED_CACHES = 6 };
@@ -44,14 +47,16 @@ typedef struct {
     size_t array_count, link_count;
     fb_nested_block *blocks; /* all memory of the buffers */
     size_t block_count;
-    size_t rows, bytes;
+    fb_nested_names **names; /* that arrays use */
+    size_t names_count;
+    size_t rows, bytes; /* without the names */
     fb_nested_array tables[];
 } fb_nested_batch;
 
 /* Create a batch with empty tables. The caller fills them, and does not exceed these numbers.
    NO_MEMORY. */
 fb_status fb_nested_batch_new(fb_nested_batch **batch, size_t arrays, size_t links, size_t blocks,
-                              fb_memory memory);
+                              size_t names, fb_memory memory);
 /* Give the memory of a block to the batch. The block is empty afterwards. */
 const void *fb_nested_batch_take(fb_nested_batch *batch, fb_nested_block *block);
 /* Release the caller's reference, from any thread. Exported arrays hold their own references. */

@@ -12,9 +12,10 @@ enum { STEP = 512 }; /* values that are cleared at once, so that they stay in th
 
 static fb_status enlarge(fb_nested_node *node, size_t count, fb_memory *memory) {
     const fb_nested_type *type = node->type;
-    if (count < 2 * node->capacity) count = 2 * node->capacity;
+    const size_t more = (node->capacity < 64 ? 4 : 2) * node->capacity;
+    if (count < more) count = more;
     if (count < node->hint) count = node->hint;
-    const size_t capacity = (count + 63) / 64 * 64, bits = capacity / 8;
+    const size_t capacity = (count + 7) / 8 * 8, bits = capacity / 8;
     const size_t values = type->kind == FB_NESTED_BOOL ? bits : capacity * type->width;
     const size_t offsets = fb_nested_is_text(type) ? (capacity + 1) * sizeof(int32_t) : 0;
     if (count > INT32_MAX ||
@@ -166,25 +167,37 @@ static size_t count_ones(uint64_t bits) {
     return (size_t)(bits * 0x0101010101010101u >> 56);
 }
 
-/* Count the bits of a block. Those behind `count` bits are zero, and words are whole. */
+/* Count the bits of a block, which has whole words. */
 static size_t count_bits(const uint8_t *bits, size_t count) {
     size_t found = 0;
-    for (size_t i = 0; i < count; i += 64) found += count_ones(fb_load_little64(bits + i / 8));
+    for (size_t i = 0; i < count / 64; i++) found += count_ones(fb_load_little64(bits + 8 * i));
+    if (count % 64)
+        found +=
+            count_ones(fb_load_little64(bits + count / 64 * 8) & (((uint64_t)1 << count % 64) - 1));
     return found;
+}
+
+/* Give a block to the batch. Memory that was allocated for values that did not come is returned. */
+static const void *take_block(maker *m, fb_nested_block *block, size_t used) {
+    fb_nested_block_trim(block, used, m->memory);
+    return fb_nested_batch_take(m->batch, block);
 }
 
 /* Set the buffers of an array from a node that has a value for each row. */
 static void take_buffers(maker *m, fb_nested_node *node, fb_nested_array *array) {
-    const size_t count = (size_t)array->length;
-    const bool text = fb_nested_is_text(node->type);
+    const size_t count = (size_t)array->length, bits = (count + 7) / 8;
     if (node->type->nullable) {
         array->null_count = (int64_t)(count - count_bits(node->present.data, count));
-        const void *present = fb_nested_batch_take(m->batch, &node->present);
+        const void *present = take_block(m, &node->present, bits);
         array->buffers[0] = array->null_count ? present : NULL;
     }
-    if (array->buffer_count == 1) return;
-    array->buffers[1] = fb_nested_batch_take(m->batch, text ? &node->offsets : &node->values);
-    if (array->buffer_count == 3) array->buffers[2] = fb_nested_batch_take(m->batch, &node->bytes);
+    if (array->buffer_count == 3) {
+        array->buffers[1] = take_block(m, &node->offsets, (count + 1) * sizeof(int32_t));
+        array->buffers[2] = take_block(m, &node->bytes, node->used);
+    } else if (array->buffer_count == 2) {
+        const size_t width = node->type->width;
+        array->buffers[1] = take_block(m, &node->values, width ? count * width : bits);
+    }
 }
 
 /* Set the buffers of an array without values. */
@@ -206,89 +219,79 @@ static int compare_numbers(const void *a, const void *b) {
     return (one > other) - (one < other);
 }
 
-/* Return the index of a number among sorted ones, or `count`. */
-static size_t find_number(const uint32_t *numbers, size_t count, uint32_t number) {
-    size_t low = 0, high = count;
-    if (number < count && numbers[number] == number) return number;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (numbers[middle] < number) low = middle + 1;
-        else high = middle;
-    }
-    return low < count && numbers[low] == number ? low : count;
-}
-
-static size_t put_names(const fb_nested_type *type, const uint32_t *numbers, size_t count,
-                        int32_t *offsets, uint8_t *bytes) {
-    uint8_t *p = bytes;
-    *offsets = 0;
-    for (size_t i = 0; i < count; i++) {
-        char text[FB_FORMAT_NUMBER_MAX];
-        fb_bytes name = {(const uint8_t *)text, 0};
-        if (i < type->member_count) name = type->members[i].name;
-        else name.size = (size_t)(fb_format_number(text, numbers[i]) - text);
-        p = fb_wire_put_bytes(p, name.data, name.size);
-        offsets[i + 1] = (int32_t)(p - bytes);
-    }
-    return (size_t)(p - bytes);
-}
-
-/* Collect the numbers of all members, and behind them the other numbers among the values. */
-static bool collect_numbers(maker *m, const fb_nested_node *node, fb_nested_block *numbers,
-                            size_t *count) {
-    const fb_nested_type *type = node->type;
+/* Collect the numbers among the values that are no members, in ascending order. */
+static bool collect_others(maker *m, const fb_nested_node *node, fb_nested_block *numbers,
+                           size_t *count) {
+    const fb_nested_names *names = node->type->names;
     const uint32_t *values = (const uint32_t *)(const void *)node->values.data;
-    const size_t known = type->member_count;
-    if (fb_nested_block_grow(numbers, (known + 1) * sizeof(uint32_t), m->memory) != FB_OK)
-        return false;
-    uint32_t *all = (uint32_t *)(void *)numbers->data;
-    for (size_t i = 0; i < known; i++) all[i] = type->members[i].number;
-    *count = known;
+    uint32_t *all = NULL;
+    size_t found = 0, kept = 0;
     for (size_t i = 0; i < node->count; i++) {
-        if (find_number(all, known, values[i]) < known) continue;
-        if (*count > known && all[*count - 1] == values[i]) continue;
-        if (fb_nested_block_grow(numbers, (*count + 1) * sizeof(uint32_t), m->memory) != FB_OK)
+        const uint32_t number = values[i];
+        if (fb_nested_find_number(names->numbers, names->count, number) < names->count) continue;
+        if (found && all[found - 1] == number) continue;
+        if (fb_nested_block_grow(numbers, (found + 1) * sizeof *all, m->memory) != FB_OK)
             return false;
         all = (uint32_t *)(void *)numbers->data;
-        all[(*count)++] = values[i];
+        all[found++] = number;
     }
-    size_t kept = known;
-    if (*count > known) qsort(all + known, *count - known, sizeof *all, compare_numbers);
-    for (size_t i = known; i < *count; i++)
-        if (kept == known || all[kept - 1] != all[i]) all[kept++] = all[i];
+    if (found) qsort(all, found, sizeof *all, compare_numbers);
+    for (size_t i = 0; i < found; i++)
+        if (!kept || all[kept - 1] != all[i]) all[kept++] = all[i];
     *count = kept;
     return true;
 }
 
-/* Make the dictionary of names, and turn the numbers of the node into its indexes. */
+/* Set the buffers of a dictionary: the names, and behind them other numbers as text. */
+static bool put_names(maker *m, const fb_nested_names *names, const uint32_t *others, size_t count,
+                      fb_nested_array *array) {
+    fb_nested_block offsets = {NULL, 0}, bytes = {NULL, 0};
+    const size_t used = (size_t)names->offsets[names->count];
+    const size_t size = used + FB_FORMAT_NUMBER_MAX * count;
+    const bool room = size <= INT32_MAX &&
+                      fb_nested_block_grow(&offsets, ((size_t)array->length + 1) * sizeof(int32_t),
+                                           m->memory) == FB_OK &&
+                      fb_nested_block_grow(&bytes, size, m->memory) == FB_OK;
+    if (room) {
+        int32_t *end = fb_nested_offsets(&offsets) + names->count;
+        memcpy(offsets.data, names->offsets, (names->count + 1) * sizeof(int32_t));
+        memcpy(bytes.data, names->bytes, used);
+        for (size_t i = 0; i < count; i++, end++)
+            end[1] = end[0] + (int32_t)(fb_format_number((char *)bytes.data + *end, others[i]) -
+                                        ((char *)bytes.data + *end));
+    }
+    /* the batch frees them, in any case */
+    array->buffers[1] = fb_nested_batch_take(m->batch, &offsets);
+    array->buffers[2] = fb_nested_batch_take(m->batch, &bytes);
+    return room;
+}
+
+/* Make the dictionary of names, and turn the numbers of the node into its indexes. The names are
+   shared, unless there are other numbers. */
 static bool make_dictionary(maker *m, fb_nested_node *node, size_t array_place) {
-    const fb_nested_type *type = node->type;
-    const size_t known = type->member_count;
-    fb_nested_block numbers = {NULL, 0}, offsets = {NULL, 0}, bytes = {NULL, 0};
-    size_t count = 0, size = 1;
-    bool made = collect_numbers(m, node, &numbers, &count);
-    for (size_t i = 0; i < known; i++) size += type->members[i].name.size;
-    size += FB_FORMAT_NUMBER_MAX * (count - (made ? known : count));
-    made = made && size <= INT32_MAX &&
-           fb_nested_block_grow(&offsets, (count + 1) * sizeof(int32_t), m->memory) == FB_OK &&
-           fb_nested_block_grow(&bytes, size, m->memory) == FB_OK;
+    fb_nested_names *names = node->type->names;
+    fb_nested_block numbers = {NULL, 0};
+    size_t count;
+    bool made = collect_others(m, node, &numbers, &count);
     if (made) {
-        const uint32_t *all = (const uint32_t *)(const void *)numbers.data;
+        const uint32_t *others = (const uint32_t *)(const void *)numbers.data;
         uint32_t *values = (uint32_t *)(void *)node->values.data;
-        put_names(type, all, count, fb_nested_offsets(&offsets), bytes.data);
+        m->batch->arrays[array_place].dictionary = m->batch->array_count;
+        fb_nested_array *array = new_array(m, names->count + count, 3, 0);
+        if (count) {
+            made = put_names(m, names, others, count, array);
+        } else {
+            m->batch->names[m->batch->names_count++] = fb_nested_names_share(names);
+            array->buffers[1] = names->offsets;
+            array->buffers[2] = names->bytes;
+        }
         for (size_t i = 0; i < node->count; i++) {
-            size_t index = find_number(all, known, values[i]);
-            if (index == known) index += find_number(all + known, count - known, values[i]);
+            size_t index = fb_nested_find_number(names->numbers, names->count, values[i]);
+            if (index == names->count) index += fb_nested_find_number(others, count, values[i]);
             values[i] = (uint32_t)index;
         }
-        m->batch->arrays[array_place].dictionary = m->batch->array_count;
-        fb_nested_array *names = new_array(m, count, 3, 0);
-        names->buffers[1] = fb_nested_batch_take(m->batch, &offsets);
-        names->buffers[2] = fb_nested_batch_take(m->batch, &bytes);
     }
     fb_memory_release(m->memory, numbers.data, numbers.size);
-    fb_memory_release(m->memory, offsets.data, offsets.size);
-    fb_memory_release(m->memory, bytes.data, bytes.size);
     return made;
 }
 
@@ -323,7 +326,7 @@ static bool make_node(maker *m, fb_nested_node *node, size_t rows) {
         if (!(list->buffers[1] = find_zeros(m, (rows + 1) * 8))) return false;
     } else {
         if (!fb_nested_reach_list(node, rows - 1, m->memory)) return false;
-        list->buffers[1] = fb_nested_batch_take(m->batch, &node->ends);
+        list->buffers[1] = take_block(m, &node->ends, (rows + 1) * sizeof(int32_t));
     }
     return make_values(m, node, node->count);
 }
@@ -346,15 +349,18 @@ static void reset_node(fb_nested_node *node, fb_memory *memory) {
 fb_status fb_nested_nodes_finish(fb_nested_node *nodes, size_t count, size_t rows,
                                  fb_memory *memory, fb_nested_batch **batch) {
     maker m = {.nodes = nodes, .memory = memory};
-    size_t arrays = 0, links = 0;
+    size_t arrays = 0, links = 0, blocks = ZEROS, names = 0;
     for (size_t i = 0; i < count; i++) {
         const fb_nested_type *type = nodes[i].type;
-        arrays += 1u + type->repeated + (type->kind == FB_NESTED_NAME);
+        const bool is_name = type->kind == FB_NESTED_NAME;
+        arrays += 1u + type->repeated + is_name;
         links += type->repeated + type->child_count;
+        blocks += type->repeated + type->nullable + (fb_nested_is_text(type) || is_name ? 3u : 1u);
+        names += is_name;
     }
     fb_memory own = *memory;
     own.used = 0;
-    fb_status status = fb_nested_batch_new(&m.batch, arrays, links, 7 * count + ZEROS, own);
+    fb_status status = fb_nested_batch_new(&m.batch, arrays, links, blocks, names, own);
     if (status == FB_OK && !make_node(&m, nodes, rows)) status = FB_NO_MEMORY;
     for (size_t i = 0; i < count; i++) reset_node(&nodes[i], memory);
     if (m.batch) { /* the blocks belong to the batch now */

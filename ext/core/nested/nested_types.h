@@ -21,6 +21,7 @@
 #include "core/arrow/arrow_convert.h"
 #include "core/codec/codec.h"
 #include "core/json/json_types.h"
+#include "core/nested/nested_names.h"
 
 /* Kinds of values: constant, name. */
 #define FB_NESTED_KIND_LIST(X) \
@@ -54,8 +55,8 @@ typedef struct {
     const int32_t *children; /* the nodes of a struct in the order of the Arrow type */
     size_t child_count;
     size_t oneof_count;       /* of the message */
-    const fb_member *members; /* of NAME, by number; of equal numbers, the first */
-    const fb_member *by_name; /* the same, sorted by fb_bytes_compare */
+    fb_nested_names *names;   /* of the members of NAME; of equal numbers, the first */
+    const fb_member *by_name; /* the same members, sorted by fb_bytes_compare */
     size_t member_count;
     const fb_json_type *json; /* of JSON: the type, and all types that it may contain */
     const fb_json_types *json_types;

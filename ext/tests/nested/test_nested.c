@@ -39,6 +39,7 @@ enum {
 
 static const fb_member members[] = {{{(const uint8_t *)"NEW", 3}, 0},
                                     {{(const uint8_t *)"PAID", 4}, 1}};
+static fb_nested_names *names;
 static fb_codec_field order_fields[10], line_fields[2][3], entry_fields[2], size_field[1];
 static fb_json_type order, lines[2], entry, size;
 static uint16_t places[5][16];
@@ -137,7 +138,10 @@ static void make_types(void) {
     set_scalar(TIME, FB_NESTED_TIMESTAMP, 8);
     types[TIME].unit = 1;
     set_scalar(STATE, FB_NESTED_NAME, 4);
-    types[STATE].members = types[STATE].by_name = members;
+    fb_nested_names_release(names);
+    CHECK_STATUS(fb_nested_names_new(&names, members, 2, fb_memory_system(0)), FB_OK);
+    types[STATE].names = names;
+    types[STATE].by_name = members;
     types[STATE].member_count = 2;
     size = (fb_json_type){.core = {.fields = size_field, .count = 1}};
     CHECK_STATUS(fb_codec_message_finish(&size.core, places[4], 16), FB_OK);
@@ -438,10 +442,97 @@ static void dropped_messages_leave_no_values(void) {
     array.release(&array);
 }
 
+/* Read the next row as a batch of its own. */
+static fb_nested_batch *read_row(fb_nested_reader *reader, fb_bytes *rest) {
+    fb_nested_fault fault;
+    fb_nested_batch *batch = NULL;
+    fb_nested_read(reader, rest, 1, &fault);
+    CHECK_STATUS(fb_nested_finish(reader, &batch), FB_OK);
+    CHECK_EQUAL(batch->rows, 1);
+    return batch;
+}
+
+/* Values are expected in proportion to the last batch. */
+static void a_small_batch_after_a_large_one_is_small(void) {
+    enum { LARGE = 8000, HEAD = 5 };
+    static const uint8_t head[HEAD] = {0xc3, 0x3e, 0x12, 0xc0, 0x3e}, small[] = {3, 0x12, 1, 'b'};
+    uint8_t stream[2 * (HEAD + LARGE + sizeof small)], *p = stream;
+    fb_check_allocator allocator = {.dirty = true};
+    fb_memory memory = fb_check_memory(&allocator);
+    fb_nested_reader reader;
+    make_types();
+    for (int i = 0; i < 2; i++) {
+        memcpy(p, head, HEAD);
+        memset(p + HEAD, 'a', LARGE);
+        memcpy(p + HEAD + LARGE, small, sizeof small);
+        p += HEAD + LARGE + sizeof small;
+    }
+    fb_bytes rest = {stream, sizeof stream};
+    CHECK_STATUS(fb_nested_reader_new(&reader, types, NODES, &memory), FB_OK);
+    for (int i = 0; i < 4; i++) {
+        struct ArrowArray array;
+        fb_nested_batch *batch = read_row(&reader, &rest);
+        CHECK(i % 2 ? batch->bytes < 500 : batch->bytes > LARGE);
+        CHECK_STATUS(fb_nested_batch_export(batch, 0, 1, &array), FB_OK);
+        fb_nested_batch_release(batch);
+        CHECK_EQUAL(((const int32_t *)array.children[1]->buffers[1])[1], i % 2 ? 1 : LARGE);
+        CHECK_EQUAL(*(const char *)array.children[1]->buffers[2], i % 2 ? 'b' : 'a');
+        array.release(&array);
+    }
+    fb_nested_reader_free(&reader);
+    CHECK_EQUAL(allocator.held, 0);
+}
+
+static void blocks_are_trimmed_if_memory_allows_it(void) {
+    fb_check_allocator allocator = {.fail_at = 2, .dirty = true};
+    fb_memory memory = fb_check_memory(&allocator);
+    fb_nested_block block = {NULL, 0};
+    CHECK_STATUS(fb_nested_block_grow(&block, 1000, &memory), FB_OK);
+    memset(block.data, 'a', 256);
+    fb_nested_block_trim(&block, 257, &memory); /* half as large, which is not worth it */
+    CHECK_EQUAL(block.size, 1024);
+    fb_nested_block_trim(&block, 256, &memory); /* fails */
+    CHECK(block.size == 1024 && block.data[255] == 'a');
+    fb_nested_block_trim(&block, 256, &memory);
+    CHECK(block.size == 256 && block.data[0] == 'a' && block.data[255] == 'a');
+    fb_memory_release(&memory, block.data, block.size);
+    CHECK_EQUAL(allocator.held, 0);
+}
+
+static void shared_names_outlive_their_type(void) {
+    static const uint8_t paid[] = {2, 0x40, 1, 2, 0x40, 1};
+    fb_check_allocator allocator = {.dirty = true}, failing = {.fail_at = 1};
+    fb_memory memory = fb_check_memory(&allocator);
+    struct ArrowArray arrays[2];
+    fb_nested_reader reader;
+    fb_nested_names *own;
+    fb_bytes rest = {paid, sizeof paid};
+    make_types();
+    CHECK_STATUS(fb_nested_names_new(&own, members, 2, fb_check_memory(&failing)), FB_NO_MEMORY);
+    CHECK_STATUS(fb_nested_names_new(&own, members, 2, memory), FB_OK);
+    types[STATE].names = own;
+    CHECK_STATUS(fb_nested_reader_new(&reader, types, NODES, &memory), FB_OK);
+    for (int i = 0; i < 2; i++) {
+        fb_nested_batch *batch = read_row(&reader, &rest);
+        CHECK_STATUS(fb_nested_batch_export(batch, 0, 1, &arrays[i]), FB_OK);
+        fb_nested_batch_release(batch);
+    }
+    fb_nested_reader_free(&reader);
+    types[STATE].names = names;
+    fb_nested_names_release(own);
+    const struct ArrowArray *shared = arrays[1].children[7]->dictionary;
+    CHECK(shared->buffers[1] == arrays[0].children[7]->dictionary->buffers[1]);
+    arrays[0].release(&arrays[0]);
+    CHECK(shared->length == 2 && !memcmp(shared->buffers[2], "NEWPAID", 7));
+    arrays[1].release(&arrays[1]);
+    CHECK_EQUAL(allocator.held, 0);
+}
+
 RUN_TESTS(TEST(messages_become_arrays), TEST(slices_have_the_rows_asked_for),
           TEST(arrays_become_the_same_messages), TEST(every_room_for_the_output_is_respected),
           TEST(a_full_batch_ends_before_its_message),
           TEST(every_prefix_and_every_damaged_byte_has_an_answer),
           TEST(packed_elements_at_the_end_of_the_input),
           TEST(every_failed_allocation_leaves_nothing_behind),
-          TEST(dropped_messages_leave_no_values))
+          TEST(dropped_messages_leave_no_values), TEST(a_small_batch_after_a_large_one_is_small),
+          TEST(blocks_are_trimmed_if_memory_allows_it), TEST(shared_names_outlive_their_type))

@@ -45,6 +45,27 @@ cdef const fb_member *fill_members(list pairs, list blocks) except NULL:
     return members
 
 
+@cython.final
+cdef class _Members:
+    """The members of an enum in the form of the core, for all columns of this enum."""
+
+    cdef fb_nested_names *names
+    cdef const fb_member *by_name
+    cdef size_t count
+    cdef list blocks
+
+    def __cinit__(self, tuple pairs not None):
+        self.blocks = []
+        self.count = len(pairs)
+        self.by_name = fill_members(sorted(pairs, key=lambda each: each[1].encode()), self.blocks)
+        by_number = []
+        check(fb_nested_names_new(&self.names, fill_members(list(pairs), by_number), self.count,
+                                  fb_memory_system(0)))
+
+    def __dealloc__(self):
+        fb_nested_names_release(self.names)
+
+
 cdef class NestedType(ExportedType):
     """The tree of columns of a message type. Several threads may use it at the same time.
 
@@ -69,6 +90,7 @@ cdef class NestedType(ExportedType):
     cdef fb_tree_type *types
     cdef size_t count
     cdef list blocks
+    cdef dict enums  # the _Members of each enum
     cdef readonly list described
     cdef readonly tuple names
 
@@ -76,6 +98,7 @@ cdef class NestedType(ExportedType):
         cdef size_t i
         self.blocks = []
         self.converter = converter
+        self.enums = {}
         self.described = nodes
         self.count = len(nodes)
         self.nodes = <fb_nested_type *> take_memory(self.count, sizeof(fb_nested_type), self.blocks)
@@ -96,7 +119,7 @@ cdef class NestedType(ExportedType):
         return PyBytes_AS_STRING(content)
 
     cdef int fill_node(self, fb_nested_type *type, dict node) except -1:
-        cdef list members
+        cdef _Members members
         type.kind = node["kind"]
         type.width = node["width"]
         type.unit = node["unit"]
@@ -105,10 +128,13 @@ cdef class NestedType(ExportedType):
         type.map = node["map"]
         type.tracked = node["tracked"]
         if node["members"] is not None:
-            members = node["members"]
-            type.member_count = len(members)
-            type.members = fill_members(members, self.blocks)
-            type.by_name = fill_members(sorted(members, key=lambda each: each[1].encode()), self.blocks)
+            pairs = tuple(node["members"])
+            members = self.enums.get(pairs)
+            if members is None:
+                members = self.enums[pairs] = _Members(pairs)
+            type.member_count = members.count
+            type.names = members.names
+            type.by_name = members.by_name
         if node["json"] is not None:
             type.json = self.converter._find(node["json"])
             type.json_types = &self.converter.all
@@ -180,7 +206,7 @@ cdef class NestedTable(ExportedRows):
 
     @property
     def nbytes(self):
-        """Memory of the batch, in bytes."""
+        """Memory of the batch, in bytes, without the names of enums, which the batches of a type share."""
         return self.batch.bytes
 
     def slice(self, size_t first, size_t count):

@@ -23,6 +23,13 @@ cdef extern from "core/arrow/arrow.h" nogil:
         size_t child_count
     fb_status fb_schema_export_tree(const fb_tree_type *types, fb_memory memory, ArrowSchema *schema)
 
+cdef extern from "core/nested/nested_names.h" nogil:
+    ctypedef struct fb_nested_names:
+        pass
+    fb_status fb_nested_names_new(fb_nested_names **names, const fb_member *members, size_t count,
+                                  fb_memory memory)
+    void fb_nested_names_release(fb_nested_names *names)
+
 cdef extern from "core/nested/nested_types.h" nogil:
     int FB_NESTED_KIND_COUNT
     int FB_NESTED_NO_NODE
@@ -35,7 +42,7 @@ cdef extern from "core/nested/nested_types.h" nogil:
         const int32_t *children
         size_t child_count
         size_t oneof_count
-        const fb_member *members
+        fb_nested_names *names
         const fb_member *by_name
         size_t member_count
         const fb_json_type *json
