@@ -152,3 +152,27 @@ def test_shared_names_outlive_the_codec_and_its_batches() -> None:
         columns.append(next(batches_of(codec, stream, 2)).to_arrow().column("value3"))
         del codec
     assert [column.to_pylist() for column in columns] == [["MEMBER_299"]] * 3
+
+
+# Numbers of fields ------------------------------------------------------------------------------------------
+
+
+def test_fields_are_found_by_numbers_of_every_size() -> None:
+    numbers = [1, 15, 16, 127, 128, 511, 512, 2047, 2048, 4095, 4096, 18_999, 1 << 20, (1 << 29) - 1]
+    for extra in (0, 700):  # with few and with many fields
+        file = FileDescriptorProto(name="numbers.proto", syntax="proto3")
+        message = file.message_type.add(name="Numbers")
+        known = sorted({*numbers, *range(1, extra + 1)})
+        for number in known:
+            message.field.add(
+                name=f"f{number}", number=number, type=Field.TYPE_SFIXED64, label=Field.LABEL_OPTIONAL
+            )
+        codec = Codec(FileDescriptorSet(file=[file]), "Numbers")
+        filled = codec.message_class()(**{f"f{number}": -number for number in known})
+        unknown = [number + 1 for number in known[:-1] if number + 1 not in known]
+        beside = b"".join(number_field(number, 5) for number in unknown)
+        message = filled.SerializeToString()
+        columns = codec.read_columns(framed(message, beside, message))
+        expected = {f"f{number}": -number for number in known}
+        assert columns.to_arrow().to_pylist() == [expected, dict.fromkeys(expected, 0), expected]
+        assert columns.counters == {"unknown_field": len(unknown)}

@@ -29,7 +29,7 @@ NESTED_KINDS = {fb_nested_kind_name(i).decode(): i for i in range(FB_NESTED_KIND
 cdef Py_ssize_t _FIRST_OUTPUT = 64 << 10  # bytes of output to begin with
 cdef double _MARGIN = 1.05  # of expected output
 cdef Py_ssize_t _MOST_EXPECTED = 1 << 28
-cdef size_t _PLACES = 128  # field numbers below this are found in a table
+cdef size_t _PLACES = 128  # a table has the field numbers below this, or below four times their count
 
 
 cdef const fb_member *fill_members(list pairs, list blocks) except NULL:
@@ -144,10 +144,10 @@ cdef class NestedType(ExportedType):
 
     cdef int fill_message(self, fb_nested_type *type, dict node) except -1:
         cdef list fields = node["fields"]
-        cdef size_t i, count = len(fields)
+        cdef size_t i, count = len(fields), places_count = 0
         cdef fb_json_type *message = <fb_json_type *> take_memory(1, sizeof(fb_json_type), self.blocks)
         cdef fb_codec_field *core = <fb_codec_field *> take_memory(count, sizeof(fb_codec_field), self.blocks)
-        cdef uint16_t *places = <uint16_t *> take_memory(_PLACES, sizeof(uint16_t), self.blocks)
+        cdef uint16_t *places
         cdef int32_t *nodes = <int32_t *> take_memory(count, sizeof(int32_t), self.blocks)
         cdef int32_t *children
         message.core.fields = core
@@ -155,7 +155,10 @@ cdef class NestedType(ExportedType):
         for i in range(count):
             describe_field(core + i, i, fields[i], self.blocks)
             type.oneof_count = max(type.oneof_count, <size_t> core[i].oneof)
-        check(fb_codec_message_finish(&message.core, places, _PLACES))
+            places_count = max(places_count, <size_t> core[i].number + 1)
+        places_count = min(places_count, max(_PLACES, 4 * count))
+        places = <uint16_t *> take_memory(places_count, sizeof(uint16_t), self.blocks)
+        check(fb_codec_message_finish(&message.core, places, places_count))
         type.message = &message.core
         if node["nodes"] is None:  # a wrapper
             type.value = core
