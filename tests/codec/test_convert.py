@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,14 @@ def test_unknown_fields_are_reported(tmp_path: Path) -> None:
         (["in.pb", "out.pb", "--schema", "record", "--defaults"], "apply only if OUT is JSON"),
         (["in.pb", "out.jsonl", "--schema", "record", "--ignore-unknown"], "applies only if IN is JSON"),
         (
+            ["in.pb", "out.pb", "--schema", "record", "--times", "us"],
+            "--times applies only if OUT is Parquet",
+        ),
+        (
+            ["in.pb", "out.jsonl", "--schema", "record", "--times", "us"],
+            "only if OUT is Parquet; leave it out",
+        ),
+        (
             ["in.pb", "out.jsonl", "--schema", "record", "--include", "."],
             "include applies only to .proto files",
         ),
@@ -257,6 +266,143 @@ def test_messages_larger_than_a_piece_are_converted(tmp_path: Path, monkeypatch:
         done = flowbuf("convert", tmp_path / source, tmp_path / target, "--schema", "record")
         assert (done.exit_code, done.stderr) == (0, "")
     assert (tmp_path / "back.pb").read_bytes() == (tmp_path / "in.pb").read_bytes()
+
+
+# Times in Parquet -------------------------------------------------------------------------------------------
+
+EVENT = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/duration.proto";
+message Event {
+  google.protobuf.Timestamp at = 1;
+  google.protobuf.Duration took = 2;
+  repeated Visit visits = 3;
+}
+message Visit { google.protobuf.Timestamp at = 1; }
+"""
+BILLION = 10**9
+NEAR = [0, 1, -1, 999, -999, -1000, -1001, 1_500_000_001, -BILLION - 1, -(1 << 63), (1 << 63) - 1]
+"""Nanoseconds that 64 bits hold."""
+MOMENTS = [-62135596800 * BILLION, 253402300800 * BILLION - 1]
+SPANS = [sign * (315576000000 * BILLION + extra) for sign in (1, -1) for extra in (0, BILLION - 1)]
+"""Limits of Timestamp and Duration."""
+
+
+@pytest.fixture
+def event(tmp_path: Path) -> tuple[Any, ...]:
+    """Options of `flowbuf convert` for events."""
+    pytest.importorskip("pyarrow")
+    (tmp_path / "event.proto").write_text(EVENT)
+    return "--proto", tmp_path / "event.proto", "--message", "Event"
+
+
+def time_field(number: int, seconds: int, nanoseconds: int) -> bytes:
+    parts = (1, seconds % 2**64), (2, nanoseconds % 2**64)
+    return bytes_field(number, b"".join(number_field(place, part) for place, part in parts if part))
+
+
+def moment(nanoseconds: int) -> bytes:
+    return time_field(1, *divmod(nanoseconds, BILLION))
+
+
+def span(nanoseconds: int) -> bytes:
+    sign = -1 if nanoseconds < 0 else 1
+    seconds, rest = divmod(abs(nanoseconds), BILLION)
+    return time_field(2, sign * seconds, sign * rest)
+
+
+def framed(messages: list[bytes]) -> bytes:
+    return b"".join(varint(len(message)) + message for message in messages)
+
+
+def test_times_have_the_unit_of_the_option_and_survive_parquet(tmp_path: Path, event: Any) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    stream, table, back = tmp_path / "in.pb", tmp_path / "t.parquet", tmp_path / "back.pb"
+    for times, moments, spans, unit in [
+        ((), NEAR, NEAR, 1),
+        (("--times", "ns"), NEAR, NEAR, 1),
+        (("--times", "us"), NEAR + MOMENTS, NEAR + SPANS, 1000),
+    ]:
+        stream.write_bytes(framed([*map(moment, moments), *map(span, spans), bytes_field(3, moment(-1))]))
+        assert flowbuf("convert", stream, table, *event, *times).exit_code == 0
+        found = parquet.read_table(table)
+        assert found["at"].cast("int64").to_pylist()[: len(moments)] == [each // unit for each in moments]
+        took = found["took"].cast("int64").to_pylist()[len(moments) : -1]
+        assert took == [each // unit for each in spans]
+        assert flowbuf("convert", table, back, *event).exit_code == 0
+        kept = [[each // unit * unit for each in values] for values in (moments, spans, [-1])]
+        expected = [*map(moment, kept[0]), *map(span, kept[1]), bytes_field(3, moment(kept[2][0]))]
+        assert back.read_bytes() == framed(expected)
+
+
+def test_times_of_parquet_are_read_in_every_unit(tmp_path: Path, event: Any) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for unit, nanoseconds in [("s", BILLION), ("ms", 10**6), ("us", 1000), ("ns", 1)]:
+        far = unit != "ns"
+        moments = [0, -nanoseconds, 7 * nanoseconds] + [
+            each // nanoseconds * nanoseconds for each in MOMENTS
+        ] * far
+        spans = [0, -nanoseconds, 7 * nanoseconds] + [
+            each // nanoseconds * nanoseconds for each in SPANS[:2]
+        ] * far
+        columns = {
+            "at": pa.array([each // nanoseconds for each in moments], pa.timestamp(unit, "UTC")),
+            "took": pa.array([each // nanoseconds for each in spans[: len(moments)]], pa.duration(unit)),
+        }
+        parquet.write_table(pa.table(columns), tmp_path / "in.parquet")
+        assert flowbuf("convert", tmp_path / "in.parquet", tmp_path / "out.pb", *event).exit_code == 0
+        messages = [moment(each) + span(other) for each, other in zip(moments, spans, strict=True)]
+        assert (tmp_path / "out.pb").read_bytes() == framed(messages)
+
+
+def test_times_of_json_lines_are_cut_in_parquet(tmp_path: Path, event: Any) -> None:
+    lines, table, back = tmp_path / "in.jsonl", tmp_path / "t.parquet", tmp_path / "back.jsonl"
+    lines.write_text(
+        '{"at":"0001-01-01T00:00:00Z"}\n{"at":"1969-12-31T23:59:59.999999999Z","took":"-1.000000001s"}\n'
+    )
+    assert flowbuf("convert", lines, table, *event, "--times", "us").exit_code == 0
+    assert flowbuf("convert", table, back, *event).exit_code == 0
+    assert list(map(json.loads, back.read_text().splitlines())) == [
+        {"at": "0001-01-01T00:00:00Z"},
+        {"at": "1969-12-31T23:59:59.999999Z", "took": "-1.000001s"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "column"),
+    [
+        (moment(MOMENTS[0]), "at"),
+        (moment(1 << 63), "at"),
+        (span(-(1 << 63) - 1), "took"),
+        (moment(0) + bytes_field(3, moment(0)) + bytes_field(3, moment(MOMENTS[1])), "visits.at"),
+    ],
+)
+def test_a_time_beyond_nanoseconds_is_named_with_its_message_and_the_fix(
+    message: bytes, column: str, tmp_path: Path, event: Any
+) -> None:
+    stream, lines = tmp_path / "in.pb", tmp_path / "in.jsonl"
+    stream.write_bytes(framed([moment(0)] * 20_000 + [message]))
+    assert flowbuf("convert", stream, lines, *event).exit_code == 0
+    problem = f"column '{column}': a time that nanoseconds cannot hold; add --times us"
+    done = flowbuf("convert", stream, tmp_path / "out.parquet", *event)
+    assert done.exit_code == 1
+    assert re.fullmatch(rf"flowbuf: {stream}: \[20000\]: byte \d+: {problem}\n", done.stderr)
+    done = flowbuf("convert", lines, tmp_path / "out.parquet", *event)
+    assert done.stderr == f"flowbuf: {lines}: [20000]: {problem}\n"
+    assert not (tmp_path / "out.parquet").exists()
+    assert flowbuf("convert", stream, tmp_path / "out.parquet", *event, "--times", "us").exit_code == 0
+
+
+def test_damage_is_named_with_its_message_in_parquet_too(tmp_path: Path, event: Any) -> None:
+    (tmp_path / "in.pb").write_bytes(framed([b"", b"\x0a\x05", b""]))
+    done = flowbuf("convert", tmp_path / "in.pb", tmp_path / "out.parquet", *event)
+    assert done.stderr == (
+        f"flowbuf: {tmp_path / 'in.pb'}: [1]: byte 2: column 'at': a length beyond the end of the message\n"
+    )
+    (tmp_path / "in.pb").write_bytes(framed([b"", time_field(1, 1 << 60, 0)]))
+    done = flowbuf("convert", tmp_path / "in.pb", tmp_path / "out.parquet", *event)
+    assert done.stderr.endswith("[1]: byte 2: column 'at': a value that its column cannot hold\n")
 
 
 # flowbuf read -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include "core/json/json_write.h"
 
 const char fb_nested_too_long[] = "a value that its column cannot hold";
+static const char too_far[] = "a time that nanoseconds cannot hold; use microseconds";
 
 fb_status fb_nested_put_text(fb_nested_reader *reader, fb_nested_node *node, size_t row,
                              fb_bytes text) {
@@ -63,7 +64,8 @@ fb_status fb_nested_put_time(fb_nested_reader *reader, fb_nested_node *node, siz
     if (!read_plain_time(bytes, &node->seconds, &node->nanoseconds))
         problem = fb_codec_read_time(bytes, depth, &node->seconds, &node->nanoseconds, &where);
     if (!problem && !scale_time(node->type->unit, node->seconds, node->nanoseconds, &time))
-        problem = fb_nested_too_long;
+        problem = scale_time(1000, node->seconds, node->nanoseconds, &time) ? too_far
+                                                                            : fb_nested_too_long;
     if (problem) return fb_nested_refuse(fault, reader, node, problem);
     memcpy(node->values.data + 8 * row, &time, 8);
     return FB_OK;

@@ -29,6 +29,16 @@ static void set_column(fb_column *column, const fb_nested_type *type) {
     else column->type = field->least < 0 ? FB_TYPE_INT : FB_TYPE_UINT;
 }
 
+/* Let a column of times have the unit of coarser values, at most seconds, because the unit of the
+   node may not hold them. The range stays that of microseconds. */
+static void set_coarser_unit(fb_column *column, const fb_arrow_type *values) {
+    const uint64_t second = 1000000000, microsecond = 1000;
+    const uint64_t unit = values->unit < second ? values->unit : second;
+    if (unit <= column->unit) return;
+    column->unit = unit;
+    column->limit = INT64_MAX / (unit / microsecond);
+}
+
 static bool is_index(const fb_arrow_type *type) {
     return type->meaning == FB_MEANS_NUMBER && type->layout >= FB_LAYOUT_INT8 &&
            type->layout <= FB_LAYOUT_UINT64;
@@ -52,6 +62,7 @@ static fb_arrow_reason bind_scalar(fb_nested_column *column, const struct ArrowS
     if (type->kind == FB_NESTED_TIMESTAMP && read.meaning == FB_MEANS_SPAN) return FB_ARROW_MISFIT;
     if (type->kind == FB_NESTED_TIMESTAMP && read.meaning == FB_MEANS_TIME)
         read.meaning = FB_MEANS_SPAN;
+    if (fb_nested_is_time(type)) set_coarser_unit(&column->column, &read);
     reason = fb_arrow_conversion_choose(&values->conversion, &column->column, &read);
     values->conversion.members = type->by_name;
     values->conversion.member_count = type->member_count;
@@ -297,14 +308,14 @@ FB_INLINE uint64_t to_number(const fb_codec_field *field, uint64_t cell) {
 }
 
 static uint8_t *put_time(const fb_nested_column *column, uint64_t cell, uint8_t *p) {
-    const int64_t time = (int64_t)cell, second = 1000000000 / (int64_t)column->type->unit;
+    const int64_t unit = (int64_t)column->column.unit;
+    const int64_t time = (int64_t)cell, second = 1000000000 / unit;
     int64_t seconds = time / second, part = time % second;
     if (column->type->kind == FB_NESTED_TIMESTAMP && part < 0) {
         seconds--;
         part += second;
     }
-    return fb_codec_put_time(p, column->type->field, seconds,
-                             (int32_t)(part * (int64_t)column->type->unit));
+    return fb_codec_put_time(p, column->type->field, seconds, (int32_t)(part * unit));
 }
 
 static uint8_t *put_text(fb_nested_writer *writer, const fb_codec_field *field, fb_bytes text,

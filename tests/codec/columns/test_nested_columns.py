@@ -116,6 +116,18 @@ def test_times_have_the_unit_of_the_option() -> None:
         table_of(load("Order"), late)
 
 
+def test_times_beyond_nanoseconds_are_told_apart_from_those_beyond_microseconds() -> None:
+    codec = load("Order", times="ns")
+    for seconds, problem in [
+        (1 << 34, "a time that nanoseconds cannot hold; use microseconds"),
+        ((1 << 64) - (1 << 34), "a time that nanoseconds cannot hold; use microseconds"),
+        (1 << 50, "a value that its column cannot hold"),
+    ]:
+        for number in (12, 13, 16):
+            with pytest.raises(DecodeError, match=f"column '[a-z]+': {problem}"):
+                table_of(codec, bytes_field(number, number_field(1, seconds)))
+
+
 def test_times_have_the_range_of_64_bits() -> None:
     codec = load("Order")
     for number in (-(1 << 63), -(1 << 63) + 1, (1 << 63) - 1, -1, 0):

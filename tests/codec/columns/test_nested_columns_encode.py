@@ -61,6 +61,42 @@ def test_other_arrow_types_are_accepted_if_the_values_fit() -> None:
     assert found["created"] == datetime.datetime(1970, 1, 1, 0, 0, 2, tzinfo=datetime.timezone.utc)
 
 
+def test_times_of_a_coarser_unit_need_not_fit_that_of_the_codec() -> None:
+    codec = load("Order", times="ns")
+    first, last = -62135596800, 253402300799
+    for unit, per_second in [("s", 1), ("ms", 1000), ("us", 10**6)]:
+        type = pa.timestamp(unit, "UTC")
+        values = [first * per_second, -1, last * per_second + per_second - 1]
+        expected = [value * 10**9 // per_second for value in values]
+        table = pa.table({"created": pa.array(values, type), "times": pa.array([[each] for each in values])})
+        table = table.set_column(1, "times", table["times"].cast(pa.list_(type)))
+        for columns in (table, table.set_column(0, "created", table["created"].dictionary_encode())):
+            found = codec.decode_many(codec.encode_columns(columns))
+            assert [order["created"] for order in found] == expected
+            assert [order["times"] for order in found] == [[each] for each in expected]
+        spans = pa.table({"took": pa.array([per_second * 315576000000, -1], pa.duration(unit))})
+        took = [order["took"] for order in codec.decode_many(codec.encode_columns(spans))]
+        assert took == [315576000000 * 10**9, -(10**9) // per_second]
+    days = pa.table({"created": pa.array([first // 86400, last // 86400], pa.date32())})
+    found = codec.decode_many(codec.encode_columns(days))
+    assert [order["created"] for order in found] == [first * 10**9, last // 86400 * 86400 * 10**9]
+
+
+@pytest.mark.parametrize("times", ["ns", "datetime"])
+def test_times_of_a_coarser_unit_have_the_range_of_microseconds(times: str) -> None:
+    codec = load("Order", times=times)
+    most = ((1 << 63) - 1) // 10**6
+    good, bad = ([[sign * (most + more)] for sign in (1, -1)] for more in (0, 2))
+    type = pa.list_(pa.timestamp("s"))
+    found = codec.encode_columns(pa.table({"times": pa.array(good, type)}))
+    assert [order["times"] for order in load("Order", times="ns").decode_many(found)] == [
+        [each[0] * 10**9] for each in good
+    ]
+    for value in bad:
+        with pytest.raises(EncodeError, match=r"\[0\]\.times\[0\]: the value is outside the column's range"):
+            codec.encode_columns(pa.table({"times": pa.array([value], type)}))
+
+
 def test_missing_columns_and_null_structs_are_absent() -> None:
     codec = load("Order")
     first = pa.array([None, {"count": 1}, None], pa.struct([("count", pa.int32())]))

@@ -68,6 +68,9 @@ _FORMS = ("pb", "jsonl", "parquet")
 @click.option(
     "--ignore-unknown", is_flag=True, help="JSON: skip fields and enum members that are not defined."
 )
+@click.option("--times", type=click.Choice(["ns", "us"]), default="ns", show_default=True,
+              help="Parquet: write Timestamp and Duration in nanoseconds (years 1678 to 2261), or in "
+              "microseconds (years 1 to 9999, finer digits are cut).")  # fmt: skip
 @force_option
 def convert(
     source: str,
@@ -82,6 +85,7 @@ def convert(
     enums: str,
     defaults: bool,
     ignore_unknown: bool,
+    times: str,
     force: bool,
 ) -> None:
     """Convert messages between Protocol Buffers, JSON lines and Parquet.
@@ -91,8 +95,8 @@ def convert(
 
     The messages may have any type. JSON follows the canonical mapping of Protocol Buffers; the JSON lines of
     flowbuf read have other names and values. In Parquet, nested messages are structs, and times have
-    nanoseconds: years before 1678 and after 2261 are errors. Messages from Parquet are equivalent, but may
-    have other bytes.
+    nanoseconds. Years before 1678 and after 2261 are errors, unless --times us chooses microseconds. Parquet
+    is read with any unit of its times. Messages from Parquet are equivalent, but may have other bytes.
 
     The first damaged message or line ends the command with an error that names its place. OUT appears whole
     or not at all.
@@ -102,6 +106,7 @@ def convert(
       flowbuf convert orders.pb orders.jsonl --proto shop/order.proto --message Order --include protos
       flowbuf convert orders.jsonl.gz orders.pb --proto orders.desc --message shop.Order
       flowbuf convert telemetry.pb telemetry.parquet --schema telemetry
+      flowbuf convert orders.pb orders.parquet --proto order.proto --times us
       flowbuf convert orders.pb - --proto order.proto --names original | jq .total
     """
     forms = form or _form_of(source, "--from"), target or _form_of(output, "--to")
@@ -110,6 +115,8 @@ def convert(
             raise UsageProblem(f"{path}: Parquet is compressed inside; leave out the suffix")
     if forms[1] != "jsonl" and (names != "json" or enums != "name" or defaults):
         raise UsageProblem("--names, --enums and --defaults apply only if OUT is JSON; leave them out")
+    if forms[1] != "parquet" and times != "ns":
+        raise UsageProblem("--times applies only if OUT is Parquet; leave it out")
     if forms[0] != "jsonl" and ignore_unknown:
         raise UsageProblem("--ignore-unknown applies only if IN is JSON; leave it out")
     check_inputs([source], output)
@@ -118,7 +125,7 @@ def convert(
         need("pyarrow", "arrow", "Parquet")
     if forms[0] == "parquet" and source == "-":
         raise UsageProblem("Parquet cannot be read from stdin; name a file")
-    codec = _load(schema, proto, message, include)
+    codec = _load(schema, proto, message, include, times)
     if "parquet" in forms:
         _check_columns(codec)
     options = {"names": names, "enums": enums, "defaults": defaults}
@@ -132,10 +139,9 @@ def convert(
         show = stack.enter_context(show_progress(total_size([source])))
         pieces = _read(stack, codec, source, forms[0], "ignore" if ignore_unknown else "error")
         try:
-            count = _write(codec, pieces, file, forms[1], options, unknown.append, show)
+            count = _write(codec, pieces, file, forms, options, unknown.append, show)
         except (DecodeError, EncodeError) as error:
-            problem = str(error).removeprefix(f"{JoinedPieces.name}: ")
-            raise Failure(f"{'<stdin>' if source == '-' else source}: {problem}") from error
+            raise Failure(f"{'<stdin>' if source == '-' else source}: {error}") from error
     report_unknown(report, source, unknown)
     if is_terminal(sys.stderr) and output != "-":
         report.add_note(count_things(count, "message"))
@@ -156,13 +162,15 @@ def _form_of(path: str, option: str) -> str:
     return form
 
 
-def _load(schema: str | None, proto: str | None, message: str | None, include: tuple[str, ...]) -> Codec[Any]:
+def _load(
+    schema: str | None, proto: str | None, message: str | None, include: tuple[str, ...], times: str
+) -> Codec[Any]:
     definition = proto if schema is None else schema
     if definition is None:
         raise UsageProblem("define the messages with --proto FILE or with --schema NAME")
     if proto is not None and schema is not None:
         raise UsageProblem("--proto and --schema both define the messages; leave out one of them")
-    return load_codec(definition, message, include)
+    return load_codec(definition, message, include, times)
 
 
 def _check_columns(codec: Codec[Any]) -> None:
@@ -215,13 +223,13 @@ def _write(
     codec: Codec[Any],
     pieces: Iterator[tuple[Piece, int]],
     file: OutputFile,
-    form: str,
+    forms: tuple[str, str],
     options: dict[str, Any],
     left_out: Callable[[int], None],
     show: Show,
 ) -> int:
-    """Write the messages, and return their number."""
-    from flowbuf.codec.convert import to_batches, to_json_lines
+    """Write the messages, and return their number. `forms`: formats of the input and the output."""
+    from flowbuf.codec.convert import to_json_lines
 
     count = 0
 
@@ -232,17 +240,41 @@ def _write(
             show(position, count)
             yield piece
 
-    if form == "parquet":
-        import pyarrow
-
-        stream = to_batches(codec, counted())
-
-        with open_sink(form, file, pyarrow.schema(stream)) as sink:
-            for batch in stream:
-                sink.write(batch.to_arrow())
-        left_out(stream.counters.get("unknown_field", 0))
+    if forms[1] == "parquet":
+        left_out(_write_columns(codec, counted(), file, has_offsets=forms[0] == "pb"))
         return count
-    chunks = to_json_lines(codec, counted(), left_out, **options) if form == "jsonl" else counted()
+    chunks = to_json_lines(codec, counted(), left_out, **options) if forms[1] == "jsonl" else counted()
     for chunk, _ in chunks:
         file.write(chunk)
     return count
+
+
+def _write_columns(codec: Codec[Any], pieces: Iterator[Piece], file: OutputFile, has_offsets: bool) -> int:
+    """Write the messages as Parquet, and return the number of unknown fields.
+
+    `has_offsets`: offsets in the messages are those in the input.
+    """
+    import pyarrow
+
+    from flowbuf.codec.convert import to_batches
+
+    stream = to_batches(codec, pieces)
+    rows = 0
+    with open_sink("parquet", file, pyarrow.schema(stream)) as sink:
+        try:
+            for batch in stream:
+                sink.write(batch.to_arrow())
+                rows += len(batch)
+        except DecodeError as error:
+            raise _located(error, rows, has_offsets) from error
+    return stream.counters.get("unknown_field", 0)
+
+
+def _located(error: DecodeError, row: int, has_offsets: bool) -> DecodeError:
+    """Return an error of a message with its number. Other errors have a place in the input."""
+    origin, _, problem = str(error).partition(": ")
+    if origin != JoinedPieces.name:
+        return error
+    if not has_offsets:
+        problem = problem.partition(": ")[2]
+    return DecodeError(f"[{row}]: {problem.replace('use microseconds', 'add --times us')}")

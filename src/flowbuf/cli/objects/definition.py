@@ -40,12 +40,12 @@ def definition_options(command: F) -> F:
     return command
 
 
-def load_codec(definition: str, message: str | None, include: Sequence[str]) -> Codec[Any]:
-    """Return the codec of a definition. Raises UsageProblem."""
+def load_codec(definition: str, message: str | None, include: Sequence[str], times: str = "ns") -> Codec[Any]:
+    """Return the codec of a definition. Raises UsageProblem. `times`: unit of times in columns, ns or us."""
     from flowbuf.codec import Codec
 
     try:
-        return Codec.load(definition, message, include=include, times="ns")
+        return Codec.load(definition, message, include=include, times="datetime" if times == "us" else "ns")
     except SchemaError as error:
         text = (
             str(error).replace("message=…", "--message NAME").replace("include=[FOLDER]", "--include FOLDER")
