@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from flowbuf._core import NestedType
+from flowbuf._core import MAX_COLUMNS, NestedType
 from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
 from flowbuf.codec import schemas
 from flowbuf.codec.async_streams import AsyncStreamCodec
@@ -42,8 +42,9 @@ class ColumnCodec(AsyncStreamCodec[T]):
 
     @functools.cached_property
     def _flat_schema(self) -> Schema | None:
-        """The schema of the columns, or None if the message is not flat, or has extensions."""
-        if any(field.is_extension for field in self._messages[0]):
+        """The schema of the columns, or None if the message is not flat, or has extensions or many fields."""
+        fields = self._messages[0].fields
+        if len(fields) > MAX_COLUMNS or any(field.is_extension for field in fields):
             return None
         try:
             return self.schema

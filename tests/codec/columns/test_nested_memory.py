@@ -176,3 +176,20 @@ def test_fields_are_found_by_numbers_of_every_size() -> None:
         expected = {f"f{number}": -number for number in known}
         assert columns.to_arrow().to_pylist() == [expected, dict.fromkeys(expected, 0), expected]
         assert columns.counters == {"unknown_field": len(unknown)}
+
+
+def test_messages_of_more_fields_than_a_schema_have_nested_columns() -> None:
+    file = FileDescriptorProto(name="many.proto", syntax="proto3")
+    message = file.message_type.add(name="Many")
+    for number in range(1, 1026):
+        message.field.add(name=f"f{number}", number=number, type=Field.TYPE_INT64, label=Field.LABEL_OPTIONAL)
+    codec = Codec(FileDescriptorSet(file=[file]), "Many")
+    row = {f"f{number}": -number for number in range(1, 1026)}
+    stream = codec.encode_many([row, {}])
+    table = codec.read_columns(stream).to_arrow()
+    assert table.to_pylist() == [row, dict.fromkeys(row, 0)]
+    assert codec.encode_columns(table) == stream
+    assert codec.read_columns(stream, columns=["f1025"]).to_arrow().to_pylist()[0] == {"f1025": -1025}
+    message.field.pop()
+    flat = Codec(FileDescriptorSet(file=[file]), "Many")
+    assert len(flat.read_columns(stream[:0]).schema) == 1024
