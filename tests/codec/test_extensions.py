@@ -180,3 +180,16 @@ def test_json_with_defaults_leaves_out_absent_extensions(codec: Codec[dict[str, 
         assert codec.to_json(data, defaults=True) == expected
         same = json_format.MessageToDict(of.FromString(data), always_print_fields_with_no_presence=True)
         assert same == json.loads(expected)
+
+
+def test_extensions_have_presence(codec: Codec[dict[str, Any]]) -> None:
+    assert codec.has(WHOLE, "[p.number]")
+    assert codec.has(WHOLE, "[p.Inner.inner].[p.more]")
+    assert not codec.has({"a": 1}, "[p.number]")
+    assert not codec.has(codec.encode({"a": 1}), "[p.Inner.inner].[p.more]")
+    with pytest.raises(ValueError, match=r"\[p\.levels\] has no presence"):
+        codec.has(WHOLE, "[p.levels]")
+    with pytest.raises(ValueError, match=r"p\.Base has no field \[p\.none\]"):
+        codec.has(WHOLE, "[p.none]")
+    with pytest.raises(ValueError, match=r"p\.Base has no field \[p"):
+        codec.has(WHOLE, "[p.none")

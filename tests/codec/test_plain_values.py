@@ -446,3 +446,13 @@ class Level(enum.Enum):
 def test_members_of_enums_are_values_of_json_only_as_their_values(codec: Codec[dict[str, Any]]) -> None:
     with pytest.raises(EncodeError, match="value: Level where a value of JSON is expected"):
         codec.encode({"value": Level.LOW})
+
+
+def test_objects_without_json_are_errors_of_encoding() -> None:
+    """Their offset would be one in bytes that the caller never had."""
+    codec = Codec(struct_pb2.Struct)
+    with pytest.raises(EncodeError) as caught:
+        codec.encode_json({"a": math.nan})
+    problem = "NaN or infinity in a google.protobuf.Value"
+    assert str(caught.value) == f"{caught.value.path}: {problem}"
+    assert caught.value.path == 'fields["a"].number_value'

@@ -10,6 +10,8 @@ from libc.string cimport memchr
 from flowbuf._core.base cimport check, describe_field, take_memory
 from flowbuf._core.core cimport *
 
+from flowbuf.errors import DecodeError, EncodeError
+
 JSON_FORMS = {fb_json_form_name(i).decode(): i for i in range(FB_JSON_FORM_COUNT)}
 """JSON form of a message type -> its code in the core."""
 
@@ -512,15 +514,21 @@ cdef class JsonCodec:
             str: the JSON text.
 
         Raises:
-            EncodeError: the object cannot be encoded: see `encode`.
-            DecodeError: a value has no JSON form: see `to_json`.
+            EncodeError: the object cannot be encoded: see `encode`. Or a value has no JSON form: see
+                `to_json`.
             ValueError: an option has an unknown value.
 
         Example:
             codec = flowbuf.Codec.load("telemetry")
             codec.encode_json({"device_id": "a1"})
         """
-        return self._json().write(self.encode(value), names, defaults, enums)
+        cdef JsonConverter converter = self._json()
+        message = self.encode(value)
+        try:
+            return converter.write(message, names, defaults, enums)
+        except DecodeError as error:  # its offset is in a message that the caller does not have
+            problem = str(error).partition(f"byte {error.offset}: ")[2]
+            raise EncodeError(problem, error.path) from None
 
     def decode_json(self, text, into=None, *, str unknown not None="error"):
         """Convert JSON to an object, by the canonical mapping of Protocol Buffers.

@@ -342,7 +342,8 @@ class Codec(ColumnCodec[T]):
 
         Args:
             value: The message as bytes or another buffer; or an object, which is encoded.
-            path: Name of the field, or names with dots for a field of nested messages: "order.customer".
+            path: Name of the field, or names with dots for a field of nested messages: "order.customer". An
+                extension has its full name in brackets: "[shop.color]".
 
         Returns:
             bool: False also if a message around the field is absent.
@@ -357,7 +358,7 @@ class Codec(ColumnCodec[T]):
             data = codec.encode({"name": "a1", "parent": {}})
             codec.has(data, "parent"), codec.has(data, "created")
         """
-        return presence.has_field(self.message, self._decode_present(value), path)
+        return presence.has_field(self._messages[0], self._decode_present(value), path)
 
     def which_oneof(self, value: Any, path: str) -> str | None:
         """Return the name of the member that a oneof of a message has, or None.
@@ -386,7 +387,7 @@ class Codec(ColumnCodec[T]):
             codec = flowbuf.Codec.from_class(Payment)
             codec.which_oneof(Payment(card="1234"), "kind")
         """
-        return presence.find_member(self.message, self._decode_present(value), path)
+        return presence.find_member(self._messages[0], self._decode_present(value), path)
 
     def _decode_present(self, value: Any) -> Any:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from flowbuf.codec.model import Field, Message
@@ -9,6 +10,9 @@ from flowbuf.codec.plain import PLAIN, plain_kind
 from flowbuf.errors import did_you_mean
 
 __all__ = ["find_member", "has_field"]
+
+_NAME = re.compile(r"\[[^\]]*\]|[^.]+")
+"""A name in a path. That of an extension is in brackets, and has dots."""
 
 
 def has_field(message: Message, value: Any, path: str) -> bool:
@@ -33,7 +37,7 @@ def find_member(message: Message, value: Any, path: str) -> str | None:
 
 def _follow(message: Message, value: Any, path: str) -> tuple[Message, Any, str]:
     """Follow all but the last name of a path. Returns the last message type and its dict, or None."""
-    *names, last = path.split(".")
+    *names, last = _NAME.findall(path) or [path]
     _check_fields(message, path)
     for name in names:
         field = _find(message, name, path)
