@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import keyword
 import pickle
 import subprocess
 import sys
@@ -508,7 +509,9 @@ WORDS = [
     "a",
     "Item",
 ]
-NAMES = st.sampled_from(WORDS) | st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
+NAMES = st.sampled_from(WORDS) | st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True).filter(
+    lambda name: not keyword.iskeyword(name)
+)
 LEAVES = [int, str, bool, bytes, float, datetime, timedelta, Item, Status]
 
 
