@@ -54,8 +54,7 @@ bool fb_utf8_valid(fb_bytes text) {
     while (end - p >= 8) {
         if (!(fb_load64(p) & 0x8080808080808080u)) p += 8;
         else if (*p < 0x80) p++;
-        else if ((size = read_usual_character(p))) p += size;
-        else if (fb_utf8_character(p, end, &size)) p += size;
+        else if ((size = read_usual_character(p)) || fb_utf8_character(p, end, &size)) p += size;
         else return false;
     }
     for (; p < end; p += size)
