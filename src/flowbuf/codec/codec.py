@@ -338,7 +338,7 @@ class Codec(ColumnCodec[T]):
     def has(self, value: Any, path: str) -> bool:
         """Return True if a message has a field.
 
-        Members of a oneof, messages, and `optional` and proto2 fields have presence; other fields do not.
+        Messages, members of a oneof, `optional` fields, and single fields of proto2 and editions have presence.
 
         Args:
             value: The message as bytes or another buffer; or an object, which is encoded.
