@@ -44,7 +44,8 @@ static bool from_json(const json_choice *c, fb_bytes text, bool lenient, fb_buff
 
 /* Check that a text and a message are converted to each other. */
 static void check_stable(const json_choice *c, fb_bytes text) {
-    static const fb_json_options plain = {false, false, false}, other = {true, true, true};
+    static const fb_json_options plain = {false, false, false, NULL},
+                                 other = {true, true, true, NULL};
     fb_buffer message = {NULL}, again = {NULL}, third = {NULL}, fourth = {NULL};
     MUST(from_json(c, text, false, &message));
     MUST(to_json(c, view(&message), plain, &again) && fb_json_equal(view(&again), text));
@@ -65,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (taken == size) return 0;
     const fb_bytes input = {data + taken + 1, size - taken - 1};
     const bool is_text = data[taken] & 1;
-    const fb_json_options plain = {false, false, false};
+    const fb_json_options plain = {false, false, false, NULL};
     bool read = !is_text || from_json(&c, input, data[taken] & 2, &message);
     if (read && to_json(&c, is_text ? view(&message) : input, plain, &text))
         check_stable(&c, view(&text));

@@ -176,7 +176,7 @@ static void write_types(void) {
 
 /* Write message types in the input form of fuzz_json.c, each with a message and with its JSON. */
 static void write_texts(void) {
-    static const fb_json_options plain = {false, false, false};
+    static const fb_json_options plain = {false, false, false, NULL};
     random_begin(2);
     for (unsigned i = 0; i < 64; i++) {
         static json_choice c;

@@ -394,6 +394,9 @@ def test_unknown_fields_inside_an_any_are_kept() -> None:
 def test_presence_inside_plain_values_is_refused(codec: Codec[dict[str, Any]]) -> None:
     assert codec.has({"value": NULL}, "value")
     assert codec.which_oneof({"chosen": NULL}, "choice") == "chosen"
+    for path in ("value.", ".value", "..value", ""):
+        with pytest.raises(ValueError, match="has no field"):
+            codec.has({"value": NULL}, path)
     for call, path in [
         (codec.has, "value.string_value"),
         (codec.which_oneof, "value.kind"),

@@ -120,3 +120,37 @@ def test_an_asynchronous_reader_cannot_be_copied() -> None:
     for call in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="a reader cannot be copied or pickled"):
             call(CODEC.read_async(arrive([])))
+
+
+def test_a_generator_that_a_cancellation_closed_is_an_error() -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield STREAM[: ENDS[1]]
+        await asyncio.sleep(10)
+        yield STREAM[ENDS[1] :]
+
+    async def run() -> None:
+        objects = CODEC.read_async(slow())
+        assert await anext(objects) == OBJECTS[0]
+        for each in OBJECTS[1 : objects._waiting + 1]:
+            assert await anext(objects) == each
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(anext(objects), 0.01)
+        with pytest.raises(RuntimeError, match="a cancellation has closed the generator"):
+            await anext(objects)
+
+    asyncio.run(run())
+
+
+def test_a_piece_that_is_not_bytes_is_an_error() -> None:
+    async def pieces() -> AsyncIterator[Any]:
+        yield STREAM
+        yield None
+        yield STREAM
+
+    async def run() -> None:
+        with pytest.raises(TypeError, match="a piece of the stream is NoneType"):
+            [each async for each in CODEC.read_async(pieces())]
+
+    asyncio.run(run())
+    with pytest.raises(TypeError, match="a piece of the stream is NoneType"):
+        list(CODEC.read([STREAM, None, STREAM]))  # type: ignore[list-item]

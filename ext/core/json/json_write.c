@@ -83,9 +83,7 @@ static bool put_quoted(writer *w, fb_bytes text) {
     return true;
 }
 
-static bool put_string(writer *w, fb_bytes text, const fb_json_where *place) {
-    if (FB_LIKELY(fb_is_plain_text(text))) return put_quoted(w, text);
-    if (!fb_utf8_valid(text)) return fail(w, place, text.data, "a string that is not UTF-8");
+static bool put_unicode(writer *w, fb_bytes text) {
     if (!reserve(w, text.size + FB_FORMAT_ESCAPE_MAX + 2)) return false;
     *w->output->p++ = '"';
     while (text.size) {
@@ -93,6 +91,27 @@ static bool put_string(writer *w, fb_bytes text, const fb_json_where *place) {
         w->output->p = fb_format_json_text(w->output->p, w->output->end, &text);
     }
     return put_char(w, '"');
+}
+
+static bool put_repaired(writer *w, fb_bytes text) {
+    fb_buffer room = {NULL, NULL, NULL};
+    bool replaced;
+    ++*w->options.repaired;
+    if (fb_buffer_reserve(&room, 3 * text.size) != FB_OK) {
+        w->status = FB_NO_MEMORY;
+        return false;
+    }
+    room.p = fb_utf8_put_replaced(room.p, text, &replaced);
+    const bool written = put_unicode(w, (fb_bytes){room.begin, fb_buffer_size(&room)});
+    fb_buffer_free(&room);
+    return written;
+}
+
+static bool put_string(writer *w, fb_bytes text, const fb_json_where *place) {
+    if (FB_LIKELY(fb_is_plain_text(text))) return put_quoted(w, text);
+    if (fb_utf8_valid(text)) return put_unicode(w, text);
+    return w->options.repaired ? put_repaired(w, text)
+                               : fail(w, place, text.data, "a string that is not UTF-8");
 }
 
 static bool put_bytes(writer *w, fb_bytes bytes) {

@@ -9,6 +9,8 @@ typedef struct {
     bool original_names; /* names as in the definition, instead of lowerCamelCase */
     bool defaults;       /* write fields without presence too if they are zero or empty */
     bool enum_numbers;   /* write the numbers of enums instead of their names */
+    /* Counts strings that are not UTF-8, which are repaired with U+FFFD. NULL: they are errors. */
+    uint64_t *repaired;
 } fb_json_options;
 
 /* Append a message as a JSON value without white space. Fields are in the order of their numbers,

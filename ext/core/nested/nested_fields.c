@@ -198,6 +198,19 @@ static fb_status read_parts(fb_nested_reader *reader, fb_nested_node *node, size
     return fb_nested_put_json(reader, node, row, joined.size ? joined : node->part, fault);
 }
 
+/* Store the text of an empty message in an entry whose value is absent. */
+static fb_status fill_json(fb_nested_reader *reader, const fb_nested_node *map, size_t row,
+                           fb_bytes entry, fb_nested_fault *fault) {
+    for (size_t i = 0; i < map->type->child_count; i++) {
+        fb_nested_node *child = &reader->nodes[map->type->children[i]];
+        if (child->type->kind != FB_NESTED_JSON || child->count > row) continue;
+        if (!fb_nested_reach(child, row, reader->memory)) return FB_NO_MEMORY;
+        child->part = (fb_bytes){entry.data, 0};
+        return fb_nested_put_json(reader, child, row, child->part, fault);
+    }
+    return FB_OK;
+}
+
 /* Read the maps and parts behind the first `kept` ones. */
 static fb_status read_pending(fb_nested_reader *reader, size_t kept, fb_nested_fault *fault) {
     while (reader->pending_count > kept) {
@@ -216,8 +229,9 @@ static fb_status read_pending(fb_nested_reader *reader, size_t kept, fb_nested_f
         for (size_t i = 0; i < entries->count; i++) {
             const size_t row = node->count;
             if (!fb_nested_reach(node, row, reader->memory)) return FB_NO_MEMORY;
-            fb_status status = fb_nested_read_whole(reader, node, row, entries->all[i].bytes,
-                                                    pending.depth, fault);
+            const fb_bytes entry = entries->all[i].bytes;
+            fb_status status = fb_nested_read_whole(reader, node, row, entry, pending.depth, fault);
+            if (status == FB_OK) status = fill_json(reader, node, row, entry, fault);
             if (status != FB_OK) return status;
         }
         if (entries->count && end_list(node, pending.row) != FB_OK) return FB_NO_SPACE;

@@ -74,7 +74,7 @@ fb_status fb_nested_put_time(fb_nested_reader *reader, fb_nested_node *node, siz
 fb_status fb_nested_put_json(fb_nested_reader *reader, fb_nested_node *node, size_t row,
                              fb_bytes message, fb_nested_fault *fault) {
     const fb_nested_type *type = node->type;
-    const fb_json_options options = {false, false, false};
+    const fb_json_options options = {false, false, false, &reader->invalid_texts};
     fb_json_fault problem;
     fb_buffer *text = &reader->text;
     text->p = text->begin;

@@ -18,7 +18,7 @@ static void choose(built_message *message) {
 }
 
 static fb_status to_json(const void *data, size_t size, fb_buffer *output) {
-    const fb_json_options plain = {false, false, false};
+    const fb_json_options plain = {false, false, false, NULL};
     fb_json_fault fault;
     uint64_t unknown = 0;
     uint8_t *copy = fb_guarded_copy(data, size);

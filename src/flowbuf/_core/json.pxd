@@ -57,6 +57,7 @@ cdef extern from "core/json/json_write.h" nogil:
         bint original_names
         bint defaults
         bint enum_numbers
+        uint64_t *repaired
     fb_status fb_json_write(const fb_json_types *types, const fb_json_type *type, fb_bytes message,
                             fb_json_options options, fb_buffer *output, uint64_t *unknown,
                             fb_json_fault *fault)

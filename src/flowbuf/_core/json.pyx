@@ -34,6 +34,7 @@ cdef int read_options(str names, defaults, str enums, fb_json_options *options) 
     options.original_names = not is_same(names, "json")
     options.defaults = defaults is True
     options.enum_numbers = not is_same(enums, "name")
+    options.repaired = NULL
     if defaults is not False and defaults is not True:
         raise ValueError(f"defaults is {defaults!r}; it must be True or False")
     if options.original_names and names != "original":

@@ -6,7 +6,7 @@ import functools
 import inspect
 import io
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, overload
 
 from flowbuf._core import ObjectCodec
 from flowbuf.codec.streams import (
@@ -20,7 +20,7 @@ from flowbuf.codec.streams import (
     check_skipped,
     encode_parts,
 )
-from flowbuf.io.input_stream import ArrivingContent
+from flowbuf.io.input_stream import ArrivingContent, check_piece
 from flowbuf.io.output_file import open_compressed
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ class AsyncReadable(Protocol):
 
 AsyncSource = AsyncReadable | AsyncIterable[bytes]
 
+_END = object()
+"""Stands for the end of the pieces."""
+
 
 class AsyncTarget(Protocol):
     """An `asyncio.StreamWriter`, or another object with its methods `write` and `drain`."""
@@ -55,7 +58,8 @@ class AsyncObjectReader(Reader[T], AsyncIterator[T]):
     """Asynchronous iterator over the objects of a stream, from `Codec.read_async`.
 
     After a DecodeError for a malformed message, the iteration can go on with the message after it. It can
-    also go on after a timeout or another cancellation, if the source can.
+    also go on after a timeout or another cancellation, if the source can. A cancellation closes an
+    asynchronous generator: the next step raises RuntimeError.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class AsyncObjectReader(Reader[T], AsyncIterator[T]):
         if inspect.iscoroutinefunction(getattr(source, "read", None)):
             self._read: Callable[[], Awaitable[bytes | None]] = functools.partial(_read_some, source.read)
         elif isinstance(source, AsyncIterable):
-            self._read = functools.partial(anext, aiter(source), None)
+            self._read = _Pieces(aiter(source)).read
         else:
             kinds = "an asyncio.StreamReader, or an asynchronous iterable of bytes"
             raise TypeError(f"source is {type(source).__name__}; it must be {kinds}")
@@ -124,6 +128,30 @@ class AsyncObjectReader(Reader[T], AsyncIterator[T]):
             self._decoding.finish()
             check_skipped(self._offset - left, self._offset, fault)
         self._decoding.finish(fault)
+
+
+class _Pieces:
+    """The pieces of an asynchronous iterator. None is the end."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+        self._cancelled = False
+
+    async def read(self) -> bytes | None:
+        try:
+            piece: Any = await anext(self._pieces, _END)
+        except BaseException:
+            self._cancelled = True
+            raise
+        if piece is not _END:
+            check_piece(piece)
+            return cast(bytes, piece)
+        if self._cancelled and inspect.isasyncgen(self._pieces):
+            raise RuntimeError(
+                "a cancellation has closed the generator of the pieces; pass an asyncio.StreamReader, or an "
+                "object with a method __anext__ that can be called again"
+            )
+        return None
 
 
 async def _read_some(read: Callable[[int], Awaitable[bytes]]) -> bytes | None:

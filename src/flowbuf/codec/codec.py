@@ -338,7 +338,8 @@ class Codec(ColumnCodec[T]):
     def has(self, value: Any, path: str) -> bool:
         """Return True if a message has a field.
 
-        Messages, members of a oneof, `optional` fields, and single fields of proto2 and editions have presence.
+        Messages, members of a oneof, `optional` fields, and single fields of proto2 have presence.
+        Single fields of editions have it by default.
 
         Args:
             value: The message as bytes or another buffer; or an object, which is encoded.

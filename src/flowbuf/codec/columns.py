@@ -187,7 +187,9 @@ class _Tree:
     def _check(self, field: Field, path: str, level: int) -> None:
         problem = ""
         fix = "choose columns without it, with columns=[…]"
-        if level > MOST_LEVELS:
+        if not self.nodes and field.message is not None and _is_json(field.message):
+            problem, fix = "is JSON, not a message with columns", "use to_json_lines"
+        elif level > MOST_LEVELS:
             problem = f"is inside of more than {MOST_LEVELS} lists and messages"
         elif len(self.nodes) > MOST_NODES:
             problem = f"is beyond the first {MOST_NODES:,} columns"

@@ -13,6 +13,7 @@ __all__ = ["find_member", "has_field"]
 
 _NAME = re.compile(r"\[[^\]]*\]|[^.]+")
 """A name in a path. That of an extension is in brackets, and has dots."""
+_PATH = re.compile(rf"({_NAME.pattern})(\.({_NAME.pattern}))*")
 
 
 def has_field(message: Message, value: Any, path: str) -> bool:
@@ -37,7 +38,7 @@ def find_member(message: Message, value: Any, path: str) -> str | None:
 
 def _follow(message: Message, value: Any, path: str) -> tuple[Message, Any, str]:
     """Follow all but the last name of a path. Returns the last message type and its dict, or None."""
-    *names, last = _NAME.findall(path) or [path]
+    *names, last = _NAME.findall(path) if _PATH.fullmatch(path) else [path]
     _check_fields(message, path)
     for name in names:
         field = _find(message, name, path)

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 from flowbuf.errors import CaptureError
 from flowbuf.io.nfcapd_blocks import START_SIZE, NfcapdBlocks, has_compressed_blocks, is_nfcapd
 
-__all__ = ["ArrivingContent", "Content", "JoinedPieces", "check_source"]
+__all__ = ["ArrivingContent", "Content", "JoinedPieces", "check_piece", "check_source"]
 
 # Bytes of compressed data per read, and per call of a decompressor. 4 bytes of zstd can stand for 128 KiB and
 # 1 byte of gzip for 1 KiB. So a piece decompresses to at most 16 MiB, and zstandard holds twice that.
@@ -471,16 +471,18 @@ class JoinedPieces:
     def read(self, size: int) -> bytes:
         """Return up to `size` bytes of one piece, none at the end."""
         while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
+            try:
+                piece = next(self._pieces)
+            except StopIteration:
                 return b""
-            _check_piece(piece)
+            check_piece(piece)
             self._rest = memoryview(piece).cast("B")
         data, self._rest = bytes(self._rest[:size]), self._rest[size:]
         return data
 
 
-def _check_piece(piece: object) -> None:
+def check_piece(piece: object) -> None:
+    """Raise TypeError if a piece of a stream is not bytes."""
     if not isinstance(piece, bytes | bytearray | memoryview):
         raise TypeError(f"a piece of the stream is {type(piece).__name__}; it must be bytes")
 
@@ -559,7 +561,7 @@ class _ArrivingPieces:
         self.ended = False
 
     def add(self, piece: bytes | bytearray | memoryview) -> None:
-        _check_piece(piece)
+        check_piece(piece)
         # A piece that is not bytes is copied, because its source may reuse the buffer.
         self._piece = self._piece[self._begin :] + bytes(piece)
         self._begin = 0

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import json
-import math
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf import struct_pb2
 from google.protobuf.message import DecodeError as ProtobufError
 
-import flowbuf
 from flowbuf import Codec, DecodeError, SchemaError, _core
 from tests.support.codec.messages import bytes_field, number_field
 from tests.support.codec.shop import framed, load, row_of, some_orders, table_of
@@ -366,77 +362,6 @@ def test_a_type_that_contains_itself_needs_a_projection() -> None:
     message = bytes_field(1, b"root") + bytes_field(2, bytes_field(2, bytes_field(1, b"leaf")))
     rows = table_of(codec, message, columns=["name", "left.left.name", "named.name"]).to_pylist()
     assert rows == [{"name": "root", "left": {"left": {"name": "leaf"}}, "named": []}]
-
-
-def test_struct_value_and_list_value_are_json_texts() -> None:
-    codec = load("Document")
-    documents = [
-        {
-            **{
-                "body": {"b": [None, True], "a": {"x": 1.5}},
-                "value": flowbuf.NULL,
-                "values": ["é", None, {}],
-            },
-            **{"lists": {"k": [1.0], "e": []}, "one": {}},
-        },
-        {"title": "x", "other": 2},
-        {"value": "text", "values": []},
-    ]
-    stream = codec.encode_many(documents)
-    table = codec.read_columns(stream, strict=True).to_arrow()
-    assert table.schema.field("body") == pa.field("body", pa.string())
-    assert str(table.schema.field("values").type) == "list<item: string not null>"
-    assert str(table.schema.field("lists").type) == "map<string, string>"
-    empty = {"title": "", "body": None, "value": None, "values": [], "lists": [], "one": None, "other": None}
-    assert table.to_pylist() == [
-        empty
-        | {"body": '{"a":{"x":1.5},"b":[null,true]}', "value": "null", "values": ['"é"', "null", "{}"]}
-        | {"lists": [("e", "[]"), ("k", "[1.0]")], "one": "{}"},
-        empty | {"title": "x", "other": 2},
-        empty | {"value": '"text"'},
-    ]
-    assert codec.encode_columns(table) == stream
-    with pytest.raises(SchemaError, match="column 'body' has no columns inside"):
-        codec.read_columns(stream, columns=["body.fields"])
-
-
-def test_parts_of_a_struct_are_merged_and_dropped_with_their_oneof() -> None:
-    codec = load("Document")
-    one, other = (struct_pb2.Struct(fields={k: struct_pb2.Value(number_value=1)}) for k in "ab")
-    parts = [each.SerializeToString() for each in (one, other)]
-    for number, name in ((2, "body"), (6, "one")):
-        assert row_of(codec, *(bytes_field(number, part) for part in parts))[name] == '{"a":1.0,"b":1.0}'
-        assert row_of(codec, bytes_field(number, b""), bytes_field(number, b""))[name] == "{}"
-    dropped = row_of(codec, bytes_field(6, parts[0]), number_field(7, 1))
-    assert (dropped["one"], dropped["other"]) == (None, 1)
-    again = row_of(codec, bytes_field(6, parts[0]), number_field(7, 1), bytes_field(6, parts[1]))
-    assert (again["one"], again["other"]) == ('{"b":1.0}', None)
-    # many parts take time in proportion to their bytes
-    entries = [struct_pb2.Struct(fields={f"{i}": struct_pb2.Value(bool_value=True)}) for i in range(20_000)]
-    text = row_of(codec, *(bytes_field(2, each.SerializeToString()) for each in entries))["body"]
-    assert len(json.loads(text)) == 20_000
-
-
-def test_values_without_json_are_errors_at_their_offset() -> None:
-    codec = load("Document")
-    nan = struct_pb2.Value(number_value=math.nan).SerializeToString()
-    for number, name in ((3, "value"), (4, "values")):
-        stream = framed(bytes_field(1, b"ok"), bytes_field(number, nan))
-        with pytest.raises(DecodeError) as caught:
-            codec.read_columns(stream, strict=True).to_arrow()
-        problem = f"column '{name}': NaN or infinity in a google.protobuf.Value"
-        offset = len(framed(bytes_field(1, b"ok"))) + 3
-        assert str(caught.value) == f"bytes: byte {offset}: {problem}"
-        assert (caught.value.path, caught.value.offset) == (name, offset)
-        assert codec.read_columns(stream, strict=False).to_arrow()["title"].to_pylist() == ["ok"]
-    cut = framed(bytes_field(2, bytes_field(1, b"\x0a\x05a")))
-    with pytest.raises(DecodeError, match=r"bytes: byte [0-9]+: column 'body': "):
-        codec.read_columns(cut, strict=True).to_arrow()
-    deep = b""
-    for _ in range(150):
-        deep = bytes_field(6, bytes_field(1, deep))
-    with pytest.raises(DecodeError, match="column 'value': more than 100 messages"):
-        codec.read_columns(framed(bytes_field(3, deep)), strict=True).to_arrow()
 
 
 def test_types_that_are_too_deep_or_too_large_are_errors() -> None:

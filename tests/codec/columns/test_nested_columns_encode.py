@@ -158,42 +158,6 @@ def test_a_value_that_does_not_fit_is_named_with_its_place(
     assert str(caught.value).startswith(f"{path}: {problem}" if path else problem)
 
 
-@pytest.mark.parametrize(
-    ("columns", "path", "problem"),
-    [
-        ({"body": ["{}", "[1]"]}, "[1].body", "byte 0: an object is expected here"),
-        (
-            {"body": ['{"a": {"b": 1e999}}']},
-            "[0].body",
-            "byte 12: a number that does not fit double: 1e999",
-        ),
-        ({"body": ['{"a":']}, "[0].body", "byte 5: "),
-        ({"value": ["1 2"]}, "[0].value", "byte 2: "),
-        ({"value": [""]}, "[0].value", "byte 0: "),
-        ({"values": [["1", "nul"]]}, "[0].values[1]", "byte 0: "),
-        ({"value": ["[" * 200]}, "[0].value", "byte 50: more than 100 messages inside each other"),
-    ],
-)
-def test_texts_that_are_not_json_are_named_with_their_place(
-    columns: dict[str, Any], path: str, problem: str
-) -> None:
-    with pytest.raises(EncodeError) as caught:
-        load("Document").encode_columns(pa.table(columns))
-    assert caught.value.path == path
-    assert str(caught.value).startswith(f"{path}: the text is not JSON that the field can hold: {problem}")
-
-
-def test_texts_of_json_may_have_any_arrow_type_of_texts() -> None:
-    codec = load("Document")
-    texts = ['{"a": [1]}', None, '{"a": [1]}', "{}"]
-    expected = codec.encode_many([{"body": {"a": [1]}}, {}, {"body": {"a": [1]}}, {"body": {}}])
-    kinds = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
-    for kind in kinds:
-        assert codec.encode_columns(pa.table({"body": pa.array(texts).cast(kind)})) == expected
-    with pytest.raises(EncodeError, match="column 'body': values of this type cannot fill the column"):
-        codec.encode_columns(pa.table({"body": [1]}))
-
-
 def test_rows_of_later_batches_are_counted_in_paths() -> None:
     good, bad = (pa.table({"first": pa.array([{"count": value}] * 3)}) for value in (1, 1 << 40))
     with pytest.raises(EncodeError) as caught:
