@@ -43,7 +43,7 @@ void *fb_system_resize(void *context, void *p, size_t old_size, size_t new_size)
 }
 
 fb_memory fb_memory_system(size_t limit) {
-    return (fb_memory){fb_system_resize, NULL, 0, limit, false};
+    return (fb_memory){fb_system_resize, NULL, 0, limit, 0};
 }
 
 static void *parent_resize(void *context, void *p, size_t old_size, size_t new_size) {

@@ -337,7 +337,7 @@ typedef struct {
     void *context;
     size_t used;  /* bytes held now */
     size_t limit; /* maximum of `used`; 0 is no limit */
-    bool dirty;
+    size_t dirty; /* not 0: new bytes are undefined. A word, so that there is no padding. */
 } fb_memory;
 
 /* The `resize` of fb_memory_system, from the C library. It ignores its context. */

@@ -49,7 +49,7 @@ static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
 }
 
 fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit) {
-    return (fb_memory){resize, cache, 0, limit, false};
+    return (fb_memory){resize, cache, 0, limit, 0};
 }
 
 static void *resize_dirty(void *context, void *p, size_t old_size, size_t new_size) {
@@ -59,7 +59,7 @@ static void *resize_dirty(void *context, void *p, size_t old_size, size_t new_si
 }
 
 fb_memory fb_memory_cached_dirty(fb_block_cache *cache, size_t limit) {
-    return (fb_memory){resize_dirty, cache, 0, limit, true};
+    return (fb_memory){resize_dirty, cache, 0, limit, 1};
 }
 
 void fb_block_cache_free(fb_block_cache *cache) {
