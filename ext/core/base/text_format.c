@@ -141,13 +141,6 @@ FB_INLINE size_t count_unescaped(uint64_t bytes) {
     return found ? (size_t)__builtin_ctzll(found) / 8 : 8;
 }
 
-/* Return true for a character from U+2000 to U+2FFF that is not escaped. */
-FB_INLINE bool is_usual_symbol(const uint8_t *p, const uint8_t *end) {
-    if (end - p < 3 || p[0] != 0xe2) return false;
-    if (p[1] == 0x80) return p[2] != 0x8e && p[2] != 0x8f && !(p[2] >= 0xa8 && p[2] <= 0xae);
-    return p[1] != 0x81 || p[2] < 0xa6 || p[2] > 0xa9;
-}
-
 uint8_t *fb_format_json_text(uint8_t *p, const uint8_t *end, fb_bytes *text) {
     const uint8_t *from = text->data, *text_end = fb_end_of(*text);
     while (from < text_end && end - p >= FB_FORMAT_ESCAPE_MAX) {
@@ -161,12 +154,6 @@ uint8_t *fb_format_json_text(uint8_t *p, const uint8_t *end, fb_bytes *text) {
         }
         if (is_plain(*from) || (*from & 0xc0) == 0x80) { /* or inside of a character */
             *p++ = *from++;
-            continue;
-        }
-        if (is_usual_symbol(from, text_end)) {
-            memcpy(p, from, 3);
-            p += 3;
-            from += 3;
             continue;
         }
         uint32_t character = next_character(&from, text_end);
