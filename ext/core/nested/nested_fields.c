@@ -274,19 +274,6 @@ static FB_NOINLINE fb_status read_field(fb_nested_reader *reader, fb_nested_node
     return status;
 }
 
-/* Reach a row of a node. The caller sets the offset behind a text, which is the last one. */
-FB_INLINE bool reach_fast(fb_nested_node *node, size_t row, bool text, fb_memory *memory) {
-    if (!text && row < node->count) return true;
-    if (FB_UNLIKELY(row >= node->room) && fb_nested_node_grow(node, row + 1, memory) != FB_OK)
-        return false;
-    if (text && FB_UNLIKELY(row > node->count)) {
-        int32_t *offsets = fb_nested_offsets(&node->offsets);
-        for (size_t i = node->count; i < row; i++) offsets[i + 1] = (int32_t)node->used;
-    }
-    node->count = row + 1;
-    return true;
-}
-
 /* Begin a value of a field: that of the row, or an element of its list. Rows before it that have no
    value are absent. `more`: the node is repeated or nullable. Returns false if memory is short. */
 FB_INLINE bool begin_value(fb_nested_node *node, size_t row, size_t *at, bool more, bool text,
@@ -296,7 +283,8 @@ FB_INLINE bool begin_value(fb_nested_node *node, size_t row, size_t *at, bool mo
         fb_nested_offsets(&node->ends)[row + 1] = (int32_t)(node->count + 1);
         row = node->count;
     }
-    if (FB_UNLIKELY(!reach_fast(node, row, text, memory))) return false;
+    if ((text || row >= node->count) && FB_UNLIKELY(!fb_nested_reach_last(node, row, text, memory)))
+        return false;
     if (more && node->nullable) node->present.data[row / 8] |= (uint8_t)(1u << row % 8);
     *at = row;
     return true;

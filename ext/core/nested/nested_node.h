@@ -65,17 +65,26 @@ FB_INLINE int32_t *fb_nested_offsets(const fb_nested_block *block) {
     return (int32_t *)(void *)block->data;
 }
 
-/* Begin the value of a row. Rows before it that have no value are absent; so is this one, until a
-   value is stored. Returns false if memory is short. */
-FB_INLINE bool fb_nested_reach(fb_nested_node *node, size_t row, fb_memory *memory) {
-    if (row < node->count) return true;
+/* Begin the value of a row behind all others. Rows before it that have no value are absent. The
+   caller sets the offset behind a text. Returns false if memory is short. REQUIRES: text is that of
+   the node; row >= node->count. */
+FB_INLINE bool fb_nested_reach_last(fb_nested_node *node, size_t row, bool text,
+                                    fb_memory *memory) {
     if (FB_UNLIKELY(row >= node->room) && fb_nested_node_grow(node, row + 1, memory) != FB_OK)
         return false;
-    if (node->text) {
+    if (text && FB_UNLIKELY(row > node->count)) {
         int32_t *offsets = fb_nested_offsets(&node->offsets);
-        for (size_t i = node->count; i <= row; i++) offsets[i + 1] = (int32_t)node->used;
+        for (size_t i = node->count; i < row; i++) offsets[i + 1] = (int32_t)node->used;
     }
     node->count = row + 1;
+    return true;
+}
+
+/* Begin the value of a row, which is absent until a value is stored. The rest is as above. */
+FB_INLINE bool fb_nested_reach(fb_nested_node *node, size_t row, fb_memory *memory) {
+    if (row < node->count) return true;
+    if (!fb_nested_reach_last(node, row, node->text, memory)) return false;
+    if (node->text) fb_nested_offsets(&node->offsets)[row + 1] = (int32_t)node->used;
     return true;
 }
 
