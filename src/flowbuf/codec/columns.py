@@ -10,8 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from google.protobuf import struct_pb2
-
 from flowbuf._core import (
     NESTED_KINDS,
     JsonConverter,
@@ -109,6 +107,8 @@ def _is_json(message: Message) -> bool:
 
 @functools.cache
 def _json_converter() -> JsonConverter:
+    from google.protobuf import struct_pb2
+
     descriptor = struct_pb2.Struct.DESCRIPTOR
     return make_converter(descriptor, descriptors.inner_messages(descriptor)[0])
 

@@ -28,11 +28,12 @@ class StreamWindows:
     `path` the field concerned.
     """
 
+    fault = path = ""
+    offset: int | None = None
+
     def __init__(self, content: Content) -> None:
         self.name = content.name
         self.content = content
-        self.fault = self.path = ""
-        self.offset: int | None = None
         self.position = 0  # of the window in the stream, in bytes
 
     def __iter__(self) -> Iterator[tuple[memoryview, bool]]:
@@ -53,7 +54,7 @@ class StreamWindows:
             self.position += self._used
             end -= self._used
             if final and not self.fault and (damage := self._damage):
-                self.fault, self.offset = f"byte {self.position}: {damage}", self.position
+                self._fail(self.position, damage)
             if end == len(window):
                 window = self._grow(window)
 
@@ -63,11 +64,12 @@ class StreamWindows:
 
     def stop(self, error: DecodeError) -> None:
         """End the stream with this error."""
-        offset = error.offset or 0
-        self.offset, self.path = self.position + offset, error.path or ""
         damaged = self._damage and "cut short" in str(error)
         what = self._damage if damaged else str(error).partition(": ")[2]
-        self.fault = f"byte {self.position + offset}: {what}"
+        self._fail(self.position + (error.offset or 0), what, error.path)
+
+    def _fail(self, offset: int, what: str, path: str = "") -> None:
+        self.fault, self.offset, self.path = f"byte {offset}: {what}", offset, path
 
     @property
     def _damage(self) -> str:
@@ -76,8 +78,7 @@ class StreamWindows:
     def _grow(self, window: memoryview) -> memoryview:
         """Return a window of twice the size, for a message that is larger than this one."""
         if len(window) >= MAX_MESSAGE_SIZE:
-            self.offset = self.position
-            self.fault = f"byte {self.position}: the message is longer than {MAX_MESSAGE_SIZE} bytes"
+            self._fail(self.position, f"the message is longer than {MAX_MESSAGE_SIZE} bytes")
             return window
         larger = memoryview(bytearray(2 * len(window)))
         larger[: len(window)] = window
@@ -89,8 +90,6 @@ class StreamBytes(StreamWindows):
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
         self.name = "bytes"
-        self.fault = self.path = ""
-        self.offset = None
         self.position = 0
         self._data = memoryview(data)
 
@@ -98,8 +97,7 @@ class StreamBytes(StreamWindows):
         yield self._data, True
 
     def stop(self, error: DecodeError) -> None:
-        self.fault = str(error)
-        self.offset, self.path = error.offset, error.path or ""
+        self.fault, self.offset, self.path = str(error), error.offset, error.path
 
 
 class MessageStream:
