@@ -11,7 +11,7 @@ import pytest
 
 from flowbuf import EncodeError, _core
 from tests.support.codec.messages import bytes_field, number_field
-from tests.support.codec.shop import framed, load, some_orders
+from tests.support.codec.shop import check_refused, framed, load, some_orders
 
 
 def test_examples_survive_every_library() -> None:
@@ -152,10 +152,7 @@ LINES = pa.list_(pa.struct([("article", pa.string()), ("count", pa.int64())]))
 def test_a_value_that_does_not_fit_is_named_with_its_place(
     columns: dict[str, Any], path: str, problem: str
 ) -> None:
-    with pytest.raises(EncodeError) as caught:
-        load("Order").encode_columns(pa.table(columns))
-    assert caught.value.path == path
-    assert str(caught.value).startswith(f"{path}: {problem}" if path else problem)
+    check_refused("Order", columns, path, problem)
 
 
 def test_rows_of_later_batches_are_counted_in_paths() -> None:

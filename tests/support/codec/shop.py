@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowbuf import Codec
+from flowbuf import Codec, EncodeError
 from tests.support.codec.messages import varint
 
-__all__ = ["framed", "load", "row_of", "some_orders", "table_of"]
+__all__ = ["check_refused", "framed", "load", "row_of", "some_orders", "table_of"]
 
 SHOP = """
 syntax = "proto3";
@@ -116,3 +116,11 @@ def row_of(codec: Codec, *parts: bytes) -> dict[str, Any]:
 def some_orders(count: int) -> bytes:
     codec = load("Order")
     return codec.encode_many(codec.examples(count))
+
+
+def check_refused(name: str, columns: dict[str, Any], path: str, problem: str) -> None:
+    """Check that columns of a message raise EncodeError at a path, with the start of a problem."""
+    with pytest.raises(EncodeError) as caught:
+        load(name).encode_columns(pa.table(columns))
+    assert caught.value.path == path
+    assert str(caught.value).startswith(f"{path}: {problem}" if path else problem)
