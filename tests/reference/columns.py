@@ -39,6 +39,7 @@ from typing import Any
 from flowbuf.schema.source import LAST
 
 from .lists import NONE_OF, BasicList, CutShort, Member, can_hold
+from .options import SOURCES as NAME_SOURCES
 from .structured import BASIC_LIST, PADDING, STRUCTURES, Entry
 from .values import (
     SILENT,
@@ -138,6 +139,11 @@ def scale_totals(columns: list[Any], message: dict[str, Any], notes: Counter[str
             del message[column.name]
 
 
+def is_of_direction(source: Any) -> bool:
+    """Return True if a source belongs to a direction: it is an element, or the name of one."""
+    return source.kind in ELEMENT_KINDS or source.text in NAME_SOURCES
+
+
 def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, Given]:
     """Return the ranks of a column and the values to choose from, in the reverse flow of a biflow.
 
@@ -153,8 +159,8 @@ def sources_of_reverse(column: Any, flow: Flow, mirror: Any) -> tuple[Any, Given
     given += [(key, value) for key, value in flow.given if str(key).startswith("packet:")]
     ranks = [
         [
-            *(source for source in own if source.kind not in ELEMENT_KINDS),
-            *(source for source in theirs if source.kind in ELEMENT_KINDS),
+            *(source for source in own if not is_of_direction(source)),
+            *(source for source in theirs if is_of_direction(source)),
         ]
         for own, theirs in zip_longest(column.sources, mirror.sources, fillvalue=())
     ]

@@ -6,7 +6,8 @@ The specifications leave these points open:
   the thing 0 if all ids are zero. No interface and no user has the id 0. Ids are integers of up to 16 bytes.
   The first byte of an application id (RFC 6759 section 4.1) is its engine; the rest is an integer. A user has
   an address, whose width matters.
-- A name has at most 255 bytes of UTF-8, and is cut off at a character. An empty name is no name.
+- A name has at most 255 bytes of UTF-8, is cut off at a character, and does not end with NULs. An empty name
+  is no name.
 - A flow takes the name of its id: the first of the elements of the id that its record has. A user has the
   name of any of its addresses. A reverse flow takes the names of reverse elements, else of the shared fields,
   but no name of a user.
@@ -95,6 +96,7 @@ def to_name(octets: bytes) -> Value | None:
     text = octets.rstrip(b"\0")[: LONGEST_NAME + 3].decode(errors="replace")
     while len(text.encode()) > LONGEST_NAME:
         text = text[:-1]
+    text = text.rstrip("\0")
     return Text(text.encode()) if text else None
 
 

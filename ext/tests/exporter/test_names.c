@@ -90,6 +90,14 @@ static void repairs_and_cuts_text(void) {
         CHECK_EQUAL(strlen(name_of(&t, FB_NAME_INTERFACE, 4)) == 1 ? 0 : 1, size > 1);
     }
     CHECK_EQUAL(strlen(name_of(&t, FB_NAME_INTERFACE, 4)), FB_NAME_SIZE);
+    /* NULs that are at the end because the rest was cut off */
+    memset(text, 0, sizeof text);
+    text[299] = 'z';
+    CHECK(define(&t, FB_NAME_INTERFACE, 5, text, 300));
+    CHECK_NAME(&t, FB_NAME_INTERFACE, 5, "-");
+    text[0] = 'a';
+    CHECK(define(&t, FB_NAME_INTERFACE, 5, text, 300));
+    CHECK_EQUAL(fb_names_find(&t.names, FB_NAME_INTERFACE, (fb_name_id){0, 5})->size, 1);
     table_close(&t);
 }
 
