@@ -109,7 +109,8 @@ FB_INLINE bool null_row_append_lanes(null_row *row, null_row_cursor *at,
                                      const fb_varint_simd *lanes, const uint8_t *window) {
     (void)row;
 #ifdef __AVX512VBMI2__
-    at->values += (uint64_t)_mm512_reduce_add_epi64(fb_varint_simd_gather(lanes, window));
+    fb_varint_simd_tables tables = fb_varint_simd_load(lanes);
+    at->values += (uint64_t)_mm512_reduce_add_epi64(fb_varint_simd_gather(&tables, window));
     return true;
 #else
     (void)at, (void)lanes, (void)window;

@@ -16,14 +16,14 @@ FB_INLINE uint8_t *fb_codec_put_tag(uint8_t *p, const fb_codec_field *field) {
 /* Like fb_wire_put_varint, but faster if sizes are unpredictable. REQUIRES: room for FB_VARINT_MAX
    bytes. */
 FB_INLINE uint8_t *fb_codec_put_varint(uint8_t *p, uint64_t value) {
-    unsigned last;
+    size_t size;
     if (value < 0x80) {
         *p = (uint8_t)value;
         return p + 1;
     }
     if (FB_UNLIKELY(value >> 56)) return fb_wire_put_varint(p, value);
-    fb_store64(p, fb_wire_short_varint(value, &last));
-    return p + last / 8 + 1;
+    fb_store64(p, fb_wire_short_varint(value, &size));
+    return p + size;
 }
 
 /* Write the value of a scalar without its tag: a sign-extended number of its type, or the bits of a

@@ -181,13 +181,10 @@ FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
         APPEND_UINT(derive_etype(compiled, record, locations), 2); \
     else APPEND_UINT(etype, 2)
 
+/* Run the moves that are not in lanes. */
 FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
                               const fb_compiled_template *compiled, const uint8_t *record,
                               const fb_location *locations) {
-    for (const fb_lane_group *group = compiled->lane_groups,
-                             *end = group + compiled->lane_group_count;
-         group < end; group++)
-        at = run_lanes(c, emitter, at, compiled, group, record, locations);
     const fb_op *op = compiled->moves[0];
     if (op < compiled->moves[FB_OP_IPV4]) {
         RUN_MOVES(FB_OP_UINT8, APPEND_UINT(*p, 1))
@@ -204,10 +201,11 @@ FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
     return at;
 }
 
-/* Run a record of a set. The set operations were already stored as constants. */
-FB_INLINE fb_cursor run_fast(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                             const fb_compiled_template *compiled, const uint8_t *record,
-                             const fb_location *locations) {
+/* Run the operations after the lanes of a record of a set. The set operations were already stored
+   as constants. */
+FB_INLINE fb_cursor run_after_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                    const fb_compiled_template *compiled, const uint8_t *record,
+                                    const fb_location *locations) {
     at = run_moves(c, emitter, at, compiled, record, locations);
     if (compiled->set_end == compiled->op_count) return at;
     if (FB_UNLIKELY(compiled->set_end < compiled->name_end))
@@ -216,6 +214,17 @@ FB_INLINE fb_cursor run_fast(fb_context *c, fb_emitter *emitter, fb_cursor at,
     if (compiled->name_end == compiled->op_count) return at;
     return run_each(c, emitter, at, compiled, compiled->name_end, compiled->op_count, record,
                     locations);
+}
+
+/* Run a record of a set. */
+FB_INLINE fb_cursor run_fast(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                             const fb_compiled_template *compiled, const uint8_t *record,
+                             const fb_location *locations) {
+    for (const fb_lane_group *group = compiled->lane_groups,
+                             *end = group + compiled->lane_group_count;
+         group < end; group++)
+        at = run_lanes(c, emitter, at, compiled, group, record, locations);
+    return run_after_lanes(c, emitter, at, compiled, record, locations);
 }
 
 /* Run a record whose packet may contain a tunnel. If a tunnel was opened, columns that a packet can

@@ -160,8 +160,10 @@ FB_INLINE bool put_fast(fb_context *c, fb_emitter *emitter, const fb_compiled_te
 
 #ifdef FB_BY_COLUMN
 #include "core/decode/run.tmpl.h"
+#elif defined __AVX512VBMI2__ && !defined FB_BY_RECORD
+#include "core/decode/block.tmpl.h"
 #else
-/* Only columns have run.tmpl.h; messages are written record by record. */
+/* Without columns or lanes, records are decoded one by one. */
 FB_INLINE size_t put_run(fb_context *c, fb_emitter *emitter, const fb_compiled_template *compiled,
                          const uint8_t *record, size_t count) {
     (void)c, (void)emitter, (void)compiled, (void)record, (void)count;

@@ -24,6 +24,8 @@
      bool append_lanes(row, cursor, lanes, Append the numbers of several such columns at once, from
                        window)             a window of a record. False: nothing was done, and the
                                            caller must put them one by one.
+     void append_block(row, cursor, block, Append `size` bytes of a block of lanes, in decoders that
+                       size)               encode blocks (decode/block.tmpl.h).
      void repeat_uint(row, cursor, target, Add a member to the list of a repeated column, zeros
                       value)               included. Numbers of a signed column are two's
      void repeat_bytes(…, data, size)      complement, those of a float or double the bits of a
@@ -199,22 +201,21 @@ FB_INLINE void fb_row_append_uint(fb_row *row, fb_row_cursor *at, const fb_colum
                                   uint64_t value, size_t width) {
     (void)row;
     assert(at->open & column->bit);
-    unsigned last;
-    size_t tag_size = column->tag_size;
+    size_t size, tag_size = column->tag_size;
     uint8_t *p = at->next;
     if (width == 8 && FB_UNLIKELY(value >> 56)) {
         at->next = fb_wire_put_varint(fb_row_put_tag(p, column), value);
         return;
     }
     uint64_t varint =
-        width == 1 ? fb_wire_byte_varint(value, &last) : fb_wire_short_varint(value, &last);
+        width == 1 ? fb_wire_byte_varint(value, &size) : fb_wire_short_varint(value, &size);
     if (width < 4) { /* they fit one store, even with the longest tag */
         fb_store64(p, column->tag | varint << column->tag_bits);
     } else {
         fb_row_put_tag(p, column);
         fb_store64(p + tag_size, varint);
     }
-    at->next = p + fb_size_if(value != 0, tag_size + last / 8 + 1);
+    at->next = p + fb_size_if(value != 0, tag_size + size);
 }
 
 FB_INLINE void fb_row_put_uint(fb_row *row, fb_row_cursor *at, fb_target target, uint64_t value) {
@@ -239,7 +240,15 @@ FB_INLINE void fb_row_put_fast(fb_row *row, fb_row_cursor *at, const fb_target_r
         at->open &= ~source->zero;
         return;
     }
-    fb_row_append_uint(row, at, source->column, value, 8);
+    if (FB_UNLIKELY(value >> 56)) {
+        at->next = fb_wire_put_varint(fb_row_put_tag(at->next, source->column), value);
+    } else {
+        size_t size;
+        fb_store64(at->next, source->tag);
+        at->next += source->tag_size;
+        fb_store64(at->next, fb_wire_short_varint(value, &size));
+        at->next += size;
+    }
     at->open ^= source->bit;
 }
 
@@ -263,6 +272,13 @@ FB_INLINE bool fb_row_append_lanes(fb_row *row, fb_row_cursor *at, const fb_vari
     (void)at, (void)lanes, (void)window;
     return false;
 #endif
+}
+
+FB_INLINE void fb_row_append_block(fb_row *row, fb_row_cursor *at,
+                                   const uint8_t block[FB_SIMD_REACH], size_t size) {
+    (void)row;
+    memcpy(at->next, block, FB_SIMD_REACH);
+    at->next += size;
 }
 
 FB_INLINE uint8_t *fb_row_put_mapped(uint8_t *p, const uint8_t *ipv4) {
@@ -296,8 +312,8 @@ FB_INLINE void fb_row_append_ip(fb_row *row, fb_row_cursor *at, const fb_column 
                                 const uint8_t *data, size_t size) {
     (void)row;
     assert(at->open & column->bit);
-    const uint8_t *end = fb_row_put_address(fb_row_put_tag(at->next, column), data, size);
-    at->next += fb_size_if(!fb_is_no_address(data, size), (size_t)(end - at->next));
+    fb_row_put_address(fb_row_put_tag(at->next, column), data, size);
+    at->next += fb_size_if(!fb_is_no_address(data, size), column->tag_size + 17u);
 }
 
 /* Put the bytes of a string or bytes column; malformed UTF-8 is replaced. An empty value is

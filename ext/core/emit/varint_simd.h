@@ -24,17 +24,20 @@
 typedef struct {
     /* offset in the window of each byte of each lane, the lowest first */
     uint8_t index[64];
-    uint64_t mask[8]; /* bits that belong to the number */
-    uint64_t add[8];  /* constant that is added to the number */
     uint64_t tag[8];
     uint64_t tag_bits[8];
-    /* Bounds on the leading zero bytes of a lane. A byte is written if the lane has at most
-       `needed` of them, and has a successor if the lane has less than `more`. A zero has eight. */
+    /* Bounds on the leading zero bits of a number, which are 64 for a zero. A byte of its lane is
+       written if there are at most `needed` of them, and has a successor if there are less than
+       `more`. */
     uint8_t needed[64], more[64];
+    uint64_t mask[8]; /* bits that belong to the number */
+    uint64_t add[8];  /* constant that is added to the number */
     /* bits that a number must not have: no room beside the tag, or at or above the bound */
     uint64_t beyond[8];
+    uint64_t filled;    /* bytes of all lanes that `index` fills, one bit per byte */
     uint64_t window[2]; /* bytes that may be read in each half, one bit per byte */
     bool may_be_beyond; /* some number may have such bits */
+    bool changes;       /* `mask` is not that of whole bytes, or `add` is not 0 */
 } fb_varint_simd;
 
 /* Return true if a number fits a lane beside the tag of a column. */
@@ -53,17 +56,35 @@ void fb_varint_simd_bound(fb_varint_simd *lanes, unsigned lane, uint64_t bound);
 /* Set how many bytes of the window may be read. */
 void fb_varint_simd_set_window(fb_varint_simd *lanes, size_t size);
 
-/* Constants of all lanes. They are in memory, so that instructions can use them as operands. */
+#define FB_SIMD_BLOCK  16   /* records of a block */
+#define FB_SIMD_BEYOND 0xff /* size of lanes of which a number does not fit */
+
+/* The lanes of consecutive records, encoded but not yet appended. */
 typedef struct {
-    uint8_t groups[64]; /* bit of the number at which the group of each byte begins */
-    uint8_t left[64];   /* bit of a leading-zero count at which the count of zero bytes begins */
-    uint8_t seven[64];  /* bits of a group */
-    uint8_t eighth[64]; /* bit that marks a byte with a successor */
-} fb_varint_simd_constants;
-extern const fb_varint_simd_constants fb_varint_simd_constant;
+    _Alignas(FB_CACHE_LINE) uint8_t bytes[FB_SIMD_BLOCK][FB_SIMD_REACH];
+    uint8_t size[FB_SIMD_BLOCK];
+} fb_varint_simd_block;
 
 #ifdef __AVX512VBMI2__
 #include <immintrin.h>
+
+/* vpternlog: the bits of the second operand where the third has ones, else those of the first. */
+enum { FB_SIMD_SELECT = 0xd8 };
+
+/* Lanes whose tables are in registers. */
+typedef struct {
+    const fb_varint_simd *lanes;
+    __m512i index, tag, tag_bits, needed, more;
+} fb_varint_simd_tables;
+
+FB_INLINE fb_varint_simd_tables fb_varint_simd_load(const fb_varint_simd *lanes) {
+    return (fb_varint_simd_tables){.lanes = lanes,
+                                   .index = _mm512_loadu_si512(lanes->index),
+                                   .tag = _mm512_loadu_si512(lanes->tag),
+                                   .tag_bits = _mm512_loadu_si512(lanes->tag_bits),
+                                   .needed = _mm512_loadu_si512(lanes->needed),
+                                   .more = _mm512_loadu_si512(lanes->more)};
+}
 
 /* Return true if some number exceeds its lane. */
 FB_INLINE bool fb_varint_simd_are_beyond(const fb_varint_simd *lanes, __m512i value) {
@@ -71,36 +92,69 @@ FB_INLINE bool fb_varint_simd_are_beyond(const fb_varint_simd *lanes, __m512i va
            FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)));
 }
 
+/* Encode numbers of 64 bits with their tags. *needed becomes the bytes that are written. REQUIRES:
+   the numbers fit their lanes. */
+FB_INLINE __m512i fb_varint_simd_encode(const fb_varint_simd_tables *tables, __m512i value,
+                                        __mmask64 *needed) {
+    /* the bit of a number at which the group of each byte begins */
+    const __m512i groups = _mm512_set1_epi64(0x312a231c150e0700);
+    const __m512i lowest = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0808080808080808, 0));
+    const __m512i eighth = _mm512_set1_epi8((char)0x80);
+    if (tables->lanes->changes)
+        value = _mm512_add_epi64(value, _mm512_loadu_si512(tables->lanes->add));
+    __m512i zeros = _mm512_shuffle_epi8(_mm512_lzcnt_epi64(value), lowest);
+    *needed = _mm512_cmple_epi8_mask(zeros, tables->needed);
+    /* negative, with the eighth bit set, in bytes that have a successor */
+    __m512i more = _mm512_sub_epi8(zeros, tables->more);
+    __m512i field = _mm512_multishift_epi64_epi8(groups, value);
+    field = _mm512_sllv_epi64(field, tables->tag_bits);
+    field = _mm512_ternarylogic_epi64(field, more, eighth, FB_SIMD_SELECT);
+    field = _mm512_or_si512(field, tables->tag);
+    return _mm512_maskz_compress_epi8(*needed, field);
+}
+
 /* Append numbers of 64 bits with their tags. Return the end of the output, or NULL if a number does
    not fit its lane. REQUIRES: room for 64 bytes. */
 FB_INLINE uint8_t *fb_varint_simd_append(uint8_t *p, const fb_varint_simd *lanes, __m512i value) {
-    const fb_varint_simd_constants *constant = &fb_varint_simd_constant;
+    fb_varint_simd_tables tables = fb_varint_simd_load(lanes);
+    __mmask64 needed;
     if (fb_varint_simd_are_beyond(lanes, value)) return NULL;
-    value = _mm512_add_epi64(value, _mm512_loadu_si512(lanes->add));
-    __m512i field = _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->groups), value);
-    field = _mm512_and_si512(field, _mm512_loadu_si512(constant->seven));
-    __m512i left =
-        _mm512_multishift_epi64_epi8(_mm512_loadu_si512(constant->left), _mm512_lzcnt_epi64(field));
-    field = _mm512_or_si512(_mm512_sllv_epi64(field, _mm512_loadu_si512(lanes->tag_bits)),
-                            _mm512_loadu_si512(lanes->tag));
-    __mmask64 more = _mm512_cmplt_epi8_mask(left, _mm512_loadu_si512(lanes->more));
-    __mmask64 needed = _mm512_cmple_epi8_mask(left, _mm512_loadu_si512(lanes->needed));
-    field = _mm512_mask_add_epi8(field, more, field, _mm512_loadu_si512(constant->eighth));
-    _mm512_storeu_si512(p, _mm512_maskz_compress_epi8(needed, field));
+    _mm512_storeu_si512(p, fb_varint_simd_encode(&tables, value, &needed));
     return p + _mm_popcnt_u64(needed);
 }
 
 /* Load the numbers of a record from a window of it. */
-FB_INLINE __m512i fb_varint_simd_gather(const fb_varint_simd *lanes, const uint8_t *window) {
-    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], window), high = _mm512_setzero_si512();
-    if (lanes->window[1]) high = _mm512_maskz_loadu_epi8(lanes->window[1], window + FB_SIMD_REACH);
-    __m512i value = _mm512_permutex2var_epi8(low, _mm512_loadu_si512(lanes->index), high);
-    return _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask));
+FB_INLINE __m512i fb_varint_simd_gather(const fb_varint_simd_tables *tables,
+                                        const uint8_t *window) {
+    const fb_varint_simd *lanes = tables->lanes;
+    __m512i low = _mm512_maskz_loadu_epi8(lanes->window[0], window), value;
+    if (lanes->window[1]) {
+        __m512i high = _mm512_maskz_loadu_epi8(lanes->window[1], window + FB_SIMD_REACH);
+        value = _mm512_maskz_permutex2var_epi8(lanes->filled, low, tables->index, high);
+    } else {
+        value = _mm512_maskz_permutexvar_epi8(lanes->filled, tables->index, low);
+    }
+    return lanes->changes ? _mm512_and_si512(value, _mm512_loadu_si512(lanes->mask)) : value;
 }
 
 FB_INLINE uint8_t *fb_varint_simd_append_window(uint8_t *p, const fb_varint_simd *lanes,
                                                 const uint8_t *window) {
-    return fb_varint_simd_append(p, lanes, fb_varint_simd_gather(lanes, window));
+    fb_varint_simd_tables tables = fb_varint_simd_load(lanes);
+    return fb_varint_simd_append(p, lanes, fb_varint_simd_gather(&tables, window));
+}
+
+/* Encode the lanes of `count` records, whose windows are `step` bytes apart. REQUIRES: count <=
+   FB_SIMD_BLOCK. */
+FB_INLINE void fb_varint_simd_fill(fb_varint_simd_block *block, const fb_varint_simd *lanes,
+                                   const uint8_t *window, size_t step, size_t count) {
+    fb_varint_simd_tables tables = fb_varint_simd_load(lanes);
+    for (size_t i = 0; i < count; i++, window += step) {
+        __mmask64 needed;
+        __m512i value = fb_varint_simd_gather(&tables, window);
+        bool beyond = fb_varint_simd_are_beyond(lanes, value);
+        _mm512_store_si512(block->bytes[i], fb_varint_simd_encode(&tables, value, &needed));
+        block->size[i] = beyond ? FB_SIMD_BEYOND : (uint8_t)_mm_popcnt_u64(needed);
+    }
 }
 #endif
 

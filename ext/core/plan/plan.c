@@ -139,9 +139,9 @@ fb_status fb_plan_add_column(fb_plan *plan, const fb_column_spec *spec) {
         .mappings = mappings,
     };
     uint64_t tag = fb_wire_tag(spec->number, column->wire);
-    unsigned last;
-    column->tag = fb_wire_short_varint(tag, &last);
-    column->tag_size = (uint8_t)(last / 8 + 1);
+    size_t size;
+    column->tag = fb_wire_short_varint(tag, &size);
+    column->tag_size = (uint8_t)size;
     column->tag_bits = (uint8_t)(8 * column->tag_size);
     return FB_OK;
 }
@@ -366,6 +366,8 @@ static void choose_paths(fb_plan *plan) {
         range->target = plan->targets[range->first];
         const fb_column *column = &plan->columns[range->target.column];
         range->column = column;
+        range->tag = column->tag;
+        range->tag_size = column->tag_size;
         range->path = choose_path(fb_source_kind(source), column);
         range->bit = column->bit;
         range->zero = range->target.zero ? column->bit : 0;

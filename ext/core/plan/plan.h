@@ -163,10 +163,12 @@ typedef enum {
 typedef struct {
     uint16_t first, count;
     uint8_t path; /* fb_path */
+    uint8_t tag_size;
     /* Set if there is one target. The members below it are copies from its column, for fast
        access. */
     fb_target target;
     const fb_column *column;
+    uint64_t tag;
     uint64_t bit;
     uint64_t zero; /* `bit` if a zero is a value; else 0 */
     /* for FB_PATH_FAST: numbers below it take the fast path, others the slow path; else 0 */

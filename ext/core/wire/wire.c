@@ -1,5 +1,19 @@
-/* UTF-8 validation. Protocol Buffers strings must be valid UTF-8. */
+/* The table of varint sizes, and UTF-8 validation. Protocol Buffers strings must be valid UTF-8. */
 #include "core/wire/wire.h"
+
+#define SEVEN(x) x, x, x, x, x, x, x
+/* values of 57 bits and more are not looked up; a varint has a byte for every seven bits */
+#define BY_ZEROS(of) \
+    0, SEVEN(0), SEVEN(of(8)), SEVEN(of(7)), SEVEN(of(6)), SEVEN(of(5)), SEVEN(of(4)), \
+        SEVEN(of(3)), SEVEN(of(2)), SEVEN(of(1)), of(1)
+#define MORE(size)   (0x8080808080808080u & ((UINT64_C(1) << (8 * (size) - 8)) - 1))
+#define ITSELF(size) size
+
+const fb_varint_table fb_wire_varint_table = {
+    .groups = 0x7f7f7f7f7f7f7f7fu,
+    .more = {BY_ZEROS(MORE)},
+    .size = {BY_ZEROS(ITSELF)},
+};
 
 /* Return the size of a character from its first byte, and the bounds of its second byte. The bounds
    exclude overlong forms, surrogates and everything beyond U+10FFFF. 0: no character begins with

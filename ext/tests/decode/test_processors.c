@@ -144,10 +144,15 @@ static void put_definition(byte_buffer *d, unsigned id, const layout *t) {
     set_end(d, set);
 }
 
+/* Return the number of records of a set. Up to 16 are decoded at once. */
+static unsigned pick_count(void) {
+    return below(below(8) ? 6 : 40);
+}
+
 static void put_data(byte_buffer *d, unsigned id, const layout *t) {
     uint32_t sparse = below(4);
     size_t set = set_begin(d, id);
-    for (unsigned records = below(6); records && d->size + max_size(t) < 65000; records--)
+    for (unsigned records = pick_count(); records && d->size + max_size(t) < 65000; records--)
         put_record(d, t, sparse);
     if (below(3) == 0) put_repeated(d, below(4) ? 0 : 1, below(8));
     /* a truncated record */
@@ -178,7 +183,7 @@ static void put_flows(byte_buffer *d, layout *layouts, bool netflow9) {
 }
 
 static void put_records5(byte_buffer *d) {
-    unsigned count = below(8);
+    unsigned count = pick_count();
     uint32_t sparse = below(4);
     netflow5_begin(d, count + (below(10) == 0),
                    (netflow5_header){below(100000), 1000000000, below(2000000000), below(3),
