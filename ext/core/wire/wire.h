@@ -57,11 +57,14 @@ extern const fb_varint_table fb_wire_varint_table;
    REQUIRES: value < 2^56. */
 FB_INLINE uint64_t fb_wire_short_varint(uint64_t value, size_t *size) {
 #ifdef __BMI2__
-    const fb_varint_table *table = &fb_wire_varint_table;
-    size_t zeros = (size_t)_lzcnt_u64(value);
-    *size = table->size[zeros];
-    return _pdep_u64(value, table->groups) | table->more[zeros];
-#else /* two halves of 28 bits, then 14, then 7 */
+    if (!__builtin_constant_p(value)) {
+        const fb_varint_table *table = &fb_wire_varint_table;
+        size_t zeros = (size_t)_lzcnt_u64(value);
+        *size = table->size[zeros];
+        return _pdep_u64(value, table->groups) | table->more[zeros];
+    }
+#endif
+    /* two halves of 28 bits, then 14, then 7; compilers calculate it for constants */
     const uint64_t more = 0x8080808080808080u; /* the bits that mark a byte with a successor */
     uint64_t groups = (value & 0xfffffff) | (value & 0xfffffff0000000u) << 4;
     groups = (groups & 0x00003fff00003fffu) | (groups & 0x0fffc0000fffc000u) << 2;
@@ -69,7 +72,6 @@ FB_INLINE uint64_t fb_wire_short_varint(uint64_t value, size_t *size) {
     unsigned last = ((unsigned)__builtin_clzll(groups | 1) ^ 63) & 56; /* first bit of its byte */
     *size = last / 8 + 1;
     return groups | (more & (((uint64_t)1 << last) - 1));
-#endif
 }
 
 /* The same for a value of one byte. The second byte of the varint is the top bit of the value.
