@@ -6,9 +6,8 @@
                    "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")
 #include "bench/null_row.h"
 
-#define FB_EMITTER   null_row
-#define FB_ENTRY     null_row_decode_avx512
-#define FB_BY_RECORD /* blocks are encoded */
+#define FB_EMITTER null_row
+#define FB_ENTRY   null_row_decode_avx512
 #include "core/decode/decode.tmpl.h"
 #else
 typedef int fb_nothing; /* ISO C forbids an empty file */

@@ -42,13 +42,15 @@ FB_NOINLINE static size_t put_blocks(fb_context *c, fb_emitter *emitter,
     return done;
 }
 
-/* Decode up to `count` records, as far as there is room, and return their number. Returns 0 if
-   there are fewer than two records, or if there are no lanes or too many. */
+/* Decode up to `count` records and return their number. Returns 0 if there are fewer than two
+   records or no room for all of them, or if there are no lanes or too many. */
 FB_INLINE size_t put_run(fb_context *c, fb_emitter *emitter, const fb_compiled_template *compiled,
                          const uint8_t *record, size_t count) {
     size_t groups = compiled->lane_group_count;
     if (count < 2 || !groups || groups > MOST_BLOCKS) return 0;
-    return put_blocks(c, emitter, compiled, record, count < FB_SIMD_BLOCK ? count : FB_SIMD_BLOCK);
+    if (count > FB_SIMD_BLOCK) count = FB_SIMD_BLOCK;
+    bool room = FB_EMIT(reserve)(emitter, count, max_row_size(c, compiled->record_size));
+    return room ? put_blocks(c, emitter, compiled, record, count) : 0;
 }
 
 #endif

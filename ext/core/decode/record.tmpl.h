@@ -160,10 +160,10 @@ FB_INLINE bool put_fast(fb_context *c, fb_emitter *emitter, const fb_compiled_te
 
 #ifdef FB_BY_COLUMN
 #include "core/decode/run.tmpl.h"
-#elif defined __AVX512VBMI2__ && !defined FB_BY_RECORD
+#elif defined FB_BY_BLOCK
 #include "core/decode/block.tmpl.h"
 #else
-/* Without columns or lanes, records are decoded one by one. */
+/* Other decoders decode records one by one. */
 FB_INLINE size_t put_run(fb_context *c, fb_emitter *emitter, const fb_compiled_template *compiled,
                          const uint8_t *record, size_t count) {
     (void)c, (void)emitter, (void)compiled, (void)record, (void)count;
@@ -186,12 +186,12 @@ static fb_status put_fixed_records(fb_context *c, fb_emitter *emitter,
     while (*p < end && room) {
         const uint8_t *record = *p, *run = find_run(compiled, record, end);
         begin_fast_set(c, emitter, compiled, record, NULL);
-        for (size_t done;
-             (done = put_run(c, emitter, compiled, record, (size_t)(run - record) / size));)
+        size_t left = ((size_t)(run - record) + size - 1) / size;
+        for (size_t done; left && (done = put_run(c, emitter, compiled, record, left));
+             left -= done)
             record += size * done;
-        for (; record < run && (room = put_fast(c, emitter, compiled, max_size, record, NULL));
-             record += size)
-            continue;
+        for (; left && (room = put_fast(c, emitter, compiled, max_size, record, NULL)); left--)
+            record += size;
         FB_EMIT(end_set)(emitter);
         *p = record;
     }

@@ -24,8 +24,9 @@
      bool append_lanes(row, cursor, lanes, Append the numbers of several such columns at once, from
                        window)             a window of a record. False: nothing was done, and the
                                            caller must put them one by one.
-     void append_block(row, cursor, block, Append `size` bytes of a block of lanes, in decoders that
-                       size)               encode blocks (decode/block.tmpl.h).
+     void append_block(row, cursor, block, Append the first `size` of the FB_SIMD_REACH bytes of a
+                       size)               block of lanes, in decoders that encode blocks
+                                           (decode/block.tmpl.h). The columns are as above.
      void repeat_uint(row, cursor, target, Add a member to the list of a repeated column, zeros
                       value)               included. Numbers of a signed column are two's
      void repeat_bytes(…, data, size)      complement, those of a float or double the bits of a

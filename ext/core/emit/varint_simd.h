@@ -46,8 +46,8 @@ FB_INLINE bool fb_varint_simd_fit(const fb_column *column, uint64_t number) {
 }
 
 /* Fill a lane from a big-endian number of `size` bytes at an offset in the window. Only the bits in
-   `mask` count, and `add` is added to the result. REQUIRES: lane < FB_SIMD_LANES; 1 <= size <= 8;
-   offset + size <= FB_SIMD_WINDOW; add is 0, or every sum fits (fb_varint_simd_fit). */
+   `mask` count, and `add` is added to the result. REQUIRES: *lanes was all zeros at first;
+   lane < FB_SIMD_LANES, each at most once; 1 <= size <= 8; offset + size <= FB_SIMD_WINDOW; add is 0, or every sum fits (fb_varint_simd_fit). */
 void fb_varint_simd_set(fb_varint_simd *lanes, unsigned lane, const fb_column *column,
                         size_t offset, size_t size, uint64_t mask, uint64_t add);
 /* Require the number in a lane, before `add`, to be below a bound. REQUIRES: bound is a power of 2;
@@ -92,8 +92,8 @@ FB_INLINE bool fb_varint_simd_are_beyond(const fb_varint_simd *lanes, __m512i va
            FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)));
 }
 
-/* Encode numbers of 64 bits with their tags. *needed becomes the bytes that are written. REQUIRES:
-   the numbers fit their lanes. */
+/* Encode numbers of 64 bits with their tags. *needed becomes the bytes that are written. If a number
+   does not fit its lane, the bytes have no meaning. */
 FB_INLINE __m512i fb_varint_simd_encode(const fb_varint_simd_tables *tables, __m512i value,
                                         __mmask64 *needed) {
     /* the bit of a number at which the group of each byte begins */
@@ -152,7 +152,7 @@ FB_INLINE void fb_varint_simd_fill(fb_varint_simd_block *block, const fb_varint_
         __mmask64 needed;
         __m512i value = fb_varint_simd_gather(&tables, window);
         bool beyond = fb_varint_simd_are_beyond(lanes, value);
-        _mm512_store_si512(block->bytes[i], fb_varint_simd_encode(&tables, value, &needed));
+        _mm512_storeu_si512(block->bytes[i], fb_varint_simd_encode(&tables, value, &needed));
         block->size[i] = beyond ? FB_SIMD_BEYOND : (uint8_t)_mm_popcnt_u64(needed);
     }
 }

@@ -434,6 +434,44 @@ static void moves_numbers_at_any_distance(void) {
         }
 }
 
-RUN_TESTS(TEST(moves_numbers_at_any_distance), TEST(writes_a_constant_once),
-          TEST(counts_out_of_range_rates_per_flow), TEST(leaves_room_for_a_row_after_constants),
+/* Sets of more records than a block, with one to six groups of lanes. Some records have a number that
+   does not fit its lane. */
+static void put_numbers(byte_buffer *d, unsigned count, unsigned records) {
+    specifier fields[48];
+    for (unsigned i = 0; i < count; i++) fields[i] = (specifier){i + 1, 8, 0};
+    ipfix_begin(d, (ipfix_header){.seconds = 1000});
+    size_t set = set_begin(d, 2);
+    put_template(d, 256, fields, count);
+    set_end(d, set);
+    set = set_begin(d, 256);
+    for (unsigned k = 0; k < records * count; k++) {
+        put_repeated(d, k % 37 ? 0 : 255, 4);
+        put32(d, 1 + k * k);
+    }
+    set_end(d, set);
+    ipfix_end(d);
+}
+
+static void moves_many_numbers_of_many_records(void) {
+    static byte_buffer d;
+    text lines = {0};
+    for (unsigned i = 0; i < 48; i++) text_put(&lines, "%u c%u uint : ipfix:%u\n", 9 + i, i, 1 + i);
+    for (unsigned count = 1; count <= 48; count += 9)
+        for (unsigned records = 1; records <= 40; records += 3) {
+            comparison c;
+            comparison_open(&c, text_of(&lines), (fb_decoder_options){0});
+            put_numbers(&d, count, records);
+            for (unsigned i = 0; i < c.kinds; i++) {
+                session_feed(&c.of[i], &d);
+                CHECK_TEXT(session_text(&c.of[i]), session_text(&c.of[0]));
+                CHECK_EQUAL(c.of[i].row.count, records);
+            }
+            comparison_close(&c);
+        }
+    text_free(&lines);
+}
+
+RUN_TESTS(TEST(moves_many_numbers_of_many_records), TEST(moves_numbers_at_any_distance),
+          TEST(writes_a_constant_once), TEST(counts_out_of_range_rates_per_flow),
+          TEST(leaves_room_for_a_row_after_constants),
           TEST(gives_the_same_output_on_every_processor))
