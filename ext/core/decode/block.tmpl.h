@@ -5,7 +5,10 @@
 #ifndef FB_DECODE_BLOCK_TMPL_H
 #define FB_DECODE_BLOCK_TMPL_H
 
+#include "core/decode/datagram.tmpl.h"
 #include "core/decode/operation.tmpl.h"
+
+#ifdef __AVX512VBMI2__ /* editors open this file without it */
 
 enum { MOST_BLOCKS = 4 }; /* templates with more groups of lanes are decoded record by record */
 
@@ -52,5 +55,7 @@ FB_INLINE size_t put_run(fb_context *c, fb_emitter *emitter, const fb_compiled_t
     bool room = FB_EMIT(reserve)(emitter, count, max_row_size(c, compiled->record_size));
     return room ? put_blocks(c, emitter, compiled, record, count) : 0;
 }
+
+#endif
 
 #endif

@@ -47,7 +47,8 @@ FB_INLINE bool fb_varint_simd_fit(const fb_column *column, uint64_t number) {
 
 /* Fill a lane from a big-endian number of `size` bytes at an offset in the window. Only the bits in
    `mask` count, and `add` is added to the result. REQUIRES: *lanes was all zeros at first;
-   lane < FB_SIMD_LANES, each at most once; 1 <= size <= 8; offset + size <= FB_SIMD_WINDOW; add is 0, or every sum fits (fb_varint_simd_fit). */
+   lane < FB_SIMD_LANES, each at most once; 1 <= size <= 8; offset + size <= FB_SIMD_WINDOW; add is
+   0, or every sum fits (fb_varint_simd_fit). */
 void fb_varint_simd_set(fb_varint_simd *lanes, unsigned lane, const fb_column *column,
                         size_t offset, size_t size, uint64_t mask, uint64_t add);
 /* Require the number in a lane, before `add`, to be below a bound. REQUIRES: bound is a power of 2;
@@ -92,8 +93,8 @@ FB_INLINE bool fb_varint_simd_are_beyond(const fb_varint_simd *lanes, __m512i va
            FB_UNLIKELY(_mm512_test_epi64_mask(value, _mm512_loadu_si512(lanes->beyond)));
 }
 
-/* Encode numbers of 64 bits with their tags. *needed becomes the bytes that are written. If a number
-   does not fit its lane, the bytes have no meaning. */
+/* Encode numbers of 64 bits with their tags. *needed becomes the bytes that are written. If a
+   number does not fit its lane, the bytes have no meaning. */
 FB_INLINE __m512i fb_varint_simd_encode(const fb_varint_simd_tables *tables, __m512i value,
                                         __mmask64 *needed) {
     /* the bit of a number at which the group of each byte begins */

@@ -434,8 +434,8 @@ static void moves_numbers_at_any_distance(void) {
         }
 }
 
-/* Sets of more records than a block, with one to six groups of lanes. Some records have a number that
-   does not fit its lane. */
+/* Sets of more records than a block, with one to six groups of lanes. Some records have a number
+   that does not fit its lane. */
 static void put_numbers(byte_buffer *d, unsigned count, unsigned records) {
     specifier fields[48];
     for (unsigned i = 0; i < count; i++) fields[i] = (specifier){i + 1, 8, 0};
