@@ -93,7 +93,7 @@ def name_id(thing: str, octets: bytes) -> NameId | None:
 
 
 def to_name(octets: bytes) -> Value | None:
-    text = octets.rstrip(b"\0")[: LONGEST_NAME + 3].decode(errors="replace")
+    text = octets[: LONGEST_NAME + 3].decode(errors="replace")
     while len(text.encode()) > LONGEST_NAME:
         text = text[:-1]
     text = text.rstrip("\0")

@@ -91,19 +91,14 @@ static size_t cut(const uint8_t *text, size_t size) {
     return size;
 }
 
-static size_t size_without_nuls(const uint8_t *text, size_t size) {
-    while (size && !text[size - 1]) size--;
-    return size;
-}
-
 /* Write a text as it is kept, without trailing NULs. Return its size. */
 static size_t clean(uint8_t out[3 * (FB_NAME_SIZE + 3)], fb_bytes text) {
     bool replaced;
-    text.size = size_without_nuls(text.data, text.size);
     /* a cut character at the end of these bytes is cut off again below */
     if (text.size > FB_NAME_SIZE + 3) text.size = FB_NAME_SIZE + 3;
-    size_t size = (size_t)(fb_utf8_put_replaced(out, text, &replaced) - out);
-    return size_without_nuls(out, cut(out, size)); /* the cut may leave others at the end */
+    size_t size = cut(out, (size_t)(fb_utf8_put_replaced(out, text, &replaced) - out));
+    while (size && !out[size - 1]) size--;
+    return size;
 }
 
 /* Allocate a name. If the exporter's memory is full, evict others. NULL: there is no room. */
