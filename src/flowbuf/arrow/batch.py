@@ -80,6 +80,11 @@ def new_table_type(
     return _core.TableType(plan, rows)
 
 
+@functools.lru_cache(maxsize=64)  # the same for all batches of a stream
+def _with_columns(schema: Schema, columns: tuple[str, ...]) -> Schema:
+    return schema.only(*columns)
+
+
 class TableReader(Protocol):
     """Source of the tables of a stream.
 
@@ -146,14 +151,14 @@ class FlowBatch:
         """Names of the columns, in their order."""
         return self._table.type.names
 
-    @functools.cached_property
+    @property
     def schema(self) -> Schema:
         """Schema with exactly the columns of the batch enabled.
 
         Raises:
             SchemaError: a column depends on one that the batch does not have.
         """
-        return self._schema.only(*self.columns)
+        return _with_columns(self._schema, self.columns)
 
     def __getitem__(self, rows: slice) -> FlowBatch:
         if not isinstance(rows, slice):
