@@ -69,39 +69,61 @@ typedef struct {
     size_t count; /* of values */
 } maker;
 
-static uint32_t load_u32(const fb_vector *vector, size_t i) {
+static uint16_t load_u16(const uint8_t *values, size_t i) {
+    uint16_t value;
+    memcpy(&value, values + 2 * i, 2);
+    return value;
+}
+
+static uint32_t load_u32(const uint8_t *values, size_t i) {
     uint32_t value;
-    memcpy(&value, vector->values + 4 * i, 4);
+    memcpy(&value, values + 4 * i, 4);
     return value;
 }
 
-static uint64_t load_u64(const fb_vector *vector, size_t i) {
+static uint64_t load_u64(const uint8_t *values, size_t i) {
     uint64_t value;
-    memcpy(&value, vector->values + 8 * i, 8);
+    memcpy(&value, values + 8 * i, 8);
     return value;
 }
 
-/* Mark the values that are present: a byte of 0 or 1 each. */
-static void find_present(const maker *m, uint8_t *present) {
-    const fb_vector *vector = m->vector;
+/* Rows whose bits are made at once, by way of a byte of 0 or 1 for each. */
+enum { STEP = 1024 };
+
+/* Find the values that are not 0, or not empty. */
+static void find_values(const fb_vector *vector, size_t first, size_t count, uint8_t *found) {
+    const uint32_t *offsets = vector->offsets;
+    if (!vector->width) {
+        for (size_t i = 0; i < count; i++) found[i] = offsets[first + i + 1] > offsets[first + i];
+        return;
+    }
+    const uint8_t *p = vector->values + (first << vector->shift);
     switch (vector->width) {
-        case 0:
-            for (size_t i = 0; i < m->count; i++)
-                present[i] = vector->offsets[i + 1] > vector->offsets[i];
+        case 1:
+#pragma omp simd
+            for (size_t i = 0; i < count; i++) found[i] = p[i] != 0;
+            return;
+        case 2:
+#pragma omp simd
+            for (size_t i = 0; i < count; i++) found[i] = load_u16(p, i) != 0;
             return;
         case 4:
-            for (size_t i = 0; i < m->count; i++) present[i] = load_u32(vector, i) != 0;
+#pragma omp simd
+            for (size_t i = 0; i < count; i++) found[i] = load_u32(p, i) != 0;
             return;
         case 8:
-            for (size_t i = 0; i < m->count; i++) present[i] = load_u64(vector, i) != 0;
-            return;
-        case 16:
-            for (size_t i = 0; i < m->count; i++)
-                present[i] = (load_u64(vector, 2 * i) | load_u64(vector, 2 * i + 1)) != 0;
+#pragma omp simd
+            for (size_t i = 0; i < count; i++) found[i] = load_u64(p, i) != 0;
             return;
         default:
-            for (size_t i = 0; i < m->count; i++) present[i] = fb_vector_get(vector, i) != 0;
+            for (size_t i = 0; i < count; i++)
+                found[i] = (load_u64(p, 2 * i) | load_u64(p, 2 * i + 1)) != 0;
     }
+}
+
+static void find_present(const fb_vector *vector, size_t first, size_t count, uint8_t *found) {
+    if (vector->present) memcpy(found, vector->present + first, count);
+    else find_values(vector, first, count, found);
 }
 
 /* Pack bytes of 0 or 1 into bits, eight at a time, and return the number of ones. One
@@ -117,28 +139,33 @@ static size_t pack(uint8_t *bits, const uint8_t *bytes, size_t count) {
     return ones;
 }
 
-static bool make_validity(const maker *m) {
-    bool explicit = m->vector->present != NULL;
-    if (!m->count || (!explicit && !m->field->nullable)) return true;
-    uint8_t *bits = allocate(m->table, (m->count + 7) / 8),
-            *present = fb_memory_allocate(&m->table->memory, m->count + 8);
-    if (!bits || !present) {
-        fb_memory_release(&m->table->memory, present, m->count + 8);
-        return false;
+/* Make a bit for each value, with `find`. Return NULL if memory is short. */
+static uint8_t *make_bits(const maker *m,
+                          void (*find)(const fb_vector *, size_t, size_t, uint8_t *),
+                          size_t *ones) {
+    uint8_t *bits = allocate(m->table, (m->count + 7) / 8), found[STEP + 8];
+    *ones = 0;
+    for (size_t first = 0; bits && first < m->count; first += STEP) {
+        size_t count = m->count - first < STEP ? m->count - first : STEP;
+        find(m->vector, first, count, found);
+        memset(found + count, 0, 8);
+        *ones += pack(bits + first / 8, found, count);
     }
-    if (explicit) memcpy(present, m->vector->present, m->count);
-    else find_present(m, present);
-    m->values->null_count = (int64_t)(m->count - pack(bits, present, m->count));
-    if (m->values->null_count) m->values->buffers[0] = bits;
-    fb_memory_release(&m->table->memory, present, m->count + 8);
-    return true;
+    return bits;
 }
 
-static bool make_bits(const maker *m) {
-    uint8_t *bits = allocate(m->table, (m->count + 7) / 8);
-    if (bits && m->count) pack(bits, m->vector->values, m->count);
-    m->values->buffers[1] = bits;
+static bool make_validity(const maker *m) {
+    size_t present;
+    if (!m->count || (!m->vector->present && !m->field->nullable)) return true;
+    uint8_t *bits = make_bits(m, find_present, &present);
+    m->values->null_count = (int64_t)(m->count - present);
+    if (m->values->null_count) m->values->buffers[0] = bits;
     return bits != NULL;
+}
+
+static bool make_bools(const maker *m) {
+    size_t ones;
+    return (m->values->buffers[1] = make_bits(m, find_values, &ones)) != NULL;
 }
 
 /* Return an upper bound for the bytes of all texts. */
@@ -161,7 +188,7 @@ static bool make_text(const maker *m) {
     for (size_t i = 0; i < m->count; i++) {
         if (!validity || validity[i / 8] >> i % 8 & 1)
             p = address ? fb_format_address(p, m->vector->values + 16 * i)
-                        : fb_format_mac(p, load_u64(m->vector, i));
+                        : fb_format_mac(p, load_u64(m->vector->values, i));
         offsets[i + 1] = (uint32_t)(p - text);
     }
     m->values->buffer_count = 3;
@@ -192,7 +219,7 @@ static int compare_numbers(const void *a, const void *b) {
 static size_t add_unknown_members(const maker *m, uint32_t *numbers, size_t known) {
     size_t count = known;
     for (size_t i = 0; i < m->count; i++) {
-        uint32_t number = load_u32(m->vector, i);
+        uint32_t number = load_u32(m->vector->values, i);
         if (find_number(numbers, known, number) == known) numbers[count++] = number;
     }
     if (count == known) return count;
@@ -208,7 +235,8 @@ static char *put_name(char *p, fb_bytes name) {
     return p + name.size;
 }
 
-/* Make the dictionary. A member has its name, any other number its decimal text. */
+/* Make the dictionary. A member has its name, any other number its decimal text. `numbers` may be
+   NULL if there are no others. */
 static bool make_names(const maker *m, values *names, const uint32_t *numbers, size_t known,
                        size_t count) {
     size_t size = (count - known) * FB_FORMAT_NUMBER_MAX;
@@ -228,10 +256,12 @@ static bool make_names(const maker *m, values *names, const uint32_t *numbers, s
 /* True if members are numbered from 0 on and no other number occurs. Then a number is its
    dictionary index. */
 static bool numbers_are_indices(const maker *m) {
+    const uint8_t *values = m->vector->values;
     uint32_t greatest = 0;
+#pragma omp simd reduction(max : greatest)
     for (size_t i = 0; i < m->count; i++) {
-        uint32_t number = load_u32(m->vector, i);
-        if (number > greatest) greatest = number;
+        uint32_t number = load_u32(values, i);
+        greatest = number > greatest ? number : greatest;
     }
     for (size_t i = 0; i < m->field->member_count; i++)
         if (m->field->members[i].number != i) return false;
@@ -242,7 +272,7 @@ static bool make_indices(const maker *m, const uint32_t *numbers, size_t known, 
     uint32_t *indices = allocate(m->table, m->count * sizeof *indices);
     if (!indices) return false;
     for (size_t i = 0; i < m->count; i++) {
-        uint32_t number = load_u32(m->vector, i);
+        uint32_t number = load_u32(m->vector->values, i);
         size_t index = find_number(numbers, known, number);
         indices[i] =
             (uint32_t)(index < known ? index
@@ -253,17 +283,14 @@ static bool make_indices(const maker *m, const uint32_t *numbers, size_t known, 
 }
 
 static bool make_dictionary(const maker *m, values *names) {
-    size_t known = m->field->member_count, count = known,
-           size = (known + m->count + 1) * sizeof(uint32_t);
+    const size_t known = m->field->member_count, size = (known + m->count + 1) * sizeof(uint32_t);
+    if (numbers_are_indices(m)) return make_names(m, names, NULL, known, known);
     uint32_t *numbers = fb_memory_allocate(&m->table->memory, size);
     if (!numbers) return false;
     for (size_t i = 0; i < known; i++) numbers[i] = m->field->members[i].number;
-    bool made = true;
-    if (!numbers_are_indices(m)) {
-        count = add_unknown_members(m, numbers, known);
-        made = make_indices(m, numbers, known, count);
-    }
-    made = made && make_names(m, names, numbers, known, count);
+    size_t count = add_unknown_members(m, numbers, known);
+    bool made =
+        make_indices(m, numbers, known, count) && make_names(m, names, numbers, known, count);
     fb_memory_release(&m->table->memory, numbers, size);
     return made;
 }
@@ -290,7 +317,7 @@ static bool make_column(fb_table *table, const fb_plan *plan, const fb_table_fie
     if (vector->width) *m.values = (values){{NULL, bytes, NULL}, 2, (int64_t)m.count, 0};
     else *m.values = (values){{NULL, offsets, bytes}, 3, (int64_t)m.count, 0};
     if (!vector->listed && !make_validity(&m)) return false;
-    if (column->type == FB_TYPE_BOOL) return make_bits(&m);
+    if (column->type == FB_TYPE_BOOL) return make_bools(&m);
     if (column->type == FB_TYPE_ENUM)
         return (out->dictionary = true) && make_dictionary(&m, &out->names);
     return !field->text || make_text(&m);

@@ -365,6 +365,70 @@ static void exports_one_batch_with_two_sets_of_fields(void) {
     session_close(&s);
 }
 
+/* Nulls of many rows ------------------------------------------------------------------------- */
+
+static bool has_value(size_t row, size_t column) {
+    return row * 7 % (column + 2) < 2;
+}
+
+static const char *const widths = "1 byte uint limit=255\n2 short uint limit=65535\n"
+                                  "3 word uint limit=4294967295\n4 wide uint\n5 addr ip\n"
+                                  "6 name string\n7 sure uint limit=255 explicit\n8 flag bool";
+static const fb_table_field width_fields[] = {{0, true}, {1, true}, {2, true}, {3, true},
+                                              {4, true}, {5, true}, {6},       {7}};
+enum { WIDTHS = sizeof width_fields / sizeof *width_fields, WIDTHS_ROOM = 3000 };
+
+static void put_width_row(fb_columns *columns, size_t row) {
+    fb_columns_cursor at;
+    CHECK(fb_columns_begin(columns, 300, &at));
+    for (size_t i = 0; i < WIDTHS; i++) {
+        if (!has_value(row, i)) continue;
+        if (i == 4) fb_columns_put_ip(columns, &at, target_of(4), ipv4, 4);
+        else if (i == 5) fb_columns_put_bytes(columns, &at, target_of(5), ipv4, 1);
+        else fb_columns_put_uint(columns, &at, target_of((unsigned)i), 1);
+    }
+    fb_columns_finish(columns, at);
+}
+
+static void check_widths(const struct ArrowArray *array, size_t rows) {
+    for (size_t i = 0; i < WIDTHS; i++) {
+        const struct ArrowArray *values = array->children[i];
+        const uint8_t *bits = values->buffers[i == 7]; /* the values of a bool are bits, too */
+        size_t wrong = 0;
+        check_null_count(values);
+        for (size_t row = 0; row < rows; row++) {
+            bool found = !bits || bits[row / 8] >> row % 8 & 1;
+            wrong += found != has_value(row, i);
+        }
+        CHECK_EQUAL(wrong, 0);
+    }
+}
+
+static void finds_the_nulls_of_many_rows(void) {
+    for (size_t rows = 1; rows < WIDTHS_ROOM; rows += rows < 40 ? 1 : 491) {
+        session s;
+        fb_columns columns;
+        fb_columns_cursor at;
+        fb_batch *batch;
+        fb_table *table;
+        struct ArrowArray array;
+        session_open(&s, widths, 0);
+        CHECK_STATUS(fb_columns_new(&columns, s.plan.plan, &s.memory), FB_OK);
+        CHECK_STATUS(fb_batch_new(&batch, s.plan.plan, rows, s.memory), FB_OK);
+        fb_columns_set_batch(&columns, batch);
+        fb_columns_begin_constants(&columns, &at);
+        fb_columns_end_constants(&columns, at);
+        for (size_t row = 0; row < rows; row++) put_width_row(&columns, row);
+        CHECK_STATUS(fb_table_new(&table, s.plan.plan, batch, width_fields, WIDTHS), FB_OK);
+        CHECK_STATUS(fb_table_export(table, &array), FB_OK);
+        check_widths(&array, rows);
+        array.release(&array);
+        fb_table_release(table);
+        fb_columns_free(&columns);
+        session_close(&s);
+    }
+}
+
 static void exports_an_empty_batch(void) {
     session s;
     fb_batch *batch;
@@ -439,7 +503,8 @@ static void writes_numbers(void) {
     CHECK_BYTES(p, (size_t)(fb_format_mac(p, 0xfedcba987654) - p), "fe:dc:ba:98:76:54", 17);
 }
 
-RUN_TESTS(TEST(exports_every_type), TEST(names_unknown_enum_members_by_their_number),
+RUN_TESTS(TEST(finds_the_nulls_of_many_rows), TEST(exports_every_type),
+          TEST(names_unknown_enum_members_by_their_number),
           TEST(keeps_its_memory_until_the_last_part_is_released),
           TEST(survives_every_failed_allocation), TEST(exports_one_batch_with_two_sets_of_fields),
           TEST(exports_an_empty_batch), TEST(writes_addresses),
