@@ -40,6 +40,7 @@ class FlowSelection:
         ip: Form of IP and MAC addresses: "binary" (default) or "text".
         pipeline: Enrichments. Default: none.
         order: Names of columns that come first, in this order. Default: number order.
+        others: Schemas of other kinds of rows with the same condition, for its errors.
 
     Attributes:
         schema: Schema with the chosen columns.
@@ -59,6 +60,7 @@ class FlowSelection:
         ip: str = "binary",
         pipeline: Pipeline | None = None,
         order: Sequence[str] = (),
+        others: Sequence[Schema] = (),
     ) -> None:
         self.schema = schema
         self.type = arrow_schema(schema, ip, order)
@@ -68,7 +70,7 @@ class FlowSelection:
         wanted = schema.enable(*self._filter.columns) if self._filter else schema
         self.decoded = pipeline.extend(wanted) if pipeline else wanted
         if self._filter:
-            self._filter.check(arrow_schema(self.decoded, "text"))
+            self._filter.check(arrow_schema(self.decoded, "text"), others)
 
     @property
     def takes_all(self) -> bool:

@@ -160,6 +160,20 @@ def test_earlier_enrichments_have_precedence(tmp_path: Path) -> None:
     assert said(batch, "exporter_name", "exporter_site") == [("one", "muc")]
 
 
+def test_an_enrichment_of_another_kind_of_rows_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "net.toml"
+    path.write_text('[[exporter]]\naddress = "192.0.2.1"\nname = "edge1"\n')
+    counters = Schema.load("sflow_counters")
+    with pytest.raises(EnrichmentError, match="fills columns that schema 'sflow_counters' does not have"):
+        load_enrichments([path], counters, others=[Schema.load("options")])
+    pipeline = load_enrichments([path, lambda batch: batch], counters, others=[Schema.load("options"), FLOW])
+    assert (len(pipeline.enrichments), pipeline.provides) == (1, ())
+    assert pipeline.left_out[0].startswith(
+        f"{path}: fills columns that schema 'sflow_counters' does not have"
+    )
+    assert load_enrichments([path], FLOW, others=[counters]).left_out == ()
+
+
 def test_tables_are_enriched_like_batches(tmp_path: Path) -> None:
     pipeline = load(tmp_path, EVERYTHING)
     batch = flows(exporter_address=["192.0.2.1", "192.0.2.2"])

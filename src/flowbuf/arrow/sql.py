@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.arrow.rows import render_addresses
-from flowbuf.arrow.sql_errors import check_literals, errors_across_flows, query_errors
+from flowbuf.arrow.sql_errors import check_literals, errors_across_flows, errors_across_kinds, query_errors
 from flowbuf.arrow.sql_tokens import columns_named, ends_of_scaled
 from flowbuf.errors import QueryError
 from flowbuf.schema import Schema
@@ -107,6 +107,7 @@ class RowFilter:
 
     def __init__(self, condition: str, schema: Schema) -> None:
         self.columns = columns_named(condition, schema)
+        self._schema = schema
         self._known = [column.name for column in schema]
         # `flows` is only an alias. With a table of this name, a subquery would see a single batch of flows.
         self._sql = f"SELECT row_number_of_flow FROM batch_of_flows AS flows WHERE (\n{condition}\n)"
@@ -137,12 +138,16 @@ class RowFilter:
         except duckdb.Error as error:
             raise wanted from error
 
-    def check(self, type: Any) -> None:
-        """Evaluate the condition on no rows of a `pyarrow.Schema`, to find its errors before any work."""
+    def check(self, type: Any, others: Sequence[Schema] = ()) -> None:
+        """Evaluate the condition on no rows of a `pyarrow.Schema`, to find its errors before any work.
+
+        `others` are the schemas of other kinds of rows that the condition applies to.
+        """
         import pyarrow
 
         columns = [pyarrow.nulls(0, field.type) for field in type]  # pyarrow.array would import pandas
-        self.rows(pyarrow.RecordBatch.from_arrays(columns, schema=type))
+        with errors_across_kinds(self._condition, self._schema, others):
+            self.rows(pyarrow.RecordBatch.from_arrays(columns, schema=type))
 
     def rows(self, batch: pyarrow.RecordBatch) -> Any:
         """Return the numbers of the matching rows as an Arrow array.

@@ -7,14 +7,14 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from flowbuf.arrow.sql_tokens import Token, tokens_of
+from flowbuf.arrow.sql_tokens import Token, columns_named, tokens_of
 from flowbuf.errors import QueryError, did_you_mean
 from flowbuf.schema import Column, Schema
 from flowbuf.schema.assemble import list_columns, suggest_fix
 from flowbuf.targets.flow_text import NUMBERS, format_address, format_mac
 from flowbuf.targets.protocols import protocol_number
 
-__all__ = ["check_literals", "errors_across_flows", "query_errors"]
+__all__ = ["check_literals", "errors_across_flows", "errors_across_kinds", "query_errors"]
 
 _ACROSS_FLOWS = re.compile(
     r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))"
@@ -90,6 +90,21 @@ def errors_across_flows() -> Iterator[None]:
         raise QueryError(
             f"{said[0]}\na condition sees one flow at a time; use flowbuf query for a query over all flows"
         ) from error
+
+
+@contextlib.contextmanager
+def errors_across_kinds(condition: str, schema: Schema, others: Iterable[Schema]) -> Iterator[None]:
+    """Raise QueryError with advice if a condition has a column that only another kind of rows has."""
+    try:
+        yield
+    except QueryError as error:
+        named = ((name, other.rows) for other in others for name in columns_named(condition, other))
+        missing = next((each for each in named if each[0] not in schema), None)
+        if missing is None:
+            raise
+        problem = f"{schema.rows} have no column {missing[0]!r}, which {missing[1]} have"
+        fix = "use columns that all kinds have, or filter each kind in a command or output of its own"
+        raise QueryError(f"{problem}; {fix}") from error
 
 
 def check_literals(condition: str, schema: Schema) -> None:

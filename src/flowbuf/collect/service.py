@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,7 +146,7 @@ class Service:
         decoded = dict(by_rows)
         try:
             for output in outputs:
-                selection = _select(output, by_rows[output.rows])
+                selection = _select(output, by_rows)
                 needed = (column.name for column in selection.decoded.enabled)
                 decoded[output.rows] = decoded[output.rows].enable(*needed)
                 name = output_name(output)
@@ -515,18 +515,24 @@ def _deliver(runners: Sequence[OutputRunner], batch: FlowBatch) -> None:
             runner.queue.put(batch)
 
 
-def _select(output: OutputConfig, schema: Schema) -> FlowSelection:
+def _select(output: OutputConfig, schemas: Mapping[str, Schema]) -> FlowSelection:
     from flowbuf.enrich import load_enrichments
 
+    schema = schemas[output.rows]
+    others = [each for rows, each in schemas.items() if rows != output.rows]
     chosen = schema.only(*output.columns) if output.columns else schema
     pipeline = None
     if output.enrich:
         log = logging.LoggerAdapter(logger, {"output": output_name(output)})
-        pipeline = load_enrichments(output.enrich, chosen, on_problem=log.warning)
+        pipeline = load_enrichments(output.enrich, chosen, on_problem=log.warning, others=others)
+        for reason in pipeline.left_out:
+            log.info("enrichment left out for %s: %s", output.rows, reason)
         if not output.columns:
             chosen = chosen.enable(*pipeline.provides)
     try:
-        return FlowSelection(chosen, output.where or None, output.address_form, pipeline, output.columns)
+        return FlowSelection(
+            chosen, output.where or None, output.address_form, pipeline, output.columns, others
+        )
     except QueryError as error:
         raise QueryError(f"output {output_name(output)}, where: {error}") from error
 

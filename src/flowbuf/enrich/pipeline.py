@@ -48,12 +48,15 @@ class Pipeline:
         enrichments: Steps, in order.
         schema: Schema of the flows.
         problems: Queue for problems. Default: a new one.
+        left_out: Reasons for enrichments that were left out. Default: none.
 
     Attributes:
         provides: Names of the columns that the steps fill.
         needs: Names of the columns that the steps read.
         problems: Recent problems that did not stop the pipeline, such as a file that could not be read again.
             `load_enrichments` limits them to the last 100.
+        left_out: Reasons for enrichments that were left out, because only another kind of rows has their
+            columns.
     """
 
     def __init__(
@@ -61,10 +64,12 @@ class Pipeline:
         enrichments: Sequence[Enrichment],
         schema: Schema,
         problems: collections.deque[str] | None = None,
+        left_out: Sequence[str] = (),
     ) -> None:
         self.enrichments = tuple(enrichments)
         self.schema = schema
         self.problems: collections.deque[str] = collections.deque() if problems is None else problems
+        self.left_out = tuple(left_out)
         self.provides = _names(each.provides for each in enrichments)
         self.needs = _names(each.needs for each in enrichments)
 
@@ -102,6 +107,7 @@ def load_enrichments(
     *,
     clock: Callable[[], float] = time.monotonic,
     on_problem: Callable[[str], None] | None = None,
+    others: Sequence[Schema] = (),
 ) -> Pipeline:
     """Load enrichments into a pipeline.
 
@@ -113,6 +119,8 @@ def load_enrichments(
             changed. Default: time.monotonic.
         on_problem: Called with each problem that does not stop the pipeline. Default: problems are only
             stored.
+        others: Schemas of other kinds of rows with the same enrichments. An enrichment that fits one of them,
+            but not `schema`, is left out. Default: none.
 
     Returns:
         Pipeline: the enrichments as one callable.
@@ -130,7 +138,25 @@ def load_enrichments(
         if on_problem is not None:
             on_problem(problem)
 
-    return Pipeline([_load(spec, schema, clock, report) for spec in specs], schema, problems)
+    steps: list[Enrichment] = []
+    left_out: list[str] = []
+    for spec in specs:
+        try:
+            steps.append(_load(spec, schema, clock, report))
+        except EnrichmentError as error:
+            if not any(_fits(spec, other) for other in others):
+                raise
+            left_out.append(str(error))
+    return Pipeline(steps, schema, problems, left_out)
+
+
+def _fits(spec: str | os.PathLike[str] | Callable[[Any], Any], schema: Schema) -> bool:
+    """Return True if an enrichment can be loaded for a schema."""
+    try:
+        _load(spec, schema, time.monotonic, lambda problem: None)
+    except EnrichmentError:
+        return False
+    return True
 
 
 def _load(
