@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flowbuf.io.message_stream import MessageStream
+from tests.decode.test_row_kinds import MIXED
 from tests.support.cases import slow, slow_after
 from tests.support.command import CUT_SHORT, GOOD, WITHOUT_TEMPLATE, pcap, write
 
@@ -121,6 +122,17 @@ def test_an_interrupt_writes_the_flows_before_it(tmp_path: Path, output: str) ->
     assert flows_in(tmp_path / output) == 2
     proto = {f"{output}.proto"} if ".pb" in output else set()
     assert set(os.listdir(tmp_path)) == {output, *proto}
+
+
+@pytest.mark.parametrize("output", ["x-{rows}.parquet", *slow("x-{rows}.csv")])
+def test_an_interrupt_writes_each_kind_of_rows(tmp_path: Path, output: str) -> None:
+    options = ("--rows", "flows,counters", "--where", "exporter_address = '192.0.2.200'", "-n", "5")
+    process = start(tmp_path, output, pcap(MIXED, MIXED, MIXED)[:-5], *options)
+    process.send_signal(signal.SIGINT)
+    assert end(process) == (130, "flowbuf: interrupted: 5 flows, 4 counter samples written\n")
+    for kind, count in (("flows", 5), ("counters", 4)):
+        assert flows_in(tmp_path / output.replace("{rows}", kind)) == count
+    assert len(os.listdir(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("output", ["x.pb", "x.parquet", *slow("x.jsonl")])

@@ -49,11 +49,12 @@ def test_help_imports_no_command() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_reading_rows_does_not_import_column_libraries(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--rows", "flows,counters"]])
+def test_reading_rows_does_not_import_column_libraries(tmp_path: Path, options: list[str]) -> None:
     path = write(tmp_path / "a.pcap", pcap(GOOD))
     code = (
         f"import sys; from flowbuf.cli.main import main\n"
-        f"try: main(['read', {str(path)!r}], standalone_mode=False)\n"
+        f"try: main({['read', str(path), *options]!r}, standalone_mode=False)\n"
         f"except SystemExit: pass\n"
         f"unwanted = {{'pyarrow', 'duckdb', 'numpy', 'pandas', 'multiprocessing', 'flowbuf.arrow.sql'}}\n"
         f"unwanted |= {{'rich', 'bz2', 'hashlib', 'importlib.metadata'}}\n"

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ __all__ = ["check_each", "read_each"]
 SUFFIXES = (".gz", ".zst", ".pcap", ".pcapng", ".cap", ".dump", ".ipfix", ".nfcapd", ".pb")
 
 
-def check_each(reading: Reading, inputs: Sequence[str], folder: str, force: bool) -> None:
+def check_each(reading: Reading, inputs: Sequence[str], folders: Mapping[str, str], force: bool) -> None:
     """Raise UsageProblem for options that do not apply to separate inputs."""
     if "-" in inputs:
         raise UsageProblem("standard input has no name for a file in the folder; name an output file")
@@ -41,7 +41,7 @@ def check_each(reading: Reading, inputs: Sequence[str], folder: str, force: bool
         )
     if reading.limit:
         raise UsageProblem("-n cannot be combined with a folder; leave it out, or name an output file")
-    outputs = Counter(_outputs(reading, inputs, folder))
+    outputs = Counter(path for each in _outputs(reading, inputs, folders) for path in set(each.values()))
     shared = [name for name, count in outputs.items() if count > 1]
     if shared:
         raise UsageProblem(
@@ -51,18 +51,20 @@ def check_each(reading: Reading, inputs: Sequence[str], folder: str, force: bool
     reading.prepare(inputs[:1], Report())  # report a problem of all inputs once, before the work
 
 
-def _outputs(reading: Reading, inputs: Sequence[str], folder: str) -> list[str]:
-    """Return the output of each input.
+def _outputs(reading: Reading, inputs: Sequence[str], folders: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the outputs of each input: one in the folder of each kind of rows.
 
     Outputs have the same layout in the folder as inputs below their common folder.
     """
-    folders = [os.path.dirname(os.path.abspath(path)) for path in inputs]
-    common = os.path.commonpath(folders)
+    places = [os.path.dirname(os.path.abspath(path)) for path in inputs]
+    common = os.path.commonpath(places)
+    names = [
+        os.path.join(os.path.relpath(place, common), f"{_stem(path)}.{reading.form}")
+        for place, path in zip(places, inputs, strict=True)
+    ]
     return [
-        os.path.normpath(
-            os.path.join(folder, os.path.relpath(place, common), f"{_stem(path)}.{reading.form}")
-        )
-        for place, path in zip(folders, inputs, strict=True)
+        {rows: os.path.normpath(os.path.join(folder, name)) for rows, folder in folders.items()}
+        for name in names
     ]
 
 
@@ -75,12 +77,16 @@ def _stem(path: str) -> str:
         name = stem
 
 
-def read_each(reading: Reading, inputs: Sequence[str], folder: str, report: Report) -> None:
-    """Read every input into its file. Report them in their order."""
-    outputs = _outputs(reading, inputs, folder)
-    tasks = [_Task(reading, path, output, report.notes) for path, output in zip(inputs, outputs, strict=True)]
+def read_each(reading: Reading, inputs: Sequence[str], folders: Mapping[str, str], report: Report) -> None:
+    """Read every input into its file, or into one in the folder of each kind of rows.
+
+    Report them in their order.
+    """
+    outputs = _outputs(reading, inputs, folders)
+    tasks = [_Task(reading, path, each, report.notes) for path, each in zip(inputs, outputs, strict=True)]
+    places = {os.path.dirname(path) for each in outputs for path in each.values()}
     size = flows = 0
-    with _folders({os.path.dirname(path) for path in outputs}), show_progress(total_size(inputs)) as show:
+    with _folders(places), show_progress(total_size(inputs)) as show:
         for task, outcome in zip(tasks, _run_all(tasks), strict=True):
             size += total_size([task.path]) or 0
             flows += outcome.flows
@@ -117,7 +123,7 @@ def _make_folder(place: str, made: list[str]) -> None:
 class _Task:
     reading: Reading
     path: str
-    output: str
+    outputs: Mapping[str, str]
     notes: bool
 
 
@@ -147,7 +153,7 @@ def _run(task: _Task) -> _Outcome:
         outcome.flows = flows
 
     try:
-        task.reading.run([task.path], task.output, report, show)
+        task.reading.run([task.path], task.outputs, report, show)
     except click.ClickException as error:
         report.status = max(report.status, error.exit_code)
         report.add_note(error.message)

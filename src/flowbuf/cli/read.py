@@ -40,7 +40,7 @@ from flowbuf.cli.output.streams import (
     is_terminal,
     spreadsheet_option,
 )
-from flowbuf.cli.reading import Reading, check_parts
+from flowbuf.cli.reading import Reading, check_kinds, check_parts
 from flowbuf.cli.session import check_captures, check_decoding
 from flowbuf.cli.signals import input_interrupts
 from flowbuf.cli.state import check_state
@@ -68,7 +68,13 @@ __all__ = ["read"]
 @enrich_option
 @counters_option
 @options_option
-@click.option("-n", "--limit", type=WholeNumber(min=1), metavar="N", help="Stop after N flows.")
+@click.option(
+    "-n",
+    "--limit",
+    type=WholeNumber(min=1),
+    metavar="N",
+    help="Write at most N flows, or N rows of each kind.",
+)
 @click.option(
     "--rows-per-file",
     type=WholeNumber(min=1),
@@ -112,7 +118,9 @@ def read(
     sflow_counters). Tables show the most important columns, and all other formats have all columns.
 
     --rows flows,counters reads flows and counters in one pass. With {rows} in OUT, each kind is written to a
-    file of its own. Otherwise they are JSON lines, whose first key is the kind of row.
+    file or folder of its own. Otherwise they are JSON lines, whose first key is the kind of row. Each kind is
+    written as if it was read alone: --where and -n apply to every kind, --enrich to the kinds that have its
+    columns.
 
     --options reads options records: what exporters report about themselves, such as names of interfaces
     (--schema options). Columns such as in_if_name take these names for flows.
@@ -143,12 +151,17 @@ def read(
       flowbuf read capture.pcap --options
       flowbuf read capture.pcap --enable in_if_name,out_if_name --two-pass
       flowbuf read sflow.pcap --rows flows,counters -o 'site-{rows}.parquet'
+      flowbuf read *.pcap --rows flows,counters -o 'parquet/{rows}/' --where "exporter_address = '192.0.2.1'"
     """
     inputs = expand_inputs(inputs)
-    folder = output.endswith("/") or os.path.isdir(output)
-    check_inputs(inputs, None if folder else output)
-    check_overwrite(force, output)
+    outputs = {schema.rows: output.replace("{rows}", schema.rows) for schema in schemas}
+    folder = output.endswith("/") or any(map(os.path.isdir, outputs.values()))
+    for path in outputs.values():
+        check_inputs(inputs, None if folder else path)
+        check_overwrite(force, path)
     check_decoding(inputs, decoding)
+    if len(schemas) > 1:
+        check_captures(inputs)
     form = form or _default_format(output, folder, several=proto is not None or len(schemas) > 1)
     _check_form(form, output, ip)
     report = Report(notes=verbose)
@@ -159,7 +172,7 @@ def read(
     check_spreadsheet(spreadsheet, form)
     reading = Reading(
         form,
-        schemas[0],
+        schemas,
         decoding,
         where,
         address_form(form, ip),
@@ -170,19 +183,19 @@ def read(
         rows_per_file,
         spreadsheet,
     )
-    if len(schemas) > 1:
-        _read_rows(reading, schemas, inputs, output, folder, force, report)
-    elif folder and rows_per_file is None:
+    check_kinds(reading, output, outputs, folder)
+    if folder and rows_per_file is None:
         from flowbuf.cli.many import check_each, read_each
 
-        check_each(reading, inputs, output, force)
-        read_each(reading, inputs, output, report)
+        check_each(reading, inputs, outputs, force)
+        read_each(reading, inputs, outputs, report)
     else:
-        check_parts(reading, output, folder)
-        check_state(decoding.state, output)
+        check_parts(reading, output, outputs.values() if folder else None)
+        for path in outputs.values():
+            check_state(decoding.state, path)
         quiet = output == "-" and is_terminal(sys.stdout)
         with input_interrupts(inputs) as interrupt, show_progress(total_size(inputs), quiet) as show:
-            reading.run(inputs, output, report, show, interrupt)
+            reading.run(inputs, outputs, report, show, interrupt)
     sys.exit(report.status)
 
 
@@ -224,28 +237,6 @@ def _read_objects(
     with show_progress(total_size(inputs), output == "-" and is_terminal(sys.stdout)) as show:
         read_objects(inputs, codecs, output, limit, report, show)
     return True
-
-
-def _read_rows(
-    reading: Reading,
-    schemas: Sequence[Schema],
-    inputs: Sequence[str],
-    output: str,
-    folder: bool,
-    force: bool,
-    report: Report,
-) -> None:
-    from flowbuf.cli.reading_rows import check_rows_output, read_rows
-
-    outputs = check_rows_output(reading, schemas, output, folder)
-    check_captures(inputs)
-    for path in outputs.values():
-        check_inputs(inputs, path)
-        check_overwrite(force, path)
-        check_state(reading.decoding.state, path)
-    quiet = output == "-" and is_terminal(sys.stdout)
-    with input_interrupts(inputs) as interrupt, show_progress(total_size(inputs), quiet) as show:
-        read_rows(reading, schemas, inputs, outputs, report, show, interrupt)
 
 
 def _check_form(form: str, output: str, ip: str | None) -> None:

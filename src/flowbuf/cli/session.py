@@ -41,6 +41,8 @@ __all__ = ["Session", "check_captures", "check_decoded", "check_decoding"]
 
 Piece = TypeVar("Piece")
 
+ONE_KIND = "{name}: is not a capture, and has one kind of rows; leave out --rows"
+
 
 def check_decoded(name: str, decoding: CaptureOptions) -> None:
     """Raise UsageProblem for decoding options if the flows in the file were decoded before.
@@ -81,7 +83,7 @@ def check_captures(paths: Sequence[str]) -> None:
     """Raise UsageProblem for a message stream, which cannot have several kinds of rows."""
     for path in paths:
         if _is_message_file(path):
-            raise UsageProblem(f"{path}: is not a capture, and has one kind of rows; leave out --rows")
+            raise UsageProblem(ONE_KIND.format(name=path))
 
 
 def _check_option(name: str, option: str, is_set: bool) -> None:
@@ -394,6 +396,8 @@ class Session:
 
     def _check_messages(self, name: str) -> None:
         check_decoded(name, self._decoding)
+        if self._decoder and len(self._decoder.schemas) > 1:
+            raise UsageProblem(ONE_KIND.format(name=name))
 
     def _plan_of(self, proto: str) -> Plan:
         """Return a plan of the columns to read. Fields that are neither these nor in a .proto are unknown."""

@@ -81,18 +81,21 @@ class ColumnSource(FlowSelection):
         ip: str = "binary",
         pipeline: Pipeline | None = None,
         order: Sequence[str] = (),
+        others: Sequence[Schema] = (),
     ) -> None:
         if where is not None:
             need_sql("--where")
         with schema_errors(), query_problems("--where"):
-            super().__init__(schema, where, ip, pipeline, order)
+            super().__init__(schema, where, ip, pipeline, order, others)
 
     def read(self, batches: Iterator[FlowBatch]) -> Iterator[Any]:
-        """Yield a `pyarrow.RecordBatch` for each batch of the decoded schema."""
-        for batch in batches:
-            with query_problems("--where"):
-                selected = self.apply(batch)
-            yield selected
+        """Return a `pyarrow.RecordBatch` for each batch of the decoded schema, one by one."""
+        return map(self.apply, batches)
+
+    def apply(self, batch: Any) -> Any:
+        """Return the selected flows of a batch. Raise UsageProblem if the condition fails for a value."""
+        with query_problems("--where"):
+            return super().apply(batch)
 
 
 ip_option = click.option(
@@ -127,17 +130,26 @@ enrich_option = click.option(
 )
 
 
-def load_pipeline(specs: Sequence[str], schema: Schema, report: Report) -> Pipeline | None:
-    """Return the enrichments of --enrich, or None without them. Raise UsageProblem."""
+def load_pipeline(
+    specs: Sequence[str], schema: Schema, report: Report, others: Sequence[Schema] = ()
+) -> Pipeline | None:
+    """Return the enrichments of --enrich, or None without them. Raise UsageProblem.
+
+    `others` are the schemas of other kinds of rows. An enrichment that fits only them is left out.
+    """
     if not specs:
         return None
     need("pyarrow", "arrow", "--enrich")
     from flowbuf.enrich import load_enrichments
 
     try:
-        return load_enrichments(specs, schema, on_problem=report.add_note)
+        pipeline = load_enrichments(specs, schema, on_problem=report.add_note, others=others)
     except EnrichmentError as error:
         raise UsageProblem(f"--enrich: {error}") from error
+    if report.notes:
+        for reason in pipeline.left_out:
+            report.add_note(f"--enrich: left out for {schema.rows}: {reason}")
+    return pipeline if pipeline.enrichments else None
 
 
 def enriched_schema(schema: Schema, pipeline: Pipeline | None, only: bool) -> Schema:

@@ -19,7 +19,7 @@ from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
 
-__all__ = ["FlowWriter", "TextLines", "open_file_writer", "open_parts", "open_writer"]
+__all__ = ["Discard", "FlowWriter", "TextLines", "open_file_writer", "open_parts"]
 
 
 class FlowWriter(Protocol):
@@ -37,32 +37,6 @@ Discard = Callable[[], None]
 
 
 @contextmanager
-def open_writer(
-    form: str,
-    output: str,
-    schema: Schema,
-    to_terminal: bool,
-    sections: bool,
-    columns: FlowSelection | None,
-    spreadsheet: bool = False,
-    order: Sequence[str] = (),
-) -> Iterator[tuple[FlowWriter, Discard]]:
-    """Open one file.
-
-    The writer takes record batches if `columns` is set. Otherwise, a table takes lists of rows, and other
-    formats take `FlowBatch` objects.
-
-    With `sections`, tables of counters show only the most important columns. `order` names columns that come
-    first.
-    """
-    with (
-        open_output(output) as file,
-        open_file_writer(form, file, schema, to_terminal, sections, columns, spreadsheet, order) as writer,
-    ):
-        yield writer, file.discard
-
-
-@contextmanager
 def open_file_writer(
     form: str,
     file: OutputFile,
@@ -72,14 +46,22 @@ def open_file_writer(
     columns: FlowSelection | None,
     spreadsheet: bool = False,
     order: Sequence[str] = (),
+    start: str = "",
 ) -> Iterator[FlowWriter]:
-    """Return a writer like `open_writer`, for an open file."""
+    """Open the writer of an open file.
+
+    The writer takes record batches if `columns` is set. Otherwise, a table takes lists of rows, and other
+    formats take `FlowBatch` objects.
+
+    With `sections`, tables of counters show only the most important columns. `order` names columns that come
+    first. `start` is the first key of each JSON line, with its value.
+    """
     if columns is not None and form in COLUMN_FORMATS:
         with open_columns(form, file, columns.type) as writer:
             yield writer
         return
     if form != "table":
-        yield TextLines(form, file, schema, spreadsheet, order)
+        yield TextLines(form, file, schema, spreadsheet, order, start)
         return
     from flowbuf.cli.output.table import CounterTable, FlowTable
 
