@@ -7,7 +7,7 @@ at the end, because intermediate steps may violate them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from flowbuf.errors import SchemaError, did_you_mean
@@ -70,10 +70,7 @@ def switch(
     before = (name for name, column in columns.items() if column.enabled)
     on = choose_names(columns, before if only is None else only, reserved)
     on = (on | choose_names(columns, enable, reserved)) - choose_names(columns, disable, reserved)
-    return {
-        name: column if column.enabled == (name in on) else replace(column, enabled=name in on)
-        for name, column in columns.items()
-    }
+    return {name: column.switched(name in on) for name, column in columns.items()}
 
 
 def _is_of_vendor(name: str, columns: Mapping[str, Column]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -143,6 +144,14 @@ class Column:
             keys = {source.key for rank in changes["sources"] for source in rank}
             changes["replaces_zero"] = tuple(source for source in self.replaces_zero if source.key in keys)
         return replace(self, **changes, origin=origin)
+
+    def switched(self, enabled: bool) -> Column:
+        """Return the column, enabled or not."""
+        if enabled == self.enabled:
+            return self
+        column = copy(self)  # `replace` would check all keys again
+        object.__setattr__(column, "enabled", enabled)
+        return column
 
     @property
     def wire_type(self) -> WireType:
