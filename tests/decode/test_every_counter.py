@@ -201,6 +201,9 @@ RAISED: dict[str, Callable[[], object]] = {"bad_message": lambda: wire.read_vari
 # allocation fails.
 RESTORED = {"exporter_limit"}
 
+# Incremented if waiting data sets go from one decoder to another.
+MOVED = {"early_data_inherited", "early_data_handed_over"}
+
 # Incremented if an allocation fails after all names are evicted (ext/tests/decode/test_options.c).
 UNALLOCATED = {"name_limit"}
 
@@ -217,9 +220,8 @@ COUNTED = {name for name, (kind, _) in STATUSES.items() if kind != "control"}
 
 
 def test_every_counter_has_a_case() -> None:
-    assert (
-        DATAGRAMS.keys() | LIMITS.keys() | CAPTURES.keys() | RAISED.keys() | RESTORED | UNALLOCATED == COUNTED
-    )
+    cases = DATAGRAMS.keys() | LIMITS.keys() | CAPTURES.keys() | RAISED.keys()
+    assert cases | RESTORED | MOVED | UNALLOCATED == COUNTED
     assert len(COUNTED) > 40
 
 
@@ -252,6 +254,15 @@ def test_restoring_too_many_exporters_is_counted() -> None:
     domains = [{"version": 10, "id": 0, "templates": {256: {"fields": [(0, 1, 4)]}}}]
     decoder.restore_exporters([{"address": f"192.0.2.{i}", "domains": domains} for i in range(2)])
     assert decoder.counters == {"exporter_limit": 1}
+
+
+def test_data_sets_that_move_to_another_decoder_are_counted_in_both() -> None:
+    first, second = Decoder(), Decoder()
+    first.encode(ipfix(SEVEN), SOURCE)
+    second.restore_exporters(first.read_early_data())
+    first.finish(handed_over=True)
+    assert first.counters == {"early_data": 1, "early_data_handed_over": 1}
+    assert second.counters == {"early_data_inherited": 1}
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -82,6 +82,11 @@
     X(WITHDRAWAL, "withdrawal", NOTE, \
       "a template withdrawal; over UDP it is obeyed only on request (RFC 7011 section 8.4)") \
     X(EARLY_DATA, "early_data", NOTE, "a data set came before its template, and waited for it") \
+    X(EARLY_DATA_INHERITED, "early_data_inherited", NOTE, \
+      "a data set that waited for its template came from another decoder, at a takeover or " \
+      "reload") \
+    X(EARLY_DATA_HANDED_OVER, "early_data_handed_over", NOTE, \
+      "a data set that waited for its template went to another decoder, at a takeover or reload") \
     X(TEMPLATE_REDEFINED, "template_redefined", NOTE, \
       "a template id came again with other fields") \
     X(TEMPLATE_EXPIRED, "template_expired", NOTE, \

@@ -146,6 +146,10 @@ void fb_decoder_finish(fb_decoder *decoder) {
     fb_pending_drop_all(&decoder->pending, &decoder->fault);
 }
 
+void fb_decoder_hand_over(fb_decoder *decoder) {
+    fb_pending_hand_over(&decoder->pending);
+}
+
 /* Return 1 or 7 if the payload is NetFlow of this version, FB_UNSUPPORTED, or 0 if it is something
    else. The length must match exactly, because these version numbers are common at the start of
    other payloads. A length that fits records of another size is FB_UNSUPPORTED. */

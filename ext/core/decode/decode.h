@@ -122,6 +122,9 @@ fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, s
    TEMPLATE_MISSING. The first of them becomes decoder->fault if that is not set. The decoder can be
    used again. */
 void fb_decoder_finish(fb_decoder *decoder);
+/* Free the data sets that wait for their templates, after another decoder has inherited them
+   (pending_state.h). They are counted as EARLY_DATA_HANDED_OVER. */
+void fb_decoder_hand_over(fb_decoder *decoder);
 
 /* Detect the protocol of a payload from its first bytes. Returns 5, 9 or 10 for NetFlow and IPFIX,
    FB_SFLOW5, or 0 for none. FB_UNSUPPORTED is a related protocol that flowbuf does not decode.

@@ -284,15 +284,16 @@ static fb_status read_pending_set(fb_context *c, fb_emitter *emitter, const fb_m
                                   fb_pending_set *set, const uint8_t *at) {
     fb_datagram datagram = *c->datagram;
     fb_context own = *c;
-    fb_message sent = {.version = m->version, .domain = m->domain, .sequence = set->sequence};
+    fb_message sent = {
+        .version = m->version, .domain = m->domain, .sequence = set->header.sequence};
     fb_position position = {.record = set->record};
-    datagram.time = set->time;
-    datagram.source_port = set->source_port;
+    datagram.time = set->header.time;
+    datagram.source_port = set->header.source_port;
     own.datagram = &datagram;
     own.domain = set->domain;
-    own.export_time = set->export_time;
+    own.export_time = set->header.export_time;
     own.has_uptime = false;
-    if (m->version == 9) fb_context_set_uptime(&own, set->uptime, set->export_time);
+    if (m->version == 9) fb_context_set_uptime(&own, set->header.uptime, set->header.export_time);
     own.place = at;
     own.begun = 0;
     own.content = NULL; /* the records were counted with the message of the set */

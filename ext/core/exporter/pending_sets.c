@@ -134,57 +134,75 @@ static void free_set(fb_pending_sets *pending, fb_pending_set *set) {
     fb_memory_release(pending->memory, set, sizeof *set + set->size);
 }
 
-/* The datagram of the set is gone, so `index` and `offset` are the current position of the
-   decoder. */
-static void drop_set(fb_pending_sets *pending, fb_pending_set *set, fb_fault *fault, size_t index,
-                     size_t offset) {
-    set->exporter->counters.status[FB_TEMPLATE_MISSING]++;
-    fb_fault_set_first(fault, FB_TEMPLATE_MISSING, index, offset, set->exporter->address);
+static void count_and_free(fb_pending_sets *pending, fb_pending_set *set, fb_status status) {
+    set->exporter->counters.status[status]++;
     if (set->queue) leave_queue(pending, set);
     free_set(pending, set);
 }
 
-static fb_pending_set *copy_set(fb_context *context, uint32_t sequence, const uint8_t *bytes,
-                                size_t size) {
-    fb_pending_sets *pending = context->exporters->pending;
+/* The datagram of the set is gone, so `index` and `offset` are the current position of the
+   decoder. */
+static void drop_set(fb_pending_sets *pending, fb_pending_set *set, fb_fault *fault, size_t index,
+                     size_t offset) {
+    fb_fault_set_first(fault, FB_TEMPLATE_MISSING, index, offset, set->exporter->address);
+    count_and_free(pending, set, FB_TEMPLATE_MISSING);
+}
+
+/* NULL: no memory. */
+static fb_pending_set *copy_set(fb_pending_sets *pending, fb_exporter *exporter, fb_domain *domain,
+                                const fb_pending_header *header, fb_bytes bytes) {
+    size_t size = bytes.size;
     fb_pending_set *set = fb_memory_allocate(pending->memory, sizeof *set + size);
-    fb_pending_queue *queue = set ? get_queue(pending, context->domain, fb_load16(bytes)) : NULL;
+    fb_pending_queue *queue = set ? get_queue(pending, domain, fb_load16(bytes.data)) : NULL;
     if (!queue) {
         fb_memory_release(pending->memory, set, sizeof *set + size);
         return NULL;
     }
-    set->exporter = context->exporter;
+    set->exporter = exporter;
     set->arrival = pending->arrivals++;
-    set->time = context->datagram->time;
-    set->export_time = context->export_time;
-    set->uptime = context->uptime;
-    set->sequence = sequence;
-    set->source_port = context->datagram->source_port;
+    set->header = *header;
     set->size = (uint32_t)size;
-    memcpy(set->bytes, bytes, size);
-    enter_queue(queue, context->domain, set);
+    memcpy(set->bytes, bytes.data, size);
+    enter_queue(queue, domain, set);
+    link_newest(&exporter->pending, FB_PENDING_OF_EXPORTER, set);
+    link_newest(&pending->all, FB_PENDING_OF_ALL, set);
     return set;
+}
+
+/* Copy a set, and drop older ones to make room. `fault`, `index` and `offset` are those of
+   drop_set. Return false if there is no room. */
+static bool keep_set(fb_pending_sets *pending, fb_exporter *exporter, fb_domain *domain,
+                     const fb_pending_header *header, fb_bytes set, fb_fault *fault, size_t index,
+                     size_t offset) {
+    fb_pending_list *own = &exporter->pending;
+    size_t cost = cost_of(set.size);
+    if (cost > pending->limit || cost > pending->total) return false;
+    while (own->bytes > pending->limit - cost) drop_set(pending, own->oldest, fault, index, offset);
+    while (pending->all.bytes > pending->total - cost)
+        drop_set(pending, pending->all.oldest, fault, index, offset);
+    return copy_set(pending, exporter, domain, header, set) != NULL;
 }
 
 void fb_pending_add(fb_context *context, uint32_t sequence, const uint8_t *set,
                     const uint8_t *end) {
-    fb_pending_sets *pending = context->exporters->pending;
-    fb_pending_list *own = &context->exporter->pending;
-    size_t size = (size_t)(end - set), cost = cost_of(size);
-    size_t offset = (size_t)(set - context->datagram->payload.data);
-    fb_pending_set *copy = NULL;
-    if (cost <= pending->limit && cost <= pending->total) {
-        while (own->bytes > pending->limit - cost)
-            drop_set(pending, own->oldest, context->fault, context->index, offset);
-        while (pending->all.bytes > pending->total - cost)
-            drop_set(pending, pending->all.oldest, context->fault, context->index, offset);
-        copy = copy_set(context, sequence, set, size);
-    }
-    if (copy) {
-        link_newest(own, FB_PENDING_OF_EXPORTER, copy);
-        link_newest(&pending->all, FB_PENDING_OF_ALL, copy);
-    }
-    fb_context_count(context, copy ? FB_EARLY_DATA : FB_TEMPLATE_MISSING, set);
+    const fb_datagram *datagram = context->datagram;
+    const fb_pending_header header = {.time = datagram->time,
+                                      .export_time = context->export_time,
+                                      .uptime = context->uptime,
+                                      .sequence = sequence,
+                                      .source_port = datagram->source_port};
+    bool kept = keep_set(context->exporters->pending, context->exporter, context->domain, &header,
+                         (fb_bytes){set, (size_t)(end - set)}, context->fault, context->index,
+                         (size_t)(set - datagram->payload.data));
+    fb_context_count(context, kept ? FB_EARLY_DATA : FB_TEMPLATE_MISSING, set);
+}
+
+void fb_pending_inherit(fb_pending_sets *pending, fb_exporter *exporter, fb_domain *domain,
+                        const fb_pending_header *header, fb_bytes set) {
+    fb_fault none = {.status = FB_OK};
+    exporter->counters.status[FB_EARLY_DATA_INHERITED]++;
+    if (!domain || !keep_set(pending, exporter, domain, header, set, &none, 0, 0))
+        exporter->counters.status[FB_TEMPLATE_MISSING]++;
 }
 
 /* --- due sets ------------------------------------------------------------------------------- */
@@ -263,7 +281,7 @@ void fb_pending_split(fb_pending_sets *pending, fb_exporters *exporters, fb_expo
         oldest = oldest->in[FB_PENDING_OF_DOMAIN].older;
     for (fb_pending_set *set = oldest, *next; set; set = next) {
         next = set->in[FB_PENDING_OF_DOMAIN].newer;
-        fb_domain *own = fb_domain_of_port(exporters, exporter, common, set->source_port);
+        fb_domain *own = fb_domain_of_port(exporters, exporter, common, set->header.source_port);
         fb_pending_queue *queue =
             own == common ? NULL : get_queue(pending, own, fb_load16(set->bytes));
         if (!queue) continue; /* no room for a domain of the port: the set stays */
@@ -284,6 +302,12 @@ void fb_pending_forget(fb_pending_sets *pending, fb_exporter *exporter, fb_domai
 void fb_pending_drop_all(fb_pending_sets *pending, fb_fault *fault) {
     fb_pending_return_all(pending);
     while (pending->all.oldest) drop_set(pending, pending->all.oldest, fault, 0, 0);
+}
+
+void fb_pending_hand_over(fb_pending_sets *pending) {
+    fb_pending_return_all(pending);
+    while (pending->all.oldest)
+        count_and_free(pending, pending->all.oldest, FB_EARLY_DATA_HANDED_OVER);
 }
 
 void fb_pending_free(fb_pending_sets *pending) {

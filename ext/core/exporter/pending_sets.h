@@ -35,6 +35,13 @@ enum fb_pending_place {
 
 typedef struct fb_pending_queue fb_pending_queue;
 
+/* The parts of the datagram of a set that decoding needs. */
+typedef struct {
+    uint64_t time, export_time; /* export_time is a number of seconds, in ns */
+    uint32_t uptime, sequence;
+    uint16_t source_port;
+} fb_pending_header;
+
 typedef struct fb_pending_set fb_pending_set;
 struct fb_pending_set {
     struct {
@@ -44,9 +51,7 @@ struct fb_pending_set {
     fb_exporter *exporter;
     fb_domain *domain;
     uint64_t arrival; /* sequence number in order of arrival */
-    uint64_t time, export_time;
-    uint32_t uptime, sequence;
-    uint16_t source_port;
+    fb_pending_header header;
     uint32_t record; /* offset of the next record once decoding has begun; else 0 */
     uint32_t size;
     uint8_t bytes[]; /* the set, header included */
@@ -79,6 +84,11 @@ void fb_pending_free(fb_pending_sets *pending);
    TEMPLATE_MISSING if there is no room. Older sets that must make room are also counted as
    TEMPLATE_MISSING. REQUIRES: context->domain is set. */
 void fb_pending_add(fb_context *context, uint32_t sequence, const uint8_t *set, const uint8_t *end);
+/* Let a set of another decoder wait in a domain. Count EARLY_DATA_INHERITED. Also count
+   TEMPLATE_MISSING for each set that must make room, or for this one if there is no room. `domain`
+   is NULL if there was no room for it. REQUIRES: set.size >= 4. */
+void fb_pending_inherit(fb_pending_sets *pending, fb_exporter *exporter, fb_domain *domain,
+                        const fb_pending_header *header, fb_bytes set);
 
 /* Make the sets that wait for a template due. */
 void fb_pending_take(fb_pending_sets *pending, const fb_domain *domain, uint16_t id);
@@ -101,5 +111,7 @@ void fb_pending_forget(fb_pending_sets *pending, fb_exporter *exporter, fb_domai
 
 /* Drop all waiting sets at the end of the input. Count them as TEMPLATE_MISSING. */
 void fb_pending_drop_all(fb_pending_sets *pending, fb_fault *fault);
+/* Free all waiting sets, which another decoder has inherited. Count EARLY_DATA_HANDED_OVER. */
+void fb_pending_hand_over(fb_pending_sets *pending);
 
 #endif

@@ -77,13 +77,14 @@ from flowbuf._core.plan import (
     kind_fits,
 )
 from flowbuf._core.sockets import UNSENT, AccessList, Receiver, Recording, Sender, read_drops, spread_sockets
-from flowbuf._core.state import OTHERS
+from flowbuf._core.state import EARLY_DATA_VERSION, OTHERS
 from flowbuf._core.tables import Table, TableBuilder, TableType, export_stream
 from flowbuf._core.wire import Row, fixed32, fixed64, read_varint, tag, unzigzag, varint, zigzag
 
 __all__ = [
     "COMPILER",
     "COUNTER_SOURCES",
+    "EARLY_DATA_VERSION",
     "FIELD_KINDS",
     "FLAGS",
     "IPFIX_KINDS",

@@ -460,6 +460,13 @@ cdef extern from "core/packet/packet.h" nogil:
 cdef extern from "core/decode/ipfix_stream.h" nogil:
     fb_status fb_ipfix_stream_next(fb_bytes *stream, fb_bytes *message)
 
+cdef extern from "core/exporter/pending_state.h" nogil:
+    int FB_PENDING_FORM_VERSION
+    size_t fb_pending_form_size(const fb_exporter *exporter)
+    void fb_pending_write(const fb_exporter *exporter, uint8_t *out)
+    fb_status fb_pending_check(fb_bytes form)
+    void fb_pending_restore(fb_exporters *exporters, const uint8_t *address, uint64_t agent, fb_bytes form)
+
 cdef extern from "core/decode/decode.h" nogil:
     ctypedef struct fb_decoder_options:
         size_t exporter_limit
@@ -495,10 +502,10 @@ cdef extern from "core/decode/decode.h" nogil:
     fb_status fb_decoder_set_sampling(fb_decoder *decoder, const fb_prefix *networks, size_t network_count,
                                       const fb_sampling_rule *rules, size_t rule_count)
     void fb_decoder_finish(fb_decoder *decoder)
+    void fb_decoder_hand_over(fb_decoder *decoder)
     void fb_datagram_get_exporter(const fb_datagram *datagram, uint8_t *address)
     fb_status fb_row_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
-                            fb_position *position,
-                            fb_row *row)
+                            fb_position *position, fb_row *row)
     fb_status fb_columns_decode(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
                                 fb_position *position,
                                 fb_columns *columns)

@@ -11,7 +11,8 @@ from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, exporter_of, fill_source, to_nanoseconds
 from flowbuf._core.plan cimport Plan, is_late, override_deferred
 from flowbuf._core.state cimport (
-    as_list, check_exporter, list_exporters, read_counters, read_exporters, restore_exporter, sum_counters,
+    as_list, check_exporter, list_exporters, read_counters, read_early_data, read_exporters, restore_exporter,
+    sum_counters,
 )
 
 from flowbuf._core.base import PROCESSORS
@@ -385,10 +386,14 @@ cdef class Decoder:
             datagrams.let_go()
         return pieces
 
-    def finish(self):
+    def finish(self, bint handed_over=False):
         """End the input: drop the data sets that still wait for their templates.
 
         They are counted (`template_missing`). The decoder can be used again afterwards.
+
+        Args:
+            handed_over: Another decoder has restored the data sets of `read_early_data`. They are then
+                counted as `early_data_handed_over`. Default: False.
 
         Raises:
             DecodeError: data sets were waiting, and the decoder is strict.
@@ -396,6 +401,8 @@ cdef class Decoder:
         self.claim()
         try:
             self.decoder.fault.status = FB_OK
+            if handed_over:
+                fb_decoder_hand_over(self.decoder)
             fb_decoder_finish(self.decoder)
             if self.strict and self.decoder.fault.status != FB_OK:
                 raise self.as_error(None)
@@ -531,6 +538,19 @@ cdef class Decoder:
         finally:
             self.busy = False
 
+    def read_early_data(self):
+        """Return the data sets that wait for their templates, for another decoder.
+
+        The result has a dict for each exporter with such sets: `address`, `sub_agent`, for IPFIX over TCP
+        also `session`, and `early_data`: bytes that `restore_exporters` reads. The sets keep waiting here.
+        When the other decoder has restored them, call `finish(handed_over=True)`.
+        """
+        self.claim()
+        try:
+            return read_early_data(&self.decoder.exporters)
+        finally:
+            self.busy = False
+
     def restore_exporters(self, exporters):
         """Restore templates, sampling rates, names and start times from `read_exporters` of another decoder.
 
@@ -538,8 +558,12 @@ cdef class Decoder:
         and optional entries may be missing. The limits of this decoder apply. Entries that do not fit are
         counted in their exporter's counters (`exporter_limit`, `template_limit`, `empty_template`).
 
+        Data sets from `read_early_data` are restored too, after the templates. Each is counted as
+        `early_data_inherited`, and waits for its template. A set for which there is no room is also counted
+        as `template_missing`.
+
         Args:
-            exporters: List of dicts, as `read_exporters` returns it.
+            exporters: List of dicts, as `read_exporters` or `read_early_data` returns it.
 
         Raises:
             ValueError: an entry is invalid. The text names the fault and its place; nothing is restored.
@@ -548,8 +572,8 @@ cdef class Decoder:
                              for i, exporter in enumerate(as_list(exporters, "exporters"))]
         self.claim()
         try:
-            for address, agent, domains in checked:
-                restore_exporter(&self.decoder.exporters, address, agent, domains)
+            for address, agent, domains, early_data in checked:
+                restore_exporter(&self.decoder.exporters, address, agent, domains, early_data)
         finally:
             self.busy = False
 

@@ -1,5 +1,5 @@
 """The state of exporters as plain data: read from the core, and restored to it."""
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -12,6 +12,8 @@ from flowbuf._core.plan import ROWS
 OTHERS = "others"
 """Key of the counters of exporters that were evicted or had no room."""
 
+EARLY_DATA_VERSION = FB_PENDING_FORM_VERSION
+"""Version of the form of waiting data sets: see Decoder.read_early_data."""
 
 _NAME_KINDS = {fb_name_kind_name(<fb_name_kind> i).decode(): i for i in range(FB_NAME_KINDS)}
 _UNITS = (None, "flows", "packets", "records", "datagrams", "samples")  # fb_sequence_unit
@@ -99,14 +101,20 @@ cdef dict _read_lost(const fb_lost *lost):
     return {_UNITS[unit]: lost.units[unit] for unit in range(FB_SEQUENCE_UNITS) if lost.counted[unit]}
 
 
+cdef dict read_key(const fb_exporter *exporter):
+    return {
+        "address": format_address(exporter.address),
+        "sub_agent": sub_agent_of(exporter),
+        **({"session": <uint32_t> exporter.agent} if exporter.agent & FB_AGENT_SESSION else {}),
+    }
+
+
 cdef dict read_exporter(fb_exporter *exporter):
     cdef fb_lost lost
     memset(&lost, 0, sizeof(lost))
     fb_exporter_sum_lost(exporter, &lost)
     return {
-        "address": format_address(exporter.address),
-        "sub_agent": sub_agent_of(exporter),
-        **({"session": <uint32_t> exporter.agent} if exporter.agent & FB_AGENT_SESSION else {}),
+        **read_key(exporter),
         **read_counters(&exporter.counters),
         "waiting": {"sets": exporter.pending.sets, "bytes": exporter.pending.bytes},
         "lost": _read_lost(&lost),
@@ -154,6 +162,21 @@ cdef list read_exporters(fb_exporters *exporters):
     known = [*found.values()]
     lost = any(others["lost"].values())  # of Transport Sessions that have ended, and of replaced exporters
     return [*known, others] if others["datagrams"] or others["counters"] or lost else known
+
+
+cdef list read_early_data(fb_exporters *exporters):
+    """Return the data sets that wait for their templates: see Decoder.read_early_data."""
+    cdef list found = []
+    cdef fb_exporter *exporter
+    cdef bytes form
+    cdef size_t i
+    for i in range(exporters.capacity):
+        exporter = fb_exporters_at(exporters, i)
+        if exporter and exporter.pending.sets:
+            form = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> fb_pending_form_size(exporter))
+            fb_pending_write(exporter, <uint8_t *> PyBytes_AS_STRING(form))
+            found.append({**read_key(exporter), "early_data": form})
+    return found
 
 
 cdef dict read_totals(const fb_sequence_totals *totals):
@@ -233,7 +256,7 @@ cdef dict read_template(const fb_template *template):
     }
 
 
-# Restored state comes from a file, so each value is checked before any is used.
+# Restored state comes from a file or another process, so each value is checked before any is used.
 
 cdef object as_list(object value, str where):
     if not isinstance(value, (list, tuple)):
@@ -266,7 +289,7 @@ cdef object as_bool(object value, str where):
 
 
 cdef tuple check_exporter(object exporter, str where):
-    """Return (16 bytes of the address or None for the others, agent of the core, domains)."""
+    """Return (16 bytes of the address or None for the others, agent of the core, domains, waiting sets)."""
     exporter = as_dict(exporter, where)
     address = exporter.get("address")
     if not isinstance(address, str):
@@ -281,7 +304,22 @@ cdef tuple check_exporter(object exporter, str where):
     agent = FB_AGENT_SESSION | <uint64_t> session if session else sub_agent
     domains = as_list(exporter.get("domains", []), f"{where}: domains")
     checked = [check_domain(domain, f"{where}, domain {i}") for i, domain in enumerate(domains)]
-    return content, agent, [domain for domain in checked if domain]
+    early_data = check_early_data(exporter.get("early_data"), f"{where}: early_data")
+    return content, agent, [domain for domain in checked if domain], early_data
+
+
+cdef bytes check_early_data(object form, str where):
+    """Return the form of the waiting sets of an exporter, or None if it has none."""
+    cdef fb_bytes content
+    if form is None:
+        return None
+    if not isinstance(form, bytes):
+        raise ValueError(f"{where} is {type(form).__name__}, not bytes")
+    content.data = <const uint8_t *> PyBytes_AS_STRING(form)
+    content.size = PyBytes_GET_SIZE(form)
+    if fb_pending_check(content) != FB_OK:
+        raise ValueError(f"{where} is damaged, or not of version {EARLY_DATA_VERSION}")
+    return form
 
 
 cdef object check_domain(object domain, str where):
@@ -374,13 +412,15 @@ cdef tuple check_field(object field, str where):
     return enterprise, element, as_number(field[2], 0xFFFF, f"{where}: size")
 
 
-cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent, list domains) except -1:
-    if address is None or not domains:
+cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent, list domains,
+                          bytes early_data) except -1:
+    if address is None:
         return 0
     cdef const uint8_t *key = <const uint8_t *> PyBytes_AS_STRING(address)
     cdef fb_exporter *known = NULL
     cdef fb_exporter *sflow = NULL
     cdef fb_exporter *exporter
+    cdef fb_bytes form
     for version, number, port, system_init, samplers, selections, templates, names in domains:
         # An sFlow agent and an exporter of the same address are one entry of the state.
         if version == FB_DOMAIN_SFLOW:
@@ -393,6 +433,10 @@ cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent
             exporter = known
         restore_domain(exporters, exporter, version, number, port, system_init, samplers, selections,
                        templates, names)
+    if early_data is not None:
+        form.data = <const uint8_t *> PyBytes_AS_STRING(early_data)
+        form.size = PyBytes_GET_SIZE(early_data)
+        fb_pending_restore(exporters, key, agent, form)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -272,6 +272,22 @@ class Intake:
         drops = {str(listener.address): listener.freeze_drops() for listener in self.datagram_listeners}
         return {"exporters": to_plain(without_sessions(exporters)), "drops": drops}
 
+    def read_early_data(self) -> Iterator[list[dict[str, Any]]]:
+        """Yield the data sets that wait for their templates, after `pause`: see `Decoder.read_early_data`.
+
+        Those of Transport Sessions are left out, because sessions end with their process.
+
+        Raises:
+            TimeoutError: a worker does not answer. Its class is that of concurrent.futures.
+        """
+        for worker in self._workers:
+            yield worker.read_early_data().result(CALL_SECONDS)
+
+    def hand_over_early_data(self) -> None:
+        """Count the data sets of `read_early_data` as handed over, and drop them. REQUIRES: `pause`."""
+        for future in [worker.hand_over_early_data() for worker in self._workers]:
+            future.result(CALL_SECONDS)
+
     def resume(self) -> None:
         """Continue after `pause`."""
         for listener in self.datagram_listeners:
@@ -346,6 +362,18 @@ class Intake:
             ValueError: an entry is invalid; nothing is restored.
         """
         self._checker.restore_exporters(exporters)
+        self._share_out(exporters)
+
+    def adopt_early_data(self, exporters: list[dict[str, Any]]) -> None:
+        """Continue with data sets that `read_early_data` of another process has returned, after `adopt`.
+
+        Raises:
+            ValueError: an entry is invalid.
+        """
+        self._share_out(exporters)
+
+    def _share_out(self, exporters: list[dict[str, Any]]) -> None:
+        """Restore each exporter in the decoder of its worker."""
         shares: list[list[dict[str, Any]]] = [[] for _ in self._workers]
         for exporter in exporters if shares else ():
             shares[find_worker(exporter["address"], len(shares))].append(exporter)

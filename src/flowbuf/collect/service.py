@@ -32,7 +32,7 @@ from flowbuf.collect.streams.worker import check_encryption
 from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
 from flowbuf.collect.takeover import Handover, TakeoverServer
 from flowbuf.decoder import Decoder
-from flowbuf.errors import ConfigError, QueryError, SpoolError, StateError
+from flowbuf.errors import ConfigError, ListenError, QueryError, SpoolError, StateError
 from flowbuf.io.state_file import load_state, save_state
 from flowbuf.schema import Schema
 from flowbuf.schema.row_kinds import DECODED_ROWS
@@ -279,18 +279,30 @@ class Service:
             self._load_state()
             self._intake.start()
             return
-        waiting = [runner.spool_folder for runner in self._runners if runner.waits]
-        self._intake.adopt(self._handover.request_state(waiting))
+        self._adopt(self._handover)
         self._intake.start()
         self._handover.finish()
         for listener in self._handover.listeners:
             if listener not in self.listeners:  # its address is not in this configuration
                 listener.close()
 
+    def _adopt(self, handover: Handover) -> None:
+        """Continue with the state of a running collector, and with its data sets that wait for templates."""
+        waiting = [runner.spool_folder for runner in self._runners if runner.waits]
+        try:
+            self._intake.adopt(handover.request_state(waiting, early_data=self._intake.workers > 0))
+            for exporters in handover.read_early_data():
+                self._intake.adopt_early_data(exporters)
+        except (ValueError, KeyError) as error:
+            raise ListenError(f"the running collector hands over invalid state: {error}") from error
+
     def _takeover_server(self) -> contextlib.AbstractContextManager[Any]:
         if sys.platform != "linux":  # the names of the sockets exist only there
             return contextlib.nullcontext()
-        return TakeoverServer(self.listeners, self._pause, self._intake.resume, self._hand_over)
+        intake = self._intake
+        return TakeoverServer(
+            self.listeners, self._pause, intake.read_early_data, intake.resume, self._hand_over
+        )
 
     def _pause(self) -> dict[str, Any]:
         """Stop receiving, and return the state for a successor.
@@ -302,7 +314,12 @@ class Service:
             raise SpoolError("an output still waits for its spool; try again later")
         return self._intake.pause()
 
-    def _hand_over(self, spools: Collection[str]) -> None:
+    def _hand_over(self, spools: Collection[str], early_data: bool) -> None:
+        try:
+            if early_data:
+                self._intake.hand_over_early_data()
+        except FutureTimeout:
+            logger.warning("takeover: a worker is blocked, and counts its early data as template_missing")
         self._handed_on = spools
         self._handed_over = True
         self.stop()
@@ -545,8 +562,9 @@ def format_totals(counters: ServiceCounters) -> str:
     rows = " ".join(f"{kind}={rows.decoded}" for kind, rows in intake.rows.items())
     denied = f" denied={intake.denied} decoded={intake.decoded}" if intake.denied else ""
     parts = [f"received={intake.received} kernel_drops={drops}{denied}{messages} {rows}"]
-    if limited := intake.statuses["rate_limited"]:
-        parts[0] += f" rate_limited={limited}"
+    for name in ("rate_limited", "early_data_inherited", "early_data_handed_over"):
+        if count := intake.statuses[name]:
+            parts[0] += f" {name}={count}"
     if intake.lost_flows or intake.lost_datagrams:
         parts[0] += f" lost_flows={intake.lost_flows} lost_datagrams={intake.lost_datagrams}"
     parts += format_copies(intake.copies)

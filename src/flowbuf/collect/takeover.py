@@ -7,6 +7,7 @@
     open outputs, check the configuration         (receives)
     "ready", with the spools it waits for    ──▶
                                              ◀──  state of exporters, drop counters (paused)
+                                             ◀──  data sets that wait for their templates, in parts
     start workers
     "done"                                   ──▶  writes the flows that wait, and ends
     open the spools when they are free
@@ -14,10 +15,14 @@
 The kernel keeps datagrams in the sockets while both are paused. TCP sessions end with the old collector, and
 their exporters connect to the new one. If the successor fails before "done", the
 running collector continues. The messages are JSON, each after its length in four bytes.
+
+"ready" also has the version of waiting data sets that the successor reads. The running collector sends them
+only if it writes the same version. Otherwise they end with it, and are counted as `template_missing`.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import itertools
@@ -27,10 +32,11 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
+from flowbuf._core import EARLY_DATA_VERSION
 from flowbuf.collect.listen import Address, Listener, StreamListener
 from flowbuf.errors import ListenError
 
@@ -117,20 +123,24 @@ class TakeoverServer:
     Args:
         listeners: Listeners to hand over.
         pause: Stops receiving, and returns the state for the successor.
+        read_early_data: Yields the data sets that wait for their templates, in parts: see
+            `Intake.read_early_data`.
         resume: Continues after a failed handover.
         finish: Ends the collector after a handover. It receives the folders of the spools with which the
-            successor continues.
+            successor continues, and True if the successor has the waiting data sets.
     """
 
     def __init__(
         self,
         listeners: Sequence[Listener | StreamListener],
         pause: Callable[[], Any],
+        read_early_data: Callable[[], Iterable[list[dict[str, Any]]]],
         resume: Callable[[], None],
-        finish: Callable[[list[str]], None],
+        finish: Callable[[list[str], bool], None],
     ) -> None:
         self._listeners = listeners
         self._pause = pause
+        self._read_early_data = read_early_data
         self._resume = resume
         self._finish = finish
         self._closed = threading.Event()
@@ -189,9 +199,13 @@ class TakeoverServer:
         try:
             channel = _Channel(connection)
             self._offer(channel)
-            spools = [str(folder) for folder in channel.expect("ready", READY_SECONDS).get("spools", [])]
+            ready = channel.expect("ready", READY_SECONDS)
+            spools = [str(folder) for folder in ready.get("spools", [])]
+            has_early_data = ready.get("early_data") == EARLY_DATA_VERSION
             paused = True
-            channel.send({"message": "state", "state": self._pause()})
+            channel.send({"message": "state", "state": self._pause(), "early_data": has_early_data})
+            if has_early_data:
+                self._send_early_data(channel)
             channel.expect("done", DONE_SECONDS)
         except Exception as error:  # of the connection, or of delivering the flows that wait
             logger.warning(
@@ -201,7 +215,13 @@ class TakeoverServer:
                 self._resume()
             return
         logger.info("takeover: the successor receives now")
-        self._finish(spools)
+        self._finish(spools, has_early_data)
+
+    def _send_early_data(self, channel: _Channel) -> None:
+        """Send the data sets that wait for their templates, one part per worker, and an empty last part."""
+        for exporters in filter(None, self._read_early_data()):
+            channel.send({"message": "early data", "exporters": [_to_text(each) for each in exporters]})
+        channel.send({"message": "early data", "exporters": []})
 
     def _offer(self, channel: _Channel) -> None:
         """Answer the request of a successor with the sockets."""
@@ -219,6 +239,14 @@ def _read_credentials(connection: socket.socket) -> bytes:
     return connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
 
 
+def _to_text(exporter: dict[str, Any]) -> dict[str, Any]:
+    return {**exporter, "early_data": base64.b64encode(exporter["early_data"]).decode()}
+
+
+def _from_text(exporter: dict[str, Any]) -> dict[str, Any]:
+    return {**exporter, "early_data": base64.b64decode(exporter["early_data"], validate=True)}
+
+
 # The successor ----------------------------------------------------------------------------------------------
 
 
@@ -231,21 +259,42 @@ class Handover:
 
     def __init__(self, channel: _Channel, listeners: list[Listener | StreamListener]) -> None:
         self._channel = channel
+        self._early_data = False
         self.listeners = listeners
 
-    def request_state(self, spools: Sequence[str] = ()) -> Any:
+    def request_state(self, spools: Sequence[str] = (), early_data: bool = False) -> Any:
         """Pause the running collector, and return its state.
 
         Args:
             spools: Folders of the spools with which this process continues.
+            early_data: Request the data sets that wait for their templates. Then read `read_early_data` to
+                its end. Default: False.
 
         Raises:
             ListenError: the running collector does not answer.
         """
         try:
-            self._channel.send({"message": "ready", "spools": list(spools)})
-            return self._channel.expect("state", DONE_SECONDS)["state"]
+            version = {"early_data": EARLY_DATA_VERSION} if early_data else {}
+            self._channel.send({"message": "ready", "spools": list(spools), **version})
+            answer = self._channel.expect("state", DONE_SECONDS)
+            self._early_data = answer.get("early_data") is True  # missing in older versions
+            return answer["state"]
         except (OSError, ValueError, KeyError) as error:
+            raise ListenError(f"the running collector does not hand over: {error}") from error
+
+    def read_early_data(self) -> Iterator[list[dict[str, Any]]]:
+        """Yield the data sets that wait for their templates, in parts, after `request_state`.
+
+        Raises:
+            ListenError: the running collector does not answer, or a part is invalid.
+        """
+        try:
+            while self._early_data:
+                exporters = self._channel.expect("early data", DONE_SECONDS)["exporters"]
+                self._early_data = bool(exporters)
+                if exporters:
+                    yield [_from_text(each) for each in exporters]
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ListenError(f"the running collector does not hand over: {error}") from error
 
     def finish(self) -> None:

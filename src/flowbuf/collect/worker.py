@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import threading
 import time
@@ -18,6 +19,7 @@ from flowbuf.arrow.batch import BATCH_ROWS, FlowBatch
 from flowbuf.collect.copies import Copier, CopyCounters
 from flowbuf.collect.listen import Listener
 from flowbuf.decoder import Decoder
+from flowbuf.errors import DecodeError
 from flowbuf.io.state_file import to_plain
 
 __all__ = ["RowCounters", "Worker", "WorkerCounters"]
@@ -202,6 +204,14 @@ class Worker:
         """Continue after `pause`."""
         self._holding = False
 
+    def read_early_data(self) -> Future[list[dict[str, Any]]]:
+        """Return the data sets that wait for their templates: see `Decoder.read_early_data`."""
+        return self.call(lambda decoder: decoder.read_early_data())
+
+    def hand_over_early_data(self) -> Future[None]:
+        """Drop these data sets, because another process has them. REQUIRES: the worker is paused."""
+        return self.call(lambda decoder: decoder.finish(handed_over=True))
+
     def replace(
         self,
         new_decoder: Callable[[], Decoder],
@@ -320,6 +330,8 @@ class Worker:
         if self._draining:
             self._drain()
         self._finish_datagrams()
+        with contextlib.suppress(DecodeError):  # of strict decoders; the data sets are counted
+            self._decoder.finish()
 
     def _receive(self, deadline: int) -> None:
         """Receive until the deadline or a wake-up. Deliver full tables."""
@@ -381,12 +393,10 @@ class Worker:
         time.sleep(RESTART_SECONDS)  # the sockets hold the datagrams of that time
 
     def _switch(self, decoder: Decoder) -> None:
-        """Continue with another decoder. It gets the state of the old one, whose counters are kept.
-
-        Data sets that wait for their template are dropped and counted (`template_missing`).
-        """
+        """Continue with another decoder. It gets the state of the old one, whose counters are kept."""
         decoder.restore_exporters(to_plain(self._decoder.read_exporters()))
-        self._decoder.finish()
+        decoder.restore_exporters(self._decoder.read_early_data())
+        self._decoder.finish(handed_over=True)
         self._past = self._read_counters()
         self._past.waiting = 0  # finished or lost
         self._start_decoder(decoder)
