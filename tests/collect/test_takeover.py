@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
+import threading
+import time
 import urllib.error
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flowbuf import Decoder
+from flowbuf import Decoder, read_messages
 from flowbuf.collect import takeover
 from flowbuf.collect.config import CollectConfig
 from flowbuf.collect.listen import Address, open_listeners
@@ -22,13 +25,20 @@ from flowbuf.collect.takeover import TakeoverServer, take_over
 from tests.cli.test_cli_collect import Running, get, totals_of
 from tests.collect.test_collector import LOCAL
 from tests.collect.test_service import ListOutput, address_of, running
+from tests.decode.test_row_kinds import counter_record
+from tests.support.broker import Broker
 from tests.support.cases import slow
 from tests.support.datagrams import (
+    counters_sample,
     data_set,
+    flow_sample,
     ipfix,
+    netflow5,
     netflow9,
     options_template9,
     options_template_set9,
+    record5,
+    sflow,
     template,
     template_set,
     template_set9,
@@ -259,3 +269,142 @@ def test_early_data_that_waits_at_the_end_is_counted() -> None:
         send([EARLY], address_of(service))
         wait_until(lambda: service.read_counters().intake.statuses["early_data"] == 1, "the data")
     assert service.read_counters().intake.statuses == {"early_data": 1, "template_missing": 1}
+
+
+# Kinds of rows and outputs ----------------------------------------------------------------------------------
+
+
+class Sending:
+    """Send datagrams in a thread, numbered from 0, until the end of the block.
+
+    Args:
+        address: Destination.
+        make: Returns the datagram of a number.
+    """
+
+    def __init__(self, address: str, make: Callable[[int], bytes]) -> None:
+        self.sent = 0
+        self._address = address
+        self._make = make
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Sending:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            self.sent += send([self._make(self.sent + i) for i in range(10)], self._address)
+            time.sleep(0.002)
+
+
+def rows_in(log: str) -> dict[str, int]:
+    """Return the number of rows of each kind that a collector has decoded, from its last line."""
+    totals = log.splitlines()[-1].split(";")[0]
+    return {kind: int(count) for kind, count in re.findall(r"(flows|counters)=(\d+)", totals)}
+
+
+def stored_in(log: str) -> dict[str, int]:
+    """Return the number of rows that each output has stored, from the last line of a collector."""
+    found = re.findall(r"; \S*?(flows|counters)/?: stored=(\d+) pending=0 queued=0", log.splitlines()[-1])
+    return {kind: int(count) for kind, count in found}
+
+
+def test_takeover_with_several_kinds_of_rows(tmp_path: Path) -> None:
+    """An exporter sends flow and counter samples during the takeover. Each row is stored once."""
+
+    def make(number: int) -> bytes:
+        return sflow(
+            counters_sample(counter_record(1), sequence=number, source=(0, 7)),
+            *(flow_sample(sequence=3 * number + i, rate=1 + number) for i in range(3)),
+            counters_sample(counter_record(2), sequence=number, source=(0, 8)),
+            sequence=number,
+        )
+
+    data = tmp_path / "data"
+    options = ("--rows", "flows,counters", "-o", f"pb:{data}/{{rows}}/", "--interval", "20ms")
+    with two_collectors(tmp_path, *options) as (old, succeed), Sending(old.address, make) as sending:
+        old.find(r"(listening on)")
+        wait_until(lambda: sending.sent > 100, "some datagrams")
+        new = succeed()
+        new.find(r"(listening on)")
+        before = sending.sent
+        wait_until(lambda: sending.sent > before + 100, "more datagrams")
+        sending.__exit__()
+        after = stop(new)
+    logs = [each.log.read_text() for each in (old, new)]
+    totals = [totals_of(logs[0]), after]
+    received = sum(each["received"] for each in totals)
+    assert received + sum(each["kernel_drops"] for each in totals) == sending.sent
+    rows = [rows_in(log) for log in logs]
+    assert min(min(each.values()) for each in rows) > 0
+    assert [stored_in(log) for log in logs] == rows
+    for kind, schema, number, per_datagram in (
+        ("flows", "flow", "sampling_rate", 3),
+        ("counters", "sflow_counters", "sequence_number", 2),
+    ):
+        assert sum(each[kind] for each in rows) == per_datagram * received
+        found: Counter[int] = Counter()
+        for path in (data / kind).rglob("*.pb"):
+            for batch in read_messages(path, schema, columns=[number]):
+                found.update(batch.to_arrow()[number].to_pylist())
+        assert len(found) == received
+        assert set(found.values()) == {per_datagram}
+
+
+@pytest.mark.expensive
+@pytest.mark.parametrize("away", [False, True])
+def test_takeover_with_kafka_and_a_spool(own_broker: Broker, tmp_path: Path, away: bool) -> None:
+    """An exporter sends during the takeover. Each flow is in Kafka at least once, also if the broker is away.
+
+    Every flow has another number of bytes. An old collector without a broker leaves its flows to the spool.
+    """
+    own_broker.make_topic("flows", 1)
+
+    def make(number: int) -> bytes:
+        return netflow5(*(record5(octets=1 + 30 * number + i) for i in range(30)), sequence=30 * number)
+
+    options = ("-o", f"kafka://{own_broker.servers}/flows", "--name", "archive", "--interval", "20ms")
+    options += ("--on-overflow", "spool", "--spool", str(tmp_path / "spool"), "--queue-flows", "1000")
+    with two_collectors(tmp_path, *options) as (old, succeed), Sending(old.address, make) as sending:
+        wait_until(lambda: len(numbers_in(own_broker)) > 0, "some flows in Kafka")
+        if away:
+            own_broker.kill()
+            before = sending.sent
+            wait_until(lambda: sending.sent > before + 500, "datagrams without a broker")
+        new = succeed()
+        new.find(r"output \S+ (continuing with its spool)")
+        before = sending.sent
+        wait_until(lambda: sending.sent > before + 500, "more datagrams")
+        sending.__exit__()
+        if away:
+            own_broker.start()
+        after = stop(new)
+    left = totals_of(old.log.read_text())
+    for totals in (left, after):
+        assert (totals["dropped"], totals["pending"], totals["queued"]) == (0, 0, 0)
+    received = left["received"] + after["received"]
+    assert received + left["kernel_drops"] + after["kernel_drops"] == sending.sent
+    assert left["flows"] + after["flows"] == 30 * received
+    assert left["stored"] + left["spooled"] == left["flows"]
+    assert after["stored"] == after["flows"] + left["spooled"]
+    assert after["spooled"] == 0
+    assert left["stored"] > 0
+    assert left["spooled"] > 0 or not away
+    numbers = numbers_in(own_broker)
+    assert len(numbers) == 30 * received
+    assert numbers.total() >= left["stored"] + after["stored"]
+
+
+def numbers_in(broker: Broker) -> Counter[int]:
+    """Return how often each number of bytes is in the topic."""
+    found: Counter[int] = Counter()
+    for value in broker.values("flows"):
+        for batch in read_messages(io.BytesIO(value), "flow", columns=["bytes"]):
+            found.update(batch.to_arrow()["bytes"].to_pylist())
+    return found
