@@ -2,7 +2,7 @@
 
    The form of an exporter is a version, then its sets in order of arrival. Numbers are big-endian.
 
-      0        2            4        6          14            18       22         26     30
+      0        4            6        8          16            20       24         28     32
      +--------+------------+--------+----------+-------------+--------+----------+------+-----+
      | domain | 9 or 10    | port   | received | export time | uptime | sequence | size | set |
      | id (4) | (2)        | (2)    | ns (8)   | s (4)       | ms (4) | (4)      | (4)  |     |
