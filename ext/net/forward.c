@@ -111,18 +111,20 @@ static void send_all(fb_forward_target *target, const fb_datagram *datagrams, si
     target->unsent[FB_UNFORWARDED_OTHER] += count;
 }
 
-/* Write a datagram with the headers of its source behind the earlier packets. Return false if IP
-   cannot express it. REQUIRES: room. */
-static bool put_packet(fb_buffer *packets, const fb_forward_target *target,
-                       const fb_datagram *datagram, fb_bytes *packet) {
+/* Write a datagram with the headers of its source behind the earlier packets. Return the reason if
+   IP cannot express it, or FB_UNFORWARDED_REASONS. REQUIRES: room. */
+static fb_unforwarded put_packet(fb_buffer *packets, const fb_forward_target *target,
+                                 const fb_datagram *datagram, fb_bytes *packet) {
     fb_datagram addressed = *datagram;
+    if (fb_is_mapped(datagram->source) != fb_is_mapped(target->address))
+        return FB_UNFORWARDED_OTHER_FAMILY;
     memcpy(addressed.destination, target->address, sizeof(addressed.destination));
     addressed.destination_port = target->port;
     uint8_t *end = fb_put_datagram(packets->p, &addressed);
-    if (!end) return false;
+    if (!end) return FB_UNFORWARDED_TOO_LONG;
     *packet = (fb_bytes){packets->p, (size_t)(end - packets->p)};
     packets->p = end;
-    return true;
+    return FB_UNFORWARDED_REASONS;
 }
 
 /* Send up to FB_SOCKET_BATCH datagrams with the addresses of their sources. */
@@ -136,9 +138,11 @@ static void send_packets(fb_buffer *packets, fb_forward_target *target,
         target->unsent[FB_UNFORWARDED_NO_BUFFERS] += count;
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        possible += put_packet(packets, target, &datagrams[i], &made[possible].payload);
-    target->unsent[FB_UNFORWARDED_OTHER_FAMILY] += count - possible;
+    for (size_t i = 0; i < count; i++) {
+        fb_unforwarded reason = put_packet(packets, target, &datagrams[i], &made[possible].payload);
+        if (reason == FB_UNFORWARDED_REASONS) possible++;
+        else target->unsent[reason]++;
+    }
     send_all(target, made, possible);
 }
 
@@ -152,18 +156,23 @@ static size_t choose_whole(fb_forward *forward, const fb_receiver *receiver) {
     return count;
 }
 
-void fb_forward_send(fb_forward *forward, const fb_receiver *receiver) {
-    size_t count = choose_whole(forward, receiver);
+void fb_forward_send_messages(fb_forward *forward, const fb_datagram *messages, size_t count) {
     for (fb_forward_target *target = forward->targets; target < forward->targets + forward->count;
          target++) {
-        target->unsent[FB_UNFORWARDED_TRUNCATED] += receiver->count - count;
         size_t step = target->original ? FB_SOCKET_BATCH : count;
         for (size_t i = 0; i < count; i += step) {
             size_t some = count - i < step ? count - i : step;
-            if (target->original) send_packets(&forward->packets, target, &forward->whole[i], some);
-            else send_all(target, &forward->whole[i], some);
+            if (target->original) send_packets(&forward->packets, target, &messages[i], some);
+            else send_all(target, &messages[i], some);
         }
     }
+}
+
+void fb_forward_send(fb_forward *forward, const fb_receiver *receiver) {
+    size_t count = choose_whole(forward, receiver);
+    for (size_t i = 0; i < forward->count; i++)
+        forward->targets[i].unsent[FB_UNFORWARDED_TRUNCATED] += receiver->count - count;
+    fb_forward_send_messages(forward, forward->whole, count);
 }
 
 const fb_forward_target *fb_forward_read_targets(fb_forward *forward) {

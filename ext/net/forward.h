@@ -2,6 +2,7 @@
 
      fb_forward_new(&forward, targets, count, &memory);
      …after each call that received: fb_forward_send(forward, receiver);
+     …messages of TCP: fb_forward_send_messages(forward, messages, count);
      fb_forward_free(forward);
 
    It never waits: a datagram that the system does not take at once is counted and not sent again.
@@ -55,6 +56,9 @@ void fb_forward_free(fb_forward *forward);
 
 /* Send the datagrams of the receiver to all targets. */
 void fb_forward_send(fb_forward *forward, const fb_receiver *receiver);
+
+/* Send messages that came over TCP to all targets, each as one datagram. */
+void fb_forward_send_messages(fb_forward *forward, const fb_datagram *messages, size_t count);
 
 /* Return the targets in their order. Their totals include the latest error reports. */
 const fb_forward_target *fb_forward_read_targets(fb_forward *forward);

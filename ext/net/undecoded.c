@@ -18,7 +18,7 @@ const char *fb_unsaved_name(fb_unsaved reason) {
     return names[reason];
 }
 
-/* Append a record. Return false if IP cannot express the datagram. REQUIRES: room. */
+/* Append a record. Return false if the datagram is longer than UDP allows. REQUIRES: room. */
 static bool put_record(fb_buffer *records, const fb_datagram *datagram) {
     fb_datagram addressed = *datagram;
     memset(addressed.destination, 0, sizeof(addressed.destination));
@@ -34,19 +34,17 @@ static bool put_record(fb_buffer *records, const fb_datagram *datagram) {
 }
 
 /* Save a datagram. Return the reason if it is not saved, or FB_UNSAVED_REASONS. */
-static fb_unsaved save(fb_undecoded *undecoded, const fb_receiver *receiver,
-                       const fb_datagram *datagram) {
+static fb_unsaved save(fb_undecoded *undecoded, const fb_datagram *datagram, bool truncated) {
     fb_buffer *records = &undecoded->records;
     size_t room = FB_PCAP_RECORD_HEADER_SIZE + FB_DATAGRAM_HEADERS + datagram->payload.size;
     if (undecoded->full) return FB_UNSAVED_FILE_FULL;
-    if (fb_receiver_is_truncated(receiver, datagram)) return FB_UNSAVED_TRUNCATED;
+    if (truncated) return FB_UNSAVED_TRUNCATED;
     if (fb_buffer_reserve(records, room) != FB_OK) return FB_UNSAVED_NO_MEMORY;
-    return put_record(records, datagram) ? FB_UNSAVED_REASONS : FB_UNSAVED_TRUNCATED;
+    return put_record(records, datagram) ? FB_UNSAVED_REASONS : FB_UNSAVED_TOO_LONG;
 }
 
-static void keep(fb_undecoded *undecoded, const fb_receiver *receiver,
-                 const fb_datagram *datagram) {
-    fb_unsaved reason = save(undecoded, receiver, datagram);
+static void keep(fb_undecoded *undecoded, const fb_datagram *datagram, bool truncated) {
+    fb_unsaved reason = save(undecoded, datagram, truncated);
     undecoded->undecoded++;
     if (reason == FB_UNSAVED_REASONS) undecoded->count++;
     else undecoded->unsaved[reason]++;
@@ -55,9 +53,17 @@ static void keep(fb_undecoded *undecoded, const fb_receiver *receiver,
 void fb_undecoded_keep(fb_undecoded *undecoded, const fb_receiver *receiver) {
     if (!memchr(undecoded->marks, 1, receiver->count)) return;
     for (size_t i = 0; i < receiver->count; i++) {
-        if (undecoded->marks[i]) keep(undecoded, receiver, &receiver->datagrams[i]);
+        const fb_datagram *datagram = &receiver->datagrams[i];
+        if (undecoded->marks[i])
+            keep(undecoded, datagram, fb_receiver_is_truncated(receiver, datagram));
         undecoded->marks[i] = 0;
     }
+}
+
+void fb_undecoded_keep_messages(fb_undecoded *undecoded, const fb_datagram *messages,
+                                const uint8_t *marks, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (marks[i]) keep(undecoded, &messages[i], false);
 }
 
 bool fb_undecoded_is_due(const fb_undecoded *undecoded) {

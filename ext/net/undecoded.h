@@ -4,6 +4,7 @@
      decoder->undecoded = undecoded->marks;
      …decode all datagrams of the receiver…
      fb_undecoded_keep(undecoded, receiver);
+     …messages of TCP: fb_undecoded_keep_messages(undecoded, messages, marks, count);
      if (fb_undecoded_is_due(undecoded)) …write the records, fb_undecoded_clear(undecoded)…
 
    The packets have the address and port of the source, and the port of the receiver. Its address is
@@ -19,6 +20,7 @@
 #define FB_UNSAVED_LIST(X) \
     X(FILE_FULL, "file_full") /* the owner wants no more */ \
     X(TRUNCATED, "truncated") /* received incompletely */ \
+    X(TOO_LONG, "too_long")   /* a message of TCP that is longer than UDP allows */ \
     X(NO_MEMORY, "no_memory")
 
 typedef enum {
@@ -43,6 +45,10 @@ typedef struct {
 
 /* Keep the marked datagrams of the receiver, and clear all marks. */
 void fb_undecoded_keep(fb_undecoded *undecoded, const fb_receiver *receiver);
+
+/* Keep the messages that came over TCP and whose mark is 1, each as one datagram. */
+void fb_undecoded_keep_messages(fb_undecoded *undecoded, const fb_datagram *messages,
+                                const uint8_t *marks, size_t count);
 
 /* Return true if the records should be written now. */
 bool fb_undecoded_is_due(const fb_undecoded *undecoded);

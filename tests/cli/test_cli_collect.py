@@ -195,11 +195,6 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "metrics": (["-o", "null:", "--metrics", "here"], "'here' is not an address"),
     "two outputs": (["-o", "null:", "-o", "null:"], "output 'null:' exists twice"),
     "tunnel": (["-o", "null:", "--decapsulate", "wormhole"], "wormhole"),
-    "copies without UDP": (
-        ["-o", "null:", "--listen", "tcp://127.0.0.1:0", "--save-undecoded", "x.pcap"],
-        "save_undecoded copies datagrams, and no address has UDP; add one to listen, or "
-        "leave save_undecoded out",
-    ),
 }  # fmt: skip
 
 

@@ -142,14 +142,19 @@ FIELDS = ("ip.src", "ip.dst", "udp.srcport", "udp.dstport", "udp.length", "udp.c
 GOOD_CHECKSUM = "1"
 
 
+def tshark_fields(path: Path, *fields: str) -> list[str]:
+    """Return a line per packet with the values that Wireshark reads, separated by tabs."""
+    options = [part for field in fields for part in ("-e", field)]
+    command = ["tshark", "-n", "-o", "udp.check_checksum:TRUE", "-r", str(path), "-T", "fields", *options]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
 def test_wireshark_and_flowbuf_read_the_capture(tmp_path: Path) -> None:
     path = tmp_path / "undecoded.pcap"
     payloads = [*GARBAGE, ipfix(data_set(256, u32(7)), domain=9), bytes(4001)]
     with saved(path, "127.0.0.7", payloads) as (source, port):
         pass
-    fields = [part for field in (*FIELDS, "frame.time_epoch") for part in ("-e", field)]
-    command = ["tshark", "-n", "-o", "udp.check_checksum:TRUE", "-r", str(path), "-T", "fields", *fields]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = tshark_fields(path, *FIELDS, "frame.time_epoch")
     times = []
     for line, payload in zip(lines, payloads, strict=True):
         *values, time = line.split("\t")
@@ -170,9 +175,7 @@ def test_sources_of_ipv6_are_saved(tmp_path: Path) -> None:
     with running({"a": ListOutput()}, save_undecoded=str(path), listen=("[::1]:0",)) as service:
         send(GARBAGE, address_of(service))
         wait_for(service, len(GARBAGE))
-    command = ["tshark", "-n", "-o", "udp.check_checksum:TRUE", "-r", str(path), "-T", "fields"]
-    command += ["-e", "ipv6.src", "-e", "ipv6.dst", "-e", "udp.checksum.status"]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = tshark_fields(path, "ipv6.src", "ipv6.dst", "udp.checksum.status")
     assert lines == [f"::1\t::\t{GOOD_CHECKSUM}"] * len(GARBAGE)
     assert read(path) == GARBAGE
 

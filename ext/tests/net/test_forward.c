@@ -201,6 +201,34 @@ static void a_source_of_the_other_family_is_not_kept(void) {
     chain_close(&c);
 }
 
+/* Messages of a stream, the first of which is longer than a datagram of IPv4 or IPv6. */
+static void check_messages(bool original) {
+    static const uint8_t payload[65535];
+    chain c;
+    if (!chain_open(&c, AF_INET)) return;
+    if (add_target(&c, original)) {
+        fb_datagram messages[SLOTS];
+        chain_start(&c);
+        for (size_t i = 0; i < SLOTS; i++) {
+            messages[i] = (fb_datagram){.source_port = port_of(&c.from), .payload = {payload, i}};
+            fb_store_address(messages[i].source, (const uint8_t *)&c.from.ipv4.sin_addr, 4);
+        }
+        messages[0].payload.size = sizeof payload;
+        fb_forward_send_messages(c.forward, messages, SLOTS);
+        CHECK_EQUAL(fb_forward_read_targets(c.forward)->sent, SLOTS - 1);
+        CHECK_EQUAL(fb_forward_read_targets(c.forward)->unsent[FB_UNFORWARDED_TOO_LONG], 1);
+        uint8_t arrived[SLOTS];
+        for (size_t i = 1; i < SLOTS; i++)
+            CHECK_EQUAL(recv(c.arrivals[0], arrived, sizeof arrived, 0), i);
+    }
+    chain_close(&c);
+}
+
+static void messages_are_sent_as_datagrams(void) {
+    check_messages(false);
+    check_messages(true);
+}
+
 static void truncated_datagrams_are_counted_only(void) {
     chain c;
     if (!chain_open(&c, AF_INET)) return;
@@ -328,7 +356,7 @@ static void reasons_have_names(void) {
 }
 
 RUN_TESTS(TEST(copies_arrive_at_all_targets), TEST(copies_keep_their_source),
-          TEST(a_source_of_the_other_family_is_not_kept),
+          TEST(a_source_of_the_other_family_is_not_kept), TEST(messages_are_sent_as_datagrams),
           TEST(truncated_datagrams_are_counted_only), TEST(a_closed_port_is_reported),
           TEST(a_full_send_buffer_blocks_nothing),
           TEST(one_datagram_that_is_too_long_stops_no_others), TEST(other_errors_are_counted),

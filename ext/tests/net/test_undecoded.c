@@ -127,15 +127,31 @@ static void payloads_of_every_size_fit(void) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int ipv6 = 0; ipv6 < 2; ipv6++) {
             size_t most = ipv6 ? FB_UDP_MAX_PAYLOAD : 65507;
-            uint64_t before = f.undecoded.unsaved[FB_UNSAVED_TRUNCATED];
+            uint64_t before = f.undecoded.unsaved[FB_UNSAVED_TOO_LONG];
             memset(slot, (int)i, sizes[i]);
             set_datagram(&f, 0, ipv6, slot, sizes[i]);
             fb_undecoded_keep(&f.undecoded, f.receiver);
             CHECK_EQUAL(f.undecoded.count, sizes[i] <= most);
-            CHECK_EQUAL(f.undecoded.unsaved[FB_UNSAVED_TRUNCATED] - before, sizes[i] > most);
+            CHECK_EQUAL(f.undecoded.unsaved[FB_UNSAVED_TOO_LONG] - before, sizes[i] > most);
             if (f.undecoded.count) check_capture(&f);
             fb_undecoded_clear(&f.undecoded);
         }
+    fixture_close(&f);
+}
+
+/* The largest message of IPFIX over TCP is longer than a datagram of IPv4 or IPv6. */
+static void marked_messages_are_kept(void) {
+    static const uint8_t longest[65535], marks[] = {1, 0, 1, 1};
+    static const size_t sizes[] = {65507, 16, 65535, 16};
+    fixture f;
+    fixture_open(&f);
+    for (size_t i = 0; i < SLOTS; i++) set_datagram(&f, i, false, longest, sizes[i]);
+    memset(f.undecoded.marks, 0, SLOTS);
+    fb_undecoded_keep_messages(&f.undecoded, f.receiver->datagrams, marks, SLOTS);
+    CHECK_EQUAL(f.undecoded.undecoded, 3);
+    CHECK_EQUAL(f.undecoded.count, 2);
+    CHECK_EQUAL(f.undecoded.unsaved[FB_UNSAVED_TOO_LONG], 1);
+    CHECK_EQUAL(fb_buffer_size(&f.undecoded.records), (16 + 28 + 65507) + (16 + 28 + 16));
     fixture_close(&f);
 }
 
@@ -169,5 +185,6 @@ static void reasons_have_names(void) {
 }
 
 RUN_TESTS(TEST(a_record_is_an_ip_packet), TEST(only_marked_datagrams_are_kept),
-          TEST(payloads_of_every_size_fit), TEST(nothing_is_kept_after_the_end_of_the_file),
-          TEST(records_are_due_at_a_mebibyte), TEST(reasons_have_names))
+          TEST(payloads_of_every_size_fit), TEST(marked_messages_are_kept),
+          TEST(nothing_is_kept_after_the_end_of_the_file), TEST(records_are_due_at_a_mebibyte),
+          TEST(reasons_have_names))

@@ -24,6 +24,7 @@ from flowbuf._core.copies import (
     Forwarder,
     UndecodedBuffer,
     copy_datagrams,
+    copy_messages,
 )
 from flowbuf._core.datagrams import (
     IPFIX_KINDS,
@@ -147,6 +148,7 @@ __all__ = [
     "TextWriter",
     "UndecodedBuffer",
     "copy_datagrams",
+    "copy_messages",
     "count_messages",
     "cut_messages",
     "encode_arrow_array",

@@ -300,7 +300,12 @@ class ColumnBuilder(TableBuilder):
         override: dict[str, Any] | None = None,
     ) -> list[Table]: ...
     def decode_session(
-        self, stream: Data, source: Source, session: int, tables: list[Table]
+        self,
+        stream: Data,
+        source: Source,
+        session: int,
+        tables: list[Table],
+        marks: bytearray | None = None,
     ) -> tuple[int, int, str | None]: ...
     def receive(self, receiver: Receiver, deadline: int, tables: list[Table]) -> None: ...
 
@@ -334,11 +339,22 @@ class Forwarder:
 
 class UndecodedBuffer:
     full: bool
+    @property
+    def due(self) -> bool: ...
+    def keep(self, payload: Data, source: Source, port: int) -> None: ...
     def take(self) -> tuple[bytes, int]: ...
     def read_counters(self) -> dict[str, int]: ...
 
 def copy_datagrams(
     receiver: Receiver, forwarder: Forwarder | None, undecoded: UndecodedBuffer | None
+) -> None: ...
+def copy_messages(
+    stream: Data,
+    marks: Data,
+    source: Source,
+    port: int,
+    forwarder: Forwarder | None,
+    undecoded: UndecodedBuffer | None,
 ) -> None: ...
 
 class MessageTables(TableBuilder):

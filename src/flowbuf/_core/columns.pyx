@@ -87,7 +87,7 @@ cdef class ColumnBuilder(RowBuilder):
         return tables
 
     def decode_session(self, const uint8_t[::1] stream not None, tuple source not None, uint32_t session,
-                       list tables not None):
+                       list tables not None, uint8_t[::1] marks=None):
         """Decode the complete messages at the start of a stream of IPFIX over TCP.
 
         Templates, sampling rates and sequence numbers belong to the session. `Decoder.end_session` forgets
@@ -99,6 +99,8 @@ cdef class ColumnBuilder(RowBuilder):
             source: Address and port of the peer.
             session: Number of the session among those of the address, from 1.
             tables: List for full tables.
+            marks: Receives 1 for each message that was not decoded completely, and 0 for others: see
+                `copy_messages`. It has a byte per 16 bytes of the stream. None: not wanted.
 
         Returns:
             tuple: Bytes and number of the messages decoded, and the reason why the stream cannot continue:
@@ -106,14 +108,17 @@ cdef class ColumnBuilder(RowBuilder):
 
         Raises:
             MemoryError: there is no memory for one row.
-            ValueError: source is not an IP address, or session is 0.
+            ValueError: source is not an IP address, session is 0, or marks are too few.
         """
         cdef fb_datagram datagrams[SESSION_MESSAGES]
         cdef fb_bytes rest = view_bytes(stream)
         cdef size_t count = SESSION_MESSAGES, messages = 0
+        cdef uint8_t *mark
         cdef fb_status status = FB_OK
         if not session:
             raise ValueError("session is 0; numbers of sessions start at 1")
+        if marks is not None and marks.shape[0] < stream.shape[0] // FB_IPFIX_HEADER_SIZE:
+            raise ValueError("marks are too few; a stream needs one per 16 bytes")
         memset(&datagrams[0], 0, sizeof(fb_datagram))
         fill_source(&datagrams[0], source)
         datagrams[0].time = to_nanoseconds(None)
@@ -123,7 +128,8 @@ cdef class ColumnBuilder(RowBuilder):
         try:
             while status == FB_OK:
                 status = self.cut(&rest, datagrams, &count)
-                self.decode_messages(datagrams, count, FB_AGENT_SESSION | session, tables)
+                mark = NULL if marks is None or not count else &marks[messages]
+                self.decode_messages(datagrams, count, FB_AGENT_SESSION | session, mark, tables)
                 messages += count
         finally:
             self.busy = False
@@ -139,7 +145,7 @@ cdef class ColumnBuilder(RowBuilder):
         return status
 
     cdef int decode_messages(self, const fb_datagram *datagrams, size_t count, uint64_t agent,
-                             list tables) except -1:
+                             uint8_t *marks, list tables) except -1:
         """Decode messages of a session. REQUIRES: the builder is claimed."""
         if not count:
             return 0
@@ -147,9 +153,13 @@ cdef class ColumnBuilder(RowBuilder):
         try:
             self.decoder.decoder.expect_flows = False
             self.decoder.decoder.agent = agent
+            self.decoder.decoder.undecoded = marks
+            if marks:
+                memset(marks, 0, count)
             self.run(datagrams, count, tables)
         finally:
             self.decoder.decoder.agent = 0
+            self.decoder.decoder.undecoded = NULL
             self.decoder.busy = False
         return 0
 

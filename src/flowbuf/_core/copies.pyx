@@ -1,13 +1,17 @@
-"""Copies of received datagrams: forwarded to other collectors, or kept because they were not decoded."""
+"""Copies of datagrams and messages: forwarded to other collectors, or kept because they were not decoded."""
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint16_t
 from libc.string cimport memcpy, memset
 
-from flowbuf._core.base cimport check
+from flowbuf._core.base cimport check, view_bytes
 from flowbuf._core.core cimport *
+from flowbuf._core.datagrams cimport fill_source, to_nanoseconds
 from flowbuf._core.net cimport *
 from flowbuf._core.sockets cimport Receiver
+
+cdef enum:
+    MESSAGES = 64  # messages that are copied at once
 
 UNFORWARDED = tuple(fb_unforwarded_name(<fb_unforwarded> i).decode() for i in range(FB_UNFORWARDED_REASONS))
 """Reasons not to forward a datagram; ext/net/forward.h defines them."""
@@ -27,9 +31,9 @@ UNDECODED_HEADER = make_header()
 
 
 cdef class Forwarder:
-    """Sends the datagrams of a receiver to other collectors, without waiting and without the GIL.
+    """Sends datagrams and messages to other collectors, without waiting and without the GIL.
 
-    Use it in the thread of its receiver. It keeps the sockets alive, and does not close them.
+    Use it in one thread. It keeps the sockets alive, and does not close them.
 
     Args:
         targets: Tuples of connected UDP socket, address of 16 bytes (IPv4 as ::ffff:a.b.c.d), port, and
@@ -86,11 +90,11 @@ cdef class Forwarder:
 
 
 cdef class UndecodedBuffer:
-    """Keeps the datagrams of a receiver that were not decoded completely, as packet records of pcap.
+    """Keeps datagrams and messages that were not decoded completely, as packet records of pcap.
 
     A datagram was not decoded completely if it counted a status of class fault or loss, if it is of no flow
     protocol, or if a data set waits for its template. Use it in the thread of its receiver. Call `take` after
-    each call that receives.
+    each call that receives, and if `due`.
     """
 
     cdef fb_undecoded undecoded
@@ -105,6 +109,18 @@ cdef class UndecodedBuffer:
         count = self.undecoded.count
         fb_undecoded_clear(&self.undecoded)
         return taken, count
+
+    def keep(self, const uint8_t[::1] payload not None, tuple source not None, uint16_t port):
+        """Keep bytes that are no message, as one datagram from `source` to `port`."""
+        cdef fb_datagram datagram
+        fill(&datagram, 1, source, port)
+        datagram.payload = view_bytes(payload)
+        fb_undecoded_keep_messages(&self.undecoded, &datagram, b"\1", 1)
+
+    @property
+    def due(self):
+        """True if so much is kept that it should be taken now."""
+        return fb_undecoded_is_due(&self.undecoded)
 
     @property
     def full(self):
@@ -141,3 +157,44 @@ def copy_datagrams(Receiver receiver not None, Forwarder forwarder, UndecodedBuf
             memset(undecoded.undecoded.marks, 0, FB_RECEIVER_MAX_SLOTS)
     finally:
         receiver.busy = False
+
+
+cdef int fill(fb_datagram *datagrams, size_t count, tuple source, uint16_t port) except -1:
+    """Write all but the payloads of datagrams that were received now."""
+    memset(datagrams, 0, count * sizeof(fb_datagram))
+    fill_source(&datagrams[0], source)
+    datagrams[0].time = to_nanoseconds(None)
+    datagrams[0].destination_port = port
+    for i in range(1, count):
+        datagrams[i] = datagrams[0]
+    return 0
+
+
+def copy_messages(const uint8_t[::1] stream not None, const uint8_t[::1] marks not None,
+                  tuple source not None, uint16_t port, Forwarder forwarder, UndecodedBuffer undecoded):
+    """Copy the complete messages at the start of a stream of IPFIX over TCP, each as one datagram.
+
+    Args:
+        stream: Bytes that the peer sent. No other thread may change them during the call.
+        marks: 1 for each message to keep, a byte per message: see `ColumnBuilder.decode_session`.
+        source: Address and port of the peer.
+        port: Port to which it sent them.
+        forwarder: Sends all messages. None: they are not sent.
+        undecoded: Keeps the marked messages. None: they are not kept.
+    """
+    cdef fb_datagram messages[MESSAGES]
+    cdef fb_bytes rest = view_bytes(stream)
+    cdef size_t count = MESSAGES, copied = 0
+    if marks.shape[0] < stream.shape[0] // FB_IPFIX_HEADER_SIZE:
+        raise ValueError("marks are too few; a stream needs one per 16 bytes")
+    fill(messages, MESSAGES, source, port)
+    while count == MESSAGES:
+        count = 0
+        while count < MESSAGES and fb_ipfix_stream_next(&rest, &messages[count].payload) == FB_OK:
+            count += 1
+        if forwarder is not None:
+            with nogil:
+                fb_forward_send_messages(forwarder.forward, messages, count)
+        if undecoded is not None and count:
+            fb_undecoded_keep_messages(&undecoded.undecoded, messages, &marks[copied], count)
+        copied += count

@@ -458,6 +458,8 @@ cdef extern from "core/packet/packet.h" nogil:
     const char *fb_tunnel_name(fb_tunnel tunnel)
 
 cdef extern from "core/decode/ipfix_stream.h" nogil:
+    enum:
+        FB_IPFIX_HEADER_SIZE
     fb_status fb_ipfix_stream_next(fb_bytes *stream, fb_bytes *message)
 
 cdef extern from "core/exporter/pending_state.h" nogil:
@@ -488,6 +490,7 @@ cdef extern from "core/decode/decode.h" nogil:
         fb_compiled_templates compiled_templates
         fb_exporters exporters
         fb_counters other
+        uint8_t *undecoded
         fb_fault fault
         bint expect_flows
         uint64_t agent

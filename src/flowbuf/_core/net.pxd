@@ -52,6 +52,7 @@ cdef extern from "net/forward.h" nogil:
     fb_status fb_forward_new(fb_forward **forward, const fb_forward_target *targets, size_t count,
                              fb_memory *memory)
     void fb_forward_free(fb_forward *forward)
+    void fb_forward_send_messages(fb_forward *forward, const fb_datagram *messages, size_t count)
     const fb_forward_target *fb_forward_read_targets(fb_forward *forward)
 
 cdef extern from "net/undecoded.h" nogil:
@@ -65,6 +66,9 @@ cdef extern from "net/undecoded.h" nogil:
         bint full
         uint64_t undecoded
         uint64_t *unsaved
+    void fb_undecoded_keep_messages(fb_undecoded *undecoded, const fb_datagram *messages,
+                                    const uint8_t *marks, size_t count)
+    bint fb_undecoded_is_due(const fb_undecoded *undecoded)
     void fb_undecoded_clear(fb_undecoded *undecoded)
     enum:
         FB_UNDECODED_HEADER_SIZE

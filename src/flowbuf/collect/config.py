@@ -206,7 +206,7 @@ class CollectConfig:
     )
     exporter_limit: int = setting("whole", 0, "Most exporters to remember. 0 means 1,048,576.", "N")
     forward: tuple[str, ...] = setting(
-        "list", (), "Send a copy of each received datagram to this address.", "HOST:PORT"
+        "list", (), "Send a copy of each received datagram and message to this UDP address.", "HOST:PORT"
     )
     forward_source: str = setting(
         "text",
@@ -215,7 +215,7 @@ class CollectConfig:
         choices=SOURCES,
     )
     save_undecoded: str = setting(
-        "text", "", "Save datagrams that cannot be decoded in this pcap file.", "FILE.pcap"
+        "text", "", "Save datagrams and messages that cannot be decoded in this pcap file.", "FILE.pcap"
     )
     save_undecoded_bytes: int = setting("bytes", 64 << 20, "Largest size of that file.", "SIZE", least=1)
     tls_certificate: str = setting("text", "", "Certificate for tls:// addresses, a PEM file.", "FILE")

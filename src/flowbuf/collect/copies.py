@@ -1,4 +1,4 @@
-"""Copies of received datagrams: forwarded to other collectors, or saved because they were not decoded."""
+"""Copies of datagrams and messages: forwarded to other collectors, or saved because they were not decoded."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from flowbuf._core import Forwarder, Receiver, UndecodedBuffer, copy_datagrams
+from flowbuf._core import Forwarder, Receiver, UndecodedBuffer, copy_datagrams, copy_messages
 from flowbuf.collect.config import CollectConfig
 from flowbuf.collect.forward import ForwardTarget, check_circles, resolve_targets
 from flowbuf.collect.listen import Address
 from flowbuf.collect.undecoded import UndecodedFile
-from flowbuf.errors import ConfigError
 
 __all__ = ["Copier", "CopyCounters", "count_unsent", "format_copies", "open_copiers"]
 
 
 @dataclass
 class CopyCounters:
-    """Datagrams that were copied.
+    """Datagrams, and messages over TCP and TLS, that were copied.
 
     Attributes:
         targets: Per target of forwarding: `forwarded`, its part `refused`, and numbers of datagrams that were
             not sent, by reason (`flowbuf._core.UNFORWARDED`). `forwarded` plus all reasons is the number of
-            datagrams that were received and not denied since the target was configured.
+            datagrams and messages that were received and not denied since the target was configured.
         undecoded: `undecoded`, `saved`, and numbers of datagrams that were not saved, by reason. `undecoded`
             is the sum of the others. It is empty if undecoded datagrams are not saved.
     """
@@ -59,7 +58,7 @@ def format_copies(copies: CopyCounters) -> Iterator[str]:
 
 
 class Copier:
-    """Copy the datagrams of a worker. Its thread calls all methods except the constructor.
+    """Copy the datagrams or messages of a worker. Its thread calls all methods except the constructor.
 
     Args:
         targets: Targets of forwarding. The worker gets sockets of its own.
@@ -84,6 +83,22 @@ class Copier:
     def attach(self, receiver: Receiver) -> None:
         """Copy the datagrams that a receiver gets from now on."""
         copy_datagrams(receiver, self._forwarder, self._buffer)
+
+    def copy_messages(self, stream: memoryview, marks: bytearray, source: tuple[str, int], port: int) -> None:
+        """Copy the complete messages at the start of a stream: see `flowbuf._core.copy_messages`."""
+        if self._forwarder is not None or self._buffer is not None:
+            copy_messages(stream, marks, source, port, self._forwarder, self._buffer)
+            self._flush_due()
+
+    def save_malformed(self, head: memoryview, source: tuple[str, int], port: int) -> None:
+        """Save the beginning of a stream that is no message."""
+        if self._buffer is not None:
+            self._buffer.keep(head, source, port)
+            self._flush_due()
+
+    def _flush_due(self) -> None:
+        if self._buffer is not None and self._buffer.due:
+            self.flush()
 
     def flush(self) -> None:
         """Write undecoded datagrams to the file."""
@@ -135,13 +150,8 @@ def open_copiers(config: CollectConfig, workers: int, listening: Sequence[Addres
         listening: UDP addresses of the collector, to which nothing is forwarded.
 
     Raises:
-        ConfigError: a target or the file of undecoded datagrams cannot be used, or no address has UDP.
+        ConfigError: a target or the file of undecoded datagrams cannot be used.
     """
-    for name in ("forward", "save_undecoded"):
-        if getattr(config, name) and not listening:
-            raise ConfigError(
-                f"{name} copies datagrams, and no address has UDP; add one to listen, or leave {name} out"
-            )
     targets = resolve_targets(config.forward, config.forward_source)
     check_circles(targets, listening)
     path = config.save_undecoded

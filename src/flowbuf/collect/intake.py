@@ -83,7 +83,7 @@ class IntakeCounters:
         rows: Totals of each kind of rows: `decoded`, `delivered`, `waiting` and `lost`.
         lost_datagrams: Datagrams lost in failures of a worker.
         failures: Failures after which a worker was started again.
-        copies: Datagrams that were forwarded, or saved because they were not decoded.
+        copies: Datagrams and messages that were forwarded, or saved because they were not decoded.
         statuses: Counters of the decoders: number of occurrences per status name (`flowbuf.STATUSES`).
         workers: The same per worker that receives datagrams.
         streams: The same of the worker for TCP and TLS, and the totals of its sessions. None without such
@@ -224,8 +224,8 @@ class Intake:
             worker.start()
 
     def copy(self, copiers: Sequence[Copier]) -> None:
-        """Copy datagrams, before the start. Each worker gets one copier, and closes it."""
-        for worker, copier in zip(self._workers, copiers, strict=True):
+        """Copy datagrams and messages, before the start. Each worker gets one copier, and closes it."""
+        for worker, copier in zip(self._all, copiers, strict=True):
             worker.copy(copier).result()
 
     def replace(
@@ -251,13 +251,13 @@ class Intake:
         check_encryption(self.stream_listeners, sessions)
         new_decoder = functools.partial(Decoder, options=options, schemas=schemas)
         changes = [worker.replace(new_decoder, deliver, access) for worker in self._workers]
-        changes += [worker.copy(copier) for worker, copier in zip(self._workers, copiers, strict=True)]
         if self._streams:
             sessions = replace(sessions, access=access)
             self._streams.set_options(sessions)
             stream = stream_options(options, sessions)
             new_decoder = functools.partial(Decoder, options=stream, schemas=schemas)
             changes.append(self._streams.replace(new_decoder, deliver))
+        changes += [worker.copy(copier) for worker, copier in zip(self._all, copiers, strict=True)]
         for change in changes:
             change.result(CALL_SECONDS)
 
@@ -320,7 +320,7 @@ class Intake:
 
     def close(self) -> None:
         """Close all sockets. REQUIRES: the workers were not started, or have ended."""
-        for worker in self._workers:
+        for worker in self._all:
             worker.close_copies()
         if self._streams:
             self._streams.close_sessions()
@@ -393,8 +393,8 @@ class Intake:
 
     @property
     def workers(self) -> int:
-        """Number of workers that receive datagrams."""
-        return len(self._workers)
+        """Number of workers, also the one for TCP and TLS."""
+        return len(self._all)
 
     def find_dead_workers(self) -> list[str]:
         """Return the names of workers whose threads have ended."""

@@ -87,7 +87,7 @@ class WorkerCounters:
         lost_datagrams: Datagrams lost in failures of the worker.
         failures: Failures after which the worker was restarted.
         statuses: Counters of the decoder, per status name.
-        copies: Datagrams that were forwarded, or saved because they were not decoded.
+        copies: Datagrams and messages that were forwarded, or saved because they were not decoded.
     """
 
     listeners: list[Counter[str]] = field(default_factory=list)
@@ -240,9 +240,12 @@ class Worker:
             self._past_copies = self._read_copies()
             self._copier.close()
             self._copier = copier
-            copier.attach(self._receiver)
+            self._attach_copier()
 
         return self.call(replace_between_batches)
+
+    def _attach_copier(self) -> None:
+        self._copier.attach(self._receiver)
 
     def close_copies(self) -> None:
         """Stop copying. REQUIRES: the thread has ended, or was not started."""
@@ -299,7 +302,7 @@ class Worker:
         sockets = [(each.sockets[self._index].fileno(), each.address.port) for each in self._listeners]
         patient = all(listener.buffer_bytes >= PAUSE_BUFFER for listener in self._listeners)
         self._receiver = Receiver(sockets, pause=PAUSE_NS if patient else 0, access=self._access)
-        self._copier.attach(self._receiver)
+        self._attach_copier()
         return self._receiver
 
     def _run(self) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import flowbuf
 from flowbuf._core import ColumnBuilder, Table
 from flowbuf.arrow.batch import BATCH_ROWS, new_table_type
+from flowbuf.collect.copies import Copier
 from flowbuf.collect.listen import Address, StreamListener, open_stream_listeners
 from flowbuf.collect.streams.sessions import BUFFER_BYTES, SessionCounters, SessionOptions, Sessions
 from flowbuf.errors import ListenError
@@ -185,7 +186,9 @@ class Bench:
         self.sessions = Sessions(
             [self.listener],
             options or SessionOptions(),
-            self.builder.decode_session,
+            lambda content, source, port, number, tables: self.builder.decode_session(
+                content, source, number, tables
+            ),
             self.decoder.end_session,
         )
         self.tables: list[Table] = []
@@ -499,7 +502,8 @@ def test_sessions_survive_a_failure_and_a_change_of_options() -> None:
         peer.sendall(DATA)
         wait_until(lambda: collector.counters.delivered == 1, "a flow after the failure")
         intake.replace(
-            [collector.schema], flowbuf.DecodeOptions(), SessionOptions(peer_session_limit=1), deliver, []
+            *([collector.schema], flowbuf.DecodeOptions(), SessionOptions(peer_session_limit=1), deliver),
+            [Copier()],
         )
         peer.sendall(DATA)
         wait_until(lambda: collector.counters.delivered == 2, "a flow after the change")

@@ -26,6 +26,7 @@ __all__ = ["ORDINARY", "REASONS", "Decode", "SessionCounters", "SessionOptions",
 
 logger = logging.getLogger("flowbuf.collect")
 
+MIN_MESSAGE = 16
 MAX_MESSAGE = 65535
 BUFFER_BYTES = MAX_MESSAGE + (192 << 10)
 """Size of the shared buffer: the incomplete message of a session, and one read."""
@@ -69,8 +70,11 @@ ORDINARY = frozenset(("ended", "stopped"))
 Source: TypeAlias = tuple[str, int]
 """Address and port of a peer."""
 
-Decode: TypeAlias = Callable[[memoryview, Source, int, list[Table]], tuple[int, int, str | None]]
-"""Decodes the messages at the start of a stream: see `ColumnBuilder.decode_session`."""
+Decode: TypeAlias = Callable[[memoryview, Source, int, int, list[Table]], tuple[int, int, str | None]]
+"""Decodes the messages at the start of a stream: see `ColumnBuilder.decode_session`.
+
+The third argument is the port of the listener, the fourth one the number of the session.
+"""
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,7 @@ class _Session:
         self.number = number
         self.encrypted = self.shaking = isinstance(connection, ssl.SSLSocket)
         self.counters = SessionCounters()  # of its listener
+        self.port = 0  # of its listener
         self.messages = 0
         self.rest = b""
         self.opened = self.heard = now
@@ -330,7 +335,7 @@ class Sessions:
             connection.close()
             self._refuse("reset", source[0], counters)
             return
-        session.counters = counters
+        session.counters, session.port = counters, self._listeners[place].address.port
         counters.opened += 1
         counters.open += 1
 
@@ -477,7 +482,9 @@ class Sessions:
         """
         fresh = not session.rest
         try:
-            consumed, messages, fault = self._decode(content, session.source, session.number, tables)
+            consumed, messages, fault = self._decode(
+                content, session.source, session.port, session.number, tables
+            )
         except BaseException:
             session.rest = bytes(content)
             self._close(session, "failed")

@@ -9,13 +9,22 @@ from dataclasses import dataclass, field, replace
 from flowbuf._core import Table
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.listen import StreamListener
-from flowbuf.collect.streams.sessions import SessionCounters, SessionOptions, Sessions
+from flowbuf.collect.streams.sessions import (
+    BUFFER_BYTES,
+    MIN_MESSAGE,
+    SessionCounters,
+    SessionOptions,
+    Sessions,
+)
 from flowbuf.collect.worker import QUIET_SECONDS, Source, Worker, WorkerCounters
 from flowbuf.decoder import Decoder
 from flowbuf.errors import ListenError
 from flowbuf.options import DecodeOptions
 
 __all__ = ["StreamCounters", "StreamWorker", "check_encryption", "stream_options"]
+
+HEAD_BYTES = 2048
+"""Most bytes that are saved of a stream that is not IPFIX. They hold any datagram of an Ethernet frame."""
 
 EXPORTER_LIMIT = 1 << 20
 """Limit on exporters of a decoder if the options have none."""
@@ -73,6 +82,7 @@ class StreamWorker(Worker):
         interval: float,
         options: SessionOptions,
     ) -> None:
+        self._marks = bytearray(BUFFER_BYTES // MIN_MESSAGE)  # of messages that were not decoded
         self._sessions = Sessions(listeners, options, self._decode_session, self._end_session)
         super().__init__(0, (), new_decoder, deliver, on_failure, interval, name="streams")
 
@@ -100,9 +110,17 @@ class StreamWorker(Worker):
             self._sessions.close()
 
     def _decode_session(
-        self, content: memoryview, source: tuple[str, int], number: int, tables: list[Table]
+        self, content: memoryview, source: tuple[str, int], port: int, number: int, tables: list[Table]
     ) -> tuple[int, int, str | None]:
-        return self._builder.decode_session(content, source, number, tables)
+        """Decode and copy the messages of a session. After an exception, no message is copied or counted."""
+        consumed, messages, fault = self._builder.decode_session(content, source, number, tables, self._marks)
+        self._copier.copy_messages(content, self._marks, source, port)
+        if fault:
+            self._copier.save_malformed(content[consumed:][:HEAD_BYTES], source, port)
+        return consumed, messages, fault
+
+    def _attach_copier(self) -> None:
+        """Do nothing: `_decode_session` calls the copier."""
 
     def _end_session(self, address: str, number: int) -> None:
         self._decoder.end_session(address, number)
@@ -130,5 +148,6 @@ class StreamWorker(Worker):
             lost_datagrams=past.lost_datagrams,
             failures=past.failures,
             statuses=past.statuses + Counter(self._decoder.counters),
+            copies=self._read_copies(),
             sessions=self._sessions.read_counters(),
         )
