@@ -1,10 +1,11 @@
-"""The functions of ext/core/arrow that convert Arrow columns to messages and text."""
-from libc.stdint cimport uint16_t
+"""The functions of ext/core/arrow that convert between messages, columns and text."""
+from libc.stdint cimport uint16_t, uint64_t
 
 from flowbuf._core.core cimport (
     ArrowArray,
     ArrowArrayStream,
     ArrowSchema,
+    fb_batch,
     fb_buffer,
     fb_bytes,
     fb_member,
@@ -62,6 +63,23 @@ cdef extern from "core/arrow/arrow_text.h" nogil:
     void fb_arrow_text_free(fb_arrow_text *text)
     fb_status fb_arrow_text_write(fb_arrow_text *text, const ArrowArray *array, size_t *position,
                                   fb_buffer *output, size_t *ends)
+
+cdef extern from "core/arrow/message_columns.h" nogil:
+    ctypedef enum fb_message_fault_kind:
+        FB_MESSAGE_FAULT_NONE
+    ctypedef struct fb_message_fault:
+        fb_message_fault_kind kind
+        uint16_t column
+        size_t offset
+    const char *fb_message_fault_text(fb_message_fault_kind kind)
+    ctypedef struct fb_message_columns:
+        uint64_t unknown_fields
+        uint64_t invalid_texts
+    fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor,
+                                     fb_memory *memory)
+    void fb_message_columns_free(fb_message_columns *reader)
+    fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
+                                      fb_message_fault *fault)
 
 cdef class ColumnEncoder:
     cdef int begin(self, const ArrowSchema *schema) except -1

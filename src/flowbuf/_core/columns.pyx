@@ -4,6 +4,14 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from flowbuf._core.arrow cimport (
+    fb_message_columns,
+    fb_message_columns_free,
+    fb_message_columns_new,
+    fb_message_columns_read,
+    fb_message_fault,
+    fb_message_fault_text,
+)
 from flowbuf._core.base cimport check, view_bytes
 from flowbuf._core.core cimport *
 from flowbuf._core.datagrams cimport Datagrams, fill_source, to_nanoseconds

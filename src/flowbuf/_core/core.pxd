@@ -532,23 +532,6 @@ cdef extern from "core/wire/message_reader.h" nogil:
         uint32_t proto
     uint64_t fb_message_hash_conversation(fb_bytes message, const fb_conversation *numbers)
 
-cdef extern from "core/arrow/message_columns.h" nogil:
-    ctypedef enum fb_message_fault_kind:
-        FB_MESSAGE_FAULT_NONE
-    ctypedef struct fb_message_fault:
-        fb_message_fault_kind kind
-        uint16_t column
-        size_t offset
-    const char *fb_message_fault_text(fb_message_fault_kind kind)
-    ctypedef struct fb_message_columns:
-        uint64_t unknown_fields
-        uint64_t invalid_texts
-    fb_status fb_message_columns_new(fb_message_columns *reader, const fb_plan *plan, fb_processor processor,
-                                     fb_memory *memory)
-    void fb_message_columns_free(fb_message_columns *reader)
-    fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
-                                      fb_message_fault *fault)
-
 cdef extern from "generate/generate.h" nogil:
     ctypedef enum fb_generator_protocol:
         FB_GENERATOR_PROTOCOL_COUNT
