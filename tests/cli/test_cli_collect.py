@@ -472,6 +472,64 @@ def test_sighup_under_load_loses_no_flow(tmp_path: Path) -> None:
     assert "dropped=0" in log.splitlines()[-1]
 
 
+ENDLESS = """
+import pathlib, time
+import pyarrow as pa
+import pyarrow.parquet
+
+class File:
+    closed = False
+
+    def write(self, data):
+        time.sleep(0.001)
+        return len(data)
+
+    def tell(self):
+        return 0
+
+    def flush(self):
+        pass
+
+class Late:
+    def __del__(self, sleep=time.sleep):
+        sleep(1)  # the end of the interpreter takes longer than a write
+
+late = Late()
+
+def write(batch):
+    table = pa.Table.from_batches([batch])
+    pathlib.Path("begun").touch()
+    while True:
+        pa.parquet.write_table(table, pa.PythonFile(File(), "w"))
+"""
+"""An enrichment that does not return. Its library calls Python again and again."""
+
+
+def is_free(address: str) -> bool:
+    """Return True if no socket is bound to an address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+        probe.bind(("127.0.0.1", Address.parse(address).port))
+        return True
+    return False
+
+
+def test_the_second_signal_ends_a_collector_whose_output_works(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    options = ("-o", "null:", "--enrich", "endless:write", "--interval", "20ms")
+    running = Running(tmp_path, *options)
+    try:
+        send([flows5(1)], running.address)
+        wait_until((tmp_path / "begun").exists, "a batch in the output")
+        running.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: is_free(running.address), "the end of receiving")
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(60) == 130, running.log.read_text()
+    finally:
+        running.process.kill()
+        running.process.wait()
+    assert running.log.read_text().count("\n") == 1  # the address
+
+
 def test_flows_are_stored_in_files(tmp_path: Path) -> None:
     """Parquet and Protobuf files with the same flows, which other commands read."""
     payloads = payloads_of("generated-ipfix.pcap")

@@ -15,9 +15,9 @@ from typing import Any
 import click
 
 from flowbuf import __version__
-from flowbuf.cli.output.failure import INTERRUPTED, PIPE_CLOSED, TERMINATED, Failure, describe_os_error
+from flowbuf.cli.output.failure import PIPE_CLOSED, Failure, describe_os_error
 from flowbuf.cli.output.terminal import escape_line, guard_terminals
-from flowbuf.cli.signals import held_signals
+from flowbuf.cli.signals import INTERRUPTED, TERMINATED, held_signals
 from flowbuf.errors import FlowbufError, did_you_mean
 
 __all__ = ["COMMANDS", "main"]

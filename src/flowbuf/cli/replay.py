@@ -11,11 +11,11 @@ import click
 from flowbuf._core import Recording
 from flowbuf.cli.inputs import check_inputs, expand_inputs
 from flowbuf.cli.options import UsageProblem, WholeNumber
-from flowbuf.cli.output.failure import INTERRUPTED, Failure
+from flowbuf.cli.output.failure import Failure
 from flowbuf.cli.output.progress import show_steps
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import print_text
-from flowbuf.cli.signals import stop_signals
+from flowbuf.cli.signals import INTERRUPTED, stop_signals
 from flowbuf.collect.destination import Destination, connected_sockets
 from flowbuf.collect.replay import UNSENT, Replay, ReplayOptions, record_capture
 from flowbuf.errors import CaptureError

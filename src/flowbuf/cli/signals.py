@@ -12,7 +12,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-__all__ = ["Interrupt", "Stop", "held_signals", "input_interrupts", "stop_signals"]
+__all__ = [
+    "INTERRUPTED",
+    "TERMINATED",
+    "Interrupt",
+    "Stop",
+    "held_signals",
+    "input_interrupts",
+    "stop_signals",
+]
+
+# Exit status after SIGINT or SIGTERM: 128 + the number of the signal, as shells report it.
+INTERRUPTED = 130
+TERMINATED = 143
 
 LAST_WORDS = 1.0
 """Seconds for the writer of a pipe to write its remaining packets. It gets Ctrl-C too."""

@@ -8,12 +8,10 @@ import click
 
 from flowbuf.cli.output.terminal import escape_line
 
-__all__ = ["INTERRUPTED", "PIPE_CLOSED", "TERMINATED", "Failure", "describe_os_error"]
+__all__ = ["PIPE_CLOSED", "Failure", "describe_os_error"]
 
-# Exit status after SIGINT, SIGPIPE or SIGTERM: 128 + the number of the signal, as shells report it.
-INTERRUPTED = 130
 PIPE_CLOSED = 141
-TERMINATED = 143
+"""Exit status after SIGPIPE, as shells report it."""
 
 
 class Failure(click.ClickException):

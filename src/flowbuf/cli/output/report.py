@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from flowbuf._core import STATUSES
-from flowbuf.cli.output.failure import INTERRUPTED
 from flowbuf.cli.output.terminal import escape_line
+from flowbuf.cli.signals import INTERRUPTED
 from flowbuf.decoder import Decoder
 from flowbuf.errors import DecodeError
 from flowbuf.io.statuses import Counters, sort_counters
