@@ -9,6 +9,7 @@ import re
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -149,6 +150,18 @@ def test_metrics_and_health(tmp_path: Path) -> None:
         (domains,) = [each["domains"] for each in json.loads(get(f"{url}/templates")[1])]
         assert domains[0]["templates"]
         assert get(f"{url}/other")[0] == 404
+
+
+def test_a_client_that_does_not_wait_for_metrics_is_no_error(tmp_path: Path) -> None:
+    with collecting(tmp_path, "-o", "null:", "--metrics", "127.0.0.1:0") as running:
+        host, port = running.find(r"metrics are at http://(\S+)/metrics").split(":")
+        for _ in range(20):
+            with socket.create_connection((host, int(port))) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # resets it
+                client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert get(f"http://{host}:{port}/healthz") == (200, "ok\n")
+    lines = running.log.read_text().splitlines()
+    assert all(" info: " in line for line in lines), lines
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -111,6 +112,12 @@ class _Server(ThreadingHTTPServer):
     ) -> None:
         self.address_family = address.family
         super().__init__(place, handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log an error of a request. A client that does not wait for its answer is none."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            logger.error("metrics: a request failed: %s", error, exc_info=error)
 
 
 class _Handler(BaseHTTPRequestHandler):
