@@ -16,10 +16,12 @@ import pytest
 import flowbuf
 from flowbuf.collect.config import CollectConfig, OutputConfig
 from flowbuf.collect.intake import IntakeCounters
+from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.runner import OutputRunner
 from flowbuf.collect.service import Service, ServiceCounters, describe, format_totals
+from flowbuf.collect.takeover import TakeoverServer
 from flowbuf.collect.worker import RowCounters
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.selection import FlowSelection
@@ -103,6 +105,19 @@ def test_outputs_have_their_own_conditions_and_columns() -> None:
     assert sum(row["bytes"] for row in rows) == 2 * sum(100 + i for i in range(30) if i % 3)
     assert all(output.closed for output in outputs.values())
     assert "src_mac" not in outputs["all"].batches[0].schema.names
+
+
+def test_threads_that_wait_for_a_successor_end_before_their_sockets_are_closed() -> None:
+    listeners = open_listeners([Address.parse(LOCAL)] * 16)
+    try:
+        for _ in range(50):  # most threads end in time by chance
+            with TakeoverServer(listeners, dict, lambda: None, list.clear):
+                threads = [each for each in threading.enumerate() if each.name == "flowbuf-takeover"]
+                assert len(threads) == 16
+            assert not any(thread.is_alive() for thread in threads)
+    finally:
+        for listener in listeners:
+            listener.close()
 
 
 def test_an_unavailable_destination_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -55,6 +55,9 @@ DONE_SECONDS = 30.0
 NAME_SECONDS = 0.5
 """Time between two attempts to get the name that the predecessor still has."""
 
+END_SECONDS = 1.0
+"""Longest time to wait for a thread at the end. It may wait for a successor."""
+
 _CREDENTIALS = "3i"  # process, user and group
 
 
@@ -145,6 +148,7 @@ class TakeoverServer:
         self._finish = finish
         self._closed = threading.Event()
         self._servers: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()  # one successor at a time
 
     def __enter__(self) -> TakeoverServer:
@@ -153,9 +157,11 @@ class TakeoverServer:
             self._servers.append(server)
             name = _name(listener.address)
             bound = self._bind(server, name)
-            threading.Thread(
+            thread = threading.Thread(
                 target=self._serve, args=(server, name, bound), name="flowbuf-takeover", daemon=True
-            ).start()
+            )
+            self._threads.append(thread)
+            thread.start()
         return self
 
     def __exit__(
@@ -165,7 +171,10 @@ class TakeoverServer:
         for server in self._servers:
             with contextlib.suppress(OSError):
                 server.shutdown(socket.SHUT_RDWR)  # ends accept
-            server.close()
+        for thread in self._threads:
+            thread.join(END_SECONDS)
+        for server in self._servers:
+            server.close()  # after the threads, which may not use the number of another file
 
     def _serve(self, server: socket.socket, name: str, bound: bool) -> None:
         with contextlib.suppress(OSError):  # the server is closed
