@@ -150,6 +150,27 @@ def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals,
     assert files_in(tmp_path / "out") == []
 
 
+STOPPED_IN_A_DESTRUCTOR = """
+import signal
+from flowbuf.cli import many
+
+class Writer:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+        print("unreached")
+
+many._begin()
+Writer()
+print("stopped", many._stopped)
+"""
+
+
+def test_a_signal_in_a_destructor_stops_a_worker_without_a_message() -> None:
+    command = [sys.executable, "-c", STOPPED_IN_A_DESTRUCTOR]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("stopped True\n", "")
+
+
 # Files with a limited number of rows ------------------------------------------------------------------------
 
 

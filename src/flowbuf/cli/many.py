@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -214,6 +215,7 @@ def _begin() -> None:
     def stop(number: int, frame: Any) -> None:
         global _stopped
         _stopped = True
+        sys.unraisablehook = lambda problem: None  # of a destructor in which the signal arrives
         raise SystemExit
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
