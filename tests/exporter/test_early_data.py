@@ -116,6 +116,12 @@ def form_of(sets: bytes, version: int = 1) -> bytes:
     return version.to_bytes(2, "big") + sets
 
 
+def set_at(time: int) -> bytes:
+    """Return the form of a set that was received at this time, in ns since 1970."""
+    one = data_set(256, u32(1))
+    return u32(6) + bytes([0, 10, 0, 0]) + time.to_bytes(8, "big") + bytes(12) + u32(len(one)) + one
+
+
 @pytest.mark.parametrize(
     ("form", "complaint"),
     [
@@ -125,6 +131,7 @@ def form_of(sets: bytes, version: int = 1) -> bytes:
         (form_of(b"", version=2), "early_data is damaged, or not of version 1"),
         (form_of(bytes(31)), "early_data is damaged, or not of version 1"),
         (form_of(bytes(40)), "early_data is damaged, or not of version 1"),
+        (form_of(set_at(2**63)), "early_data is damaged, or not of version 1"),
     ],
 )
 def test_bad_forms_are_rejected_completely(form: Any, complaint: str) -> None:
@@ -136,6 +143,8 @@ def test_bad_forms_are_rejected_completely(form: Any, complaint: str) -> None:
     assert decoder.read_exporters() == []
     decoder.restore_exporters([{"address": "192.0.2.1", "early_data": form_of(b"")}])
     assert decoder.counters == {}
+    decoder.restore_exporters([{"address": "192.0.2.1", "early_data": form_of(set_at(2**63 - 1))}])
+    assert decoder.counters == {"early_data_inherited": 1}
 
 
 # State files ------------------------------------------------------------------------------------------------

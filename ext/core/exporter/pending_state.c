@@ -49,7 +49,8 @@ static fb_status next_set(fb_bytes *rest, form_set *found) {
     if (found->version != 9 && found->version != 10) return FB_BAD_ARGUMENT;
     if (found->set.size < SET_HEADER_SIZE || found->set.size > rest->size - HEADER_SIZE)
         return FB_BAD_ARGUMENT;
-    if (fb_load16(found->set.data) < FIRST_ID) return FB_BAD_ARGUMENT;
+    if (fb_load16(found->set.data) < FIRST_ID || found->header.time > FB_TIME_MAX)
+        return FB_BAD_ARGUMENT;
     *rest =
         (fb_bytes){found->set.data + found->set.size, rest->size - HEADER_SIZE - found->set.size};
     return FB_OK;

@@ -9,7 +9,7 @@
      +--------+------------+--------+----------+-------------+--------+----------+------+-----+
 
    `size` is the number of bytes of the set, with its own header. A set that was cut short is
-   smaller than its own header states.
+   smaller than its own header states. `received` is at most FB_TIME_MAX.
 
    Usage, for each exporter with waiting sets:
 

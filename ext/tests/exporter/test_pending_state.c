@@ -342,10 +342,11 @@ static void rejects_impossible_numbers(void) {
         size_t at;
         unsigned value;
     } faults[] = {
-        {0, 0},    {0, 2},                          /* version of the form */
-        {6, 5},    {6, 11},                         /* version of the protocol */
-        {30, 1},   {30, 0xffff}, {32, 3}, {32, 13}, /* size: huge, too small, too large */
-        {34, 255}, {34, 2},                         /* id of the set */
+        {0, 0},       {0, 2},                          /* version of the form */
+        {6, 5},       {6, 11},                         /* version of the protocol */
+        {10, 0x8000},                                  /* time after FB_TIME_MAX */
+        {30, 1},      {30, 0xffff}, {32, 3}, {32, 13}, /* size: huge, too small, too large */
+        {34, 255},    {34, 2},                         /* id of the set */
     };
     session first;
     byte_buffer d;
