@@ -37,7 +37,7 @@ from tests.binding.fuzz_common import (
     schemas,
 )
 from tests.binding.fuzz_datagrams import run_datagrams, seed_datagrams
-from tests.binding.fuzz_state import run_state, seed_state
+from tests.binding.fuzz_state import run_early_data, run_state, seed_early_data, seed_state
 from tests.support import datagrams as d
 
 # Captures ---------------------------------------------------------------------------------------------------
@@ -261,4 +261,5 @@ FAMILIES = {
     "json": fuzz_json.FAMILY,
     "objects": fuzz_objects.FAMILY,
     "state": Family(seed_state, run_state),
+    "early_data": Family(seed_early_data, run_early_data),
 }

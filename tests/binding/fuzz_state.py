@@ -1,4 +1,4 @@
-"""Fuzz family: documents with the state of exporters."""
+"""Fuzz families: documents with the state of exporters, and data sets that wait for their templates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from flowbuf import Decoder, StateError, load_state, save_state
 from tests.binding.fuzz_common import RECEIVED, SEED_SIZE, SOURCES, Parts, check, schemas
-from tests.binding.fuzz_datagrams import memory_of, seed_datagrams
+from tests.binding.fuzz_datagrams import memory_of, options_of, seed_datagrams
 
 
 def seed_state() -> list[Parts]:
@@ -134,3 +134,60 @@ def run_state(parts: Parts, rng: random.Random) -> None:
 @functools.cache
 def seed_state_datagrams() -> Parts:
     return [part for parts in seed_datagrams()[:12] for part in parts[:4]]
+
+
+# Data sets that wait for their templates --------------------------------------------------------------------
+
+
+def seed_early_data() -> list[Parts]:
+    """Return forms of `read_early_data`. Their templates come with `seed_state_datagrams`."""
+    seeds: list[Parts] = []
+    for parts in seed_datagrams():
+        decoder = Decoder()
+        for i, part in enumerate(reversed(parts)):
+            decoder.encode(part, SOURCES[i % 3], RECEIVED + i)
+        if forms := [exporter["early_data"][:SEED_SIZE] for exporter in decoder.read_early_data()]:
+            seeds.append(forms)
+    return seeds
+
+
+def waiting_in(decoder: Decoder) -> int:
+    return sum(exporter["waiting"]["sets"] for exporter in decoder.read_exporters())
+
+
+def run_early_data(parts: Parts, rng: random.Random) -> None:
+    """Restore each form, move the sets to another decoder, and decode them with templates."""
+    schema = rng.choice(schemas()[:3])
+    options = options_of(schema, rng)
+    decoder, moved = (Decoder(schema, **options) for _ in range(2))
+    for form in parts:
+        exporter: dict[str, Any] = {"address": rng.choice(SOURCES)[0], "early_data": form}
+        if rng.random() < 0.1:
+            exporter["session"] = 1
+        before = decoder.read_exporters()
+        try:
+            decoder.restore_exporters([exporter])
+        except ValueError:
+            check(decoder.read_exporters() == before, "state after a rejected form")
+    counters, waiting = decoder.counters, waiting_in(decoder)
+    inherited = counters.get("early_data_inherited", 0)
+    check(waiting + counters.get("template_missing", 0) == inherited, "restored sets", counters, waiting)
+    forms = decoder.read_early_data()
+    moved.restore_exporters(decoder.read_exporters())
+    moved.restore_exporters(forms)
+    check(moved.counters.get("early_data_inherited", 0) == waiting, "moved sets")
+    if not {"early_data_limit", "memory_limit"} & options.keys():
+        check(sorted_forms(moved.read_early_data()) == sorted_forms(forms), "forms of moved sets")
+        templates = [(part, rng.choice(SOURCES)) for part in seed_state_datagrams()]
+        first, second = ([each.encode(*part, RECEIVED) for part in templates] for each in (decoder, moved))
+        check(first == second, "flows of moved sets")
+    waiting = waiting_in(moved)
+    moved.finish(handed_over=True)
+    check(moved.counters.get("early_data_handed_over", 0) == waiting, "sets handed over")
+    check(waiting_in(moved) == 0, "sets that wait after they were handed over")
+    decoder.finish()
+    check(waiting_in(decoder) == 0, "sets that wait at the end")
+
+
+def sorted_forms(exporters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(exporters, key=lambda exporter: (exporter["address"], exporter.get("session", 0)))
