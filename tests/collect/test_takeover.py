@@ -11,6 +11,7 @@ import time
 import urllib.error
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from flowbuf.collect import takeover
 from flowbuf.collect.config import CollectConfig
 from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.takeover import TakeoverServer, take_over
+from flowbuf.errors import ListenError
 from tests.cli.test_cli_collect import Running, get, totals_of
 from tests.collect.test_collector import LOCAL
 from tests.collect.test_service import ListOutput, address_of, running
@@ -247,6 +249,29 @@ def test_damaged_early_data_ends_the_successor(tmp_path: Path, form: bytes, comp
     listener.close()
     assert ended == ["resumed"]
     assert f"the running collector hands over invalid state: {complaint}" in new.log.read_text()
+
+
+def test_only_one_successor_takes_over() -> None:
+    """The second one waits for the first. Then it is refused, so that it does not share the sockets."""
+    (listener,) = open_listeners([Address("127.0.0.1", 0)])
+    ended: list[str] = []
+    server = TakeoverServer(
+        [listener],
+        lambda: {"exporters": [], "drops": {}},
+        lambda: [],
+        lambda: ended.append("resumed"),
+        lambda spools, early_data: ended.append("finished"),
+    )
+    with server, ThreadPoolExecutor(1) as pool:
+        first = take_over([listener.address])
+        second = pool.submit(take_over, [listener.address])
+        first.request_state()
+        first.finish()
+        with pytest.raises(ListenError, match="hands over to another successor; try again"):
+            second.result(60)
+    for each in (listener, *first.listeners):
+        each.close()
+    assert ended == ["finished"]
 
 
 def test_a_reload_keeps_early_data() -> None:

@@ -150,6 +150,7 @@ class TakeoverServer:
         self._servers: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()  # one successor at a time
+        self._handed_over = False
 
     def __enter__(self) -> TakeoverServer:
         for listener in self._listeners:
@@ -199,10 +200,13 @@ class TakeoverServer:
         return True
 
     def _answer(self, connection: socket.socket) -> None:
-        """Hand over to one successor. Continue if that fails."""
+        """Hand over to one successor. Continue if that fails. Refuse others after it has succeeded."""
         user = struct.unpack(_CREDENTIALS, _read_credentials(connection))[1]
         if user not in (0, os.geteuid()):
             logger.warning("takeover: a process of user %d was refused", user)
+            return
+        if self._handed_over:  # two collectors would share the sockets
+            logger.warning("takeover: a second successor was refused, because this collector ends")
             return
         paused = False
         try:
@@ -224,6 +228,7 @@ class TakeoverServer:
                 self._resume()
             return
         logger.info("takeover: the successor receives now")
+        self._handed_over = True
         self._finish(spools, has_early_data)
 
     def _send_early_data(self, channel: _Channel) -> None:
@@ -338,7 +343,13 @@ def _receive_sockets(channel: _Channel) -> Handover:
         sockets = [socket.socket(fileno=descriptor) for descriptor in offer["descriptors"]]
         addresses = [Address.parse(text) for text in offer["addresses"]]
         counts = offer["counts"]
+    except ConnectionError as error:
+        channel.close()
+        raise ListenError(
+            "the running collector has ended, or hands over to another successor; try again"
+        ) from error
     except (OSError, ValueError, KeyError) as error:
+        channel.close()
         raise ListenError(f"the running collector does not hand over: {error}") from error
     rest = iter(sockets)
     listeners = [
