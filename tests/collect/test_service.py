@@ -111,7 +111,7 @@ def test_threads_that_wait_for_a_successor_end_before_their_sockets_are_closed()
     listeners = open_listeners([Address.parse(LOCAL)] * 16)
     try:
         for _ in range(50):  # most threads end in time by chance
-            with TakeoverServer(listeners, dict, lambda: None, list.clear):
+            with TakeoverServer(listeners, dict, list, lambda: None, lambda *_: None):
                 threads = [each for each in threading.enumerate() if each.name == "flowbuf-takeover"]
                 assert len(threads) == 16
             assert not any(thread.is_alive() for thread in threads)
