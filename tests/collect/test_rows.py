@@ -15,7 +15,7 @@ from flowbuf.collect.live import LiveSampler
 from flowbuf.collect.metrics import format_metrics
 from flowbuf.collect.service import Service, format_totals
 from flowbuf.collect.worker import RowCounters, Worker
-from flowbuf.errors import ConfigError
+from flowbuf.errors import ConfigError, EnrichmentError
 from tests.collect.test_service import LOCAL, ListOutput, address_of, check_sums, running
 from tests.decode.test_row_kinds import BOTH, MIXED
 from tests.support.live import send, wait_until
@@ -36,6 +36,19 @@ def test_a_collector_yields_batches_of_each_kind() -> None:
     assert (counters.flows, counters.delivered, counters.waiting) == (20, 20, 0)
     assert collector.queue.offered == collector.queue.taken == 20
     assert [schema.rows for schema in collector.schemas] == list(ROWS)
+
+
+def test_an_enrichment_must_fit_the_only_output_that_has_it(tmp_path: Path) -> None:
+    """One that fits another output with the same enrichments is left out."""
+    path = tmp_path / "net.toml"
+    path.write_text('[[exporter]]\naddress = "192.0.2.1"\nname = "edge1"\n')
+    outputs: dict[str, Any] = {"f": ListOutput(), "c": ListOutput()}
+    settings: dict[str, Any] = {"c": {"rows": "counters", "enrich": (str(path),)}}
+    with pytest.raises(EnrichmentError, match="fills columns that schema 'sflow_counters' does not have"):
+        running(outputs, settings, rows=ROWS).__enter__()
+    settings["f"] = {"enrich": (str(path),)}
+    with running(outputs, settings, rows=ROWS) as service:
+        assert not service.stopping
 
 
 def test_outputs_get_the_rows_of_their_kind() -> None:

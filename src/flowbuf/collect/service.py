@@ -146,7 +146,8 @@ class Service:
         decoded = dict(by_rows)
         try:
             for output in outputs:
-                selection = _select(output, by_rows)
+                same = [each.rows for each in outputs if each.enrich == output.enrich]
+                selection = _select(output, by_rows, same)
                 needed = (column.name for column in selection.decoded.enabled)
                 decoded[output.rows] = decoded[output.rows].enable(*needed)
                 name = output_name(output)
@@ -532,7 +533,8 @@ def _deliver(runners: Sequence[OutputRunner], batch: FlowBatch) -> None:
             runner.queue.put(batch)
 
 
-def _select(output: OutputConfig, schemas: Mapping[str, Schema]) -> FlowSelection:
+def _select(output: OutputConfig, schemas: Mapping[str, Schema], same: Collection[str]) -> FlowSelection:
+    """Return the selection of an output. `same` are the kinds of rows whose outputs have its enrichments."""
     from flowbuf.enrich import load_enrichments
 
     schema = schemas[output.rows]
@@ -541,7 +543,8 @@ def _select(output: OutputConfig, schemas: Mapping[str, Schema]) -> FlowSelectio
     pipeline = None
     if output.enrich:
         log = logging.LoggerAdapter(logger, {"output": output_name(output)})
-        pipeline = load_enrichments(output.enrich, chosen, on_problem=log.warning, others=others)
+        enriched = [each for each in others if each.rows in same]
+        pipeline = load_enrichments(output.enrich, chosen, on_problem=log.warning, others=enriched)
         for reason in pipeline.left_out:
             log.info("enrichment left out for %s: %s", output.rows, reason)
         if not output.columns:
