@@ -224,6 +224,18 @@ def test_early_data_ends_with_a_predecessor_of_another_version(
             listener.close()
 
 
+def test_early_data_ends_if_the_successor_receives_no_datagrams(tmp_path: Path) -> None:
+    """The worker for TCP could not decode it."""
+    with running({"one": ListOutput()}, listen=(LOCAL, "tcp://127.0.0.1:0")) as service:
+        udp, tcp = (str(listener.address) for listener in service.listeners)
+        send([EARLY], udp)
+        wait_until(lambda: service.read_counters().intake.statuses["early_data"] == 1, "the data")
+        new = Running(tmp_path, "-o", "null:", "--takeover", listen=tcp)
+        wait_until(lambda: service.stopping, "the end of the predecessor")
+    assert service.read_counters().intake.statuses == {"early_data": 1, "template_missing": 1}
+    assert "early_data_inherited" not in stop(new)
+
+
 @pytest.mark.parametrize(
     ("form", "complaint"),
     [

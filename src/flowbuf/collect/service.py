@@ -290,8 +290,9 @@ class Service:
     def _adopt(self, handover: Handover) -> None:
         """Continue with the state of a running collector, and with its data sets that wait for templates."""
         waiting = [runner.spool_folder for runner in self._runners if runner.waits]
+        early_data = bool(self._intake.datagram_listeners)  # only their workers decode it
         try:
-            self._intake.adopt(handover.request_state(waiting, early_data=self._intake.workers > 0))
+            self._intake.adopt(handover.request_state(waiting, early_data))
             for exporters in handover.read_early_data():
                 self._intake.adopt_early_data(exporters)
         except (ValueError, KeyError) as error:
