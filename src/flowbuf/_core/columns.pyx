@@ -14,7 +14,13 @@ from flowbuf._core.arrow cimport (
 )
 from flowbuf._core.base cimport check, view_bytes
 from flowbuf._core.core cimport *
-from flowbuf._core.datagrams cimport Datagrams, fill_source, to_nanoseconds
+from flowbuf._core.datagrams cimport (
+    SESSION_MESSAGES,
+    Datagrams,
+    begin_messages,
+    check_marks,
+    take_messages,
+)
 from flowbuf._core.decoder cimport Decoder, MessageOutput
 from flowbuf._core.net cimport *
 from flowbuf._core.plan cimport is_late, override_deferred
@@ -24,9 +30,6 @@ from flowbuf._core.tables cimport FIRST_ROWS, TableBuilder, TableType
 import os
 
 from flowbuf.errors import DecodeError
-
-cdef enum:
-    SESSION_MESSAGES = 64  # messages of a session that are decoded at once
 
 STREAM_FAULTS = {FB_UNSUPPORTED_VERSION: "not_ipfix", FB_BAD_HEADER: "bad_length"}
 """Reasons why the stream of a session cannot continue."""
@@ -120,37 +123,24 @@ cdef class ColumnBuilder(RowBuilder):
         """
         cdef fb_datagram datagrams[SESSION_MESSAGES]
         cdef fb_bytes rest = view_bytes(stream)
-        cdef size_t count = SESSION_MESSAGES, messages = 0
+        cdef size_t count = 0, messages = 0
         cdef uint8_t *mark
         cdef fb_status status = FB_OK
         if not session:
             raise ValueError("session is 0; numbers of sessions start at 1")
-        if marks is not None and marks.shape[0] < stream.shape[0] // FB_IPFIX_HEADER_SIZE:
-            raise ValueError("marks are too few; a stream needs one per 16 bytes")
-        memset(&datagrams[0], 0, sizeof(fb_datagram))
-        fill_source(&datagrams[0], source)
-        datagrams[0].time = to_nanoseconds(None)
-        for i in range(1, SESSION_MESSAGES):
-            datagrams[i] = datagrams[0]
+        if marks is not None:
+            check_marks(marks, stream)
+        begin_messages(datagrams, SESSION_MESSAGES, source, 0)
         self.claim()
         try:
             while status == FB_OK:
-                status = self.cut(&rest, datagrams, &count)
+                status = take_messages(&rest, datagrams, &count)
                 mark = NULL if marks is None or not count else &marks[messages]
                 self.decode_messages(datagrams, count, FB_AGENT_SESSION | session, mark, tables)
                 messages += count
         finally:
             self.busy = False
         return stream.shape[0] - rest.size, messages, STREAM_FAULTS.get(status)
-
-    cdef fb_status cut(self, fb_bytes *rest, fb_datagram *datagrams, size_t *count) noexcept:
-        """Take up to SESSION_MESSAGES messages from a stream."""
-        cdef fb_status status = FB_OK
-        count[0] = 0
-        while status == FB_OK and count[0] < SESSION_MESSAGES:
-            status = fb_ipfix_stream_next(rest, &datagrams[count[0]].payload)
-            count[0] += status == FB_OK
-        return status
 
     cdef int decode_messages(self, const fb_datagram *datagrams, size_t count, uint64_t agent,
                              uint8_t *marks, list tables) except -1:

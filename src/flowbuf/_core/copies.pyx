@@ -6,12 +6,9 @@ from libc.string cimport memcpy, memset
 
 from flowbuf._core.base cimport check, view_bytes
 from flowbuf._core.core cimport *
-from flowbuf._core.datagrams cimport fill_source, to_nanoseconds
+from flowbuf._core.datagrams cimport SESSION_MESSAGES, begin_messages, check_marks, take_messages
 from flowbuf._core.net cimport *
 from flowbuf._core.sockets cimport Receiver
-
-cdef enum:
-    MESSAGES = 64  # messages that are copied at once
 
 UNFORWARDED = tuple(fb_unforwarded_name(<fb_unforwarded> i).decode() for i in range(FB_UNFORWARDED_REASONS))
 """Reasons not to forward a datagram; ext/net/forward.h defines them."""
@@ -113,7 +110,7 @@ cdef class UndecodedBuffer:
     def keep(self, const uint8_t[::1] payload not None, tuple source not None, uint16_t port):
         """Keep bytes that are no message, as one datagram from `source` to `port`."""
         cdef fb_datagram datagram
-        fill(&datagram, 1, source, port)
+        begin_messages(&datagram, 1, source, port)
         datagram.payload = view_bytes(payload)
         fb_undecoded_keep_messages(&self.undecoded, &datagram, b"\1", 1)
 
@@ -159,17 +156,6 @@ def copy_datagrams(Receiver receiver not None, Forwarder forwarder, UndecodedBuf
         receiver.busy = False
 
 
-cdef int fill(fb_datagram *datagrams, size_t count, tuple source, uint16_t port) except -1:
-    """Write all but the payloads of datagrams that were received now."""
-    memset(datagrams, 0, count * sizeof(fb_datagram))
-    fill_source(&datagrams[0], source)
-    datagrams[0].time = to_nanoseconds(None)
-    datagrams[0].destination_port = port
-    for i in range(1, count):
-        datagrams[i] = datagrams[0]
-    return 0
-
-
 def copy_messages(const uint8_t[::1] stream not None, const uint8_t[::1] marks not None,
                   tuple source not None, uint16_t port, Forwarder forwarder, UndecodedBuffer undecoded):
     """Copy the complete messages at the start of a stream of IPFIX over TCP, each as one datagram.
@@ -182,16 +168,14 @@ def copy_messages(const uint8_t[::1] stream not None, const uint8_t[::1] marks n
         forwarder: Sends all messages. None: they are not sent.
         undecoded: Keeps the marked messages. None: they are not kept.
     """
-    cdef fb_datagram messages[MESSAGES]
+    cdef fb_datagram messages[SESSION_MESSAGES]
     cdef fb_bytes rest = view_bytes(stream)
-    cdef size_t count = MESSAGES, copied = 0
-    if marks.shape[0] < stream.shape[0] // FB_IPFIX_HEADER_SIZE:
-        raise ValueError("marks are too few; a stream needs one per 16 bytes")
-    fill(messages, MESSAGES, source, port)
-    while count == MESSAGES:
-        count = 0
-        while count < MESSAGES and fb_ipfix_stream_next(&rest, &messages[count].payload) == FB_OK:
-            count += 1
+    cdef size_t count = 0, copied = 0
+    cdef fb_status status = FB_OK
+    check_marks(marks, stream)
+    begin_messages(messages, SESSION_MESSAGES, source, port)
+    while status == FB_OK:
+        status = take_messages(&rest, messages, &count)
         if forwarder is not None:
             with nogil:
                 fb_forward_send_messages(forwarder.forward, messages, count)

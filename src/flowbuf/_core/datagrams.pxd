@@ -1,7 +1,10 @@
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint64_t
 
 from flowbuf._core.capture cimport fb_capture
-from flowbuf._core.core cimport fb_datagram, fb_memory
+from flowbuf._core.core cimport fb_bytes, fb_datagram, fb_memory, fb_status
+
+cdef enum:
+    SESSION_MESSAGES = 64  # messages of a session that are handled at once
 
 cdef class Capture:
     cdef fb_memory memory
@@ -23,5 +26,8 @@ cdef class Datagrams:
     cdef void let_go(self) noexcept
 
 cdef int fill_source(fb_datagram *datagram, object source) except -1
+cdef int begin_messages(fb_datagram *messages, size_t count, tuple source, uint16_t port) except -1
+cdef fb_status take_messages(fb_bytes *stream, fb_datagram *messages, size_t *count) noexcept
+cdef int check_marks(const uint8_t[::1] marks, const uint8_t[::1] stream) except -1
 cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff
 cdef str exporter_of(const fb_datagram *datagram)

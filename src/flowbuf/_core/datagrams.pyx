@@ -1,7 +1,7 @@
 """Captures in, datagrams out; batches of datagrams from Python; messages of a schema to IPFIX files."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from flowbuf._core.base cimport (
@@ -173,6 +173,34 @@ cdef int fill_source(fb_datagram *datagram, object source) except -1:
         raise TypeError(f"source is {type(source).__name__}, not an address as str or (address, port)")
     content = parse_address(source)
     memcpy(datagram.source, PyBytes_AS_STRING(content), 16)
+    return 0
+
+
+cdef int begin_messages(fb_datagram *messages, size_t count, tuple source, uint16_t port) except -1:
+    """Write all but the payloads of messages that were received now, from `source` on `port`."""
+    memset(messages, 0, count * sizeof(fb_datagram))
+    fill_source(&messages[0], source)
+    messages[0].time = to_nanoseconds(None)
+    messages[0].destination_port = port
+    for i in range(1, count):
+        messages[i] = messages[0]
+    return 0
+
+
+cdef fb_status take_messages(fb_bytes *stream, fb_datagram *messages, size_t *count) noexcept:
+    """Take up to SESSION_MESSAGES messages of IPFIX over TCP from a stream. OK: there may be more."""
+    cdef fb_status status = FB_OK
+    count[0] = 0
+    while status == FB_OK and count[0] < SESSION_MESSAGES:
+        status = fb_ipfix_stream_next(stream, &messages[count[0]].payload)
+        count[0] += status == FB_OK
+    return status
+
+
+cdef int check_marks(const uint8_t[::1] marks, const uint8_t[::1] stream) except -1:
+    """Raise ValueError if a stream may have more messages than marks."""
+    if marks.shape[0] < stream.shape[0] // FB_IPFIX_HEADER_SIZE:
+        raise ValueError("marks are too few; a stream needs one per 16 bytes")
     return 0
 
 
