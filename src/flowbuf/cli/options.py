@@ -35,7 +35,8 @@ __all__ = [
         "expand_rows",
         "exporter_options",
     ),
-    *("inputs_argument", "load_schema", "rows_options", "schema_errors", "schema_options", "split_names"),
+    *("inputs_argument", "load_schema", "name_outputs", "rows_options", "schema_errors", "schema_options"),
+    "split_names",
     "verbose_option",
 ]
 
@@ -216,12 +217,17 @@ def rows_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_rows
 
 
+def name_outputs(output: str, schemas: Sequence[Schema]) -> dict[str, str]:
+    """Return the output of each kind of rows: `{rows}` in its name stands for the kind."""
+    return {schema.rows: output.replace("{rows}", schema.rows) for schema in schemas}
+
+
 def expand_rows(output: str, schemas: Sequence[Schema]) -> dict[str, str]:
-    """Return the output of each kind of rows: `{rows}` in its name stands for the kind.
+    """Return the output of each kind of rows, as `name_outputs` does.
 
     Raise UsageProblem if several kinds would have the same output.
     """
-    outputs = {schema.rows: output.replace("{rows}", schema.rows) for schema in schemas}
+    outputs = name_outputs(output, schemas)
     if len(set(outputs.values())) < len(outputs):
         kinds = " and ".join(outputs)
         raise UsageProblem(f"{output}: {kinds} need an output each; write {{rows}} in its name")

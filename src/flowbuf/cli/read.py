@@ -17,6 +17,7 @@ from flowbuf.cli.options import (
     counters_option,
     decode_options,
     inputs_argument,
+    name_outputs,
     options_option,
     rows_options,
     verbose_option,
@@ -154,7 +155,7 @@ def read(
       flowbuf read *.pcap --rows flows,counters -o 'parquet/{rows}/' --where "exporter_address = '192.0.2.1'"
     """
     inputs = expand_inputs(inputs)
-    outputs = {schema.rows: output.replace("{rows}", schema.rows) for schema in schemas}
+    outputs = name_outputs(output, schemas)
     folder = output.endswith("/") or any(map(os.path.isdir, outputs.values()))
     for path in outputs.values():
         check_inputs(inputs, None if folder else path)
