@@ -24,7 +24,7 @@ from flowbuf.collect.config import CollectConfig
 from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.takeover import TakeoverServer, take_over
 from flowbuf.errors import ListenError
-from tests.cli.test_cli_collect import Running, get, totals_of
+from tests.cli.test_cli_collect import Running, collecting, get, totals_of
 from tests.collect.test_collector import LOCAL
 from tests.collect.test_service import ListOutput, address_of, running
 from tests.decode.test_row_kinds import counter_record
@@ -200,13 +200,14 @@ def test_early_data_ends_with_a_predecessor_of_another_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int | None
 ) -> None:
     """Everything else is handed over. None: the successor does not read early data."""
-    with running({"one": ListOutput()}) as service:
+    with contextlib.ExitStack() as stack, running({"one": ListOutput()}) as service:
         address = service.listeners[0].address
         send([EARLY], str(address))
         wait_until(lambda: service.read_counters().intake.statuses["early_data"] == 1, "the data")
         if version:
             monkeypatch.setattr(takeover, "EARLY_DATA_VERSION", version)
-            new = Running(tmp_path, "-o", "null:", "--takeover", listen=str(address))
+            command = collecting(tmp_path, "-o", "null:", "--takeover", listen=str(address))
+            new = stack.enter_context(command)
             new.find("(listening on)")
             assert "early_data" not in new.log.read_text()
         else:
@@ -215,13 +216,10 @@ def test_early_data_ends_with_a_predecessor_of_another_version(
             assert state.keys() == {"exporters", "drops"}
             assert list(handover.read_early_data()) == []
             handover.finish()
+            for listener in handover.listeners:
+                stack.callback(listener.close)
         wait_until(lambda: service.stopping, "the end of the predecessor")
     assert service.read_counters().intake.statuses == {"early_data": 1, "template_missing": 1}
-    if version:
-        stop(new)
-    else:
-        for listener in handover.listeners:
-            listener.close()
 
 
 def test_early_data_ends_if_the_successor_receives_no_datagrams(tmp_path: Path) -> None:
@@ -230,10 +228,10 @@ def test_early_data_ends_if_the_successor_receives_no_datagrams(tmp_path: Path) 
         udp, tcp = (str(listener.address) for listener in service.listeners)
         send([EARLY], udp)
         wait_until(lambda: service.read_counters().intake.statuses["early_data"] == 1, "the data")
-        new = Running(tmp_path, "-o", "null:", "--takeover", listen=tcp)
-        wait_until(lambda: service.stopping, "the end of the predecessor")
+        with collecting(tmp_path, "-o", "null:", "--takeover", listen=tcp) as new:
+            wait_until(lambda: service.stopping, "the end of the predecessor")
     assert service.read_counters().intake.statuses == {"early_data": 1, "template_missing": 1}
-    assert "early_data_inherited" not in stop(new)
+    assert "early_data_inherited" not in totals_of(new.log.read_text())
 
 
 @pytest.mark.parametrize(
