@@ -33,7 +33,7 @@ PY := $(VENV)/bin/python
 BUILT := $(VENV)/.built
 TOOLS := $(VENV)/.tools
 PEERS := benchmarks/peers
-SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/*/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/*) setup.py pyproject.toml
+SOURCES := $(wildcard src/flowbuf/_core/*.p[yx][xd] src/flowbuf/_core/*/*.p[yx][xd] src/flowbuf/_core/objects/* ext/core/*/* ext/generate/* ext/net/* schemas/*.toml) setup.py pyproject.toml
 
 .PHONY: demo demo-live demo-pipeline test test-all sanitize sanitize-threads fuzz-binding bench bench-peers bench-collectors check wheel docs fields kafka kafka-stop registry registry-stop s3-server clean setup core-tests
 
@@ -193,7 +193,7 @@ $(VENV)/bin/python:
 
 # Installation also builds the extension. Later builds compile only changed files.
 $(VENV)/.installed: $(VENV)/bin/python setup.py pyproject.toml
-	@$(PY) -m pip install -q "cython>=3.1" "setuptools>=77"
+	@$(PY) -m pip install -q "cython>=3.1" "setuptools>=77" "tomli>=2; python_version < '3.11'"
 	@$(PY) -m pip install -q --no-build-isolation --editable . 2>$(VENV)/build.log || { cat $(VENV)/build.log; exit 1; }
 	@touch $@
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,17 @@ def test_the_wheel_has_modules_schemas_stubs_and_py_typed(wheel: Path) -> None:
     for module in (ROOT / "src/flowbuf/_core").glob("*.pyx"):
         assert any(re.fullmatch(rf"flowbuf/_core/{module.stem}\..*(so|pyd)", name) for name in names)
     assert not [name for name in names if name.endswith((".c", ".pyx", ".pxd", ".h", ".md"))]
+
+
+@pytest.mark.expensive
+def test_the_wheel_has_the_tables_of_each_schema_as_json(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        texts = [name for name in archive.namelist() if re.fullmatch(r"flowbuf/schemas/\w+\.toml", name)]
+        assert len(texts) > 5
+        for name in texts:
+            text = archive.read(name)
+            parsed = json.loads(archive.read(name.replace(".toml", ".json")))
+            assert parsed == {"crc32": zlib.crc32(text), "tables": parse_toml(text.decode())}
 
 
 @pytest.mark.expensive

@@ -1,9 +1,13 @@
 """Schema files extend, override, mirror and retire columns. Invalid files are refused."""
 
+import json
+import zlib
+
 import pytest
 
 from flowbuf.errors import SchemaError
-from flowbuf.schema import Reserved, Schema
+from flowbuf.schema import Reserved, Schema, loader
+from flowbuf.schema.toml_json import parse_toml
 
 
 def load(tmp_path, text, name="mine.toml"):
@@ -46,6 +50,47 @@ def test_a_file_extends_a_built_in_schema(tmp_path):
         *("src_mac", "src_addr_nat", "dst_addr_nat", "src_port_nat", "nat_event", "firewall_event")
     }
     assert schema.name == "mine"
+
+
+SMALL = """
+[schema]
+name = "small"
+
+[[column]]
+name = "bytes"
+number = 1
+type = "uint64"
+"""
+
+
+@pytest.mark.parametrize(
+    ("parsed", "number"),
+    [
+        (None, 1),
+        ("", 1),
+        ("[]", 1),
+        ('{"tables": {}}', 1),
+        ('{"crc32": 0, "tables": {}}', 1),
+        ("{}", 1),
+        ("this", 2),
+    ],
+)
+def test_tables_in_json_replace_the_toml_that_they_were_made_from(tmp_path, monkeypatch, parsed, number):
+    """Other JSON is ignored. The number of the column shows which file was read."""
+    monkeypatch.setattr(loader, "data_folder", lambda: str(tmp_path))
+    (tmp_path / "small.toml").write_text(SMALL)
+    tables = parse_toml(SMALL.replace("number = 1", "number = 2"))
+    this = json.dumps({"crc32": zlib.crc32(SMALL.encode()), "tables": tables})
+    if parsed is not None:
+        (tmp_path / "small.json").write_text(this if parsed == "this" else parsed)
+    (document,) = loader.read("small")
+    assert document.columns[0]["number"] == number
+
+
+def test_a_file_of_a_user_is_read_as_toml(tmp_path):
+    this = json.dumps({"crc32": zlib.crc32(SMALL.encode()), "tables": {"schema": {"name": "other"}}})
+    (tmp_path / "small.json").write_text(this)
+    assert load(tmp_path, SMALL, "small.toml").name == "small"
 
 
 NEW = """

@@ -29,7 +29,7 @@ COUNTABLE = (
 SCALABLE = ("uint8", "uint16", "uint32", "uint64", "fixed32", "fixed64")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """A column of a schema. The constructor checks it.
 

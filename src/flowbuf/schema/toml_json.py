@@ -7,11 +7,6 @@ import re
 import sys
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 __all__ = ["MAX_DEPTH", "DocumentError", "parse_json", "parse_toml"]
 
 MAX_DEPTH = 50
@@ -43,6 +38,10 @@ def parse_toml(text: str) -> dict[str, Any]:
     Raises:
         DocumentError: the text is not TOML, its values are nested too deeply, or a number is too long.
     """
+    if sys.version_info >= (3, 11):  # here, because the built-in schemas are read without it
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         if any(line.count(".") >= MAX_DEPTH and _LONG_KEY.search(line) for line in text.split("\n")):
             raise _too_deep()

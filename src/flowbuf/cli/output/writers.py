@@ -12,7 +12,6 @@ from flowbuf.arrow.batch import FlowBatch
 from flowbuf.arrow.row_text import RowText
 from flowbuf.arrow.rows import RowReader
 from flowbuf.cli.output.columnar import open_columns, open_sink
-from flowbuf.cli.output.csv_rows import write_csv
 from flowbuf.cli.output.streams import COLUMN_FORMATS, open_output
 from flowbuf.cli.output.terminal import clean_text
 from flowbuf.io.output_file import OutputFile
@@ -170,6 +169,8 @@ class TextLines:
         )
         self._cleaned = form == "csv" and file.is_terminal  # JSON has no control characters
         if form == "csv":
+            from flowbuf.cli.output.csv_rows import write_csv
+
             write_csv(file, [self._names])
 
     def write(self, flows: Any) -> None:
