@@ -112,8 +112,8 @@ FB_INLINE void fb_columns_append_uint(fb_columns *columns, fb_columns_cursor *at
                                       const fb_column *column, uint64_t value, size_t width) {
     (void)width;
     assert(at->open & column->bit);
-    fb_vector_set(&columns->vectors[column - columns->columns], at->row, value);
     at->open &= ~column->bit;
+    fb_vector_set(&columns->vectors[column - columns->columns], at->row, value);
 }
 
 FB_INLINE void fb_columns_put_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target,
@@ -133,7 +133,12 @@ FB_INLINE void fb_columns_put_uint(fb_columns *columns, fb_columns_cursor *at, f
 
 FB_INLINE void fb_columns_put_fast(fb_columns *columns, fb_columns_cursor *at,
                                    const fb_target_range *source, uint64_t value) {
-    fb_columns_put_uint(columns, at, source->target, value);
+    if (FB_UNLIKELY(!(at->open & source->bit)) || !value) {
+        fb_columns_put_uint(columns, at, source->target, value);
+        return;
+    }
+    at->open &= ~source->bit;
+    fb_vector_set(&columns->vectors[source->target.column], at->row, value);
 }
 
 FB_INLINE void fb_columns_put_int(fb_columns *columns, fb_columns_cursor *at, fb_target target,
@@ -171,8 +176,8 @@ FB_INLINE void fb_columns_put_name(fb_columns *columns, fb_columns_cursor *at, f
                                    const uint8_t *data, size_t size) {
     const fb_column *column = &columns->columns[target.column];
     if (FB_LIKELY(at->open & column->bit)) {
-        fb_columns_append_name(&columns->vectors[target.column], data, size);
         at->open &= ~column->bit;
+        fb_columns_append_name(&columns->vectors[target.column], data, size);
     } else if (!fb_columns_is_done(columns, column)) {
         *at = fb_columns_offer_bytes(columns, *at, target, data, size);
     }
@@ -182,8 +187,8 @@ FB_INLINE void fb_columns_put_ip(fb_columns *columns, fb_columns_cursor *at, fb_
                                  const uint8_t *data, size_t size) {
     const fb_column *column = &columns->columns[target.column];
     if (FB_LIKELY(at->open & column->bit)) {
-        fb_vector_set_address(&columns->vectors[target.column], at->row, data, size);
         at->open &= ~column->bit;
+        fb_vector_set_address(&columns->vectors[target.column], at->row, data, size);
     } else if (!fb_columns_is_done(columns, column)) {
         *at = fb_columns_offer_bytes(columns, *at, target, data, size);
     }
@@ -194,8 +199,8 @@ FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at,
                                     const fb_column *column, const uint8_t *data, size_t size) {
     assert(at->open & column->bit);
     if (FB_UNLIKELY(fb_is_no_address(data, size))) return;
-    fb_vector_set_address(&columns->vectors[column - columns->columns], at->row, data, size);
     at->open &= ~column->bit;
+    fb_vector_set_address(&columns->vectors[column - columns->columns], at->row, data, size);
 }
 
 /* Columns have no use for lanes. */
