@@ -125,6 +125,8 @@ cdef class ObjectTypes:
         type.blank = <PyObject *> blank
         places = <uint16_t *> take_memory(_PLACES, sizeof(uint16_t), self.blocks)
         check(fb_codec_message_finish(&type.core, places, _PLACES))
+        type.quick = <uint8_t *> take_memory(count, 1, self.blocks)
+        fb_quick_finish(type)
 
     cdef int _fill_field(self, fb_object_field *of, dict field) except -1:
         of.name = <PyObject *> field["name"]

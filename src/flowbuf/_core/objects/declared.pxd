@@ -4,7 +4,7 @@ from libc.stdint cimport uint8_t, uint16_t
 
 from flowbuf._core.core cimport fb_buffer, fb_bytes, fb_codec_message
 
-cdef extern from "objects/objects.h":
+cdef extern from "objects/quick.h":
     cdef enum:
         FB_VALUE_SCALAR
         FB_VALUE_OBJECT
@@ -34,6 +34,7 @@ cdef extern from "objects/objects.h":
     ctypedef struct fb_object_type:
         fb_codec_message core
         fb_object_field *fields
+        uint8_t *quick
         size_t declared
         PyObject *slots
         PyObject *blank
@@ -71,4 +72,5 @@ cdef extern from "objects/objects.h":
     object fb_object_read(const fb_codec_output *, const fb_codec_options *, fb_bytes, size_t, Py_ssize_t)
     int fb_object_reserve(fb_buffer *, size_t) except -1
     void fb_object_class_forget(fb_object_class *)
+    void fb_quick_finish(fb_object_type *)
     int fb_codec_time_import() except -1

@@ -54,12 +54,6 @@ int fb_object_fail_value(fb_object_writer *w, PyObject *value, const char *forma
     return fail_with(w, problem);
 }
 
-int fb_object_check_depth(fb_object_writer *w) {
-    return w->depth <= FB_CODEC_DEPTH
-               ? 0
-               : fb_object_fail(w, "more than %d objects inside each other", FB_CODEC_DEPTH);
-}
-
 int fb_object_fail_because(fb_object_writer *w, const char *format, ...) {
     PyObject *type, *cause, *traceback, *error;
     va_list arguments;
@@ -212,6 +206,7 @@ static Py_ssize_t find_offset(PyTypeObject *class, PyObject *name) {
 static int learn_class(fb_object_type *type, PyTypeObject *class) {
     Py_ssize_t *offsets = PyMem_Calloc(type->core.count + 1, sizeof *offsets);
     unsigned version = 0;
+    bool stored = true;
     if (!offsets) {
         PyErr_NoMemory();
         return -1;
@@ -220,26 +215,23 @@ static int learn_class(fb_object_type *type, PyTypeObject *class) {
         /* assigns a version to the class, if it can have one */
         find_offset(class, type->fields[0].name);
         version = class->tp_version_tag;
-        for (size_t i = 0; i < type->declared; i++)
+        for (size_t i = 0; i < type->declared; i++) {
             offsets[i] = find_offset(class, type->fields[i].name);
+            stored = stored && offsets[i];
+        }
     }
+    if (version != class->tp_version_tag) version = 0;
     fb_object_class_forget(&type->seen);
-    type->seen = (fb_object_class){class, version == class->tp_version_tag ? version : 0, offsets};
+    type->seen = (fb_object_class){class, version, offsets, version && stored};
     return 0;
-}
-
-static bool is_known(const fb_object_class *seen, PyTypeObject *class) {
-#if PY_VERSION_HEX < 0x030c0000 /* a changed class keeps its old version until the next lookup */
-    if (!PyType_HasFeature(class, Py_TPFLAGS_VALID_VERSION_TAG)) return false;
-#endif
-    return seen->type == class && seen->version && seen->version == class->tp_version_tag;
 }
 
 /* Gather borrowed references. Returns false if an attribute must be read by name. */
 static bool gather_slots(fb_object_frame *f) {
     const Py_ssize_t *offsets = f->type->seen.offsets;
+    if (!f->type->seen.stored) return false;
     for (size_t i = 0; i < f->type->declared; i++) {
-        PyObject *value = offsets[i] ? *(PyObject **)((char *)f->object + offsets[i]) : NULL;
+        PyObject *value = *(PyObject **)((char *)f->object + offsets[i]);
         if (FB_UNLIKELY(!value)) return false;
         f->values[i] = value;
     }
@@ -292,7 +284,7 @@ static int gather_other(fb_object_writer *w, fb_object_frame *f) {
     if (dict) return gather_mapping(w, f, dict);
     /* reading `keys` may have changed the class and freed the old one */
     PyTypeObject *class = Py_TYPE(f->object);
-    if (!is_known(&f->type->seen, class) &&
+    if (!fb_object_class_is(&f->type->seen, class) &&
         (refuse_message(w, class) || learn_class(f->type, class)))
         return -1;
     return gather_attributes(w, f);
@@ -302,7 +294,7 @@ int fb_object_gather(fb_object_writer *w, fb_object_frame *f) {
     PyObject *object = f->object;
     if (FB_LIKELY(PyDict_CheckExact(object))) return gather_dict(w, f, object);
     if (PyTuple_CheckExact(object)) return gather_tuple(w, f, object);
-    if (is_known(&f->type->seen, Py_TYPE(object))) {
+    if (fb_object_class_is(&f->type->seen, Py_TYPE(object))) {
         if (FB_LIKELY(gather_slots(f))) return 0;
         memset(f->values, 0, f->type->core.count * sizeof *f->values);
     }

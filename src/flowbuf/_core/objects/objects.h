@@ -54,11 +54,14 @@ typedef struct {
     unsigned version;
     /* by slot: offset of a reference in the instance; 0: get the attribute by name */
     Py_ssize_t *offsets;
+    bool stored; /* all attributes have an offset */
 } fb_object_class;
 
 struct fb_object_type {
     fb_codec_message core;
     fb_object_field *fields; /* by slot */
+    uint8_t *quick;          /* in the order of core.fields: fb_quick_kind */
+    size_t quick_count;      /* fields at the start that the fast path writes together */
     size_t declared;         /* fields of the message itself; those after them are extensions */
     PyObject *slots;         /* dict from names to slots */
     fb_object_class seen;
@@ -130,6 +133,14 @@ FB_INLINE bool fb_object_is_plain(const fb_object_type *type) {
 
 /* Free the offsets of a class. */
 void fb_object_class_forget(fb_object_class *seen);
+
+/* Return true if a class is the last one, unchanged. */
+FB_INLINE bool fb_object_class_is(const fb_object_class *seen, PyTypeObject *class) {
+#if PY_VERSION_HEX < 0x030c0000 /* a changed class keeps its old version until the next lookup */
+    if (!PyType_HasFeature(class, Py_TPFLAGS_VALID_VERSION_TAG)) return false;
+#endif
+    return seen->type == class && seen->version && seen->version == class->tp_version_tag;
+}
 
 /* Like fb_buffer_reserve. Returns 0, or -1 with MemoryError set. */
 FB_INLINE int fb_object_reserve(fb_buffer *buffer, size_t size) {

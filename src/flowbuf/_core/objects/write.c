@@ -1,5 +1,6 @@
 /* From Python objects to messages: the fields of an object are written in the order of their
    numbers. */
+#include "objects/quick.h"
 #include "objects/writer.h"
 
 /* objects with at most this many fields need no heap memory for their values */
@@ -419,52 +420,6 @@ static int put_value(fb_object_writer *w, const fb_codec_field *field, const fb_
     return fb_object_put_one(w, field, of, field->presence, value);
 }
 
-#if PY_VERSION_HEX >= 0x030c0000
-#define IS_SHORT(number)    PyUnstable_Long_IsCompact((PyLongObject *)(number))
-#define SHORT_VALUE(number) PyUnstable_Long_CompactValue((PyLongObject *)(number))
-#else
-#define IS_SHORT(number)    (Py_SIZE(number) >= -1 && Py_SIZE(number) <= 1)
-#define SHORT_VALUE(number) (Py_SIZE(number) * (int64_t)((PyLongObject *)(number))->ob_digit[0])
-#endif
-
-/* Fast path for most values: single, short and of Python's own types. Returns false for other
-   values, and then writes nothing. */
-static inline bool put_quick(fb_buffer *buffer, const fb_codec_field *field, PyObject *value) {
-    uint8_t *p = buffer->p;
-    uint64_t bits;
-    if (field->repeated || buffer->end - p < FB_CODEC_ROOM + 0x80) return false;
-    switch (field->type) {
-        case FB_PROTO_STRING: {
-            if (!PyUnicode_CheckExact(value) || !PyUnicode_IS_COMPACT_ASCII(value)) return false;
-            size_t size = (size_t)PyUnicode_GET_LENGTH(value);
-            if (size >= 0x80) return false;
-            if (!size && !field->presence) return true;
-            buffer->p = fb_codec_put_few_bytes(p, field, PyUnicode_1BYTE_DATA(value), size);
-            return true;
-        }
-        case FB_PROTO_DOUBLE: {
-            if (!PyFloat_CheckExact(value)) return false;
-            double real = PyFloat_AS_DOUBLE(value);
-            memcpy(&bits, &real, 8);
-            buffer->p = fb_codec_put_double(p, field, bits);
-            return true;
-        }
-        case FB_PROTO_INT32:
-        case FB_PROTO_INT64:
-        case FB_PROTO_UINT32:
-        case FB_PROTO_UINT64: {
-            if (!PyLong_CheckExact(value) || !IS_SHORT(value)) return false;
-            int64_t number = SHORT_VALUE(value);
-            if (number < field->least || (number > 0 && (uint64_t)number > field->most))
-                return false;
-            if (number || field->presence)
-                buffer->p = fb_codec_put_varint(fb_codec_put_tag(p, field), (uint64_t)number);
-            return true;
-        }
-        default: return false;
-    }
-}
-
 /* Write unknown fields that were kept at reading. The bytes must be complete fields. */
 static int put_unknown(fb_object_writer *w, PyObject *bytes) {
     if (!bytes || bytes == Py_None) return 0;
@@ -493,8 +448,8 @@ static int check_oneof(fb_object_writer *w, const fb_object_frame *f, const fb_c
 
 int fb_object_put_fields(fb_object_writer *w, fb_object_frame *f) {
     const fb_object_type *type = f->type;
-    const fb_codec_field *field = type->core.fields, *end = field + type->core.count;
-    for (; field < end; field++) {
+    for (size_t i = f->written; i < type->core.count; i++) {
+        const fb_codec_field *field = type->core.fields + i;
         PyObject *value = f->values[field->slot];
         const fb_object_field *of = type->fields + field->slot;
         f->place.field = of;
@@ -503,7 +458,10 @@ int fb_object_put_fields(fb_object_writer *w, fb_object_frame *f) {
             continue;
         }
         if (FB_UNLIKELY(field->oneof) && check_oneof(w, f, field)) return -1;
-        if (FB_LIKELY(put_quick(w->buffer, field, value))) continue;
+        fb_quick_kind kind = (fb_quick_kind)type->quick[i];
+        if (FB_LIKELY(w->buffer->end - w->buffer->p >= FB_QUICK_ROOM &&
+                      fb_quick_put_value(&w->buffer->p, kind, field, value)))
+            continue;
         if (put_value(w, field, of, value)) return -1;
     }
     f->place.field = NULL;
@@ -516,7 +474,8 @@ static int put_gathered(fb_object_writer *w, fb_object_frame *f) {
                                                                                               : 0;
 }
 
-static int put_object(fb_object_writer *w, fb_object_type *type, PyObject *object) {
+/* Write the fields of an object after the first ones. */
+static int put_rest(fb_object_writer *w, fb_object_type *type, PyObject *object, size_t written) {
     PyObject *few[SMALL];
     size_t count = type->core.count;
     PyObject **values = count <= SMALL ? few : PyMem_Malloc(count * sizeof *values);
@@ -524,23 +483,32 @@ static int put_object(fb_object_writer *w, fb_object_type *type, PyObject *objec
                          .parent = w->top,
                          .type = type,
                          .object = object,
-                         .values = values};
-    int result = -1;
+                         .values = values,
+                         .written = written};
     if (!values) {
         PyErr_NoMemory();
         return -1;
     }
     memset(values, 0, count * sizeof *values);
-    if (!fb_object_check_depth(w)) {
-        w->depth++;
-        w->top = &f;
-        result = put_gathered(w, &f);
-        fb_object_disown(&f);
-        w->top = f.parent;
-        w->depth--;
-    }
+    w->depth++;
+    w->top = &f;
+    int result = put_gathered(w, &f);
+    fb_object_disown(&f);
+    w->top = f.parent;
+    w->depth--;
     if (values != few) PyMem_Free(values);
     return result;
+}
+
+static int put_object(fb_object_writer *w, fb_object_type *type, PyObject *object) {
+    size_t written = 0;
+    if (fb_object_check_depth(w)) return -1;
+    if (type->quick_count) {
+        if (fb_object_reserve(w->buffer, type->quick_count * FB_QUICK_ROOM)) return -1;
+        written = fb_quick_put(w->buffer, type, object);
+        if (FB_LIKELY(written == SIZE_MAX)) return 0;
+    }
+    return put_rest(w, type, object, written);
 }
 
 int fb_object_write(fb_buffer *buffer, fb_object_type *type, const fb_codec_options *options,

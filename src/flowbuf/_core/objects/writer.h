@@ -12,6 +12,7 @@ typedef struct fb_object_frame {
     PyObject *object;
     PyObject **values; /* by slot; NULL: absent */
     PyObject *unknown; /* value with the bytes of unknown fields; NULL: none */
+    size_t written;    /* fields at the start that are written already */
     bool owned;
 } fb_object_frame;
 
@@ -40,7 +41,11 @@ int fb_object_fail_value(fb_object_writer *w, PyObject *value, const char *forma
 int fb_object_fail_because(fb_object_writer *w, const char *format, ...);
 /* Check that one more message may be nested in the current object. Returns 0, or -1 with an
    exception set. */
-int fb_object_check_depth(fb_object_writer *w);
+FB_INLINE int fb_object_check_depth(fb_object_writer *w) {
+    return FB_LIKELY(w->depth <= FB_CODEC_DEPTH)
+               ? 0
+               : fb_object_fail(w, "more than %d objects inside each other", FB_CODEC_DEPTH);
+}
 /* Return true if the exception set is a TypeError, and clear it. The caller raises its own
    error. */
 bool fb_object_is_type_error(void);
