@@ -1,7 +1,7 @@
 """A record has the same message in each shape: dict, tuple, Struct, and object with or without slots.
 
-Simple values of tuples, slots and ordered dicts are written on a fast path. These tests compare it with the
-reference, at the limits of the values that it takes.
+Simple values are written and read on fast paths. These tests compare them with the reference, at the limits
+of the values that the fast paths take.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import msgspec
 import pytest
 
 from flowbuf import Codec, field
-from flowbuf.errors import EncodeError
+from flowbuf.errors import DecodeError, EncodeError
 from tests.reference.codec import CodecError, Reference
+from tests.support.codec.messages import varint
 
 INTEGERS = ("int32", "int64", "uint32", "uint64", "sint32", "sint64")
 HINTS: dict[str, tuple[Any, str | None]] = {
@@ -178,3 +179,66 @@ def test_lists_may_change_while_their_objects_are_encoded() -> None:
         records = [kind(**{**ZEROS, "o_int": number}) for number in (1, Meddler(), 2)]
         outer = {"all": records}
         assert len(NESTED.decode(NESTED.encode(outer)).all) == 2
+
+
+# Decoding ---------------------------------------------------------------------------------------------------
+
+
+def decode(codec: Any, message: bytes, *into: Any) -> str:
+    """Return the decoded values, or the name of the error. 1 differs from True, and 0.0 from -0.0."""
+    try:
+        record = codec.decode(message, *into)
+    except (DecodeError, CodecError):
+        return "refused"
+    if dataclasses.is_dataclass(record):
+        record = [getattr(record, name) for name in NAMES]
+    return repr(list(record.values() if isinstance(record, dict) else record))
+
+
+def each_field(message: bytes) -> list[bytes]:
+    """Split a message into its fields."""
+    record = CODEC.decode(message, dict)
+    return [CODEC.encode({name: value}) for name, value in record.items() if CODEC.encode({name: value})]
+
+
+MESSAGES = [
+    CODEC.encode(record)
+    for record in (
+        {**dict.fromkeys(NAMES[:6], 2**30), "real": 1.5, "text": "é", "raw": b"r" * 200, "flag": True},
+        {
+            **dict.fromkeys(NAMES[:6], 5),
+            "real": -0.0,
+            "text": "t" * 127,
+            "raw": b"",
+            "o_str": "",
+            "o_bool": False,
+        },
+        {"int64": -(2**63), "uint64": 2**64 - 1, "sint64": -(2**63), "text": "t" * 128, "o_int": -1},
+        {"int32": -(2**31), "uint32": 2**32 - 1, "sint32": -(2**31), "o_bytes": b"", "o_float": 0.0},
+    )
+]
+
+
+@pytest.mark.parametrize("into", [dict, tuple, Kinds])
+@pytest.mark.parametrize("message", MESSAGES, ids=range(len(MESSAGES)))
+def test_messages_in_any_order_are_decoded_as_by_the_reference(message: bytes, into: Any) -> None:
+    reference = Reference(CODEC.message)
+    fields = each_field(message)
+    assert b"".join(fields) == message
+    variants = [message[:size] for size in range(len(message) + 1)]
+    variants += [message + other for other in (*MESSAGES, b"\x00", b"\x80", b"\xfa\x01\x00")]
+    variants += [b"".join(fields[i:] + fields[:i]) for i in range(len(fields))]
+    variants += [b"".join(reversed(fields)), b"".join(each + each for each in fields)]
+    variants += [message.replace(field, b"\xfa\x01\x01?" + field) for field in fields]
+    for variant in variants:
+        assert decode(CODEC, variant, into) == decode(reference, variant), variant.hex()
+
+
+def test_parts_of_a_nested_message_are_merged_field_by_field() -> None:
+    reference = Reference(NESTED.message)
+    for first in MESSAGES:
+        for second in (b"", *MESSAGES):
+            parts = [b"\x12" + varint(len(part)) + part for part in (first, second, second[:40])]
+            for count in (1, 2, 3):
+                message = b"".join(parts[:count])
+                assert decode(NESTED, message, dict) == decode(reference, message), message.hex()

@@ -1,4 +1,4 @@
-/* The fast path for the first fields of an object, up to one that is repeated, nested or of a
+/* The fast paths for the first fields of an object, up to one that is repeated, nested or of a
    oneof. */
 #include "objects/quick.h"
 
@@ -100,4 +100,61 @@ size_t fb_quick_put(fb_buffer *buffer, const fb_object_type *type, PyObject *obj
         return 0;
     }
     return all && count == type->quick_count && !rest ? SIZE_MAX : count;
+}
+
+/* Make the value of a field at *p. NULL without an exception: it is not on the fast path, or
+   malformed. */
+FB_INLINE PyObject *new_value(uint8_t kind, const fb_codec_field *field, const uint8_t **p,
+                              const uint8_t *end) {
+    const uint8_t *data = *p;
+    uint64_t number;
+    size_t size;
+    double real;
+    switch ((fb_quick_kind)kind) {
+        case FB_QUICK_TEXT:
+        case FB_QUICK_BYTES:
+            if (data == end || *data >= 0x80) return NULL;
+            size = *data++;
+            if (FB_UNLIKELY(size > (size_t)(end - data))) return NULL;
+            *p = data + size;
+            if (kind == FB_QUICK_BYTES)
+                return PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
+            return fb_quick_new_text(data, size);
+        case FB_QUICK_REAL:
+            if (FB_UNLIKELY(end - data < 8)) return NULL;
+            number = fb_load_little64(data);
+            memcpy(&real, &number, 8);
+            *p = data + 8;
+            return PyFloat_FromDouble(real);
+        case FB_QUICK_VARINT:
+        case FB_QUICK_INT:
+            *p = fb_codec_read_scalar(field, data, end, &number);
+            return FB_LIKELY(*p) ? fb_quick_new_int(field, number) : NULL;
+        case FB_QUICK_TRUTH:
+            *p = fb_codec_read_scalar(field, data, end, &number);
+            return FB_LIKELY(*p) ? PyBool_FromLong(number != 0) : NULL;
+        case FB_QUICK_NONE: return NULL;
+    }
+    __builtin_unreachable();
+}
+
+int fb_quick_read(fb_codec_reader *reader, const fb_object_type *type, PyObject **values) {
+    const fb_codec_field *field = type->core.fields;
+    const uint8_t *kind = type->quick, *last = kind + type->quick_count;
+    const uint8_t *p = reader->p, *end = reader->end;
+    for (; kind < last && p < end; kind++, field++) {
+        if (FB_UNLIKELY(*p != field->quick)) continue;
+        const uint8_t *after = p + 1;
+        PyObject *value = new_value(*kind, field, &after, end);
+        if (FB_UNLIKELY(!value)) {
+            if (PyErr_Occurred()) return -1;
+            break;
+        }
+        values[field->slot] = value;
+        p = after;
+    }
+    if (p == reader->p) return 0;
+    reader->p = p;
+    reader->expected = field < type->core.fields + type->core.count ? field : NULL;
+    return 0;
 }

@@ -1,5 +1,5 @@
-/* The fast path of writing, for short values of Python's own types. It runs no user code and raises
-   no exception, so it borrows all references. It leaves all other values to write.c. */
+/* The fast paths of writing and reading simple values. They leave all other values to write.c and
+   read.c. */
 #ifndef FB_OBJECTS_QUICK_H
 #define FB_OBJECTS_QUICK_H
 
@@ -8,7 +8,7 @@
 /* Room in bytes that a value requires. */
 #define FB_QUICK_ROOM (FB_CODEC_ROOM + 0x80)
 
-/* The values of a field that the fast path writes. */
+/* The values of a field that are on the fast paths. */
 typedef enum {
     FB_QUICK_NONE,
     FB_QUICK_TEXT,
@@ -22,6 +22,11 @@ typedef enum {
 /* Compile the fields of a type. REQUIRES: type->quick is zeroed memory for a byte per field;
    fb_codec_message_finish was called. */
 void fb_quick_finish(fb_object_type *type);
+/* Writing ------------------------------------------------------------------------------ */
+
+/* Values are of Python's own types. Writing them runs no user code and raises no exception, so all
+   references are borrowed. */
+
 /* Write the first fields of an object, and count them and the absent ones among them. Returns
    their number, or SIZE_MAX if the object is written completely. REQUIRES: room for
    type->quick_count * FB_QUICK_ROOM bytes. */
@@ -92,6 +97,28 @@ FB_INLINE bool fb_quick_put_value(uint8_t **p, fb_quick_kind kind, const fb_code
             return true;
     }
     __builtin_unreachable();
+}
+
+/* Reading ------------------------------------------------------------------------------ */
+
+/* Read the first fields of a message, as far as they are in order. The values are new references.
+   Returns 0, or -1 with an exception set. REQUIRES: values of type->quick_count fields are NULL;
+   the reader is at the start. */
+int fb_quick_read(fb_codec_reader *reader, const fb_object_type *type, PyObject **values);
+
+/* Make an int. The number is sign-extended, or of an unsigned type. */
+FB_INLINE PyObject *fb_quick_new_int(const fb_codec_field *field, uint64_t number) {
+    bool is_unsigned = field->type == FB_PROTO_UINT64 || field->type == FB_PROTO_FIXED64;
+    return FB_UNLIKELY(number > INT64_MAX) && is_unsigned ? PyLong_FromUnsignedLongLong(number)
+                                                          : PyLong_FromLongLong((int64_t)number);
+}
+
+/* Make a str. NULL without an exception: it is not ASCII. */
+FB_INLINE PyObject *fb_quick_new_text(const uint8_t *data, size_t size) {
+    if (FB_UNLIKELY(!fb_is_ascii(data, size))) return NULL;
+    PyObject *text = PyUnicode_New((Py_ssize_t)size, 127);
+    if (FB_LIKELY(text && size)) memcpy(PyUnicode_1BYTE_DATA(text), data, size);
+    return text;
 }
 
 #endif

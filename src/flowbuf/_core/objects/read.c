@@ -3,7 +3,7 @@
 
    A message field may come in several parts, which are merged. So it is read after the end of the
    outer message. */
-#include "objects/objects.h"
+#include "objects/quick.h"
 
 enum { SMALL = 32, FEW = 8 };
 
@@ -63,16 +63,9 @@ static PyObject *fail_depth(reader *r, const fb_object_where *place, const uint8
 /* Scalars ------------------------------------------------------------------------------------ */
 
 static PyObject *new_text(reader *r, const fb_object_where *place, fb_bytes bytes) {
-    const uint8_t *p = bytes.data, *end = p + bytes.size;
-    uint64_t all = 0;
-    for (; end - p >= 8; p += 8) all |= fb_load_little64(p);
-    for (; p < end; p++) all |= *p;
-    if (FB_LIKELY(!(all & 0x8080808080808080u))) {
-        PyObject *text = PyUnicode_New((Py_ssize_t)bytes.size, 127);
-        if (text && bytes.size) memcpy(PyUnicode_1BYTE_DATA(text), bytes.data, bytes.size);
-        return text;
-    }
-    PyObject *text = PyUnicode_DecodeUTF8((const char *)bytes.data, (Py_ssize_t)bytes.size, NULL);
+    PyObject *text = fb_quick_new_text(bytes.data, bytes.size);
+    if (FB_LIKELY(text != NULL) || PyErr_Occurred()) return text;
+    text = PyUnicode_DecodeUTF8((const char *)bytes.data, (Py_ssize_t)bytes.size, NULL);
     if (!text && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
         PyErr_Clear();
         return fail(r, place, bytes.data, "a string that is not UTF-8");
@@ -100,11 +93,7 @@ static PyObject *new_scalar(const fb_codec_field *field, const fb_codec_output *
         case FB_PROTO_ENUM: return new_member(output->members[field->slot], value);
         case FB_PROTO_DOUBLE: memcpy(&real, &value, 8); return PyFloat_FromDouble(real);
         case FB_PROTO_FLOAT: memcpy(&narrow, &bits, 4); return PyFloat_FromDouble((double)narrow);
-        case FB_PROTO_UINT64:
-        case FB_PROTO_FIXED64:
-            if (FB_UNLIKELY(value > INT64_MAX)) return PyLong_FromUnsignedLongLong(value);
-            /* fall through */
-        default: return PyLong_FromLongLong((int64_t)value);
+        default: return fb_quick_new_int(field, value);
     }
 }
 
@@ -349,12 +338,17 @@ static PyObject *fail_field(reader *r, frame *f, const fb_codec_reader *fields) 
 }
 
 static int read_fields(reader *r, frame *f, const part *bytes) {
+    const fb_object_type *type = f->output->type;
+    const part *first = bytes;
     fb_codec_reader fields;
     fb_codec_item item;
     for (; bytes; bytes = bytes->next) {
         fb_status status;
-        fb_codec_reader_begin(&fields, &f->output->type->core, bytes->bytes);
+        fb_codec_reader_begin(&fields, &type->core, bytes->bytes);
         fields.depth = r->depth - 1;
+        if (type->quick_count && bytes == first && !f->output->wanted &&
+            fb_quick_read(&fields, type, f->values))
+            return -1;
         while (FB_LIKELY((status = fb_codec_next(&fields, &item)) == FB_OK)) {
             if (FB_UNLIKELY(add_item(r, f, &item))) return -1;
         }
