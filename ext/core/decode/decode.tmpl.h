@@ -48,15 +48,6 @@ static fb_status decode_datagram(fb_context *c, fb_decoder *decoder, fb_emitter 
     }
 }
 
-/* Prefetch the exporter state of the next datagrams. A prefetch for a single datagram gains
-   nothing. Returns the index after the last one. */
-static size_t prefetch_exporters(const fb_decoder *decoder, const fb_datagram *datagrams,
-                                 size_t count, size_t at) {
-    size_t next = count - at < FB_LOOK_AHEAD ? count - at : FB_LOOK_AHEAD;
-    if (next > 1) fb_exporters_prefetch(&decoder->exporters, &datagrams[at], next);
-    return at + next;
-}
-
 fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t count,
                    fb_position *position, fb_emitter *emitter);
 
@@ -77,9 +68,10 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
     };
     FB_EMIT(change_rate)(emitter, decoder->changes_rates ? &decoder->rate_change : NULL);
     if (!position->set) decoder->limited.exporter = NULL; /* a datagram that was not resumed */
-    for (size_t ahead = position->datagram; position->datagram < count;) {
-        if (position->datagram == ahead)
-            ahead = prefetch_exporters(decoder, datagrams, count, ahead);
+    fb_look_ahead ahead;
+    fb_look_ahead_begin(&ahead, &decoder->exporters, position->datagram);
+    while (position->datagram < count) {
+        fb_look_ahead_from(&ahead, &decoder->exporters, datagrams, count, position->datagram);
         fb_context_begin(&c, &datagrams[position->datagram], position->datagram);
         fb_status status = decode_datagram(&c, decoder, emitter, position);
         count_refused(&c, emitter);

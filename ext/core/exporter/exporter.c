@@ -273,6 +273,8 @@ fb_exporter *fb_exporters_at(const fb_exporters *exporters, size_t i) {
 
 /* most exporters have no more; prefetching thousands of templates would not pay off */
 #define FETCHED_TEMPLATES 8
+/* if the exporters have no more compiled templates, all of them stay in the cache */
+#define CACHED_TEMPLATES 256
 
 /* Prefetch every cache line of [p, p + size). Functions that only prefetch are inlined: gcc takes
    them for pure functions, and removes calls of those that return nothing. REQUIRES: size > 0. */
@@ -294,35 +296,81 @@ void fb_domain_prefetch(const fb_domain *domain) {
     prefetch_templates(domain);
 }
 
-/* Hash the source addresses that differ from that of the datagram before. */
-static size_t hash_sources(const fb_exporters *exporters, const fb_datagram *datagrams,
-                           size_t count, uint64_t *hashes) {
-    const uint8_t *latest = exporters->last ? exporters->last->address : NULL;
-    size_t hashed = 0;
-    for (size_t i = 0; i < count; latest = datagrams[i++].source)
-        if (!latest || memcmp(datagrams[i].source, latest, 16) != 0)
-            hashes[hashed++] = hash_key(exporters, datagrams[i].source, 0);
-    return hashed;
+/* Prefetch the operations of a compiled template. Those in lanes are read only if a number does not
+   fit its lane. */
+FB_INLINE void prefetch_operations(const fb_compiled_template *compiled) {
+    size_t groups = compiled->lane_group_count;
+    size_t others = (size_t)(compiled->op_count - compiled->lane_end);
+    if (groups) prefetch(compiled->lane_groups, groups * sizeof *compiled->lane_groups);
+    if (others) prefetch(compiled->ops + compiled->lane_end, others * sizeof *compiled->ops);
 }
 
-/* Each step reads the data that the step before it prefetched, for all datagrams, so that their
-   memory latencies overlap. */
-void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams,
-                           size_t count) {
+/* Return the first exporter with a hash; NULL: none. */
+static const fb_exporter *guess_exporter(const fb_exporters *exporters, uint64_t hash) {
     const fb_exporter_place *table = exporters->table;
-    const fb_exporter *found[FB_LOOK_AHEAD];
-    uint64_t hashes[FB_LOOK_AHEAD];
-    size_t capacity = exporters->capacity, known = 0;
-    count = hash_sources(exporters, datagrams, count, hashes);
-    for (size_t i = 0; i < count; i++) FB_PREFETCH(&table[hashes[i] & (capacity - 1)]);
-    for (size_t i = 0; i < count; i++) {
-        found[known] = table[find_hash(table, capacity, (size_t)hashes[i], hashes[i])].exporter;
-        if (found[known]) prefetch(found[known++], offsetof(fb_exporter, counters.options_records));
+    return table[find_hash(table, exporters->capacity, (size_t)hash, hash)].exporter;
+}
+
+/* Return the compiled template of the first set of a message; NULL: unknown. */
+static const fb_compiled_template *guess_compiled(const fb_domain *domain, fb_bytes payload) {
+    size_t header = domain->version == 9 ? 20 : 16;
+    if (payload.size < header + 2 || domain->template_count > FETCHED_TEMPLATES) return NULL;
+    unsigned id = fb_load16(payload.data + header);
+    for (uint32_t i = 0; i < domain->template_count; i++)
+        if (domain->templates[i].id == id) return domain->templates[i].compiled;
+    return NULL;
+}
+
+/* The steps for a datagram. Each reads only what the steps before it have prefetched. */
+typedef enum { PLACE, EXPORTER, DOMAIN, TEMPLATES, COMPILED, OPERATIONS, STEPS } step;
+
+enum { STEP_DISTANCE = FB_LOOK_AHEAD / STEPS };
+
+_Static_assert(FB_LOOK_AHEAD == STEPS * STEP_DISTANCE, "datagrams are decoded after all steps");
+
+FB_INLINE void do_first_step(const fb_exporters *exporters, const fb_datagram *datagram,
+                             uint64_t *hash) {
+    *hash = hash_key(exporters, datagram->source, 0);
+    FB_PREFETCH(&exporters->table[*hash & (exporters->capacity - 1)]);
+    FB_PREFETCH(datagram->payload.data);
+}
+
+/* Return true if the next step may follow. The exporter is searched in every step, because decoding
+   may have evicted it since the last one. */
+FB_INLINE bool do_step(const fb_exporters *exporters, step step, const fb_datagram *datagram,
+                       uint64_t hash) {
+    const fb_exporter *exporter = guess_exporter(exporters, hash);
+    if (!exporter) return false;
+    if (step == EXPORTER) {
+        prefetch(exporter, offsetof(fb_exporter, counters.options_records));
+        return true;
     }
-    for (size_t i = 0; i < known; i++)
-        if (found[i]->latest) prefetch(found[i]->latest, offsetof(fb_domain, samples));
-    for (size_t i = 0; i < known; i++)
-        if (found[i]->latest) prefetch_templates(found[i]->latest);
+    const fb_domain *domain = exporter->latest;
+    if (!domain) return false;
+    if (step == DOMAIN) prefetch(domain, offsetof(fb_domain, samples));
+    if (step == TEMPLATES) prefetch_templates(domain);
+    if (step <= TEMPLATES) return true;
+    const fb_compiled_template *compiled = guess_compiled(domain, datagram->payload);
+    if (!compiled) return false;
+    if (step == COMPILED) prefetch(compiled, sizeof *compiled);
+    else prefetch_operations(compiled);
+    return true;
+}
+
+void fb_look_ahead_step(fb_look_ahead *ahead, const fb_exporters *exporters,
+                        const fb_datagram *datagrams) {
+    bool cached = exporters->compiled_templates->count <= CACHED_TEMPLATES;
+    step end = cached ? COMPILED : STEPS;
+    if (ahead->changes & 1)
+        do_first_step(exporters, &datagrams[ahead->next],
+                      &ahead->hashes[ahead->next % FB_LOOK_AHEAD_HASHES]);
+    for (step step = EXPORTER; step < end; step++) {
+        unsigned bit = 1u << step * STEP_DISTANCE;
+        size_t i = ahead->next - step * STEP_DISTANCE;
+        if (ahead->changes & bit &&
+            !do_step(exporters, step, &datagrams[i], ahead->hashes[i % FB_LOOK_AHEAD_HASHES]))
+            ahead->changes &= ~bit;
+    }
 }
 
 /* --- domains -------------------------------------------------------------------------------- */

@@ -32,8 +32,7 @@
    The data that a datagram of a known exporter needs is close together, in a few cache lines: the
    first members of the exporter, up to its first counters; those of the domain, up to its sequence
    numbers; its templates; its sequence. With 100,000 exporters, none of it is in the cache when the
-   datagram comes. It is prefetched for several datagrams at once, before the first of them is
-   decoded (fb_exporters_prefetch). */
+   datagram comes. It is prefetched while the datagrams before are decoded (fb_look_ahead). */
 #ifndef FB_EXPORTER_EXPORTER_H
 #define FB_EXPORTER_EXPORTER_H
 
@@ -51,7 +50,8 @@
 #define FB_MAX_SAMPLERS  4096 /* per domain; of selection sequences, as many again */
 #define FB_MAX_SELECTORS 8    /* per selection sequence */
 
-#define FB_LOOK_AHEAD 16 /* datagrams whose exporters are prefetched together */
+#define FB_LOOK_AHEAD        12 /* datagrams from the first step of prefetching to decoding */
+#define FB_LOOK_AHEAD_HASHES 16 /* a power of two above it */
 
 typedef struct {
     uint64_t datagrams;
@@ -310,11 +310,51 @@ void *fb_exporters_allocate(fb_exporters *exporters, const fb_exporter *exporter
 fb_domain *fb_exporters_get_temporary(fb_exporters *exporters, uint16_t version, uint32_t id);
 /* Free the temporary domain when a new datagram begins. REQUIRES: the temporary domain exists. */
 void fb_exporters_drop_temporary(fb_exporters *exporters);
-/* Prefetch the data that decoding will need of the exporters of the next datagrams. It changes
-   nothing. The exporter is guessed from the source address, and its domain is the last one used. A
-   wrong guess only costs time. REQUIRES: count <= FB_LOOK_AHEAD. */
-void fb_exporters_prefetch(const fb_exporters *exporters, const fb_datagram *datagrams,
-                           size_t count);
+
+/* Prefetch the data that the next datagrams of a batch will need, while the datagrams before them
+   are decoded. Each step leads to the data of the next one. Other datagrams are decoded between two
+   steps, so that no step waits for memory:
+
+     datagram  at + 12   at + 10   at + 8  at + 6       at + 4             at + 2       at
+     step      place in  exporter  domain  templates,   compiled template  operations   decoding
+               the table                   sequence
+
+   Nothing is changed. The exporter is guessed from the source address, the domain is the last one
+   used, and the template is that of the first set. A wrong guess only costs time. Datagrams with
+   the source of the datagram before them have no steps. */
+typedef struct {
+    size_t next;           /* the first datagram that was not looked at */
+    const uint8_t *source; /* of the datagram before it */
+    unsigned changes; /* bit i: datagram `next` - i has another source than the one before it */
+    /* of the sources of these datagrams, by index modulo FB_LOOK_AHEAD_HASHES */
+    uint64_t hashes[FB_LOOK_AHEAD_HASHES];
+} fb_look_ahead;
+
+/* Begin at a datagram of a batch. */
+FB_INLINE void fb_look_ahead_begin(fb_look_ahead *ahead, const fb_exporters *exporters, size_t at) {
+    const fb_exporter *last = exporters->last ? exporters->last : &exporters->overflow;
+    ahead->next = at;
+    ahead->source = last->address;
+    ahead->changes = 0;
+}
+
+/* Do the steps that are due before datagram `at` of `count` is decoded. All steps for the last
+   datagram of a batch were done before, so a single datagram costs nothing. */
+void fb_look_ahead_step(fb_look_ahead *ahead, const fb_exporters *exporters,
+                        const fb_datagram *datagrams);
+FB_INLINE void fb_look_ahead_from(fb_look_ahead *ahead, const fb_exporters *exporters,
+                                  const fb_datagram *datagrams, size_t count, size_t at) {
+    if (at + 1 == count) return;
+    for (; ahead->next <= at + FB_LOOK_AHEAD; ahead->next++) {
+        ahead->changes = ahead->changes << 1 & ((1u << FB_LOOK_AHEAD) - 1);
+        if (ahead->next < count) {
+            const uint8_t *source = datagrams[ahead->next].source;
+            ahead->changes |= memcmp(source, ahead->source, 16) != 0;
+            ahead->source = source;
+        }
+        if (FB_UNLIKELY(ahead->changes)) fb_look_ahead_step(ahead, exporters, datagrams);
+    }
+}
 /* Prefetch the data that a domain points to: its templates and its sequence. */
 void fb_domain_prefetch(const fb_domain *domain);
 /* For listing: return the i-th entry of the table; NULL: empty. */

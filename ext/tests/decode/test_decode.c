@@ -387,42 +387,49 @@ static void creates_no_exporter_for_other_payloads(void) {
     session_close(&s);
 }
 
-/* The template of exporter `i` has bytes if `i` is odd, packets if it is even. */
+/* The template of exporter `i` has bytes if `i` is odd, packets if it is even, and an element of
+   its own. */
 static void put_message_of(byte_buffer *d, uint32_t i, uint32_t value) {
     ipfix_begin(d, (ipfix_header){.seconds = 1000});
     size_t set = set_begin(d, value ? 256 : 2);
-    if (value) put32(d, value);
-    else put_template(d, 256, FIELDS({2 - i % 2, 4}));
+    if (value) put32(d, value), put8(d, 0);
+    else put_template(d, 256, FIELDS({2 - i % 2, 4}, {20000 + i, 1}));
     set_end(d, set);
     ipfix_end(d);
 }
 
-/* Decode datagrams of exporters that are prefetched or not, known, unknown or repeated. The output
-   is full at each of them in turn. */
+/* Decode datagrams of exporters that are prefetched or not, known, unknown, repeated or evicted.
+   The output is full at each of them in turn. */
 static void decodes_a_batch_like_single_datagrams(void) {
-    enum { EXPORTERS = 2 * FB_LOOK_AHEAD + 3, DATAGRAMS = 4 * EXPORTERS };
-    static byte_buffer d[DATAGRAMS];
-    fb_datagram batch[DATAGRAMS];
-    session one;
+    enum { EXPORTERS = 300, DATAGRAMS = 4 * EXPORTERS };
+    static byte_buffer d;
+    static fb_datagram batch[DATAGRAMS];
     const char *columns =
         "1 bytes uint : ipfix:1\n2 packets uint : ipfix:2\n3 exporter ip : meta:exporter_address";
     for (uint32_t n = 0; n < DATAGRAMS; n++) {
-        /* one exporter never sent a template */
-        uint32_t i = n < EXPORTERS ? n : n * 7 / 3 % (EXPORTERS + 1);
-        put_message_of(&d[n], i, n < EXPORTERS ? 0 : n);
-        batch[n] = datagram_of(d[n].data, d[n].size, SOURCE_ADDRESS + i);
+        /* some exporters never sent a template */
+        uint32_t i = n < EXPORTERS ? n : n * 2 / 3 % (EXPORTERS + 7);
+        put_message_of(&d, i, n < EXPORTERS ? 0 : n);
+        batch[n] = datagram_of(fb_guarded_copy(d.data, d.size), d.size, SOURCE_ADDRESS + i);
     }
-    session_open(&one, columns, 1 << 16);
-    for (uint32_t n = 0; n < DATAGRAMS; n++) session_feed_batch(&one, &batch[n], 1);
-    CHECK(one.row.count > 2 * EXPORTERS && one.row.count < DATAGRAMS - EXPORTERS);
-    for (size_t capacity = 0; capacity < 3000; capacity += 250) {
-        session s;
-        session_open(&s, columns, capacity);
-        session_feed_batch(&s, batch, DATAGRAMS);
-        CHECK_FLOWS(&s, session_text(&one));
-        session_close(&s);
+    for (size_t limit = EXPORTERS + 2; limit > 100; limit -= 30) {
+        session one;
+        session_open(&one, columns, 1 << 16);
+        one.decoder->exporters.limit = limit;
+        for (uint32_t n = 0; n < DATAGRAMS; n++) session_feed_batch(&one, &batch[n], 1);
+        CHECK(one.row.count > limit && one.row.count < DATAGRAMS - EXPORTERS);
+        for (size_t capacity = 0; capacity < 3000; capacity += 250) {
+            session s;
+            session_open(&s, columns, capacity);
+            s.decoder->exporters.limit = limit;
+            session_feed_batch(&s, batch, DATAGRAMS);
+            CHECK_FLOWS(&s, session_text(&one));
+            session_close(&s);
+        }
+        session_close(&one);
     }
-    session_close(&one);
+    for (uint32_t n = 0; n < DATAGRAMS; n++)
+        fb_guarded_free((uint8_t *)(uintptr_t)batch[n].payload.data, batch[n].payload.size);
 }
 
 static void keeps_the_first_fault(void) {
