@@ -343,6 +343,7 @@ FB_INLINE bool do_step(const fb_exporters *exporters, step step, const fb_datagr
     if (!exporter) return false;
     if (step == EXPORTER) {
         prefetch(exporter, offsetof(fb_exporter, counters.options_records));
+        FB_PREFETCH(&exporter->counters.status[FB_OUT_OF_RANGE]); /* may occur in each record */
         return true;
     }
     const fb_domain *domain = exporter->latest;
