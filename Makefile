@@ -182,7 +182,7 @@ s3-server:
 
 clean:
 	@if [ -d build/kafka ]; then $(PYTHON) tools/kafka stop && $(PYTHON) tools/registry stop; fi
-	rm -rf .venv build $(PEERS)/build ext/build src/flowbuf.egg-info src/flowbuf/_core/*.so src/flowbuf/_core/*/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build $(PEERS)/build ext/build schemas/*.json src/flowbuf.egg-info src/flowbuf/_core/*.so src/flowbuf/_core/*/*.so .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
 	@test -n "$(VERSION)" || { echo "$(PYTHON) is missing: install Python 3.10 or newer, or say make PYTHON=…"; exit 1; }
