@@ -22,6 +22,7 @@ typedef enum {
 /* Compile the fields of a type. REQUIRES: type->quick is zeroed memory for a byte per field;
    fb_codec_message_finish was called. */
 void fb_quick_finish(fb_object_type *type);
+
 /* Writing ------------------------------------------------------------------------------ */
 
 /* Values are of Python's own types. Writing them runs no user code and raises no exception, so all
