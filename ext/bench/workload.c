@@ -96,7 +96,7 @@ static void *count_resize(void *context, void *p, size_t old_size, size_t new_si
 void machine_new(machine *m, const fb_plan *plan, decode_messages *decode,
                  fb_decoder_options options) {
     *m = (machine){.decode = decode, .output = must(malloc(OUTPUT)), .capacity = OUTPUT};
-    m->memory = (fb_memory){count_resize, &m->allocated, 0, 0, 0};
+    m->memory = (fb_memory){.resize = count_resize, .context = &m->allocated};
     if (fb_decoder_new(&m->decoder, plan, options, &m->memory) != FB_OK ||
         fb_row_new(&m->row, plan, &m->memory) != FB_OK)
         fail("no memory");

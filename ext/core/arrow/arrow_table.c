@@ -155,9 +155,11 @@ static uint8_t *make_bits(const maker *m,
 }
 
 static bool make_validity(const maker *m) {
-    size_t present;
+    size_t present = 0;
     if (!m->count || (!m->vector->present && !m->field->nullable)) return true;
-    uint8_t *bits = make_bits(m, find_present, &present);
+    uint8_t *bits = fb_batch_is_blank(m->table->batch, m->vector)
+                        ? allocate(m->table, (m->count + 7) / 8)
+                        : make_bits(m, find_present, &present);
     m->values->null_count = (int64_t)(m->count - present);
     if (m->values->null_count) m->values->buffers[0] = bits;
     return bits != NULL;

@@ -43,7 +43,7 @@ void *fb_system_resize(void *context, void *p, size_t old_size, size_t new_size)
 }
 
 fb_memory fb_memory_system(size_t limit) {
-    return (fb_memory){fb_system_resize, NULL, 0, limit, 0};
+    return (fb_memory){.resize = fb_system_resize, .limit = limit};
 }
 
 static void *parent_resize(void *context, void *p, size_t old_size, size_t new_size) {
@@ -51,7 +51,8 @@ static void *parent_resize(void *context, void *p, size_t old_size, size_t new_s
 }
 
 fb_memory fb_memory_within(fb_memory *parent, size_t limit) {
-    return (fb_memory){parent_resize, parent, 0, limit, parent->dirty};
+    return (fb_memory){
+        .resize = parent_resize, .context = parent, .limit = limit, .dirty = parent->dirty};
 }
 
 static bool is_allowed(const fb_memory *memory, size_t more) {
@@ -80,6 +81,11 @@ void *fb_memory_allocate(fb_memory *memory, size_t size) {
 
 void fb_memory_release(fb_memory *memory, void *p, size_t size) {
     if (p) fb_memory_resize(memory, p, size, 0);
+}
+
+void fb_memory_release_zeros(fb_memory *memory, void *p, size_t size) {
+    memory->release_zeros(memory->context, p, size);
+    memory->used -= size;
 }
 
 #ifdef FB_NEWER_PROCESSORS

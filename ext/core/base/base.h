@@ -343,6 +343,9 @@ typedef struct {
     size_t used;  /* bytes held now */
     size_t limit; /* maximum of `used`; 0 is no limit */
     size_t dirty; /* not 0: new bytes are undefined. A word, so that there is no padding. */
+    /* Release a block whose bytes are all zero, so that it can be reused without clearing it. NULL:
+       there is no such way. */
+    void (*release_zeros)(void *context, void *p, size_t size);
 } fb_memory;
 
 /* The `resize` of fb_memory_system, from the C library. It ignores its context. */
@@ -355,6 +358,12 @@ void *fb_memory_resize(fb_memory *memory, void *p, size_t old_size, size_t new_s
 /* Allocate a block of zeros in any memory (NULL as above); release one, where p may be NULL. */
 void *fb_memory_allocate(fb_memory *memory, size_t size);
 void fb_memory_release(fb_memory *memory, void *p, size_t size);
+/* Return true if a block that is all zeros should be released with fb_memory_release_zeros. */
+FB_INLINE bool fb_memory_reuses_zeros(const fb_memory *memory) {
+    return memory->release_zeros != NULL;
+}
+/* REQUIRES: memory reuses zeros; all bytes of p are zero. */
+void fb_memory_release_zeros(fb_memory *memory, void *p, size_t size);
 /* Create a budget within a budget: memory of the child counts for both. REQUIRES: the parent
    outlives the child. */
 fb_memory fb_memory_within(fb_memory *parent, size_t limit);

@@ -30,8 +30,8 @@ static void *take_block(fb_block_cache *cache, size_t size) {
 }
 
 /* If all places are taken, replace one of them, in rotation. */
-static void store_block(fb_block_cache *cache, fb_cached_block *block, size_t size) {
-    block->size = size;
+static void store_block(fb_block_cache *cache, fb_cached_block *block, size_t size, bool zeros) {
+    *block = (fb_cached_block){size, zeros};
     for (size_t i = 0; i < FB_CACHED_BLOCKS; i++)
         if (put_block(cache, i, block)) return;
     unsigned place =
@@ -40,16 +40,23 @@ static void store_block(fb_block_cache *cache, fb_cached_block *block, size_t si
 }
 
 static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
-    void *block = !p && is_cacheable(new_size) ? take_block(context, new_size) : NULL;
-    if (block) return memset(block, 0, new_size);
+    fb_cached_block *block = !p && is_cacheable(new_size) ? take_block(context, new_size) : NULL;
+    if (block) return memset(block, 0, block->zeros ? sizeof *block : new_size);
     if (new_size || !p || !is_cacheable(old_size))
         return fb_system_resize(NULL, p, old_size, new_size);
-    store_block(context, p, old_size);
+    store_block(context, p, old_size, false);
     return NULL;
 }
 
+static void release_zeros(void *context, void *p, size_t size) {
+    assert(fb_is_zero(p, (const uint8_t *)p + size));
+    if (is_cacheable(size)) store_block(context, p, size, true);
+    else free(p);
+}
+
 fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit) {
-    return (fb_memory){resize, cache, 0, limit, 0};
+    return (fb_memory){
+        .resize = resize, .context = cache, .limit = limit, .release_zeros = release_zeros};
 }
 
 static void *resize_dirty(void *context, void *p, size_t old_size, size_t new_size) {
@@ -59,7 +66,7 @@ static void *resize_dirty(void *context, void *p, size_t old_size, size_t new_si
 }
 
 fb_memory fb_memory_cached_dirty(fb_block_cache *cache, size_t limit) {
-    return (fb_memory){resize_dirty, cache, 0, limit, 1};
+    return (fb_memory){.resize = resize_dirty, .context = cache, .limit = limit, .dirty = 1};
 }
 
 void fb_block_cache_free(fb_block_cache *cache) {

@@ -20,6 +20,7 @@ enum { FB_CACHED_BLOCKS = 8, FB_CACHED_BLOCK_MIN = 64 << 10, FB_CACHED_BLOCK_MAX
 
 typedef struct {
     size_t size;
+    bool zeros; /* all bytes behind this structure are zero */
 } fb_cached_block;
 
 typedef struct {

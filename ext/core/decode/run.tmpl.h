@@ -98,9 +98,11 @@ static void fill_names(fb_context *c, fb_columns *columns, const fb_compiled_tem
 static void fill_rest(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
                       uint64_t filled, size_t row, const uint8_t *record, size_t count) {
     for (size_t i = 0; i < count; i++, record += compiled->record_size) {
+        fb_cursor at = {row + i, columns->open};
         if (compiled->name_end < compiled->op_count)
-            run_each(c, columns, (fb_cursor){row + i, columns->open}, compiled, compiled->name_end,
-                     compiled->op_count, record, NULL);
+            at = run_each(c, columns, at, compiled, compiled->name_end, compiled->op_count, record,
+                          NULL);
+        columns->batch->written |= ~at.open;
         for (size_t k = 0; k < columns->uneven_count; k++) {
             uint16_t column = columns->uneven[k];
             if (!(columns->columns[column].bit & filled))
@@ -128,12 +130,14 @@ static size_t put_run(fb_context *c, fb_columns *columns, const fb_compiled_temp
                       const uint8_t *record, size_t count) {
     fb_batch *batch = columns->batch;
     const size_t row = batch->rows;
-    uint64_t filled = 0;
+    uint64_t filled = 0, written = ~columns->open;
     if (!columns->tracked || count < 2) return 0;
     count = reserve_run(c, columns, compiled, count);
     fill_constants(columns, row, count);
-    for (const fb_op *op = compiled->ops, *end = op + compiled->move_end; op < end; op++)
+    for (const fb_op *op = compiled->ops, *end = op + compiled->move_end; op < end; op++) {
         fill_column(c, columns, compiled, op, row, record, count);
+        written |= op->column->bit;
+    }
     for (const fb_op *op = compiled->ops + compiled->set_end,
                      *end = compiled->ops + compiled->name_end;
          op < end; op++) {
@@ -143,6 +147,7 @@ static size_t put_run(fb_context *c, fb_columns *columns, const fb_compiled_temp
     if (columns->uneven_count || compiled->name_end < compiled->op_count)
         fill_rest(c, columns, compiled, filled, row, record, count);
     batch->rows += count;
+    batch->written |= written;
     columns->count += count;
     c->counters->rows[FB_ROWS_FLOWS] += count;
     return count;

@@ -31,14 +31,15 @@ bool fb_batch_is_uneven(const fb_column *column) {
            (column->flags & FB_COLUMN_REPEATED || !fb_batch_width(column));
 }
 
+static bool is_fixed(const fb_vector *vector) {
+    return vector->width && !vector->listed;
+}
+
 static void init_vector(fb_vector *vector, const fb_column *column) {
     vector->width = (uint8_t)fb_batch_width(column);
     vector->listed = column->flags & FB_COLUMN_REPEATED;
     while (vector->width > 1u << vector->shift) vector->shift++;
-}
-
-static bool is_fixed(const fb_vector *vector) {
-    return vector->width && !vector->listed;
+    if (is_fixed(vector)) vector->bit = column->bit;
 }
 
 static size_t round_up(size_t size) {
@@ -68,7 +69,10 @@ static bool allocate_vector(fb_batch *batch, fb_vector *vector, const fb_column 
 fb_status fb_batch_new(fb_batch **out, const fb_plan *plan, size_t capacity, fb_memory memory) {
     fb_batch *batch = fb_memory_allocate(&memory, sizeof *batch);
     if (!batch) return FB_NO_MEMORY;
-    *batch = (fb_batch){.memory = memory, .capacity = capacity, .vector_count = plan->column_count};
+    *batch = (fb_batch){.memory = memory,
+                        .capacity = capacity,
+                        .vector_count = plan->column_count,
+                        .written = UINT64_MAX};
     batch->vectors =
         fb_memory_allocate(&batch->memory, plan->column_count * sizeof *batch->vectors);
     if (!batch->vectors) {
@@ -95,6 +99,21 @@ fb_status fb_batch_new(fb_batch **out, const fb_plan *plan, size_t capacity, fb_
     return FB_OK;
 }
 
+/* Release the block of the vectors of fixed width. If zeros are reused, clear it here, where it is
+   known which vectors have values. */
+static void release_fixed(fb_batch *batch, fb_memory *memory) {
+    if (!batch->fixed || !batch->vectors || !fb_memory_reuses_zeros(memory)) {
+        fb_memory_release(memory, batch->fixed, batch->fixed_size);
+        return;
+    }
+    for (size_t i = 0; i < batch->vector_count; i++) {
+        const fb_vector *vector = &batch->vectors[i];
+        if (is_fixed(vector) && vector->values && !fb_batch_is_blank(batch, vector))
+            memset(vector->values, 0, (batch->rows + 1) << vector->shift); /* with one unfinished */
+    }
+    fb_memory_release_zeros(memory, batch->fixed, batch->fixed_size);
+}
+
 void fb_batch_free(fb_batch *batch) {
     if (!batch) return;
     fb_memory memory = batch->memory;
@@ -107,8 +126,8 @@ void fb_batch_free(fb_batch *batch) {
         fb_memory_release(&memory, vector->present, batch->capacity + 1);
         if (!is_fixed(vector)) fb_memory_release(&memory, vector->values, vector->size);
     }
+    release_fixed(batch, &memory);
     fb_memory_release(&memory, batch->vectors, batch->vector_count * sizeof *batch->vectors);
-    fb_memory_release(&memory, batch->fixed, batch->fixed_size);
     fb_memory_release(&memory, batch, sizeof *batch);
 }
 
@@ -140,6 +159,7 @@ fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity) 
     memory.used = 0;
     if (fb_batch_new(&larger, plan, capacity, memory) != FB_OK) return FB_NO_MEMORY;
     larger->rows = old->rows;
+    larger->written = old->written;
     for (size_t i = 0; i < old->vector_count; i++)
         if (plan->columns[i].flags & FB_COLUMN_ENABLED)
             move_vector(larger, old, &larger->vectors[i], &old->vectors[i]);
@@ -316,6 +336,7 @@ fb_status fb_batch_take(fb_batch **out, const fb_plan *plan, const fb_batch *bat
     memory.used = 0;
     if (fb_batch_new(&copy, plan, count ? count : 1, memory) != FB_OK) return FB_NO_MEMORY;
     copy->rows = count;
+    copy->written = batch->written;
     for (size_t i = 0; i < copy->vector_count; i++) {
         if (!(plan->columns[i].flags & FB_COLUMN_ENABLED)) continue;
         if (copy_vector(copy, &copy->vectors[i], &batch->vectors[i], rows, count)) continue;

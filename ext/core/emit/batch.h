@@ -27,6 +27,7 @@ typedef struct {
     uint8_t width;          /* bytes per value; 0: variable */
     uint8_t shift;          /* binary logarithm of `width` */
     bool listed;
+    uint64_t bit; /* of a column of fixed width, in its plan; 0: none */
 } fb_vector;
 
 typedef struct {
@@ -34,7 +35,8 @@ typedef struct {
     fb_vector *vectors; /* one per column of the plan; all zeros for a disabled column */
     size_t vector_count;
     size_t rows, capacity;
-    uint8_t *fixed; /* block that holds the `values` of fixed width */
+    uint64_t written; /* bits of the columns that may have values; all, unless the writer knows */
+    uint8_t *fixed;   /* block that holds the `values` of fixed width */
     size_t fixed_size;
 } fb_batch;
 
@@ -48,6 +50,10 @@ void fb_batch_free(fb_batch *batch);
 /* Make room for more rows. OK. NO_MEMORY: the batch is unchanged. REQUIRES: capacity is not less
    than before; no row is under construction. */
 fb_status fb_batch_grow(fb_batch **batch, const fb_plan *plan, size_t capacity);
+/* Return true if a vector certainly has no value: all its bytes are zero. */
+FB_INLINE bool fb_batch_is_blank(const fb_batch *batch, const fb_vector *vector) {
+    return vector->bit & ~batch->written;
+}
 /* Create a batch of copies of some rows, in the given order. The copy uses the allocator of the
    batch, and counts its own bytes. OK. NO_MEMORY: memory is short, or an offset would exceed
    INT32_MAX. REQUIRES: all numbers of rows are less than batch->rows. */

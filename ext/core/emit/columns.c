@@ -54,6 +54,7 @@ static uint64_t narrow_number(const fb_column *column, uint64_t number) {
 static void put_number(fb_columns *columns, size_t row, uint16_t index, uint64_t number) {
     const fb_column *column = &columns->columns[index];
     fb_vector *vector = &columns->vectors[index];
+    columns->batch->written |= vector->bit;
     if (vector->listed) fb_vector_add_number(vector, narrow_number(column, number));
     else fb_vector_set(vector, row, narrow_number(column, number));
     if (vector->present) vector->present[row] = 1;
@@ -63,6 +64,7 @@ static void put_bytes(fb_columns *columns, size_t row, uint16_t index, const uin
                       size_t size) {
     const fb_column *column = &columns->columns[index];
     fb_vector *vector = &columns->vectors[index];
+    columns->batch->written |= vector->bit;
     if (vector->present) vector->present[row] = 1;
     if (vector->width) {
         if (vector->listed) fb_vector_add_address(vector, data, size);

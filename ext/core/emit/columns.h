@@ -59,6 +59,7 @@ void fb_columns_free(fb_columns *columns);
 FB_INLINE void fb_columns_set_batch(fb_columns *columns, fb_batch *batch) {
     columns->batch = batch;
     columns->vectors = batch ? batch->vectors : NULL;
+    if (batch && !batch->rows) batch->written = 0;
 }
 
 /* Slow paths. */
@@ -229,6 +230,7 @@ FB_INLINE void fb_columns_close(fb_columns *columns, fb_columns_cursor *at, uint
 FB_INLINE void fb_columns_finish(fb_columns *columns, fb_columns_cursor at) {
     if (FB_UNLIKELY(!columns->plain)) fb_columns_finish_rest(columns, at);
     columns->batch->rows = at.row + 1;
+    columns->batch->written |= ~at.open;
     columns->count++;
 }
 

@@ -47,7 +47,7 @@ static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
 }
 
 fb_memory fb_nested_memory(fb_nested_cache *cache) {
-    return (fb_memory){resize, cache, 0, 0, 1};
+    return (fb_memory){.resize = resize, .context = cache, .dirty = 1};
 }
 
 fb_status fb_nested_batch_new(fb_nested_batch **out, size_t arrays, size_t links, size_t blocks,

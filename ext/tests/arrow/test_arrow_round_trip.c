@@ -15,6 +15,7 @@ typedef struct {
     fb_decoder *columned;
     fb_arrow_encoder encoder;
     uint8_t *output;
+    fb_check_allocator allocator;
     fb_memory memory;
     uint64_t rows;
 } comparison;
@@ -38,7 +39,7 @@ static void comparison_open(comparison *p, const char *lines, fb_processor proce
     memset(p, 0, sizeof *p);
     CHECK_STATUS(session_try(&p->row, lines, 1 << 16, (fb_decoder_options){.processor = processor}),
                  FB_OK);
-    p->memory = fb_memory_system(0);
+    p->memory = fb_check_memory(&p->allocator);
     CHECK_STATUS(fb_decoder_new(&p->columned, p->row.plan.plan,
                                 (fb_decoder_options){.processor = processor}, &p->memory),
                  FB_OK);
@@ -80,8 +81,7 @@ static void check_same(comparison *p, const byte_buffer *d) {
     session_feed_batch(&p->row, &datagram, 1);
     do {
         fb_batch *batch;
-        CHECK_STATUS(fb_batch_new(&batch, p->row.plan.plan, BATCH_ROWS, fb_memory_system(0)),
-                     FB_OK);
+        CHECK_STATUS(fb_batch_new(&batch, p->row.plan.plan, BATCH_ROWS, p->memory), FB_OK);
         fb_columns_set_batch(&p->columns, batch);
         status = fb_columns_decode(p->columned, &datagram, 1, &position, &p->columns);
         encode_batch(p, batch, &described);

@@ -367,8 +367,9 @@ static void exports_one_batch_with_two_sets_of_fields(void) {
 
 /* Nulls of many rows ------------------------------------------------------------------------- */
 
-static bool has_value(size_t row, size_t column) {
-    return row * 7 % (column + 2) < 2;
+/* A column whose bit in `left_out` is set has no value in any row. */
+static bool has_value(size_t row, size_t column, unsigned left_out) {
+    return row * 7 % (column + 2) < 2 && !(left_out >> column & 1);
 }
 
 static const char *const widths = "1 byte uint limit=255\n2 short uint limit=65535\n"
@@ -378,11 +379,11 @@ static const fb_table_field width_fields[] = {{0, true}, {1, true}, {2, true}, {
                                               {4, true}, {5, true}, {6},       {7}};
 enum { WIDTHS = sizeof width_fields / sizeof *width_fields, WIDTHS_ROOM = 3000 };
 
-static void put_width_row(fb_columns *columns, size_t row) {
+static void put_width_row(fb_columns *columns, size_t row, unsigned left_out) {
     fb_columns_cursor at;
     CHECK(fb_columns_begin(columns, 300, &at));
     for (size_t i = 0; i < WIDTHS; i++) {
-        if (!has_value(row, i)) continue;
+        if (!has_value(row, i, left_out)) continue;
         if (i == 4) fb_columns_put_ip(columns, &at, target_of(4), ipv4, 4);
         else if (i == 5) fb_columns_put_bytes(columns, &at, target_of(5), ipv4, 1);
         else fb_columns_put_uint(columns, &at, target_of((unsigned)i), 1);
@@ -390,7 +391,7 @@ static void put_width_row(fb_columns *columns, size_t row) {
     fb_columns_finish(columns, at);
 }
 
-static void check_widths(const struct ArrowArray *array, size_t rows) {
+static void check_widths(const struct ArrowArray *array, size_t rows, unsigned left_out) {
     for (size_t i = 0; i < WIDTHS; i++) {
         const struct ArrowArray *values = array->children[i];
         const uint8_t *bits = values->buffers[i == 7]; /* the values of a bool are bits, too */
@@ -398,35 +399,48 @@ static void check_widths(const struct ArrowArray *array, size_t rows) {
         check_null_count(values);
         for (size_t row = 0; row < rows; row++) {
             bool found = !bits || bits[row / 8] >> row % 8 & 1;
-            wrong += found != has_value(row, i);
+            wrong += found != has_value(row, i, left_out);
         }
         CHECK_EQUAL(wrong, 0);
     }
 }
 
-static void finds_the_nulls_of_many_rows(void) {
-    for (size_t rows = 1; rows < WIDTHS_ROOM; rows += rows < 40 ? 1 : 491) {
-        session s;
-        fb_columns columns;
-        fb_columns_cursor at;
-        fb_batch *batch;
-        fb_table *table;
-        struct ArrowArray array;
-        session_open(&s, widths, 0);
-        CHECK_STATUS(fb_columns_new(&columns, s.plan.plan, &s.memory), FB_OK);
-        CHECK_STATUS(fb_batch_new(&batch, s.plan.plan, rows, s.memory), FB_OK);
-        fb_columns_set_batch(&columns, batch);
-        fb_columns_begin_constants(&columns, &at);
-        fb_columns_end_constants(&columns, at);
-        for (size_t row = 0; row < rows; row++) put_width_row(&columns, row);
-        CHECK_STATUS(fb_table_new(&table, s.plan.plan, batch, width_fields, WIDTHS), FB_OK);
-        CHECK_STATUS(fb_table_export(table, &array), FB_OK);
-        check_widths(&array, rows);
-        array.release(&array);
-        fb_table_release(table);
-        fb_columns_free(&columns);
-        session_close(&s);
+static void check_nulls(size_t rows, unsigned left_out) {
+    session s;
+    fb_columns columns;
+    fb_columns_cursor at;
+    fb_batch *batch;
+    fb_table *table;
+    struct ArrowArray array;
+    session_open(&s, widths, 0);
+    CHECK_STATUS(fb_columns_new(&columns, s.plan.plan, &s.memory), FB_OK);
+    CHECK_STATUS(fb_batch_new(&batch, s.plan.plan, rows, s.memory), FB_OK);
+    fb_columns_set_batch(&columns, batch);
+    fb_columns_begin_constants(&columns, &at);
+    fb_columns_end_constants(&columns, at);
+    for (size_t row = 0; row < rows; row++) put_width_row(&columns, row, left_out);
+    for (size_t i = 0; i < WIDTHS; i++) {
+        const fb_vector *vector = &batch->vectors[i];
+        CHECK_EQUAL(fb_batch_is_blank(batch, vector), vector->bit && left_out >> i & 1);
     }
+    CHECK_STATUS(fb_table_new(&table, s.plan.plan, batch, width_fields, WIDTHS), FB_OK);
+    CHECK_STATUS(fb_table_export(table, &array), FB_OK);
+    check_widths(&array, rows, left_out);
+    array.release(&array);
+    fb_table_release(table);
+    fb_columns_free(&columns);
+    session_close(&s);
+}
+
+static void finds_the_nulls_of_many_rows(void) {
+    for (size_t rows = 1; rows < WIDTHS_ROOM; rows += rows < 40 ? 1 : 491) check_nulls(rows, 0);
+}
+
+/* Columns without any value, alone and together. */
+static void finds_columns_without_values(void) {
+    static const unsigned left_out[] = {1, 2, 4, 8, 16, 32, 64, 128, 0x55, 0xaa, 0xff};
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        for (size_t rows = 1; rows < 3000; rows = 3 * rows + 1) check_nulls(rows, left_out[i]);
 }
 
 static void exports_an_empty_batch(void) {
@@ -503,8 +517,8 @@ static void writes_numbers(void) {
     CHECK_BYTES(p, (size_t)(fb_format_mac(p, 0xfedcba987654) - p), "fe:dc:ba:98:76:54", 17);
 }
 
-RUN_TESTS(TEST(finds_the_nulls_of_many_rows), TEST(exports_every_type),
-          TEST(names_unknown_enum_members_by_their_number),
+RUN_TESTS(TEST(finds_the_nulls_of_many_rows), TEST(finds_columns_without_values),
+          TEST(exports_every_type), TEST(names_unknown_enum_members_by_their_number),
           TEST(keeps_its_memory_until_the_last_part_is_released),
           TEST(survives_every_failed_allocation), TEST(exports_one_batch_with_two_sets_of_fields),
           TEST(exports_an_empty_batch), TEST(writes_addresses),

@@ -43,6 +43,28 @@ static void reuses_a_block_for_the_same_size(void) {
     CHECK_EQUAL(count_cached_blocks(&cache), 0);
 }
 
+static void reuses_zeros(void) {
+    fb_block_cache cache = {0};
+    fb_memory memory = fb_memory_cached(&cache, 0);
+    CHECK(fb_memory_reuses_zeros(&memory));
+    uint8_t *first = fb_memory_allocate(&memory, SIZE), *small = fb_memory_allocate(&memory, 1);
+    fb_memory_release_zeros(&memory, first, SIZE);
+    fb_memory_release_zeros(&memory, small, 1);
+    CHECK_EQUAL(memory.used, 0);
+    CHECK_EQUAL(count_cached_blocks(&cache), 1);
+    uint8_t *again = fb_memory_allocate(&memory, SIZE);
+    CHECK(again == first);
+    CHECK(is_zero(again, SIZE));
+    /* A block that was released once with zeros, and now without them. */
+    memset(again, 7, SIZE);
+    fb_memory_release(&memory, again, SIZE);
+    again = fb_memory_allocate(&memory, SIZE);
+    CHECK(again == first);
+    CHECK(is_zero(again, SIZE));
+    fb_memory_release(&memory, again, SIZE);
+    fb_block_cache_free(&cache);
+}
+
 static void keeps_the_content_of_dirty_blocks(void) {
     fb_block_cache cache = {0};
     fb_memory memory = fb_memory_cached_dirty(&cache, 0);
@@ -134,6 +156,7 @@ static void gives_a_block_to_only_one_thread(void) {
     fb_block_cache_free(&cache);
 }
 
-RUN_TESTS(TEST(reuses_a_block_for_the_same_size), TEST(keeps_the_content_of_dirty_blocks),
-          TEST(caches_neither_small_nor_huge_blocks), TEST(caches_a_limited_number_of_blocks),
-          TEST(keeps_the_content_of_a_growing_block), TEST(gives_a_block_to_only_one_thread))
+RUN_TESTS(TEST(reuses_a_block_for_the_same_size), TEST(reuses_zeros),
+          TEST(keeps_the_content_of_dirty_blocks), TEST(caches_neither_small_nor_huge_blocks),
+          TEST(caches_a_limited_number_of_blocks), TEST(keeps_the_content_of_a_growing_block),
+          TEST(gives_a_block_to_only_one_thread))

@@ -11,6 +11,7 @@ typedef struct {
     trace trace;
     fb_columns columns;
     fb_decoder *traced, *columned;
+    fb_check_allocator allocator;
     fb_memory memory;
 } comparison;
 
@@ -20,7 +21,7 @@ static void comparison_open(comparison *p, const char *lines, fb_decoder_options
     memset(p, 0, sizeof *p);
     CHECK_STATUS(session_try(&p->row, lines, 1 << 16, options), FB_OK);
     trace_new(&p->trace, &p->row.plan);
-    p->memory = fb_memory_system(0);
+    p->memory = fb_check_memory(&p->allocator);
     CHECK_STATUS(fb_decoder_new(&p->traced, p->row.plan.plan, options, &p->memory), FB_OK);
     CHECK_STATUS(fb_decoder_new(&p->columned, p->row.plan.plan, options, &p->memory), FB_OK);
     CHECK_STATUS(fb_columns_new(&p->columns, p->row.plan.plan, &p->memory), FB_OK);
@@ -41,8 +42,7 @@ static void decode_columns(comparison *p, const fb_datagram *datagram, text *des
     fb_status status;
     do {
         fb_batch *batch;
-        CHECK_STATUS(fb_batch_new(&batch, p->row.plan.plan, BATCH_ROWS, fb_memory_system(0)),
-                     FB_OK);
+        CHECK_STATUS(fb_batch_new(&batch, p->row.plan.plan, BATCH_ROWS, p->memory), FB_OK);
         fb_columns_set_batch(&p->columns, batch);
         status = fb_columns_decode(p->columned, datagram, 1, &position, &p->columns);
         CHECK(status == FB_OK || batch->rows);

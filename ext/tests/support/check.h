@@ -188,8 +188,17 @@ UNUSED static void *fb_check_resize(void *context, void *p, size_t old_size, siz
     return moved;
 }
 
+/* Fail unless the block is all zeros. So every test that frees a batch checks this. */
+UNUSED static void fb_check_release_zeros(void *context, void *p, size_t size) {
+    CHECK(fb_is_zero(p, (const uint8_t *)p + size));
+    fb_check_resize(context, p, size, 0);
+}
+
 UNUSED static fb_memory fb_check_memory(fb_check_allocator *allocator) {
-    return (fb_memory){fb_check_resize, allocator, 0, 0, allocator->dirty};
+    return (fb_memory){.resize = fb_check_resize,
+                       .context = allocator,
+                       .dirty = allocator->dirty,
+                       .release_zeros = fb_check_release_zeros};
 }
 
 #endif
