@@ -48,10 +48,12 @@ static void *allocate(fb_table *table, size_t size) {
     return (uint8_t *)block + BLOCK_HEAD;
 }
 
-/* Shrink the last allocation to `size` bytes. It may move. */
+/* Shrink the last allocation to `size` bytes if that is less than half of it. It may move. Blocks
+   of full size are more often reused by later tables. */
 static void *shrink_last_allocation(fb_table *table, size_t size) {
-    block *old = table->blocks,
-          *block = fb_memory_resize(&table->memory, old, old->size, BLOCK_HEAD + size);
+    block *old = table->blocks;
+    if (2 * (BLOCK_HEAD + size) > old->size) return (uint8_t *)old + BLOCK_HEAD;
+    block *block = fb_memory_resize(&table->memory, old, old->size, BLOCK_HEAD + size);
     if (!block) block = old; /* shrinking failed; keep the old size */
     else block->size = BLOCK_HEAD + size;
     table->blocks = block;

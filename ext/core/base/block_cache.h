@@ -15,8 +15,8 @@
 
 #include "core/base/base.h"
 
-/* Number of places, and the block sizes that are cached, in bytes: at most 32 MiB in total. */
-enum { FB_CACHED_BLOCKS = 8, FB_CACHED_BLOCK_MIN = 64 << 10, FB_CACHED_BLOCK_MAX = 4 << 20 };
+/* Number of places, and the block sizes that are cached, in bytes: at most 64 MiB in total. */
+enum { FB_CACHED_BLOCKS = 16, FB_CACHED_BLOCK_MIN = 64 << 10, FB_CACHED_BLOCK_MAX = 4 << 20 };
 
 typedef struct {
     size_t size;
