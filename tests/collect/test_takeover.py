@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+import socket
 import threading
 import time
 import urllib.error
@@ -282,6 +283,35 @@ def test_only_one_successor_takes_over() -> None:
     for each in (listener, *first.listeners):
         each.close()
     assert ended == ["finished"]
+
+
+class Impatient(TakeoverServer):
+    """A collector that has given up when its successor is ready."""
+
+    def _answer(self, connection: socket.socket) -> None:
+        channel = takeover._Channel(connection)
+        self._offer(channel)
+        channel.expect("ready", 60)
+        connection.shutdown(socket.SHUT_RD)
+        channel.send({"message": "state", "state": {"exporters": [], "drops": {}}, "early_data": False})
+
+
+def test_a_successor_that_is_too_late_ends(tmp_path: Path) -> None:
+    """It writes what it has received, and leaves the sockets and the state file alone."""
+    (listener,) = open_listeners([Address("127.0.0.1", 0)])
+    state = tmp_path / "state"
+    with Impatient([listener], dict, list, lambda: None, lambda spools, early_data: None):
+        send([NETFLOW9_TEMPLATE], str(listener.address))
+        new = Running(
+            tmp_path, "-o", "null:", "--takeover", "--state", str(state), listen=str(listener.address)
+        )
+        assert new.process.wait(60) == 2
+    listener.close()
+    log = new.log.read_text()
+    assert "the running collector has stopped waiting for this process, and continues; try again" in log
+    assert "Traceback" not in log
+    assert totals_of(log.rpartition("\nError: ")[0])["received"] == 1
+    assert not state.exists()
 
 
 def test_a_reload_keeps_early_data() -> None:

@@ -282,7 +282,13 @@ class Service:
             return
         self._adopt(self._handover)
         self._intake.start()
-        self._handover.finish()
+        try:
+            self._handover.finish()
+        except ListenError:
+            self._handed_over = True  # the sockets and the state file are those of the running collector
+            self._finish()
+            logger.info("%s", format_totals(self.read_counters()))
+            raise
         for listener in self._handover.listeners:
             if listener not in self.listeners:  # its address is not in this configuration
                 listener.close()

@@ -312,9 +312,19 @@ class Handover:
             raise ListenError(f"the running collector does not hand over: {error}") from error
 
     def finish(self) -> None:
-        """End the running collector."""
-        self._channel.send({"message": "done"})
-        self._channel.close()
+        """End the running collector.
+
+        Raises:
+            ListenError: the running collector has not waited, and continues with the sockets.
+        """
+        try:
+            self._channel.send({"message": "done"})
+        except OSError as error:
+            raise ListenError(
+                "the running collector has stopped waiting for this process, and continues; try again"
+            ) from error
+        finally:
+            self._channel.close()
 
 
 def take_over(addresses: Iterable[Address]) -> Handover:
