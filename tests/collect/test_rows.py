@@ -15,12 +15,13 @@ from flowbuf.collect.live import LiveSampler
 from flowbuf.collect.metrics import format_metrics
 from flowbuf.collect.service import Service, format_totals
 from flowbuf.collect.worker import RowCounters, Worker
-from flowbuf.errors import ConfigError, EnrichmentError
+from flowbuf.errors import ConfigError, EnrichmentError, SchemaError
 from tests.collect.test_service import LOCAL, ListOutput, address_of, check_sums, running
 from tests.decode.test_row_kinds import BOTH, MIXED
 from tests.support.live import send, wait_until
 
 ROWS = ("flows", "counters")
+SCHEMAS = dict(zip(ROWS, CollectConfig(rows=ROWS).load_schemas(), strict=True))
 
 
 def test_a_collector_yields_batches_of_each_kind() -> None:
@@ -144,12 +145,50 @@ def test_state_moves_to_another_service() -> None:
 
 def test_a_placeholder_makes_an_output_per_kind() -> None:
     output = OutputConfig(to="data/{rows}/", name="site {rows}")
-    assert expand_outputs([output], ROWS) == (
+    assert expand_outputs([output], SCHEMAS) == (
         OutputConfig(to="data/flows/", name="site flows", rows="flows"),
         OutputConfig(to="data/counters/", name="site counters", rows="counters"),
     )
-    assert expand_outputs([output], ["counters"])[0].to == "data/counters/"
-    assert [each.rows for each in expand_outputs([OutputConfig(to="x")], ["flows"])] == ["flows"]
+    (alone,) = expand_outputs([output], {"counters": SCHEMAS["counters"]})
+    assert alone.to == "data/counters/"
+    (default,) = expand_outputs([OutputConfig(to="x")], {"flows": SCHEMAS["flows"]})
+    assert default.rows == "flows"
+
+
+@pytest.mark.parametrize(
+    ("columns", "flows", "counters"),
+    [
+        (
+            ("src_as", "app_bad_request", "time_received"),
+            ("src_as", "time_received"),
+            ("app_bad_request", "time_received"),
+        ),
+        (("src_as",), ("src_as",), ()),  # all columns of counters, as in `flowbuf read`
+        ((), (), ()),
+    ],
+)
+def test_a_kind_gets_the_columns_that_it_has(
+    columns: tuple[str, ...], flows: tuple[str, ...], counters: tuple[str, ...]
+) -> None:
+    output = OutputConfig(to="data/{rows}/", columns=columns)
+    assert [each.columns for each in expand_outputs([output], SCHEMAS)] == [flows, counters]
+
+
+def test_a_column_that_no_kind_has_is_an_error() -> None:
+    with (
+        pytest.raises(SchemaError, match="no column 'byts'"),
+        running({"{rows}": ListOutput()}, {"{rows}": {"columns": ("byts",)}}, rows=ROWS),
+    ):
+        raise AssertionError
+    with (  # an output for one kind
+        pytest.raises(SchemaError, match="no column 'app_bad_request'"),
+        running(
+            {"f": ListOutput(), "c": ListOutput()},
+            {"f": {"columns": ("app_bad_request",)}, "c": {"rows": "counters"}},
+            rows=ROWS,
+        ),
+    ):
+        raise AssertionError
 
 
 @pytest.mark.parametrize(
@@ -168,7 +207,7 @@ def test_outputs_and_kinds_of_rows_must_match(
     outputs: list[OutputConfig], rows: list[str], problem: str
 ) -> None:
     with pytest.raises(ConfigError) as raised:
-        expand_outputs(outputs, rows)
+        expand_outputs(outputs, {kind: SCHEMAS[kind] for kind in rows})
     assert problem in str(raised.value)
 
 
@@ -185,4 +224,4 @@ def test_the_file_has_a_schema_per_kind(tmp_path: Path) -> None:
     assert (flows.name, counters.name) == ("flow", "own")
     assert "src_as" not in [column.name for column in flows.enabled]
     assert "if_index" not in [column.name for column in counters.enabled]
-    assert [each.rows for each in expand_outputs(config.outputs, config.rows)] == list(ROWS)
+    assert [each.rows for each in expand_outputs(config.outputs, SCHEMAS)] == list(ROWS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -304,28 +304,35 @@ class CollectConfig:
         )
 
 
-def expand_outputs(outputs: Sequence[OutputConfig], rows: Sequence[str]) -> tuple[OutputConfig, ...]:
+def expand_outputs(
+    outputs: Sequence[OutputConfig], schemas: Mapping[str, Schema]
+) -> tuple[OutputConfig, ...]:
     """Return the outputs, each for one of the decoded kinds of rows.
 
     Args:
-        outputs: Outputs. One with `{rows}` in its destination becomes one output per kind.
-        rows: Kinds of rows that are decoded. The first is the default.
+        outputs: Outputs. One with `{rows}` in its destination becomes one output per kind, with those of its
+            columns that the kind has.
+        schemas: Schema of each kind of rows that is decoded. The first kind is the default.
 
     Raises:
         ConfigError: an output takes rows that are not decoded, or a kind of rows has no output.
     """
     expanded = tuple(
         replace(
-            output, rows=kind, to=output.to.replace("{rows}", kind), name=output.name.replace("{rows}", kind)
+            output,
+            rows=kind,
+            to=output.to.replace("{rows}", kind),
+            name=output.name.replace("{rows}", kind),
+            columns=_columns_of(output, kind, schemas),
         )
         for output in outputs
-        for kind in _rows_of(output, rows)
+        for kind in _rows_of(output, list(schemas))
     )
     for output in expanded:
-        if output.rows not in rows:
+        if output.rows not in schemas:
             fix = f"add {output.rows} to rows"
             raise ConfigError(f"output {output.to!r}: rows {output.rows} are not decoded; {fix}")
-    for kind in rows:
+    for kind in schemas:
         if kind not in {output.rows for output in expanded}:
             fix = f"write {{rows}} in a destination, or add an output with rows = {kind!r}"
             raise ConfigError(f"rows {kind} have no output; {fix}")
@@ -336,6 +343,18 @@ def _rows_of(output: OutputConfig, rows: Sequence[str]) -> Sequence[str]:
     if output.rows:
         return (output.rows,)
     return rows if "{rows}" in output.to else rows[:1]
+
+
+def _columns_of(output: OutputConfig, kind: str, schemas: Mapping[str, Schema]) -> tuple[str, ...]:
+    """Return the columns of an output for one kind: without those that only other kinds have."""
+    if output.rows or "{rows}" not in output.to:
+        return output.columns
+    foreign = [schema for rows, schema in schemas.items() if rows != kind]
+    return tuple(
+        name
+        for name in output.columns
+        if name in schemas[kind] or not any(name in schema for schema in foreign)
+    )
 
 
 def read_config(path: str) -> CollectConfig:

@@ -141,7 +141,7 @@ class Service:
         kept = {(runner.config, runner.schema.hash): runner for runner in self._runners}
         runners: list[OutputRunner] = []
         by_rows = {schema.rows: schema for schema in schemas}
-        outputs = expand_outputs(config.outputs, list(by_rows))
+        outputs = expand_outputs(config.outputs, by_rows)
         _check_spools(outputs)
         decoded = dict(by_rows)
         try:
