@@ -160,14 +160,6 @@ FB_NOINLINE static fb_cursor run_each(fb_context *c, fb_emitter *emitter, fb_cur
     return at;
 }
 
-FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                              const fb_compiled_template *compiled, const fb_lane_group *group,
-                              const uint8_t *record, const fb_location *locations) {
-    const uint8_t *window = (locations ? locations[group->base].base : record) + group->offset;
-    if (FB_LIKELY(FB_EMIT(append_lanes)(emitter, &at, &group->lanes, window))) return at;
-    return run_each(c, emitter, at, compiled, group->first, group->end, record, locations);
-}
-
 /* Run all moves of one code, each with its field at p. */
 #define RUN_MOVES(CODE, ...) \
     for (const fb_op *end = compiled->moves[(CODE) + 1]; op < end; op++) { \
@@ -180,6 +172,33 @@ FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
     if (FB_UNLIKELY(fb_is_no_address(p, size))) \
         APPEND_UINT(derive_etype(compiled, record, locations), 2); \
     else APPEND_UINT(etype, 2)
+
+/* Run the moves of a group one by one. */
+FB_NOINLINE static fb_cursor run_group(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                       const fb_compiled_template *compiled,
+                                       const fb_lane_group *group, const uint8_t *record,
+                                       const fb_location *locations) {
+    for (const fb_op *op = compiled->ops + group->first, *end = compiled->ops + group->end;
+         op < end; op++) {
+        const uint8_t *p = find_field(op, record, locations);
+        switch (op->code) {
+            case FB_OP_UINT8: APPEND_UINT(*p, 1); break;
+            case FB_OP_UINT16: APPEND_UINT(fb_load16(p), 2); break;
+            case FB_OP_UINT32: APPEND_UINT(fb_load32(p), 4); break;
+            case FB_OP_UINT64: APPEND_UINT(fb_load64(p), 8); break;
+            default: at = run_operation(c, emitter, at, op, compiled, record, locations); break;
+        }
+    }
+    return at;
+}
+
+FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                              const fb_compiled_template *compiled, const fb_lane_group *group,
+                              const uint8_t *record, const fb_location *locations) {
+    const uint8_t *window = (locations ? locations[group->base].base : record) + group->offset;
+    if (FB_LIKELY(FB_EMIT(append_lanes)(emitter, &at, &group->lanes, window))) return at;
+    return run_group(c, emitter, at, compiled, group, record, locations);
+}
 
 /* Run the moves that are not in lanes. */
 FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
