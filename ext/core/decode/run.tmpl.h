@@ -67,21 +67,6 @@ static void fill_column(fb_context *c, fb_columns *columns, const fb_compiled_te
     }
 }
 
-static void fill_constants(const fb_columns *columns, size_t row, size_t count) {
-    for (const fb_constant *constant = columns->constants,
-                           *end = constant + columns->constant_count;
-         constant < end; constant++) {
-        const fb_vector vector = columns->vectors[constant->column];
-        const uint64_t number = constant->number;
-        const uint8_t *p = NULL;
-        const size_t step = 0;
-        if (constant->size)
-            for (size_t i = 0; i < count; i++)
-                memcpy(vector.values + 16 * (row + i), constant->bytes, 16);
-        else FILL(number);
-    }
-}
-
 /* Fill a column of names, and end its rows. */
 static void fill_names(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
                        const fb_op *op, size_t row, const uint8_t *record, size_t count) {
@@ -133,7 +118,9 @@ static size_t put_run(fb_context *c, fb_columns *columns, const fb_compiled_temp
     uint64_t filled = 0, written = ~columns->open;
     if (!columns->tracked || count < 2) return 0;
     count = reserve_run(c, columns, compiled, count);
-    fill_constants(columns, row, count);
+    for (size_t i = 0; i < columns->constant_count; i++)
+        fb_vector_repeat(&columns->vectors[columns->constants[i]], fb_batch_constant_row(batch),
+                         row, count);
     for (const fb_op *op = compiled->ops, *end = op + compiled->move_end; op < end; op++) {
         fill_column(c, columns, compiled, op, row, record, count);
         written |= op->column->bit;

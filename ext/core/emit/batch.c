@@ -46,9 +46,9 @@ static size_t round_up(size_t size) {
     return (size + FB_CACHE_LINE - 1) / FB_CACHE_LINE * FB_CACHE_LINE;
 }
 
-/* Room for one more row than the capacity: constants are written there between rows. */
+/* With room for the row of constants. */
 static size_t size_of_fixed(const fb_vector *vector, size_t capacity) {
-    return round_up((capacity + 1) * vector->width + FB_BATCH_SLACK);
+    return round_up((capacity + FB_BATCH_SLACK) * vector->width + FB_BATCH_SLACK);
 }
 
 static bool allocate_vector(fb_batch *batch, fb_vector *vector, const fb_column *column,
@@ -108,8 +108,9 @@ static void release_fixed(fb_batch *batch, fb_memory *memory) {
     }
     for (size_t i = 0; i < batch->vector_count; i++) {
         const fb_vector *vector = &batch->vectors[i];
-        if (is_fixed(vector) && vector->values && !fb_batch_is_blank(batch, vector))
-            memset(vector->values, 0, (batch->rows + 1) << vector->shift); /* with one unfinished */
+        if (!is_fixed(vector) || !vector->values || fb_batch_is_blank(batch, vector)) continue;
+        memset(vector->values, 0, (batch->rows + 1) << vector->shift); /* with one unfinished */
+        memset(vector->values + (fb_batch_constant_row(batch) << vector->shift), 0, vector->width);
     }
     fb_memory_release_zeros(memory, batch->fixed, batch->fixed_size);
 }

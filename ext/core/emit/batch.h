@@ -42,6 +42,11 @@ typedef struct {
 
 /* bytes after the last value: a store always writes 8 bytes, whatever the width */
 enum { FB_BATCH_SLACK = 8 };
+/* Return the row for constants of the writer. It is so far behind the capacity that a store to the
+   last row does not reach it. */
+FB_INLINE size_t fb_batch_constant_row(const fb_batch *batch) {
+    return batch->capacity + FB_BATCH_SLACK - 1;
+}
 
 /* Create a batch with room for `capacity` rows, all zero. The batch copies `memory` and counts its
    own bytes in the copy. OK, NO_MEMORY. REQUIRES: capacity > 0. */
@@ -106,6 +111,36 @@ FB_INLINE uint64_t fb_vector_get(const fb_vector *vector, size_t row) {
     memcpy(&value, vector->values + (row << vector->shift), 8);
     return value & UINT64_MAX >> (64 - 8 * vector->width);
 #endif
+}
+
+/* Copy the value of row `from` to row `to`. REQUIRES: a vector of fixed width; the rows behind both
+   have no value. */
+FB_INLINE void fb_vector_copy(const fb_vector *vector, size_t from, size_t to) {
+    const uint8_t *value = vector->values + (from << vector->shift);
+    uint8_t *p = vector->values + (to << vector->shift);
+    if (vector->width == 16) {
+        memcpy(p, value, 16);
+        return;
+    }
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    memcpy(p, value, vector->width);
+#else
+    memcpy(p, value, 8);
+#endif
+}
+
+/* Copy the value of row `from` to `count` rows from `row` on. REQUIRES: a vector of fixed width;
+   later rows have no value yet. */
+FB_INLINE void fb_vector_repeat(const fb_vector *vector, size_t from, size_t row, size_t count) {
+    const fb_vector v = *vector; /* so that the compiler knows that stores do not change it */
+    const uint8_t *value = v.values + (from << v.shift);
+    uint8_t *to = v.values + (row << v.shift), *end = to + (count << v.shift);
+    if (v.width == 16) {
+        for (; to < end; to += 16) memcpy(to, value, 16);
+        return;
+    }
+    const uint64_t number = fb_vector_get(&v, from);
+    for (; to < end; to += v.width) fb_vector_store(&v, to, number);
 }
 
 FB_INLINE void fb_vector_set_address(const fb_vector *vector, size_t row, const uint8_t *data,

@@ -6,9 +6,10 @@ fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *me
     *columns =
         (fb_columns){.plan = plan, .columns = plan->columns, .memory = memory, .open = plan->open};
     columns->constants = fb_memory_allocate(memory, (count + 1) * sizeof *columns->constants);
+    columns->saved = fb_memory_allocate(memory, (count + 1) * sizeof *columns->saved);
     columns->untracked = fb_memory_allocate(memory, (count + 1) * sizeof *columns->untracked);
     columns->uneven = fb_memory_allocate(memory, (count + 1) * sizeof *columns->uneven);
-    if (!columns->constants || !columns->untracked || !columns->uneven ||
+    if (!columns->constants || !columns->saved || !columns->untracked || !columns->uneven ||
         fb_column_states_new(&columns->states, plan, memory) != FB_OK ||
         fb_deferred_values_new(&columns->deferred, plan, memory) != FB_OK) {
         fb_columns_free(columns);
@@ -28,6 +29,7 @@ void fb_columns_free(fb_columns *columns) {
     if (!columns->plan) return;
     size_t count = columns->plan->column_count + 1;
     fb_memory_release(columns->memory, columns->constants, count * sizeof *columns->constants);
+    fb_memory_release(columns->memory, columns->saved, count * sizeof *columns->saved);
     fb_memory_release(columns->memory, columns->untracked, count * sizeof *columns->untracked);
     fb_memory_release(columns->memory, columns->uneven, count * sizeof *columns->uneven);
     fb_column_states_free(&columns->states, columns->memory);
@@ -140,35 +142,44 @@ bool fb_columns_accepts(const fb_columns *columns, fb_columns_cursor at, fb_targ
 
 /* Constants -------------------------------------------------------------------------------- */
 
-/* Constants are written into the row after the capacity of the batch. */
-static fb_columns_cursor begin_saving_constants(fb_columns *columns, uint64_t open) {
+static fb_columns_cursor begin_writing_constants(fb_columns *columns, uint64_t open) {
     columns->keeping = true;
-    return (fb_columns_cursor){columns->batch->capacity, open};
+    return (fb_columns_cursor){fb_batch_constant_row(columns->batch), open};
 }
 
-static uint64_t take_number(const fb_vector *vector, size_t row) {
-    uint64_t number = fb_vector_get(vector, row);
-    fb_vector_set(vector, row, 0);
-    return number;
-}
-
-/* Save the values of that row as constants and clear the row. */
-static void end_saving_constants(fb_columns *columns, fb_columns_cursor at, uint64_t open) {
-    fb_constant *constant = columns->constants + columns->constant_count;
-    for (uint64_t states = open & ~at.open; states; states &= states - 1, constant++) {
-        constant->column = columns->column_of_bit[__builtin_ctzll(states)];
-        const fb_vector *vector = &columns->vectors[constant->column];
-        constant->size = vector->width == 16 ? 16 : 0;
-        if (constant->size) {
-            memcpy(constant->bytes, vector->values + 16 * at.row, 16);
-            memset(vector->values + 16 * at.row, 0, 16);
-        } else {
-            constant->number = take_number(vector, at.row);
-        }
-    }
-    columns->constant_count = (size_t)(constant - columns->constants);
+/* Append the columns that were closed in that row. A closed column has a value there. */
+static void end_writing_constants(fb_columns *columns, fb_columns_cursor at, uint64_t open) {
+    uint16_t *column = columns->constants + columns->constant_count;
+    for (uint64_t closed = open & ~at.open; closed; closed &= closed - 1)
+        *column++ = columns->column_of_bit[__builtin_ctzll(closed)];
+    columns->constant_count = (size_t)(column - columns->constants);
+    columns->batch->written |= ~at.open;
     columns->open = at.open;
     columns->keeping = false;
+}
+
+FB_NOINLINE void fb_columns_suspend(fb_columns *columns) {
+    for (size_t i = 0; i < columns->constant_count; i++) {
+        const uint16_t column = columns->constants[i];
+        const fb_vector *vector = &columns->vectors[column];
+        const size_t row = fb_batch_constant_row(columns->batch);
+        if (vector->width == 16)
+            save_constant(&columns->saved[i], column, 0, vector->values + 16 * row, 16);
+        else save_constant(&columns->saved[i], column, fb_vector_get(vector, row), NULL, 0);
+    }
+    columns->suspended = true;
+}
+
+FB_NOINLINE void fb_columns_restore_constants(fb_columns *columns) {
+    for (size_t i = 0; i < columns->constant_count; i++) {
+        const fb_constant *constant = &columns->saved[i];
+        const fb_vector *vector = &columns->vectors[constant->column];
+        const size_t row = fb_batch_constant_row(columns->batch);
+        if (constant->size) fb_vector_set_address(vector, row, constant->bytes, constant->size);
+        else fb_vector_set(vector, row, constant->number);
+    }
+    columns->batch->written |= ~columns->open;
+    columns->suspended = false;
 }
 
 static uint64_t find_open_columns(const fb_columns *columns) {
@@ -177,13 +188,14 @@ static uint64_t find_open_columns(const fb_columns *columns) {
 
 void fb_columns_begin_constants(fb_columns *columns, fb_columns_cursor *at) {
     columns->constant_count = columns->untracked_count = 0;
+    columns->suspended = false;
     fb_column_states_forget(&columns->states);
     fb_deferred_values_forget(&columns->deferred);
-    *at = begin_saving_constants(columns, find_open_columns(columns));
+    *at = begin_writing_constants(columns, find_open_columns(columns));
 }
 
 void fb_columns_end_constants(fb_columns *columns, fb_columns_cursor at) {
-    end_saving_constants(columns, at, find_open_columns(columns));
+    end_writing_constants(columns, at, find_open_columns(columns));
     fb_column_states_keep_constants(&columns->states);
     if (columns->deferred.active) fb_deferred_values_keep_constants(&columns->deferred);
     columns->tracked = !columns->deferred.active && !columns->states.state;
@@ -193,11 +205,11 @@ void fb_columns_end_constants(fb_columns *columns, fb_columns_cursor at) {
 void fb_columns_begin_set(fb_columns *columns, fb_columns_cursor *at) {
     columns->datagram_count = columns->constant_count;
     columns->datagram_open = columns->open;
-    *at = begin_saving_constants(columns, columns->open);
+    *at = begin_writing_constants(columns, columns->open);
 }
 
 void fb_columns_end_set_constants(fb_columns *columns, fb_columns_cursor at) {
-    end_saving_constants(columns, at, columns->open);
+    end_writing_constants(columns, at, columns->open);
 }
 
 void fb_columns_end_set(fb_columns *columns) {

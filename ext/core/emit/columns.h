@@ -2,8 +2,8 @@
    defines its contract.
 
    A number is stored at its final position at once. Finishing a row costs almost nothing, because
-   absent values are already 0. Constants are written into the row after the last one, saved from
-   there, and copied to the start of each row. */
+   absent values are already 0. Constants are written into a row behind the capacity of the batch,
+   and copied from there to each row. */
 #ifndef FB_EMIT_COLUMNS_H
 #define FB_EMIT_COLUMNS_H
 
@@ -17,7 +17,7 @@ typedef struct {
     uint64_t open; /* bits of the columns that the fast path may still write */
 } fb_columns_cursor;
 
-/* A value with which every row begins. */
+/* A value with which every row begins, outside the batch. */
 typedef struct {
     uint64_t number;
     uint16_t column;
@@ -38,10 +38,12 @@ typedef struct fb_columns {
     uint64_t open;  /* initial `open` of the cursor of a row */
     bool tracked;   /* no value waits for the end of a row, and the cursor tracks all columns */
     bool plain;     /* tracked, and no row of a column must be ended */
-    /* of columns that the cursor tracks: those of the datagram, followed by those of a set */
-    fb_constant *constants;
+    /* columns of constants that the cursor tracks: those of the datagram, then those of a set */
+    uint16_t *constants;
     size_t constant_count, datagram_count;
     uint64_t datagram_open;
+    fb_constant *saved; /* constants of a suspended datagram, for the next batch */
+    bool suspended;
     fb_constant *untracked; /* constants of the other columns */
     size_t untracked_count;
     fb_column_states states;
@@ -53,6 +55,9 @@ typedef struct fb_columns {
 /* Initialize the emitter. `plan` and `memory` must outlive it. OK, NO_MEMORY. */
 fb_status fb_columns_new(fb_columns *columns, const fb_plan *plan, fb_memory *memory);
 void fb_columns_free(fb_columns *columns);
+void fb_columns_restore_constants(fb_columns *columns);
+/* Save the constants of the datagram, because it may be resumed with another batch. */
+void fb_columns_suspend(fb_columns *columns);
 /* Set the batch that takes the rows. Decoders require a batch, with room for at least two rows,
    because a record may become two flows. `begin` returns false if the batch is full. If it does so
    for an empty batch, memory was short. */
@@ -60,6 +65,7 @@ FB_INLINE void fb_columns_set_batch(fb_columns *columns, fb_batch *batch) {
     columns->batch = batch;
     columns->vectors = batch ? batch->vectors : NULL;
     if (batch && !batch->rows) batch->written = 0;
+    if (FB_UNLIKELY(columns->suspended) && batch) fb_columns_restore_constants(columns);
 }
 
 /* Slow paths. */
@@ -88,13 +94,10 @@ FB_INLINE bool fb_columns_reserve(fb_columns *columns, size_t rows, size_t max_s
 FB_INLINE bool fb_columns_begin(fb_columns *columns, size_t max_size, fb_columns_cursor *at) {
     if (FB_UNLIKELY(!fb_columns_reserve(columns, 1, max_size))) return false;
     *at = (fb_columns_cursor){columns->batch->rows, columns->open};
-    for (const fb_constant *constant = columns->constants,
-                           *end = constant + columns->constant_count;
-         constant < end; constant++) {
-        const fb_vector *vector = &columns->vectors[constant->column];
-        if (constant->size) fb_vector_set_address(vector, at->row, constant->bytes, 16);
-        else fb_vector_set(vector, at->row, constant->number);
-    }
+    const size_t from = fb_batch_constant_row(columns->batch);
+    for (const uint16_t *column = columns->constants, *end = column + columns->constant_count;
+         column < end; column++)
+        fb_vector_copy(&columns->vectors[*column], from, at->row);
     if (FB_UNLIKELY(!columns->plain)) fb_columns_begin_rest(columns, at);
     return true;
 }
@@ -125,11 +128,8 @@ FB_INLINE void fb_columns_put_uint(fb_columns *columns, fb_columns_cursor *at, f
             *at = fb_columns_offer_number(columns, *at, target, FB_DEFERRED_UINT, value);
         return;
     }
-    if (!value) {
-        at->open &= ~(column->bit & -(uint64_t)target.zero);
-        return;
-    }
-    fb_columns_append_uint(columns, at, column, value, 8);
+    /* Also a zero that is a value is stored: a closed column of constants has no older value. */
+    if (value || target.zero) fb_columns_append_uint(columns, at, column, value, 8);
 }
 
 FB_INLINE void fb_columns_put_fast(fb_columns *columns, fb_columns_cursor *at,

@@ -43,6 +43,8 @@
      void change_rate(row, change)         Let *change apply to every row that follows
                                            (deferred_values.h). NULL: rates stay.
      void begin_constants, end_constants   Values put between them are in every row that follows.
+     void suspend(row)                     The output is full. The datagram is resumed with another
+                                           output and the same constants.
      void begin_set, end_set_constants     Values put between them are also in every row, until
      void end_set(row)                     end_set. REQUIRES: has_fast_path; columns of
                                            fb_column_has_fast_path.
@@ -378,6 +380,11 @@ FB_INLINE void fb_row_finish(fb_row *row, fb_row_cursor at) {
 
 FB_INLINE uint64_t fb_row_take_refused(fb_row *row) {
     return fb_deferred_values_take_refused(&row->deferred);
+}
+
+/* The constants are in the row. */
+FB_INLINE void fb_row_suspend(fb_row *row) {
+    (void)row;
 }
 
 FB_INLINE void fb_row_change_rate(fb_row *row, fb_rate_change *change) {

@@ -320,6 +320,10 @@ static uint64_t trace_take_refused(trace *t) {
     return refused;
 }
 
+static void trace_suspend(trace *t) {
+    (void)t;
+}
+
 static void trace_change_rate(trace *t, fb_rate_change *change) {
     t->rate_change = change;
 }
