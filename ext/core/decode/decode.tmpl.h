@@ -75,7 +75,7 @@ fb_status FB_ENTRY(fb_decoder *decoder, const fb_datagram *datagrams, size_t cou
         fb_context_begin(&c, &datagrams[position->datagram], position->datagram);
         fb_status status = decode_datagram(&c, decoder, emitter, position);
         count_refused(&c, emitter);
-        if (status != FB_OK) {
+        if (FB_UNLIKELY(status != FB_OK)) {
             FB_EMIT(suspend)(emitter);
             decoder->full = c.full;
             return FB_NO_SPACE;
