@@ -68,12 +68,13 @@ PYTEST = $(PY) -m pytest --numprocesses auto --dist loadscope
 test: setup
 	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),fast) $(PYTEST) -m "not slow and not expensive" $(TESTS)
 
-# Many expensive tests compile on all processors, or wait for a broker, so only two modules run at once. The
-# benchmark of the collector runs alone: a broker that waits for a processor would lose its flows.
+# Many expensive tests compile on all processors, or wait for a broker, so only two modules run at once, in the
+# order of tests/conftest.py. The benchmark of the collector runs alone: a broker that waits for a processor would
+# lose its flows.
 ALONE := tests/benchmarks/test_collecting.py
 test-all: setup
 	$(PYTEST) -m "not expensive"
-	$(PY) -m pytest --numprocesses 2 --dist loadscope -m expensive --ignore $(ALONE)
+	$(PY) -m pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder -m expensive --ignore $(ALONE)
 	$(PY) -m pytest -m expensive $(ALONE)
 	$(MAKE) sanitize sanitize-threads PYTHON=$(PYTHON)
 

@@ -34,12 +34,18 @@ gc.disable()
 SERVICES = {"broker", "own_broker", "registry", "own_registry", "front"}
 
 
+LONGEST = "test_core_c.py"
+"""The module that takes longest, with its expensive tests. Modules that start after it share the other
+processor."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that use a service as slow: it takes seconds to start."""
+    """Mark tests that use a service as slow: it takes seconds to start. Put the longest module first."""
     for item in items:
         needs = SERVICES & set(getattr(item, "fixturenames", ()))
         if needs and not item.get_closest_marker("everyday"):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: item.path.name != LONGEST)
 
 
 def pytest_collection_finish() -> None:

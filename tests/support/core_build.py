@@ -32,14 +32,14 @@ def find_compiler() -> list[str]:
 def make(*arguments: str) -> str:
     """Run make in ext/ and return its output. If make fails, fail the test with that output.
 
-    It compiles with ccache if that is installed.
+    It compiles with ccache if that is installed. It leaves the processor to tests that wait for a broker.
     """
     compiler = find_compiler()
     environment = outer_environment()
     if shutil.which("ccache") and "ccache" not in Path(compiler[0]).name:
         # Objects of other checkouts are equal except for the folder in their debug information.
         environment |= {"CC": " ".join(["ccache", *compiler]), "CCACHE_NOHASHDIR": "1"}
-    command = [find_tool("make"), f"-j{os.cpu_count()}", "--output-sync", "-C", str(EXT)]
+    command = ["nice", find_tool("make"), f"-j{os.cpu_count()}", "--output-sync", "-C", str(EXT)]
     with building():
         done = subprocess.run(
             [*command, f"PYTHON={sys.executable}", *arguments],
