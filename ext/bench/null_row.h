@@ -151,6 +151,10 @@ FB_INLINE uint64_t null_row_take_refused(null_row *row) {
     return 0;
 }
 
+FB_INLINE void null_row_suspend(null_row *row) {
+    (void)row;
+}
+
 FB_INLINE void null_row_change_rate(null_row *row, fb_rate_change *change) {
     (void)row, (void)change;
 }
