@@ -139,6 +139,7 @@ fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb
     *fault = (fb_message_fault){.column = FB_NO_COLUMN};
     if (!reserve_uneven(reader, batch)) return FB_NO_MEMORY;
     set_batch(reader, batch);
+    batch->written = UINT64_MAX;
 #ifdef FB_NEWER_PROCESSORS
     if (reader->processor >= FB_PROCESSOR_BMI2)
         return fb_message_columns_read_bmi2(reader, rest, batch, fault);

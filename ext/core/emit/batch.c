@@ -69,10 +69,7 @@ static bool allocate_vector(fb_batch *batch, fb_vector *vector, const fb_column 
 fb_status fb_batch_new(fb_batch **out, const fb_plan *plan, size_t capacity, fb_memory memory) {
     fb_batch *batch = fb_memory_allocate(&memory, sizeof *batch);
     if (!batch) return FB_NO_MEMORY;
-    *batch = (fb_batch){.memory = memory,
-                        .capacity = capacity,
-                        .vector_count = plan->column_count,
-                        .written = UINT64_MAX};
+    *batch = (fb_batch){.memory = memory, .capacity = capacity, .vector_count = plan->column_count};
     batch->vectors =
         fb_memory_allocate(&batch->memory, plan->column_count * sizeof *batch->vectors);
     if (!batch->vectors) {

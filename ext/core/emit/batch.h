@@ -35,7 +35,7 @@ typedef struct {
     fb_vector *vectors; /* one per column of the plan; all zeros for a disabled column */
     size_t vector_count;
     size_t rows, capacity;
-    uint64_t written; /* bits of the columns that may have values; all, unless the writer knows */
+    uint64_t written; /* bits of the columns that may have values; the writer sets them */
     uint8_t *fixed;   /* block that holds the `values` of fixed width */
     size_t fixed_size;
 } fb_batch;

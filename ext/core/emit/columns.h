@@ -64,7 +64,6 @@ void fb_columns_suspend(fb_columns *columns);
 FB_INLINE void fb_columns_set_batch(fb_columns *columns, fb_batch *batch) {
     columns->batch = batch;
     columns->vectors = batch ? batch->vectors : NULL;
-    if (batch && !batch->rows) batch->written = 0;
     if (FB_UNLIKELY(columns->suspended) && batch) fb_columns_restore_constants(columns);
 }
 

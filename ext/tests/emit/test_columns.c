@@ -322,6 +322,28 @@ static void copies_rows(void) {
     text_free(&lines);
 }
 
+/* A datagram without flows leaves constants behind the batch, which must be cleared, too. */
+static void clears_the_constants_of_datagrams_without_flows(void) {
+    table t;
+    byte_buffer d = {.size = 0};
+    ipfix_begin(&d, (ipfix_header){.seconds = 1000, .sequence = 7, .domain = 3});
+    size_t set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({8, 4}, {1, 8}));
+    set_end(&d, set);
+    ipfix_end(&d);
+    table_open(&t, usual_columns, 10);
+    for (unsigned call = 0; call < 2; call++) {
+        fb_position position = {0};
+        fb_columns_set_batch(&t.columns, t.batch);
+        fb_datagram datagram = datagram_of(d.data, d.size, SOURCE_ADDRESS);
+        CHECK_STATUS(fb_columns_decode(t.session.decoder, &datagram, 1, &position, &t.columns),
+                     FB_OK);
+    }
+    CHECK_EQUAL(t.batch->rows, 0);
+    fb_columns_set_batch(&t.columns, t.batch);
+    table_close(&t); /* checks that the batch is all zeros */
+}
+
 /* Copies have members and text of their own, in each kind of list. */
 static void copies_lists(void) {
     table t;
@@ -428,6 +450,7 @@ static void stops_before_offsets_overflow(void) {
 
 RUN_TESTS(TEST(has_a_width_for_each_type), TEST(stores_the_limits_of_every_type),
           TEST(undoes_a_row), TEST(gives_the_same_rows_at_every_batch_size),
-          TEST(overrides_late_columns), TEST(grows_a_batch), TEST(copies_rows), TEST(copies_lists),
-          TEST(copies_rows_until_memory_is_short), TEST(survives_every_failed_allocation),
-          TEST(stops_before_offsets_overflow))
+          TEST(overrides_late_columns), TEST(grows_a_batch),
+          TEST(clears_the_constants_of_datagrams_without_flows), TEST(copies_rows),
+          TEST(copies_lists), TEST(copies_rows_until_memory_is_short),
+          TEST(survives_every_failed_allocation), TEST(stops_before_offsets_overflow))
