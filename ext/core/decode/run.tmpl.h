@@ -83,11 +83,12 @@ static void fill_names(fb_context *c, fb_columns *columns, const fb_compiled_tem
 static void fill_rest(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
                       uint64_t filled, size_t row, const uint8_t *record, size_t count) {
     for (size_t i = 0; i < count; i++, record += compiled->record_size) {
-        fb_cursor at = {row + i, columns->open};
-        if (compiled->name_end < compiled->op_count)
+        if (compiled->name_end < compiled->op_count) {
+            fb_cursor at = {row + i, columns->open};
             at = run_each(c, columns, at, compiled, compiled->name_end, compiled->op_count, record,
                           NULL);
-        columns->batch->written |= ~at.open;
+            columns->batch->written |= ~at.open;
+        }
         for (size_t k = 0; k < columns->uneven_count; k++) {
             uint16_t column = columns->uneven[k];
             if (!(columns->columns[column].bit & filled))

@@ -158,25 +158,25 @@ static void end_writing_constants(fb_columns *columns, fb_columns_cursor at, uin
     columns->keeping = false;
 }
 
+/* Return the place of a constant in the batch. */
+static uint8_t *find_constant(const fb_columns *columns, size_t i, size_t *size) {
+    const fb_vector *vector = &columns->vectors[columns->constants[i]];
+    *size = vector->width;
+    return vector->values + (fb_batch_constant_row(columns->batch) << vector->shift);
+}
+
 FB_NOINLINE void fb_columns_suspend(fb_columns *columns) {
-    for (size_t i = 0; i < columns->constant_count; i++) {
-        const uint16_t column = columns->constants[i];
-        const fb_vector *vector = &columns->vectors[column];
-        const size_t row = fb_batch_constant_row(columns->batch);
-        if (vector->width == 16)
-            save_constant(&columns->saved[i], column, 0, vector->values + 16 * row, 16);
-        else save_constant(&columns->saved[i], column, fb_vector_get(vector, row), NULL, 0);
+    for (size_t i = 0, size; i < columns->constant_count; i++) {
+        const uint8_t *constant = find_constant(columns, i, &size);
+        memcpy(columns->saved[i], constant, size);
     }
     columns->suspended = true;
 }
 
 FB_NOINLINE void fb_columns_restore_constants(fb_columns *columns) {
-    for (size_t i = 0; i < columns->constant_count; i++) {
-        const fb_constant *constant = &columns->saved[i];
-        const fb_vector *vector = &columns->vectors[constant->column];
-        const size_t row = fb_batch_constant_row(columns->batch);
-        if (constant->size) fb_vector_set_address(vector, row, constant->bytes, constant->size);
-        else fb_vector_set(vector, row, constant->number);
+    for (size_t i = 0, size; i < columns->constant_count; i++) {
+        uint8_t *constant = find_constant(columns, i, &size);
+        memcpy(constant, columns->saved[i], size);
     }
     columns->batch->written |= ~columns->open;
     columns->suspended = false;

@@ -42,7 +42,7 @@ typedef struct fb_columns {
     uint16_t *constants;
     size_t constant_count, datagram_count;
     uint64_t datagram_open;
-    fb_constant *saved; /* constants of a suspended datagram, for the next batch */
+    uint8_t (*saved)[16]; /* values of `constants` of a suspended datagram, for the next batch */
     bool suspended;
     fb_constant *untracked; /* constants of the other columns */
     size_t untracked_count;
