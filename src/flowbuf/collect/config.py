@@ -340,20 +340,23 @@ def expand_outputs(
 
 
 def _rows_of(output: OutputConfig, rows: Sequence[str]) -> Sequence[str]:
-    if output.rows:
-        return (output.rows,)
-    return rows if "{rows}" in output.to else rows[:1]
+    if _is_for_each_kind(output):
+        return rows
+    return (output.rows,) if output.rows else rows[:1]
+
+
+def _is_for_each_kind(output: OutputConfig) -> bool:
+    return not output.rows and "{rows}" in output.to
 
 
 def _columns_of(output: OutputConfig, kind: str, schemas: Mapping[str, Schema]) -> tuple[str, ...]:
     """Return the columns of an output for one kind: without those that only other kinds have."""
-    if output.rows or "{rows}" not in output.to:
+    if not _is_for_each_kind(output):
         return output.columns
-    foreign = [schema for rows, schema in schemas.items() if rows != kind]
     return tuple(
         name
         for name in output.columns
-        if name in schemas[kind] or not any(name in schema for schema in foreign)
+        if name in schemas[kind] or not any(name in schema for schema in schemas.values())
     )
 
 
