@@ -153,15 +153,52 @@ FB_NOINLINE static fb_status leave_out_flows(fb_context *c, const fb_compiled_te
     return FB_OK;
 }
 
+/* Locate records from *p on that share the constants of a set, and move *p past them. Returns their
+   number, at most `most`; 0 if the first one is cut short, which is counted. */
+FB_INLINE size_t locate_records(fb_context *c, const fb_compiled_template *compiled,
+                                const uint8_t **p, const uint8_t *end, fb_location *locations,
+                                size_t most) {
+    const uint8_t *first = *p, *next = locate_variable(c, compiled, first, end, locations);
+    if (FB_UNLIKELY(!next)) return 0;
+    const size_t stride = compiled->variable_count + 1u;
+    const uint64_t sampler =
+        most > 1 && compiled->sampler ? sampler_of(compiled, first, locations) : 0;
+    size_t count = 1;
+    for (*p = next; count < most && (size_t)(end - *p) >= compiled->record_size; count++) {
+        fb_location *located = locations + count * stride;
+        next = fb_compiled_template_locate(compiled, *p, end, located);
+        if (!next || (compiled->sampler && sampler_of(compiled, *p, located) != sampler)) break;
+        *p = next;
+    }
+    return count;
+}
+
+/* Emit located records, or the first one. Returns their number; 0: there is no room. */
+FB_INLINE size_t put_located(fb_context *c, fb_emitter *emitter,
+                             const fb_compiled_template *compiled, bool direct,
+                             const fb_location *locations, size_t count, const uint8_t *end) {
+    const uint8_t *record = locations->base,
+                  *next = count > 1 ? locations[compiled->variable_count + 1u].base : end;
+    size_t done, size = (size_t)(next - record);
+    if (!direct) return put_record(c, emitter, compiled, size, record, locations) == FB_OK;
+    if ((done = put_located_run(c, emitter, compiled, locations, count, end))) return done;
+    return put_fast(c, emitter, compiled, max_row_size(c, size), record, locations);
+}
+
 static fb_status read_variable_records(fb_context *c, fb_emitter *emitter,
                                        const fb_compiled_template *compiled, const uint8_t **p,
                                        const uint8_t *end) {
-    fb_location *locations = c->exporters->compiled_templates->locations;
-    bool direct = has_fast_path(c, emitter, compiled), begun = false, room = true;
+    const fb_compiled_templates *compiled_templates = c->exporters->compiled_templates;
+    fb_location *locations = compiled_templates->locations;
+    const size_t stride = compiled->variable_count + 1u;
+    bool direct = has_fast_path(c, emitter, compiled), begun = false;
+    size_t most = direct ? most_located(emitter) : 1, done = 1;
+    if (most > compiled_templates->location_capacity / stride)
+        most = compiled_templates->location_capacity / stride;
     while ((size_t)(end - *p) >= compiled->record_size) {
-        const uint8_t *next = locate_variable(c, compiled, *p, end, locations);
-        if (!next) break;
-        size_t size = (size_t)(next - *p);
+        const uint8_t *next = *p;
+        size_t count = locate_records(c, compiled, &next, end, locations, most);
+        if (!count) break;
         if (begun && compiled->sampler &&
             FB_UNLIKELY(sampler_of(compiled, *p, locations) != c->sampler)) {
             FB_EMIT(end_set)(emitter);
@@ -169,14 +206,13 @@ static fb_status read_variable_records(fb_context *c, fb_emitter *emitter,
         }
         if (direct && !begun) begin_fast_set(c, emitter, compiled, *p, locations);
         begun = direct;
-        room = direct ? put_fast(c, emitter, compiled, max_row_size(c, size), *p, locations)
-                      : put_record(c, emitter, compiled, size, *p, locations) == FB_OK;
-        if (!room) break;
-        fb_context_count_records(c, 1, false);
-        *p = next;
+        done = put_located(c, emitter, compiled, direct, locations, count, next);
+        if (!done) break;
+        fb_context_count_records(c, (uint32_t)done, false);
+        *p = done == count ? next : locations[done * stride].base;
     }
     if (begun) FB_EMIT(end_set)(emitter);
-    return room ? FB_OK : FB_NO_SPACE;
+    return done ? FB_OK : FB_NO_SPACE;
 }
 
 /* Read the records of a set. REQUIRES: position->record is the offset of the next record from

@@ -170,6 +170,19 @@ FB_INLINE size_t put_run(fb_context *c, fb_emitter *emitter, const fb_compiled_t
     return 0;
 }
 #endif
+#ifndef FB_BY_COLUMN
+FB_INLINE size_t most_located(const fb_emitter *emitter) {
+    (void)emitter;
+    return 1;
+}
+
+FB_INLINE size_t put_located_run(fb_context *c, fb_emitter *emitter,
+                                 const fb_compiled_template *compiled, const fb_location *locations,
+                                 size_t count, const uint8_t *end) {
+    (void)c, (void)emitter, (void)compiled, (void)locations, (void)count, (void)end;
+    return 0;
+}
+#endif
 
 /* Emit the fixed-size records that begin before `end`, and move *p past them. NO_SPACE: some
    remain. REQUIRES: the last record is complete. */

@@ -1,6 +1,6 @@
 /* Decode the records of a set column by column. For each column, one loop runs over all records.
    The location and type of a value are looked up once per column, so the inner loops have no branch
-   to mispredict.
+   to mispredict. Records with fields of variable length are located first.
 
    This works for columns only. A message must be written record by record. */
 #ifndef FB_DECODE_RUN_TMPL_H
@@ -15,64 +15,105 @@
 #include "core/decode/operation.tmpl.h"
 #include "core/decode/value.tmpl.h"
 
-#define FILL(value) \
-    for (uint8_t *to = vector.values + (row << vector.shift), *end = to + (count << vector.shift); \
-         to < end; to += vector.width, p += step) \
-    fb_vector_store(&vector, to, value)
+/* Consecutive records of a template. Those of fixed size follow each other in steps. For each of
+   the others, the fields have been located: `stride` entries of `locations`. */
+typedef struct {
+    const uint8_t *first;
+    size_t step;
+    const fb_location *locations; /* NULL: the records have a fixed size */
+    size_t stride;
+    size_t count;
+} fb_records;
 
-static void fill_addresses(const fb_vector *vector, size_t row, const uint8_t *p, size_t size,
-                           size_t step, size_t count) {
-    for (size_t i = 0; i < count; i++, p += step)
-        if (!fb_is_no_address(p, size)) fb_vector_set_address(vector, row + i, p, size);
+FB_INLINE const fb_location *locations_of(const fb_records *records, size_t i) {
+    return records->locations ? records->locations + i * records->stride : NULL;
 }
 
-static void fill_members(fb_context *c, fb_columns *columns, const fb_op *op, size_t row,
-                         const uint8_t *p, size_t step, size_t count) {
-    const fb_vector vector = columns->vectors[op->target.column];
-    for (size_t i = 0; i < count; i++, p += step) {
-        uint64_t number;
-        if (FB_LIKELY(find_member(op->column, *p, &number)))
-            fb_vector_set(&vector, row + i, number);
-        else convert_uint(c, columns, (fb_cursor){row + i, columns->open}, op->target, *p);
+FB_INLINE const uint8_t *record_of(const fb_records *records, size_t i) {
+    return records->locations ? locations_of(records, i)->base : records->first + i * records->step;
+}
+
+/* Store a value in each row, from `row` on. The statements find the field at p and the row at
+   `to`, and in `record` and `locations` what other functions need. All else is copied first, so
+   that the compiler knows that stores do not change it. */
+#define FILL(...) \
+    uint8_t *to = vector.values + (row << vector.shift), *const stop = to + (records->count \
+                                                                             << vector.shift); \
+    const size_t offset = op->offset, base = op->base, width = vector.width; \
+    if (!records->locations) { \
+        const fb_location *const locations = NULL; \
+        const uint8_t *p = records->first + offset; \
+        for (const size_t step = records->step; to < stop; to += width, p += step) { \
+            const uint8_t *const record = p - offset; \
+            __VA_ARGS__; \
+            (void)record; \
+        } \
+        (void)locations; \
+    } else { \
+        const fb_location *locations = records->locations; \
+        for (const size_t stride = records->stride; to < stop; to += width, locations += stride) { \
+            const uint8_t *const p = locations[base].base + offset, *record = locations->base; \
+            __VA_ARGS__; \
+            (void)record; \
+        } \
     }
+#define FILL_NUMBERS(value) FILL(fb_vector_store(&vector, to, value))
+
+FB_INLINE void fill_addresses(const fb_records *records, const fb_op *op, fb_vector vector,
+                              size_t row, size_t size) {
+    FILL(if (!fb_is_no_address(p, size)) fb_store_address(to, p, size))
+}
+
+FB_INLINE void fill_members(fb_context *c, fb_columns *columns, const fb_records *records,
+                            const fb_op *op, fb_vector vector, size_t row) {
+    uint64_t number;
+    FILL(if (FB_LIKELY(find_member(op->column, *p, &number))) fb_vector_store(&vector, to, number);
+         else convert_uint(c, columns,
+                           (fb_cursor){(size_t)(to - vector.values) >> vector.shift, columns->open},
+                           op->target, *p))
 }
 
 /* Use the first address; if it is zero, use the rest of the record. */
-static void fill_etypes(const fb_columns *columns, const fb_compiled_template *compiled,
-                        const fb_op *op, size_t row, const uint8_t *record, size_t size,
-                        size_t count) {
-    const fb_vector vector = columns->vectors[op->target.column];
-    const uint8_t *p = record;
-    const size_t step = compiled->record_size;
-    FILL(find_etype(compiled, p, NULL, p + op->offset, size));
-}
+FB_INLINE void fill_etypes(const fb_compiled_template *compiled, const fb_records *records,
+                           const fb_op *op, fb_vector vector, size_t row, size_t size){
+    FILL_NUMBERS(find_etype(compiled, record, locations, p, size))}
 
-static void fill_column(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
-                        const fb_op *op, size_t row, const uint8_t *record, size_t count) {
+FB_INLINE void fill_column(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
+                           const fb_records *records, const fb_op *op, size_t row) {
     /* a copy, so that the compiler knows that stores do not change it */
     const fb_vector vector = columns->vectors[op->target.column];
-    const uint8_t *p = record + op->offset;
-    const size_t step = compiled->record_size;
     switch (op->code) {
-        case FB_OP_UINT8: FILL(*p); return;
-        case FB_OP_UINT16: FILL(fb_load16(p)); return;
-        case FB_OP_UINT32: FILL(fb_load32(p)); return;
-        case FB_OP_UINT64: FILL(fb_load64(p)); return;
-        case FB_OP_TCP_BITS: FILL(fb_load16(p) & 0x0fff); return;
-        case FB_OP_IPV4: fill_addresses(&vector, row, p, 4, step, count); return;
-        case FB_OP_IPV6: fill_addresses(&vector, row, p, 16, step, count); return;
-        case FB_OP_ENUM: fill_members(c, columns, op, row, p, step, count); return;
-        case FB_OP_ETYPE_IPV4: fill_etypes(columns, compiled, op, row, record, 4, count); return;
-        default: fill_etypes(columns, compiled, op, row, record, 16, count); return;
+        case FB_OP_UINT8: {
+            FILL_NUMBERS(*p) return;
+        }
+        case FB_OP_UINT16: {
+            FILL_NUMBERS(fb_load16(p)) return;
+        }
+        case FB_OP_UINT32: {
+            FILL_NUMBERS(fb_load32(p)) return;
+        }
+        case FB_OP_UINT64: {
+            FILL_NUMBERS(fb_load64(p)) return;
+        }
+        case FB_OP_TCP_BITS: {
+            FILL_NUMBERS(fb_load16(p) & 0x0fff) return;
+        }
+        case FB_OP_IPV4: fill_addresses(records, op, vector, row, 4); return;
+        case FB_OP_IPV6: fill_addresses(records, op, vector, row, 16); return;
+        case FB_OP_ENUM: fill_members(c, columns, records, op, vector, row); return;
+        case FB_OP_ETYPE_IPV4: fill_etypes(compiled, records, op, vector, row, 4); return;
+        default: fill_etypes(compiled, records, op, vector, row, 16); return;
     }
 }
 
 /* Fill a column of names, and end its rows. */
-static void fill_names(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
-                       const fb_op *op, size_t row, const uint8_t *record, size_t count) {
+static void fill_names(fb_context *c, fb_columns *columns, const fb_records *records,
+                       const fb_op *op, size_t row) {
     fb_vector *vector = &columns->vectors[op->target.column];
-    for (size_t i = 0; i < count; i++, record += compiled->record_size) {
-        const fb_name *name = c->domain ? find_name(c->domain, op, record, NULL) : NULL;
+    for (size_t i = 0; i < records->count; i++) {
+        const fb_name *name =
+            c->domain ? find_name(c->domain, op, record_of(records, i), locations_of(records, i))
+                      : NULL;
         if (name) fb_columns_append_name(vector, name->text, name->size);
         fb_vector_end(vector, row + i);
     }
@@ -81,12 +122,12 @@ static void fill_names(fb_context *c, fb_columns *columns, const fb_compiled_tem
 /* Run the operations after the names, and end the rows of strings that no name has filled. `filled`
    has the bits of those that names have filled. */
 static void fill_rest(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
-                      uint64_t filled, size_t row, const uint8_t *record, size_t count) {
-    for (size_t i = 0; i < count; i++, record += compiled->record_size) {
+                      const fb_records *records, uint64_t filled, size_t row) {
+    for (size_t i = 0; i < records->count; i++) {
         if (compiled->name_end < compiled->op_count) {
             fb_cursor at = {row + i, columns->open};
-            at = run_each(c, columns, at, compiled, compiled->name_end, compiled->op_count, record,
-                          NULL);
+            at = run_each(c, columns, at, compiled, compiled->name_end, compiled->op_count,
+                          record_of(records, i), locations_of(records, i));
             columns->batch->written |= ~at.open;
         }
         for (size_t k = 0; k < columns->uneven_count; k++) {
@@ -97,48 +138,75 @@ static void fill_rest(fb_context *c, fb_columns *columns, const fb_compiled_temp
     }
 }
 
-/* Return the number of rows for which there is room. */
-static size_t reserve_run(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
-                          size_t count) {
+/* Return the number of rows for which there is room. `size`: bytes of the largest record. */
+static size_t reserve_run(fb_context *c, fb_columns *columns, size_t size, size_t count) {
     enum { MOST_UNEVEN = 64 }; /* strings reserve the room of their longest values */
     size_t room = columns->batch->capacity - columns->batch->rows;
     if (columns->uneven_count && room > MOST_UNEVEN) room = MOST_UNEVEN;
     if (count > room) count = room;
     if (!columns->uneven_count) return count;
-    bool reserved =
-        fb_columns_reserve_uneven(columns, count, max_row_size(c, compiled->record_size));
-    return reserved ? count : 0;
+    return fb_columns_reserve_uneven(columns, count, max_row_size(c, size)) ? count : 0;
 }
 
-/* Decode up to `count` records, as far as there is room, and return their number. Returns 0 if rows
-   contain more than numbers, addresses and names, or if there are fewer than two records. */
-static size_t put_run(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
-                      const uint8_t *record, size_t count) {
+/* Decode records, as far as there is room, and return their number. `size`: bytes of the largest
+   one. */
+FB_INLINE size_t fill_columns(fb_context *c, fb_columns *columns,
+                              const fb_compiled_template *compiled, fb_records *records,
+                              size_t size) {
     fb_batch *batch = columns->batch;
     const size_t row = batch->rows;
     uint64_t filled = 0, written = ~columns->open;
-    if (!columns->tracked || count < 2) return 0;
-    count = reserve_run(c, columns, compiled, count);
+    records->count = reserve_run(c, columns, size, records->count);
     for (size_t i = 0; i < columns->constant_count; i++)
         fb_vector_repeat(&columns->vectors[columns->constants[i]], fb_batch_constant_row(batch),
-                         row, count);
+                         row, records->count);
     for (const fb_op *op = compiled->ops, *end = op + compiled->move_end; op < end; op++) {
-        fill_column(c, columns, compiled, op, row, record, count);
+        fill_column(c, columns, compiled, records, op, row);
         written |= op->column->bit;
     }
     for (const fb_op *op = compiled->ops + compiled->set_end,
                      *end = compiled->ops + compiled->name_end;
          op < end; op++) {
-        fill_names(c, columns, compiled, op, row, record, count);
+        fill_names(c, columns, records, op, row);
         filled |= op->column->bit;
     }
     if (columns->uneven_count || compiled->name_end < compiled->op_count)
-        fill_rest(c, columns, compiled, filled, row, record, count);
-    batch->rows += count;
+        fill_rest(c, columns, compiled, records, filled, row);
+    batch->rows += records->count;
     batch->written |= written;
-    columns->count += count;
-    c->counters->rows[FB_ROWS_FLOWS] += count;
-    return count;
+    columns->count += records->count;
+    c->counters->rows[FB_ROWS_FLOWS] += records->count;
+    return records->count;
+}
+
+/* Decode up to `count` records of fixed size, as far as there is room, and return their number.
+   Returns 0 if rows contain more than numbers, addresses and names, or if there are fewer than two
+   records. */
+static size_t put_run(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
+                      const uint8_t *record, size_t count) {
+    if (!columns->tracked || count < 2) return 0;
+    fb_records records = {.first = record, .step = compiled->record_size, .count = count};
+    return fill_columns(c, columns, compiled, &records, compiled->record_size);
+}
+
+/* Return the number of records to locate before they are put. */
+FB_INLINE size_t most_located(const fb_columns *columns) {
+    return columns->tracked ? 64 : 1;
+}
+
+/* The same as put_run for located records. The last one ends at `end`. */
+static size_t put_located_run(fb_context *c, fb_columns *columns,
+                              const fb_compiled_template *compiled, const fb_location *locations,
+                              size_t count, const uint8_t *end) {
+    if (count < 2) return 0;
+    fb_records records = {
+        .locations = locations, .stride = compiled->variable_count + 1u, .count = count};
+    size_t largest = 0;
+    for (size_t i = count; columns->uneven_count && i--; end = record_of(&records, i)) {
+        size_t size = (size_t)(end - record_of(&records, i));
+        if (size > largest) largest = size;
+    }
+    return fill_columns(c, columns, compiled, &records, largest);
 }
 
 #endif

@@ -436,8 +436,9 @@ fb_status fb_compiled_templates_acquire(fb_compiled_templates *compiled_template
     key.other_room = plan && plan->has_others ? field_count : 0;
     key.list_count = plan && plan->has_elements ? count_lists(plan, &key) : 0;
     size_t levels = key.list_count ? FB_LIST_DEPTH + 1 : 1;
-    if (!reserve_locations(compiled_templates, key.variable_count + 1u, levels))
-        return FB_NO_MEMORY;
+    size_t locations = key.variable_count + 1u;
+    if (key.variable_count && locations < FB_LOCATIONS) locations = FB_LOCATIONS;
+    if (!reserve_locations(compiled_templates, locations, levels)) return FB_NO_MEMORY;
     fb_status status = compile(compiled_templates, &key, &compiled);
     if (status != FB_OK) return status;
     if (compiled_templates->count >= compiled_templates->bucket_count)

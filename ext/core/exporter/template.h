@@ -227,6 +227,8 @@ typedef struct {
     fb_bytes field;
 } fb_location;
 
+#define FB_LOCATIONS 256
+
 /* The compiled templates of one decoder. */
 typedef struct {
     const fb_plan *plan;            /* that of the template that is being compiled; NULL: no rows */
@@ -250,7 +252,8 @@ typedef struct {
     fb_compiled_template
         *draft; /* the compiled template that is being compiled, with room for all operations */
     size_t draft_bytes;
-    /* scratch for records with variable-length fields, large enough for every compiled template */
+    /* scratch for records with variable-length fields: room for a record of every compiled
+       template, and for FB_LOCATIONS entries */
     fb_location *locations;
     size_t location_capacity;
     size_t location_levels; /* copies of `locations`: 1, or one for each depth of nested records */
