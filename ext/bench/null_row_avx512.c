@@ -8,6 +8,7 @@
 
 #define FB_EMITTER null_row
 #define FB_ENTRY   null_row_decode_avx512
+#define FB_WITH_LANES
 #include "core/decode/decode.tmpl.h"
 #else
 typedef int fb_nothing; /* ISO C forbids an empty file */

@@ -261,15 +261,13 @@ static bool make_names(const maker *m, values *names, const uint32_t *numbers, s
    dictionary index. */
 static bool numbers_are_indices(const maker *m) {
     const uint8_t *values = m->vector->values;
-    uint32_t greatest = 0;
-#pragma omp simd reduction(max : greatest)
-    for (size_t i = 0; i < m->count; i++) {
-        uint32_t number = load_u32(values, i);
-        greatest = number > greatest ? number : greatest;
-    }
-    for (size_t i = 0; i < m->field->member_count; i++)
+    const uint32_t members = (uint32_t)m->field->member_count;
+    uint32_t others = 0;
+#pragma omp simd reduction(| : others)
+    for (size_t i = 0; i < m->count; i++) others |= load_u32(values, i) >= members;
+    for (size_t i = 0; i < members; i++)
         if (m->field->members[i].number != i) return false;
-    return greatest < m->field->member_count;
+    return !others;
 }
 
 static bool make_indices(const maker *m, const uint32_t *numbers, size_t known, size_t count) {

@@ -22,7 +22,7 @@ FB_INLINE fb_cursor append_lanes_of(fb_context *c, fb_emitter *emitter, fb_curso
         size_t size = blocks[k].size[i];
         if (FB_LIKELY(size != FB_SIMD_BEYOND))
             FB_EMIT(append_block)(emitter, &at, blocks[k].bytes[i], size);
-        else at = run_each(c, emitter, at, compiled, group->first, group->end, record, NULL);
+        else at = run_group(c, emitter, at, compiled, group, record, NULL);
     }
     return at;
 }

@@ -8,6 +8,7 @@
 
 #define FB_EMITTER fb_row
 #define FB_ENTRY   fb_row_decode_avx512
+#define FB_WITH_LANES
 #define FB_BY_BLOCK
 #include "core/decode/decode.tmpl.h"
 #else

@@ -173,59 +173,66 @@ FB_NOINLINE static fb_cursor run_each(fb_context *c, fb_emitter *emitter, fb_cur
         APPEND_UINT(derive_etype(compiled, record, locations), 2); \
     else APPEND_UINT(etype, 2)
 
+#ifdef FB_WITH_LANES
 /* Run the moves of a group one by one. */
 FB_NOINLINE static fb_cursor run_group(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                        const fb_compiled_template *compiled,
                                        const fb_lane_group *group, const uint8_t *record,
                                        const fb_location *locations) {
-    for (const fb_op *op = compiled->ops + group->first, *end = compiled->ops + group->end;
-         op < end; op++) {
-        const uint8_t *p = find_field(op, record, locations);
-        switch (op->code) {
-            case FB_OP_UINT8: APPEND_UINT(*p, 1); break;
-            case FB_OP_UINT16: APPEND_UINT(fb_load16(p), 2); break;
-            case FB_OP_UINT32: APPEND_UINT(fb_load32(p), 4); break;
-            case FB_OP_UINT64: APPEND_UINT(fb_load64(p), 8); break;
-            default: at = run_operation(c, emitter, at, op, compiled, record, locations); break;
-        }
-    }
+    for (size_t i = 0; i < group->count; i++)
+        at = run_operation(c, emitter, at, &compiled->ops[group->ops[i]], compiled, record,
+                           locations);
     return at;
 }
 
+/* Run the moves in lanes. */
 FB_INLINE fb_cursor run_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                              const fb_compiled_template *compiled, const fb_lane_group *group,
-                              const uint8_t *record, const fb_location *locations) {
-    const uint8_t *window = (locations ? locations[group->base].base : record) + group->offset;
-    if (FB_LIKELY(FB_EMIT(append_lanes)(emitter, &at, &group->lanes, window))) return at;
-    return run_group(c, emitter, at, compiled, group, record, locations);
-}
-
-/* Run the moves that are not in lanes. */
-FB_INLINE fb_cursor run_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
                               const fb_compiled_template *compiled, const uint8_t *record,
                               const fb_location *locations) {
-    const fb_op *op = compiled->moves[0];
-    if (op < compiled->moves[FB_OP_IPV4]) {
-        RUN_MOVES(FB_OP_UINT8, APPEND_UINT(*p, 1))
-        RUN_MOVES(FB_OP_UINT16, APPEND_UINT(fb_load16(p), 2))
-        RUN_MOVES(FB_OP_UINT32, APPEND_UINT(fb_load32(p), 4))
-        RUN_MOVES(FB_OP_UINT64, APPEND_UINT(fb_load64(p), 8))
-        RUN_MOVES(FB_OP_TCP_BITS, APPEND_UINT(fb_load16(p) & 0x0fff, 2))
+    for (const fb_lane_group *group = compiled->lane_groups,
+                             *end = group + compiled->lane_group_count;
+         group < end; group++) {
+        const uint8_t *window = (locations ? locations[group->base].base : record) + group->offset;
+        if (FB_UNLIKELY(!FB_EMIT(append_lanes)(emitter, &at, &group->lanes, window)))
+            at = run_group(c, emitter, at, compiled, group, record, locations);
     }
+    return at;
+}
+#endif
+
+/* Run the moves of numbers. */
+FB_INLINE fb_cursor run_numbers(fb_emitter *emitter, fb_cursor at,
+                                const fb_compiled_template *compiled, const uint8_t *record,
+                                const fb_location *locations) {
+    const fb_op *op = compiled->moves[0];
+    if (op == compiled->moves[FB_OP_IPV4]) return at;
+    RUN_MOVES(FB_OP_UINT8, APPEND_UINT(*p, 1))
+    RUN_MOVES(FB_OP_UINT16, APPEND_UINT(fb_load16(p), 2))
+    RUN_MOVES(FB_OP_UINT32, APPEND_UINT(fb_load32(p), 4))
+    RUN_MOVES(FB_OP_UINT64, APPEND_UINT(fb_load64(p), 8))
+    RUN_MOVES(FB_OP_TCP_BITS, APPEND_UINT(fb_load16(p) & 0x0fff, 2))
+    return at;
+}
+
+/* Run the moves that cannot be in lanes, and the enums from `op` on. */
+FB_INLINE fb_cursor run_other_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                    const fb_compiled_template *compiled, const fb_op *enums,
+                                    const uint8_t *record, const fb_location *locations) {
+    const fb_op *op = compiled->moves[FB_OP_IPV4];
     RUN_MOVES(FB_OP_IPV4, APPEND_IP(4))
     RUN_MOVES(FB_OP_IPV6, APPEND_IP(16))
+    op = enums;
     RUN_MOVES(FB_OP_ENUM, at = put_enum(c, emitter, at, op, *p))
     RUN_MOVES(FB_OP_ETYPE_IPV4, APPEND_ETYPE(4, FB_ETHERTYPE_IPV4))
     RUN_MOVES(FB_OP_ETYPE_IPV6, APPEND_ETYPE(16, FB_ETHERTYPE_IPV6))
     return at;
 }
 
-/* Run the operations after the lanes of a record of a set. The set operations were already stored
+/* Run the operations after the moves of a record of a set. The set operations were already stored
    as constants. */
-FB_INLINE fb_cursor run_after_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
+FB_INLINE fb_cursor run_after_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                     const fb_compiled_template *compiled, const uint8_t *record,
                                     const fb_location *locations) {
-    at = run_moves(c, emitter, at, compiled, record, locations);
     if (compiled->set_end == compiled->op_count) return at;
     if (FB_UNLIKELY(compiled->set_end < compiled->name_end))
         at = locations ? put_names_apart(c, emitter, at, compiled, record, locations)
@@ -235,15 +242,29 @@ FB_INLINE fb_cursor run_after_lanes(fb_context *c, fb_emitter *emitter, fb_curso
                     locations);
 }
 
+#ifdef FB_WITH_LANES
+/* Run the operations after the lanes of a record of a set. */
+FB_INLINE fb_cursor run_after_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                    const fb_compiled_template *compiled, const uint8_t *record,
+                                    const fb_location *locations) {
+    at = run_other_moves(c, emitter, at, compiled, compiled->ops + compiled->enums, record,
+                         locations);
+    return run_after_moves(c, emitter, at, compiled, record, locations);
+}
+#endif
+
 /* Run a record of a set. */
 FB_INLINE fb_cursor run_fast(fb_context *c, fb_emitter *emitter, fb_cursor at,
                              const fb_compiled_template *compiled, const uint8_t *record,
                              const fb_location *locations) {
-    for (const fb_lane_group *group = compiled->lane_groups,
-                             *end = group + compiled->lane_group_count;
-         group < end; group++)
-        at = run_lanes(c, emitter, at, compiled, group, record, locations);
+#ifdef FB_WITH_LANES
+    at = run_lanes(c, emitter, at, compiled, record, locations);
     return run_after_lanes(c, emitter, at, compiled, record, locations);
+#else
+    at = run_numbers(emitter, at, compiled, record, locations);
+    at = run_other_moves(c, emitter, at, compiled, compiled->moves[FB_OP_ENUM], record, locations);
+    return run_after_moves(c, emitter, at, compiled, record, locations);
+#endif
 }
 
 /* Run a record whose packet may contain a tunnel. If a tunnel was opened, columns that a packet can

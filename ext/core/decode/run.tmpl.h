@@ -37,73 +37,75 @@ FB_INLINE const uint8_t *record_of(const fb_records *records, size_t i) {
    `to`, and in `record` and `locations` what other functions need. All else is copied first, so
    that the compiler knows that stores do not change it. */
 #define FILL(...) \
-    uint8_t *to = vector.values + (row << vector.shift), *const stop = to + (records->count \
-                                                                             << vector.shift); \
-    const size_t offset = op->offset, base = op->base, width = vector.width; \
-    if (!records->locations) { \
-        const fb_location *const locations = NULL; \
-        const uint8_t *p = records->first + offset; \
-        for (const size_t step = records->step; to < stop; to += width, p += step) { \
-            const uint8_t *const record = p - offset; \
-            __VA_ARGS__; \
-            (void)record; \
+    do { \
+        uint8_t *to = vector.values + (row << vector.shift), *stop = to; \
+        stop += records->count << vector.shift; \
+        const size_t offset = op->offset, base = op->base, width = vector.width; \
+        if (!records->locations) { \
+            const fb_location *const locations = NULL; \
+            const uint8_t *p = records->first + offset; \
+            for (const size_t step = records->step; to < stop; to += width, p += step) { \
+                const uint8_t *const record = p - offset; \
+                __VA_ARGS__; \
+                (void)record, (void)locations; \
+            } \
+        } else { \
+            const fb_location *locations = records->locations; \
+            for (const size_t stride = records->stride; to < stop; \
+                 to += width, locations += stride) { \
+                const uint8_t *const p = locations[base].base + offset, *record = locations->base; \
+                __VA_ARGS__; \
+                (void)record; \
+            } \
         } \
-        (void)locations; \
-    } else { \
-        const fb_location *locations = records->locations; \
-        for (const size_t stride = records->stride; to < stop; to += width, locations += stride) { \
-            const uint8_t *const p = locations[base].base + offset, *record = locations->base; \
-            __VA_ARGS__; \
-            (void)record; \
-        } \
-    }
+    } while (0)
 #define FILL_NUMBERS(value) FILL(fb_vector_store(&vector, to, value))
 
 FB_INLINE void fill_addresses(const fb_records *records, const fb_op *op, fb_vector vector,
                               size_t row, size_t size) {
-    FILL(if (!fb_is_no_address(p, size)) fb_store_address(to, p, size))
+    FILL(if (!fb_is_no_address(p, size)) fb_store_address(to, p, size));
 }
 
-FB_INLINE void fill_members(fb_context *c, fb_columns *columns, const fb_records *records,
-                            const fb_op *op, fb_vector vector, size_t row) {
+FB_INLINE void store_member(fb_context *c, fb_columns *columns, const fb_op *op, fb_vector vector,
+                            uint8_t *to, uint8_t value) {
     uint64_t number;
-    FILL(if (FB_LIKELY(find_member(op->column, *p, &number))) fb_vector_store(&vector, to, number);
-         else convert_uint(c, columns,
-                           (fb_cursor){(size_t)(to - vector.values) >> vector.shift, columns->open},
-                           op->target, *p))
+    size_t row = (size_t)(to - vector.values) >> vector.shift;
+    if (FB_LIKELY(find_member(op->column, value, &number))) fb_vector_store(&vector, to, number);
+    else convert_uint(c, columns, (fb_cursor){row, columns->open}, op->target, value);
 }
 
 /* Use the first address; if it is zero, use the rest of the record. */
 FB_INLINE void fill_etypes(const fb_compiled_template *compiled, const fb_records *records,
-                           const fb_op *op, fb_vector vector, size_t row, size_t size){
-    FILL_NUMBERS(find_etype(compiled, record, locations, p, size))}
+                           const fb_op *op, fb_vector vector, size_t row, size_t size) {
+    FILL_NUMBERS(find_etype(compiled, record, locations, p, size));
+}
 
-FB_INLINE void fill_column(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
-                           const fb_records *records, const fb_op *op, size_t row) {
-    /* a copy, so that the compiler knows that stores do not change it */
-    const fb_vector vector = columns->vectors[op->target.column];
-    switch (op->code) {
-        case FB_OP_UINT8: {
-            FILL_NUMBERS(*p) return;
-        }
-        case FB_OP_UINT16: {
-            FILL_NUMBERS(fb_load16(p)) return;
-        }
-        case FB_OP_UINT32: {
-            FILL_NUMBERS(fb_load32(p)) return;
-        }
-        case FB_OP_UINT64: {
-            FILL_NUMBERS(fb_load64(p)) return;
-        }
-        case FB_OP_TCP_BITS: {
-            FILL_NUMBERS(fb_load16(p) & 0x0fff) return;
-        }
-        case FB_OP_IPV4: fill_addresses(records, op, vector, row, 4); return;
-        case FB_OP_IPV6: fill_addresses(records, op, vector, row, 16); return;
-        case FB_OP_ENUM: fill_members(c, columns, records, op, vector, row); return;
-        case FB_OP_ETYPE_IPV4: fill_etypes(compiled, records, op, vector, row, 4); return;
-        default: fill_etypes(compiled, records, op, vector, row, 16); return;
+/* Fill the columns of all moves of one code. */
+#define FILL_COLUMNS(CODE, ...) \
+    for (const fb_op *end = compiled->moves[(CODE) + 1]; op < end; op++) { \
+        /* a copy, so that the compiler knows that stores do not change it */ \
+        const fb_vector vector = columns->vectors[op->target.column]; \
+        written |= vector.bit; \
+        __VA_ARGS__; \
     }
+
+/* Fill the columns of all moves. Returns their bits. */
+FB_INLINE uint64_t fill_moves(fb_context *c, fb_columns *columns,
+                              const fb_compiled_template *compiled, const fb_records *records,
+                              size_t row) {
+    const fb_op *op = compiled->moves[0];
+    uint64_t written = 0;
+    FILL_COLUMNS(FB_OP_UINT8, FILL_NUMBERS(*p))
+    FILL_COLUMNS(FB_OP_UINT16, FILL_NUMBERS(fb_load16(p)))
+    FILL_COLUMNS(FB_OP_UINT32, FILL_NUMBERS(fb_load32(p)))
+    FILL_COLUMNS(FB_OP_UINT64, FILL_NUMBERS(fb_load64(p)))
+    FILL_COLUMNS(FB_OP_TCP_BITS, FILL_NUMBERS(fb_load16(p) & 0x0fff))
+    FILL_COLUMNS(FB_OP_IPV4, fill_addresses(records, op, vector, row, 4))
+    FILL_COLUMNS(FB_OP_IPV6, fill_addresses(records, op, vector, row, 16))
+    FILL_COLUMNS(FB_OP_ENUM, FILL(store_member(c, columns, op, vector, to, *p)))
+    FILL_COLUMNS(FB_OP_ETYPE_IPV4, fill_etypes(compiled, records, op, vector, row, 4))
+    FILL_COLUMNS(FB_OP_ETYPE_IPV6, fill_etypes(compiled, records, op, vector, row, 16))
+    return written;
 }
 
 /* Fill a column of names, and end its rows. */
@@ -160,10 +162,7 @@ FB_INLINE size_t fill_columns(fb_context *c, fb_columns *columns,
     for (size_t i = 0; i < columns->constant_count; i++)
         fb_vector_repeat(&columns->vectors[columns->constants[i]], fb_batch_constant_row(batch),
                          row, records->count);
-    for (const fb_op *op = compiled->ops, *end = op + compiled->move_end; op < end; op++) {
-        fill_column(c, columns, compiled, records, op, row);
-        written |= op->column->bit;
-    }
+    written |= fill_moves(c, columns, compiled, records, row);
     for (const fb_op *op = compiled->ops + compiled->set_end,
                      *end = compiled->ops + compiled->name_end;
          op < end; op++) {
@@ -182,8 +181,9 @@ FB_INLINE size_t fill_columns(fb_context *c, fb_columns *columns,
 /* Decode up to `count` records of fixed size, as far as there is room, and return their number.
    Returns 0 if rows contain more than numbers, addresses and names, or if there are fewer than two
    records. */
-static size_t put_run(fb_context *c, fb_columns *columns, const fb_compiled_template *compiled,
-                      const uint8_t *record, size_t count) {
+FB_NOINLINE static size_t put_run(fb_context *c, fb_columns *columns,
+                                  const fb_compiled_template *compiled, const uint8_t *record,
+                                  size_t count) {
     if (!columns->tracked || count < 2) return 0;
     fb_records records = {.first = record, .step = compiled->record_size, .count = count};
     return fill_columns(c, columns, compiled, &records, compiled->record_size);
@@ -195,9 +195,10 @@ FB_INLINE size_t most_located(const fb_columns *columns) {
 }
 
 /* The same as put_run for located records. The last one ends at `end`. */
-static size_t put_located_run(fb_context *c, fb_columns *columns,
-                              const fb_compiled_template *compiled, const fb_location *locations,
-                              size_t count, const uint8_t *end) {
+FB_NOINLINE static size_t put_located_run(fb_context *c, fb_columns *columns,
+                                          const fb_compiled_template *compiled,
+                                          const fb_location *locations, size_t count,
+                                          const uint8_t *end) {
     if (count < 2) return 0;
     fb_records records = {
         .locations = locations, .stride = compiled->variable_count + 1u, .count = count};

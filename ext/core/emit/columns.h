@@ -203,13 +203,6 @@ FB_INLINE void fb_columns_append_ip(fb_columns *columns, fb_columns_cursor *at,
     fb_vector_set_address(&columns->vectors[column - columns->columns], at->row, data, size);
 }
 
-/* Columns have no use for lanes. */
-FB_INLINE bool fb_columns_append_lanes(fb_columns *columns, fb_columns_cursor *at,
-                                       const fb_varint_simd *lanes, const uint8_t *window) {
-    (void)columns, (void)at, (void)lanes, (void)window;
-    return false;
-}
-
 void fb_columns_repeat_uint(fb_columns *columns, fb_columns_cursor *at, fb_target target,
                             uint64_t value);
 void fb_columns_repeat_bytes(fb_columns *columns, fb_columns_cursor *at, fb_target target,

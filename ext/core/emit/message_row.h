@@ -22,8 +22,9 @@
      void append_ip(row, cursor, column,   fb_column_has_fast_path(column); the column gets no other
                     data, size)            value in this row, not even from a constant.
      bool append_lanes(row, cursor, lanes, Append the numbers of several such columns at once, from
-                       window)             a window of a record. False: nothing was done, and the
-                                           caller must put them one by one.
+                       window)             a window of a record, in decoders that use lanes. False:
+                                           nothing was done, and the caller must put them one by
+                                           one.
      void append_block(row, cursor, block, Append the first `size` of the FB_SIMD_REACH bytes of a
                        size)               block of lanes, in decoders that encode blocks
                                            (decode/block.tmpl.h). The columns are as above.

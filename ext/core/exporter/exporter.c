@@ -296,13 +296,14 @@ void fb_domain_prefetch(const fb_domain *domain) {
     prefetch_templates(domain);
 }
 
-/* Prefetch the operations of a compiled template. Those in lanes are read only if a number does not
-   fit its lane. */
+/* Prefetch the operations of a compiled template. Messages read moves in lanes only if a number
+   does not fit its lane. */
 FB_INLINE void prefetch_operations(const fb_compiled_template *compiled) {
     size_t groups = compiled->lane_group_count;
-    size_t others = (size_t)(compiled->op_count - compiled->lane_end);
+    const fb_op *others = compiled->moves[groups ? FB_OP_IPV4 : 0],
+                *end = compiled->ops + compiled->op_count;
     if (groups) prefetch(compiled->lane_groups, groups * sizeof *compiled->lane_groups);
-    if (others) prefetch(compiled->ops + compiled->lane_end, others * sizeof *compiled->ops);
+    if (others < end) prefetch(others, (size_t)(end - others) * sizeof *others);
 }
 
 /* Return the first exporter with a hash; NULL: none. */

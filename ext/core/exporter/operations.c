@@ -451,8 +451,8 @@ static bool is_constant_in_set(const fb_compiled_template *compiled, const fb_op
            accepts_uint(op->column, 0xffff);
 }
 
-/* Return true if an enum only adds a constant: the values 0, 1, … up to the greatest number of some
-   bits become *first, *first + 1, …. */
+/* Return true if an enum only adds a constant: the values 0, 1, … up to the greatest number of
+   some bits become *first, *first + 1, …. */
 static bool is_addition(const fb_column *column, uint64_t *first) {
     size_t size = column->mappings_size;
     for (size_t i = 0; i < size; i++)
@@ -462,20 +462,20 @@ static bool is_addition(const fb_column *column, uint64_t *first) {
     return size > 1 && !(size & (size - 1)) && size <= 256;
 }
 
+/* Return true if a move of an enum fits a lane. Moves of numbers always do. */
 static bool fits_lane(const fb_op *op) {
     uint64_t first;
-    if (op->code <= FB_OP_TCP_BITS) return true;
     return op->code == FB_OP_ENUM && is_addition(op->column, &first) &&
            fb_varint_simd_fit(op->column, first + op->column->mappings_size);
 }
 
-enum { GROUP_SET = FB_MOVE_CODES, GROUP_NAME, GROUP_OTHER, GROUP_LANES };
+enum { GROUP_SET = FB_MOVE_CODES, GROUP_NAME, GROUP_OTHER, GROUP_LANE_ENUM };
 
 static unsigned choose_group(const fb_compiled_templates *compiled_templates,
                              const fb_compiled_template *compiled, size_t count, size_t i,
                              const fb_op *op) {
     if (!is_only_source(compiled_templates, compiled, count, i)) return GROUP_OTHER;
-    if (compiled_templates->wide && fits_lane(op)) return GROUP_LANES;
+    if (compiled_templates->wide && fits_lane(op)) return GROUP_LANE_ENUM;
     if (op->code < FB_MOVE_CODES) return op->code;
     if (fb_op_is_name(op->code) && op->column->type == FB_TYPE_STRING) return GROUP_NAME;
     return is_constant_in_set(compiled, op) ? GROUP_SET : GROUP_OTHER;
@@ -500,22 +500,17 @@ static void write_group(const fb_compiled_templates *compiled_templates,
     }
 }
 
-static int compare_places(const void *a, const void *b) {
-    const fb_op *x = a, *y = b;
-    if (x->base != y->base) return x->base - y->base;
-    return x->offset != y->offset ? x->offset - y->offset : x->target.column - y->target.column;
-}
-
-/* Return the end of the lane group that begins with an operation. Operations are sorted by
-   offset. */
-static uint16_t end_lane_group(const fb_compiled_template *compiled, uint16_t first) {
-    const fb_op *begin = &compiled->ops[first];
-    uint16_t end = first;
-    for (const fb_op *op = begin; end < compiled->lane_end && end - first < FB_SIMD_LANES;
-         end++, op++)
-        if (op->base != begin->base || op->offset + op->size - begin->offset > FB_SIMD_WINDOW)
-            break;
-    return end;
+/* Append the moves, sorted by code. Enums in lanes come before the others. */
+static void write_moves(const fb_compiled_templates *compiled_templates,
+                        fb_compiled_template *compiled, size_t count) {
+    for (unsigned code = 0; code < FB_MOVE_CODES; code++) {
+        if (code == FB_OP_ENUM) {
+            write_group(compiled_templates, compiled, GROUP_LANE_ENUM, 0, count);
+            compiled->enums = compiled->op_count;
+        }
+        write_group(compiled_templates, compiled, code, 0, count);
+    }
+    compiled->move_end = compiled->op_count;
 }
 
 void fb_operations_write(fb_compiled_templates *compiled_templates,
@@ -527,13 +522,8 @@ void fb_operations_write(fb_compiled_templates *compiled_templates,
     while (first_after < count && !compiled_templates->candidates[first_after].after_packet)
         first_after++;
     choose_groups(compiled_templates, compiled, count);
-    write_group(compiled_templates, compiled, GROUP_LANES, 0, count);
-    compiled->lane_end = compiled->op_count;
-    if (compiled->lane_end)
-        qsort(compiled->ops, compiled->lane_end, sizeof *compiled->ops, compare_places);
-    for (unsigned code = 0; code < FB_MOVE_CODES; code++)
-        write_group(compiled_templates, compiled, code, 0, count);
-    compiled->move_end = compiled->op_count;
+    write_moves(compiled_templates, compiled, count);
+    if (compiled_templates->wide) compiled->lane_group_count = fb_operations_group(compiled, NULL);
     write_group(compiled_templates, compiled, GROUP_SET, 0, count);
     compiled->set_end = compiled->op_count;
     write_group(compiled_templates, compiled, GROUP_NAME, 0, count);
@@ -542,58 +532,69 @@ void fb_operations_write(fb_compiled_templates *compiled_templates,
     if (packet)
         compiled->ops[compiled->op_count++] = (fb_op){.code = FB_OP_PACKET, .field = FB_NO_FIELD};
     write_group(compiled_templates, compiled, GROUP_OTHER, first_after, count);
-    for (uint16_t i = 0; i < compiled->lane_end; i = end_lane_group(compiled, i))
-        compiled->lane_group_count++;
 }
 
-/* --- pointers into the operations ----------------------------------------------------------- */
+/* --- lanes ---------------------------------------------------------------------------------- */
 
-static void find_moves(fb_compiled_template *compiled) {
-    const fb_op *op = compiled->ops + compiled->lane_end, *end = compiled->ops + compiled->move_end;
-    for (unsigned code = 0; code <= FB_MOVE_CODES; code++) {
-        while (op < end && op->code < code) op++;
-        compiled->moves[code] = op;
+static int compare_places(const fb_op *x, const fb_op *y) {
+    if (x->base != y->base) return x->base - y->base;
+    return x->offset != y->offset ? x->offset - y->offset : x->target.column - y->target.column;
+}
+
+/* Find the moves in lanes, and sort them by their places in the record. Returns their number. A
+   move has a column with a bit of its own, so there are at most 64. */
+static size_t sort_lanes(const fb_compiled_template *compiled, uint16_t lanes[64]) {
+    const fb_op *ops = compiled->ops;
+    size_t count = 0;
+    for (uint16_t i = 0; i < compiled->move_end; i++) {
+        bool lane_enum = ops[i].code == FB_OP_ENUM && i < compiled->enums;
+        if (ops[i].code >= FB_OP_IPV4 && !lane_enum) continue;
+        size_t at = count++;
+        for (; at && compare_places(&ops[i], &ops[lanes[at - 1]]) < 0; at--)
+            lanes[at] = lanes[at - 1];
+        lanes[at] = i;
     }
+    return count;
+}
+
+/* Return the number of lanes that form a group with the first one. */
+static size_t size_group(const fb_op *ops, const uint16_t *lanes, size_t count) {
+    const fb_op *begin = &ops[lanes[0]];
+    size_t size = 1;
+    while (size < count && size < FB_SIMD_LANES && ops[lanes[size]].base == begin->base &&
+           ops[lanes[size]].offset + ops[lanes[size]].size - begin->offset <= FB_SIMD_WINDOW)
+        size++;
+    return size;
 }
 
 static void write_lane(fb_lane_group *group, unsigned lane, const fb_op *op) {
     uint64_t mask = op->code == FB_OP_TCP_BITS ? 0x0fff : UINT64_MAX, add = 0;
-    if (op->code == FB_OP_ENUM) is_addition(op->column, &add);
-    fb_varint_simd_set(&group->lanes, lane, op->column, (size_t)(op->offset - group->offset),
-                       op->size, mask, add);
-    if (op->code == FB_OP_ENUM)
-        fb_varint_simd_bound(&group->lanes, lane, op->column->mappings_size);
+    size_t offset = (size_t)(op->offset - group->offset);
+    bool bound = op->code == FB_OP_ENUM && is_addition(op->column, &add);
+    fb_varint_simd_set(&group->lanes, lane, op->column, offset, op->size, mask, add);
+    if (bound) fb_varint_simd_bound(&group->lanes, lane, op->column->mappings_size);
 }
 
-static void write_lane_groups(fb_compiled_template *compiled) {
-    fb_lane_group *group = compiled->lane_groups;
-    for (uint16_t i = 0; i < compiled->lane_end; i = group++->end) {
-        const fb_op *begin = &compiled->ops[i];
-        size_t window = 0;
-        *group = (fb_lane_group){.base = begin->base,
-                                 .offset = begin->offset,
-                                 .first = i,
-                                 .end = end_lane_group(compiled, i)};
-        for (unsigned lane = 0; i + lane < group->end; lane++) {
-            const fb_op *op = &begin[lane];
-            size_t end = (size_t)(op->offset - begin->offset) + op->size;
-            write_lane(group, lane, op);
-            if (end > window) window = end;
-        }
-        fb_varint_simd_set_window(&group->lanes, window);
+static void write_lanes(fb_lane_group *group, const fb_op *ops, const uint16_t *lanes,
+                        uint16_t count) {
+    const fb_op *begin = &ops[lanes[0]];
+    size_t window = 0;
+    *group = (fb_lane_group){.base = begin->base, .offset = begin->offset, .count = count};
+    for (unsigned lane = 0; lane < count; lane++) {
+        const fb_op *op = &ops[lanes[lane]];
+        size_t end = (size_t)(op->offset - begin->offset) + op->size;
+        group->ops[lane] = lanes[lane];
+        write_lane(group, lane, op);
+        if (end > window) window = end;
     }
+    fb_varint_simd_set_window(&group->lanes, window);
 }
 
-static void find_sampler(fb_compiled_template *compiled) {
-    compiled->sampler = NULL;
-    for (const fb_op *op = compiled->ops + compiled->move_end,
-                     *end = compiled->ops + compiled->set_end;
-         op < end; op++)
-        if (op->code == FB_OP_RATE_OF_SAMPLER) compiled->sampler = op;
-}
-
-void fb_operations_place(fb_compiled_template *compiled) {
-    find_moves(compiled);
-    write_lane_groups(compiled);
-    find_sampler(compiled);
+uint16_t fb_operations_group(const fb_compiled_template *compiled, fb_lane_group *groups) {
+    uint16_t lanes[64], group = 0;
+    for (size_t i = 0, size, count = sort_lanes(compiled, lanes); i < count; i += size, group++) {
+        size = size_group(compiled->ops, lanes + i, count - i);
+        if (groups) write_lanes(&groups[group], compiled->ops, lanes + i, (uint16_t)size);
+    }
+    return group;
 }

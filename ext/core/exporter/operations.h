@@ -26,7 +26,8 @@ struct fb_occurrences {
 /* Append the operations to compiled->ops and count them. REQUIRES: fields, offsets and roles are
    set; room for as many operations as the plan can need. */
 void fb_operations_write(fb_compiled_templates *compiled_templates, fb_compiled_template *compiled);
-/* Set the pointers into the operations. REQUIRES: the compiled template has its final address. */
-void fb_operations_place(fb_compiled_template *compiled);
+/* Write the groups of moves that messages take at once to `groups`, or only count them if it is
+   NULL. Returns their number. REQUIRES: the operations are written. */
+uint16_t fb_operations_group(const fb_compiled_template *compiled, fb_lane_group *groups);
 
 #endif

@@ -338,6 +338,18 @@ static void lay_out(fb_compiled_template *compiled, size_t ops) {
     compiled->others = compiled->lists + compiled->list_count;
 }
 
+/* Set the pointers into the operations of a compiled template with its final address. */
+static void point_to_operations(fb_compiled_template *compiled) {
+    const fb_op *op = compiled->ops, *end = compiled->ops + compiled->move_end;
+    for (unsigned code = 0; code <= FB_MOVE_CODES; code++) {
+        while (op < end && op->code < code) op++;
+        compiled->moves[code] = op;
+    }
+    compiled->sampler = NULL;
+    for (end = compiled->ops + compiled->set_end; op < end; op++)
+        if (op->code == FB_OP_RATE_OF_SAMPLER) compiled->sampler = op;
+}
+
 /* Copy a compiled template into a block of its exact size. */
 static fb_compiled_template *shrink_to_size(fb_compiled_templates *compiled_templates,
                                             const fb_compiled_template *compiled) {
@@ -350,7 +362,8 @@ static fb_compiled_template *shrink_to_size(fb_compiled_templates *compiled_temp
     memcpy(fitted->ops, compiled->ops, compiled->op_count * sizeof *compiled->ops);
     memcpy(fitted->fields, compiled->fields,
            bytes - (size_t)((uint8_t *)fitted->fields - (uint8_t *)fitted));
-    fb_operations_place(fitted);
+    point_to_operations(fitted);
+    if (fitted->lane_group_count) fb_operations_group(fitted, fitted->lane_groups);
     return fitted;
 }
 

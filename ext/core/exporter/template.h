@@ -14,8 +14,8 @@
 
    Operations come in groups. *Moves* copy a number or an address of a common size to a column that
    nothing else in the record may fill. They need no order and no lookup, so they are sorted by
-   code. On processors that fill lanes (varint_simd.h), moves of numbers come first, up to eight at
-   once. *Set* operations have the same value for every record of a set. The rate of a sampler is
+   code. On processors that fill lanes (varint_simd.h), messages take up to eight moves of numbers
+   at once. *Set* operations have the same value for every record of a set. The rate of a sampler is
    one of them, while records name the same sampler. The *others* are sorted by column and rank, and
    the first non-zero value wins. In columns with FB_COLUMN_ZERO, a zero from the last operation of
    a rank ends the search, and operations after one that always has a value are omitted.
@@ -119,13 +119,15 @@ FB_INLINE bool fb_op_is_name(unsigned code) {
     return code >= FB_OP_NAME;
 }
 
-/* Moves of numbers that are done at once: ops[first … end) of a compiled template. */
+/* Moves of numbers that messages take at once. */
 typedef struct {
     fb_varint_simd lanes;
     uint16_t base, offset; /* of the window, like those of an operation */
-    uint16_t first, end;
+    uint16_t count;
+    uint16_t ops[FB_SIMD_LANES]; /* indexes of the moves */
     /* padding up to a cache line */
-    uint8_t unused[FB_CACHE_LINE - (sizeof(fb_varint_simd) + 8) % FB_CACHE_LINE];
+    uint8_t
+        unused[FB_CACHE_LINE - (sizeof(fb_varint_simd) + (3 + FB_SIMD_LANES) * 2) % FB_CACHE_LINE];
 } fb_lane_group;
 _Static_assert(sizeof(fb_lane_group) % FB_CACHE_LINE == 0, "lanes are read by whole cache lines");
 
@@ -173,15 +175,15 @@ struct fb_compiled_template {
     uint16_t field_count;
     uint16_t scope_count; /* leading scope fields of an options template */
     uint16_t op_count;
-    uint16_t lane_end; /* end of the moves in lanes */
-    uint16_t lane_group_count;
-    uint16_t move_end;       /* end of all moves */
-    uint16_t set_end;        /* end of the set operations, which follow the moves */
-    uint16_t name_end;       /* end of the names that alone fill their column; they come next */
-    uint16_t variable_count; /* number of variable-length fields */
-    bool options;            /* of an options template: its records are not flows */
-    bool rated;              /* has fields with its sampling rate */
-    bool named;              /* has a field that names its sampler or selection sequence */
+    uint16_t lane_group_count; /* if there are any, all moves of numbers are in lanes */
+    uint16_t enums;            /* first move of an enum that is not in lanes */
+    uint16_t move_end;         /* end of all moves */
+    uint16_t set_end;          /* end of the set operations, which follow the moves */
+    uint16_t name_end;         /* end of the names that alone fill their column; they come next */
+    uint16_t variable_count;   /* number of variable-length fields */
+    bool options;              /* of an options template: its records are not flows */
+    bool rated;                /* has fields with its sampling rate */
+    bool named;                /* has a field that names its sampler or selection sequence */
     /* it is the `reverse` of another compiled template: reverse elements are its own fields, and
        all others are shared */
     bool reversed;
@@ -195,7 +197,7 @@ struct fb_compiled_template {
     fb_op *ops;
     /* set operation whose field must be equal in all records of a set; NULL: none */
     const fb_op *sampler;
-    /* start of each code's moves outside lanes; the next code begins at their end */
+    /* start of each code's moves; the next code begins at their end */
     const fb_op *moves[FB_MOVE_CODES + 1];
     fb_lane_group *lane_groups;
     fb_compiled_template *reverse; /* of a biflow, else NULL; owned, and counted in `bytes` */

@@ -216,12 +216,6 @@ static void trace_append_ip(trace *t, trace_cursor *at, const fb_column *column,
     if (!fb_is_no_address(data, size)) trace_put_ip(t, at, target, data, size);
 }
 
-static bool trace_append_lanes(trace *t, trace_cursor *at, const fb_varint_simd *lanes,
-                               const uint8_t *window) {
-    (void)t, (void)at, (void)lanes, (void)window;
-    return false;
-}
-
 static bool trace_accepts(trace *t, trace_cursor at, fb_target target) {
     (void)at;
     return is_open(t, target);
