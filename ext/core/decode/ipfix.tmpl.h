@@ -208,7 +208,7 @@ static fb_status read_variable_records(fb_context *c, fb_emitter *emitter,
         begun = direct;
         done = put_located(c, emitter, compiled, direct, locations, count, next);
         if (!done) break;
-        fb_context_count_records(c, (uint32_t)done, false);
+        fb_context_count_records(c, done, false);
         *p = done == count ? next : locations[done * stride].base;
     }
     if (begun) FB_EMIT(end_set)(emitter);

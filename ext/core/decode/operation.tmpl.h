@@ -214,7 +214,7 @@ FB_INLINE fb_cursor run_numbers(fb_emitter *emitter, fb_cursor at,
     return at;
 }
 
-/* Run the moves that cannot be in lanes, and the enums from `op` on. */
+/* Run the moves that cannot be in lanes, and the enums from `enums` on. */
 FB_INLINE fb_cursor run_other_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
                                     const fb_compiled_template *compiled, const fb_op *enums,
                                     const uint8_t *record, const fb_location *locations) {

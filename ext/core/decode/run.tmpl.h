@@ -22,6 +22,7 @@ typedef struct {
     size_t step;
     const fb_location *locations; /* NULL: the records have a fixed size */
     size_t stride;
+    const uint8_t *end; /* of the last located record */
     size_t count;
 } fb_records;
 
@@ -140,25 +141,31 @@ static void fill_rest(fb_context *c, fb_columns *columns, const fb_compiled_temp
     }
 }
 
-/* Return the number of rows for which there is room. `size`: bytes of the largest record. */
-static size_t reserve_run(fb_context *c, fb_columns *columns, size_t size, size_t count) {
-    enum { MOST_UNEVEN = 64 }; /* strings reserve the room of their longest values */
-    size_t room = columns->batch->capacity - columns->batch->rows;
-    if (columns->uneven_count && room > MOST_UNEVEN) room = MOST_UNEVEN;
-    if (count > room) count = room;
-    if (!columns->uneven_count) return count;
-    return fb_columns_reserve_uneven(columns, count, max_row_size(c, size)) ? count : 0;
+/* Return the bytes of the first `count` records, divided by `count` and rounded up. */
+static size_t average_size(const fb_records *records, size_t count) {
+    if (!records->locations) return records->step;
+    const uint8_t *end = count < records->count ? record_of(records, count) : records->end;
+    return ((size_t)(end - record_of(records, 0)) + count - 1) / count;
 }
 
-/* Decode records, as far as there is room, and return their number. `size`: bytes of the largest
-   one. */
+/* Return the number of rows for which there is room. */
+static size_t reserve_run(fb_context *c, fb_columns *columns, const fb_records *records) {
+    enum { MOST_UNEVEN = 64 }; /* strings reserve the room of their longest values */
+    size_t room = columns->batch->capacity - columns->batch->rows, count = records->count;
+    if (columns->uneven_count && room > MOST_UNEVEN) room = MOST_UNEVEN;
+    if (count > room) count = room;
+    if (!columns->uneven_count || !count) return count;
+    size_t max_size = max_row_size(c, average_size(records, count));
+    return fb_columns_reserve_uneven(columns, count, max_size) ? count : 0;
+}
+
+/* Decode records, as far as there is room, and return their number. */
 FB_INLINE size_t fill_columns(fb_context *c, fb_columns *columns,
-                              const fb_compiled_template *compiled, fb_records *records,
-                              size_t size) {
+                              const fb_compiled_template *compiled, fb_records *records) {
     fb_batch *batch = columns->batch;
     const size_t row = batch->rows;
     uint64_t filled = 0, written = ~columns->open;
-    records->count = reserve_run(c, columns, size, records->count);
+    records->count = reserve_run(c, columns, records);
     for (size_t i = 0; i < columns->constant_count; i++)
         fb_vector_repeat(&columns->vectors[columns->constants[i]], fb_batch_constant_row(batch),
                          row, records->count);
@@ -186,12 +193,14 @@ FB_NOINLINE static size_t put_run(fb_context *c, fb_columns *columns,
                                   size_t count) {
     if (!columns->tracked || count < 2) return 0;
     fb_records records = {.first = record, .step = compiled->record_size, .count = count};
-    return fill_columns(c, columns, compiled, &records, compiled->record_size);
+    return fill_columns(c, columns, compiled, &records);
 }
 
 /* Return the number of records to locate before they are put. */
 FB_INLINE size_t most_located(const fb_columns *columns) {
-    return columns->tracked ? 64 : 1;
+    size_t room = columns->batch->capacity - columns->batch->rows;
+    if (!columns->tracked || !room) return 1;
+    return room < 64 ? room : 64;
 }
 
 /* The same as put_run for located records. The last one ends at `end`. */
@@ -200,14 +209,11 @@ FB_NOINLINE static size_t put_located_run(fb_context *c, fb_columns *columns,
                                           const fb_location *locations, size_t count,
                                           const uint8_t *end) {
     if (count < 2) return 0;
-    fb_records records = {
-        .locations = locations, .stride = compiled->variable_count + 1u, .count = count};
-    size_t largest = 0;
-    for (size_t i = count; columns->uneven_count && i--; end = record_of(&records, i)) {
-        size_t size = (size_t)(end - record_of(&records, i));
-        if (size > largest) largest = size;
-    }
-    return fill_columns(c, columns, compiled, &records, largest);
+    fb_records records = {.locations = locations,
+                          .stride = compiled->variable_count + 1u,
+                          .end = end,
+                          .count = count};
+    return fill_columns(c, columns, compiled, &records);
 }
 
 #endif
