@@ -39,13 +39,24 @@ static void store_block(fb_block_cache *cache, fb_cached_block *block, size_t si
     free(exchange_block(cache, place, block));
 }
 
+static void release(fb_block_cache *cache, void *p, size_t size) {
+    if (is_cacheable(size)) store_block(cache, p, size, false);
+    else free(p);
+}
+
+/* A growing block moves to a cached one, whose pages are there already. */
 static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
-    fb_cached_block *block = !p && is_cacheable(new_size) ? take_block(context, new_size) : NULL;
-    if (block) return memset(block, 0, block->zeros ? sizeof *block : new_size);
-    if (new_size || !p || !is_cacheable(old_size))
+    bool grows = new_size > old_size && is_cacheable(new_size);
+    fb_cached_block *block = grows ? take_block(context, new_size) : NULL;
+    if (block) {
+        memset(block, 0, block->zeros ? sizeof *block : new_size);
+        if (!p) return block;
+        memcpy(block, p, old_size);
+    } else if (new_size) {
         return fb_system_resize(NULL, p, old_size, new_size);
-    store_block(context, p, old_size, false);
-    return NULL;
+    }
+    if (p) release(context, p, old_size);
+    return block;
 }
 
 static void release_zeros(void *context, void *p, size_t size) {

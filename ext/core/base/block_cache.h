@@ -1,6 +1,7 @@
 /* A cache of large memory blocks, for objects that are created and freed often, such as batches of
-   rows. A released block is reused by the next request for exactly its size. Without the cache,
-   a batch spends about as much time on pages that the kernel maps and unmaps as on writing rows.
+   rows. A released block is reused by the next request for exactly its size, also by a block that
+   grows to it. Without the cache, a batch spends about as much time on pages that the kernel maps
+   and unmaps as on writing rows.
 
      static fb_block_cache cache;                    zeros: the cache is empty
      fb_memory memory = fb_memory_cached(&cache, 0);

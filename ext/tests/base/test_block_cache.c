@@ -128,6 +128,33 @@ static void keeps_the_content_of_a_growing_block(void) {
     fb_block_cache_free(&cache);
 }
 
+static void moves_a_growing_block_to_a_cached_one(void) {
+    for (int zeros = 0; zeros < 2; zeros++) {
+        fb_block_cache cache = {0};
+        fb_memory memory = fb_memory_cached(&cache, 0);
+        uint8_t *cached = fb_memory_allocate(&memory, 2 * SIZE),
+                *p = fb_memory_allocate(&memory, SIZE);
+        if (zeros) {
+            fb_memory_release_zeros(&memory, cached, 2 * SIZE);
+        } else {
+            memset(cached, 7, 2 * SIZE);
+            fb_memory_release(&memory, cached, 2 * SIZE);
+        }
+        memset(p, 5, SIZE);
+        uint8_t *moved = fb_memory_resize(&memory, p, SIZE, 2 * SIZE);
+        CHECK(moved == cached);
+        CHECK(moved[0] == 5 && moved[SIZE - 1] == 5 && is_zero(moved + SIZE, SIZE));
+        CHECK_EQUAL(memory.used, 2 * SIZE);
+        /* The old block is in the cache. A block that shrinks is not taken from there. */
+        CHECK_EQUAL(count_cached_blocks(&cache), 1);
+        moved = fb_memory_resize(&memory, moved, 2 * SIZE, SIZE);
+        CHECK(moved != p);
+        CHECK_EQUAL(count_cached_blocks(&cache), 1);
+        fb_memory_release(&memory, moved, SIZE);
+        fb_block_cache_free(&cache);
+    }
+}
+
 /* Fill each block, and check that no other thread writes to it. */
 static void *allocate_and_free_blocks(void *context) {
     fb_memory memory = fb_memory_cached(context, 0);
@@ -159,4 +186,4 @@ static void gives_a_block_to_only_one_thread(void) {
 RUN_TESTS(TEST(reuses_a_block_for_the_same_size), TEST(reuses_zeros),
           TEST(keeps_the_content_of_dirty_blocks), TEST(caches_neither_small_nor_huge_blocks),
           TEST(caches_a_limited_number_of_blocks), TEST(keeps_the_content_of_a_growing_block),
-          TEST(gives_a_block_to_only_one_thread))
+          TEST(moves_a_growing_block_to_a_cached_one), TEST(gives_a_block_to_only_one_thread))
