@@ -39,8 +39,8 @@ static void store_block(fb_block_cache *cache, fb_cached_block *block, size_t si
     free(exchange_block(cache, place, block));
 }
 
-static void release(fb_block_cache *cache, void *p, size_t size) {
-    if (is_cacheable(size)) store_block(cache, p, size, false);
+static void release(fb_block_cache *cache, void *p, size_t size, bool zeros) {
+    if (is_cacheable(size)) store_block(cache, p, size, zeros);
     else free(p);
 }
 
@@ -55,14 +55,13 @@ static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
     } else if (new_size) {
         return fb_system_resize(NULL, p, old_size, new_size);
     }
-    if (p) release(context, p, old_size);
+    if (p) release(context, p, old_size, false);
     return block;
 }
 
 static void release_zeros(void *context, void *p, size_t size) {
     assert(fb_is_zero(p, (const uint8_t *)p + size));
-    if (is_cacheable(size)) store_block(context, p, size, true);
-    else free(p);
+    release(context, p, size, true);
 }
 
 fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit) {

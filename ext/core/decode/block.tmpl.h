@@ -32,13 +32,14 @@ FB_NOINLINE static size_t put_blocks(fb_context *c, fb_emitter *emitter,
                                      size_t count) {
     fb_varint_simd_block blocks[MOST_BLOCKS];
     size_t step = compiled->record_size, max_size = max_row_size(c, step), done = 0;
+    const fb_op *enums = compiled->ops + compiled->enums;
     fb_cursor at;
     for (size_t k = 0; k < compiled->lane_group_count; k++)
         fb_varint_simd_fill(&blocks[k], &compiled->lane_groups[k].lanes,
                             record + compiled->lane_groups[k].offset, step, count);
     for (; done < count && FB_EMIT(begin)(emitter, max_size, &at); done++, record += step) {
         at = append_lanes_of(c, emitter, at, compiled, blocks, done, record);
-        at = run_after_lanes(c, emitter, at, compiled, record, NULL);
+        at = run_after_numbers(c, emitter, at, compiled, enums, record, NULL);
         FB_EMIT(finish)(emitter, at);
     }
     c->counters->rows[FB_ROWS_FLOWS] += done;

@@ -214,10 +214,11 @@ FB_INLINE fb_cursor run_numbers(fb_emitter *emitter, fb_cursor at,
     return at;
 }
 
-/* Run the moves that cannot be in lanes, and the enums from `enums` on. */
-FB_INLINE fb_cursor run_other_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                    const fb_compiled_template *compiled, const fb_op *enums,
-                                    const uint8_t *record, const fb_location *locations) {
+/* Run the operations of a record of a set that follow the moves of numbers, with the enums from
+   `enums` on. The set operations were already stored as constants. */
+FB_INLINE fb_cursor run_after_numbers(fb_context *c, fb_emitter *emitter, fb_cursor at,
+                                      const fb_compiled_template *compiled, const fb_op *enums,
+                                      const uint8_t *record, const fb_location *locations) {
     const fb_op *op = compiled->moves[FB_OP_IPV4];
     RUN_MOVES(FB_OP_IPV4, APPEND_IP(4))
     RUN_MOVES(FB_OP_IPV6, APPEND_IP(16))
@@ -225,14 +226,6 @@ FB_INLINE fb_cursor run_other_moves(fb_context *c, fb_emitter *emitter, fb_curso
     RUN_MOVES(FB_OP_ENUM, at = put_enum(c, emitter, at, op, *p))
     RUN_MOVES(FB_OP_ETYPE_IPV4, APPEND_ETYPE(4, FB_ETHERTYPE_IPV4))
     RUN_MOVES(FB_OP_ETYPE_IPV6, APPEND_ETYPE(16, FB_ETHERTYPE_IPV6))
-    return at;
-}
-
-/* Run the operations after the moves of a record of a set. The set operations were already stored
-   as constants. */
-FB_INLINE fb_cursor run_after_moves(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                    const fb_compiled_template *compiled, const uint8_t *record,
-                                    const fb_location *locations) {
     if (compiled->set_end == compiled->op_count) return at;
     if (FB_UNLIKELY(compiled->set_end < compiled->name_end))
         at = locations ? put_names_apart(c, emitter, at, compiled, record, locations)
@@ -242,29 +235,18 @@ FB_INLINE fb_cursor run_after_moves(fb_context *c, fb_emitter *emitter, fb_curso
                     locations);
 }
 
-#ifdef FB_WITH_LANES
-/* Run the operations after the lanes of a record of a set. */
-FB_INLINE fb_cursor run_after_lanes(fb_context *c, fb_emitter *emitter, fb_cursor at,
-                                    const fb_compiled_template *compiled, const uint8_t *record,
-                                    const fb_location *locations) {
-    at = run_other_moves(c, emitter, at, compiled, compiled->ops + compiled->enums, record,
-                         locations);
-    return run_after_moves(c, emitter, at, compiled, record, locations);
-}
-#endif
-
 /* Run a record of a set. */
 FB_INLINE fb_cursor run_fast(fb_context *c, fb_emitter *emitter, fb_cursor at,
                              const fb_compiled_template *compiled, const uint8_t *record,
                              const fb_location *locations) {
 #ifdef FB_WITH_LANES
+    const fb_op *enums = compiled->ops + compiled->enums;
     at = run_lanes(c, emitter, at, compiled, record, locations);
-    return run_after_lanes(c, emitter, at, compiled, record, locations);
 #else
+    const fb_op *enums = compiled->moves[FB_OP_ENUM];
     at = run_numbers(emitter, at, compiled, record, locations);
-    at = run_other_moves(c, emitter, at, compiled, compiled->moves[FB_OP_ENUM], record, locations);
-    return run_after_moves(c, emitter, at, compiled, record, locations);
 #endif
+    return run_after_numbers(c, emitter, at, compiled, enums, record, locations);
 }
 
 /* Run a record whose packet may contain a tunnel. If a tunnel was opened, columns that a packet can
