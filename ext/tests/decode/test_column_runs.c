@@ -118,21 +118,11 @@ static void decode_messages(const char *lines, const byte_buffer *d, result *got
 static void decode_columns(const char *lines, const byte_buffer *d, size_t rows, result *got) {
     session s;
     fb_columns columns;
-    fb_batch *batch;
-    fb_position position = {0};
-    fb_status status;
     session_open(&s, lines, 0);
     uint8_t *copy = fb_guarded_copy(d->data, d->size);
     const fb_datagram datagram = datagram_of(copy, d->size, SOURCE_ADDRESS);
     CHECK_STATUS(fb_columns_new(&columns, s.plan.plan, &s.memory), FB_OK);
-    do {
-        CHECK_STATUS(fb_batch_new(&batch, s.plan.plan, rows, s.memory), FB_OK);
-        fb_columns_set_batch(&columns, batch);
-        status = fb_columns_decode(s.decoder, &datagram, 1, &position, &columns);
-        CHECK(batch->rows || status == FB_OK);
-        describe_batch(&got->rows, &s.plan, batch);
-        fb_batch_free(batch);
-    } while (status == FB_NO_SPACE);
+    session_feed_columns(&s, &columns, &datagram, 1, rows, &got->rows);
     got->counters = count_all(s.decoder);
     CHECK_EQUAL(columns.count, got->counters.rows[FB_ROWS_FLOWS]);
     fb_columns_free(&columns);

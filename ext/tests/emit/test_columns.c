@@ -162,23 +162,14 @@ static void decode_all(table *t, size_t rows, const char *lines, void (*prepare)
                        text *described) {
     static byte_buffer d[16];
     fb_datagram datagrams[16];
-    fb_position position = {0};
-    fb_status status;
     table_open(t, lines, rows);
     if (prepare) prepare(t);
     for (size_t i = 0; i < sample_count; i++) {
         samples[i].build(&d[i]);
         datagrams[i] = datagram_of(d[i].data, d[i].size, SOURCE_ADDRESS);
     }
-    do {
-        status =
-            fb_columns_decode(t->session.decoder, datagrams, sample_count, &position, &t->columns);
-        CHECK(t->batch->rows || status == FB_OK);
-        describe_batch(described, &t->session.plan, t->batch);
-        fb_batch_free(t->batch);
-        CHECK_STATUS(fb_batch_new(&t->batch, t->session.plan.plan, rows, t->session.memory), FB_OK);
-        fb_columns_set_batch(&t->columns, t->batch);
-    } while (status == FB_NO_SPACE);
+    session_feed_columns(&t->session, &t->columns, datagrams, sample_count, rows, described);
+    fb_columns_set_batch(&t->columns, t->batch);
 }
 
 static void check_every_size(const char *lines, void (*prepare)(table *)) {

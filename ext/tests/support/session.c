@@ -71,6 +71,22 @@ void session_feed(session *s, const byte_buffer *d) {
     session_feed_bytes(s, d->data, d->size, SOURCE_ADDRESS);
 }
 
+void session_feed_columns(session *s, fb_columns *columns, const fb_datagram *datagrams,
+                          size_t count, size_t rows, text *described) {
+    fb_position position = {0};
+    fb_status status;
+    do {
+        fb_batch *batch;
+        CHECK_STATUS(fb_batch_new(&batch, s->plan.plan, rows, s->memory), FB_OK);
+        fb_columns_set_batch(columns, batch);
+        status = fb_columns_decode(s->decoder, datagrams, count, &position, columns);
+        CHECK(batch->rows || status == FB_OK);
+        describe_batch(described, &s->plan, batch);
+        fb_batch_free(batch);
+    } while (status == FB_NO_SPACE);
+    fb_columns_set_batch(columns, NULL);
+}
+
 const char *session_text(session *s) {
     text_clear(&s->text);
     describe_messages(&s->text, &s->plan, s->output, fb_row_size(&s->row));

@@ -39,6 +39,10 @@ void session_feed(session *s, const byte_buffer *d);
 void session_feed_bytes(session *s, const void *data, size_t size, uint32_t source);
 /* Decode datagrams without copying them. */
 void session_feed_batch(session *s, const fb_datagram *batch, size_t size);
+/* Decode datagrams without copying them, into batches of `rows` rows, and append each batch to the
+   text. The columns have no batch then. */
+void session_feed_columns(session *s, fb_columns *columns, const fb_datagram *datagrams,
+                          size_t count, size_t rows, text *described);
 /* Return the output as text; valid until the next call. */
 const char *session_text(session *s);
 /* Empty the output. */
