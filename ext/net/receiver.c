@@ -8,10 +8,15 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef __linux__
+#include <linux/sockios.h>
+#endif
 
 enum { NANOSECOND = 1000000000, MILLISECOND = 1000000, PAGE = 4096 };
 
@@ -34,10 +39,17 @@ typedef struct {
 } message;
 #endif
 
+/* The state of reading times of a socket. */
+typedef struct {
+    bool each;     /* the kernel passes the time of each datagram */
+    uint64_t last; /* time of the last datagram that was read; 0: unknown */
+} timing;
+
 struct fb_receiver_buffers {
     size_t slots, slot_size, stride;
     message *messages;
     slot *items;
+    timing *timings; /* of the listeners */
     uint8_t *payloads;
     struct pollfd *polls; /* of the listeners, and of the reading end of the pipe */
     size_t used;          /* messages that the last call of the kernel has overwritten */
@@ -47,10 +59,14 @@ struct fb_receiver_buffers {
     int wake[2];          /* a pipe: reading end, writing end */
 };
 
+static uint64_t join_time(struct timespec time) {
+    return (uint64_t)time.tv_sec * NANOSECOND + (uint64_t)time.tv_nsec;
+}
+
 static uint64_t read_clock(clockid_t clock) {
     struct timespec now;
     clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * NANOSECOND + (uint64_t)now.tv_nsec;
+    return join_time(now);
 }
 
 uint64_t fb_clock_now(void) {
@@ -61,25 +77,32 @@ uint64_t fb_clock_now(void) {
 #endif
 }
 
+/* Let the kernel pass the time of each datagram, or not. It notes the times in any case, once this
+   was asked for. Returns false if the system cannot do it. */
+static bool set_each_time(int socket, bool each) {
+#ifdef SO_TIMESTAMPNS
+    const int value = each;
+    return !setsockopt(socket, SOL_SOCKET, SO_TIMESTAMPNS, &value, sizeof(value));
+#else
+    (void)socket, (void)each;
+    return false;
+#endif
+}
+
 static bool set_nonblocking(int descriptor) {
     int flags = fcntl(descriptor, F_GETFL);
     return flags >= 0 && !fcntl(descriptor, F_SETFL, flags | O_NONBLOCK);
 }
 
 static bool prepare_socket(int socket) {
-    int on = 1, kind = 0;
+    int kind = 0;
     socklen_t size = sizeof(kind);
     if (getsockopt(socket, SOL_SOCKET, SO_TYPE, &kind, &size) || kind != SOCK_DGRAM) return false;
     struct sockaddr_storage local;
     size = sizeof(local);
     if (getsockname(socket, (struct sockaddr *)&local, &size)) return false;
     if (local.ss_family != AF_INET && local.ss_family != AF_INET6) return false;
-#ifdef SO_TIMESTAMPNS
-    /* Without times of the kernel, the time after the call is used. */
-    (void)setsockopt(socket, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
-#else
-    (void)on;
-#endif
+    (void)set_each_time(socket, true); /* without it, the time after each call is used */
     return set_nonblocking(socket);
 }
 
@@ -104,10 +127,11 @@ static fb_status allocate_arrays(fb_receiver *receiver) {
     receiver->datagrams = NEW_ARRAY(receiver->memory, slots, fb_datagram);
     buffers->messages = NEW_ARRAY(receiver->memory, slots, message);
     buffers->items = NEW_ARRAY(receiver->memory, slots, slot);
+    buffers->timings = NEW_ARRAY(receiver->memory, listeners, timing);
     buffers->polls = NEW_ARRAY(receiver->memory, listeners + 1, struct pollfd);
     buffers->payloads = fb_memory_allocate(receiver->memory, slots * buffers->stride);
     bool complete = receiver->listeners && receiver->datagrams && buffers->messages &&
-                    buffers->items && buffers->polls && buffers->payloads;
+                    buffers->items && buffers->timings && buffers->polls && buffers->payloads;
     return complete ? FB_OK : FB_NO_MEMORY;
 }
 
@@ -130,6 +154,7 @@ static fb_status add_listeners(fb_receiver *receiver, const fb_listener *listene
     for (size_t i = 0; i < receiver->listener_count; i++) {
         receiver->listeners[i] =
             (fb_listener){.socket = listeners[i].socket, .port = listeners[i].port};
+        receiver->buffers->timings[i] = (timing){.each = true};
         polls[i] = (struct pollfd){.fd = listeners[i].socket, .events = POLLIN};
         if (!prepare_socket(listeners[i].socket)) return FB_BAD_ARGUMENT;
     }
@@ -191,6 +216,7 @@ static void free_buffers(fb_receiver *receiver) {
     fb_memory_release(receiver->memory, receiver->datagrams, slots * sizeof(fb_datagram));
     fb_memory_release(receiver->memory, buffers->messages, slots * sizeof(message));
     fb_memory_release(receiver->memory, buffers->items, slots * sizeof(slot));
+    fb_memory_release(receiver->memory, buffers->timings, listeners * sizeof(timing));
     fb_memory_release(receiver->memory, buffers->polls, (listeners + 1) * sizeof(struct pollfd));
     fb_memory_release(receiver->memory, buffers->payloads, slots * buffers->stride);
     fb_memory_release(receiver->memory, buffers, sizeof(struct fb_receiver_buffers));
@@ -209,20 +235,39 @@ void fb_receiver_wake(fb_receiver *receiver) {
 
 /* Datagrams ------------------------------------------------------------------------------------ */
 
-/* Return the time of reception by the kernel's clock, or `now` if the kernel gave none. */
-static uint64_t read_time(const struct msghdr *header, uint64_t now) {
+/* Return the time of reception that the kernel has passed with a datagram; 0: none. */
+static uint64_t read_own_time(const struct msghdr *header) {
 #ifdef SCM_TIMESTAMPNS
     struct cmsghdr *control = CMSG_FIRSTHDR(header);
     struct timespec time;
     if (control && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_TIMESTAMPNS &&
         control->cmsg_len >= CMSG_LEN(sizeof(time))) {
         memcpy(&time, CMSG_DATA(control), sizeof(time));
-        return (uint64_t)time.tv_sec * NANOSECOND + (uint64_t)time.tv_nsec;
+        return join_time(time);
     }
 #else
     (void)header;
 #endif
-    return now;
+    return 0;
+}
+
+/* Return the time of the datagram that was read last from a socket; 0: unknown. */
+static uint64_t read_last_time(int socket) {
+#ifdef SIOCGSTAMPNS
+    struct timespec time;
+    if (!ioctl(socket, SIOCGSTAMPNS, &time)) return join_time(time);
+#else
+    (void)socket;
+#endif
+    return 0;
+}
+
+/* Choose how the next call reads times. A time for each datagram takes a tenth of the processor
+   time of receiving. It is not needed if the last datagram arrived within the last millisecond: all
+   that wait have arrived after it, so they can share one time. */
+static void choose_timing(const fb_listener *listener, timing *timing) {
+    const bool each = read_clock(CLOCK_REALTIME) - timing->last > MILLISECOND;
+    if (each != timing->each && set_each_time(listener->socket, each)) timing->each = each;
 }
 
 static void read_source(const slot *item, fb_datagram *datagram) {
@@ -235,15 +280,22 @@ static void read_source(const slot *item, fb_datagram *datagram) {
     }
 }
 
-static void read_datagrams(fb_receiver *receiver, fb_listener *listener) {
+/* Read the datagrams of a call. Those without a time of their own share that of the last one, or
+   the current time if the kernel gave none. */
+static void read_datagrams(fb_receiver *receiver, fb_listener *listener, timing *timing) {
     struct fb_receiver_buffers *buffers = receiver->buffers;
-    uint64_t now = read_clock(CLOCK_REALTIME);
+    const struct msghdr *end = &buffers->messages[receiver->count - 1].msg_hdr;
+    uint64_t last = read_own_time(end);
+    timing->each = last != 0;
+    timing->last = last ? last : read_last_time(listener->socket);
+    uint64_t shared = timing->last ? timing->last : read_clock(CLOCK_REALTIME);
     for (size_t i = 0; i < receiver->count; i++) {
         const message *received = &buffers->messages[i];
         fb_datagram *datagram = &receiver->datagrams[i];
         read_source(&buffers->items[i], datagram);
         datagram->destination_port = listener->port;
-        datagram->time = read_time(&received->msg_hdr, now);
+        uint64_t own = timing->each ? read_own_time(&received->msg_hdr) : 0;
+        datagram->time = own ? own : shared;
         if (datagram->time > FB_TIME_MAX) datagram->time = FB_TIME_MAX;
         datagram->payload.data = buffers->payloads + i * buffers->stride;
         datagram->payload.size = received->msg_len;
@@ -298,14 +350,17 @@ static bool handle_error(fb_receiver *receiver, fb_listener *listener, int error
 }
 
 /* Read one socket. Return false for an error that waiting does not cure. */
-static bool read_listener(fb_receiver *receiver, fb_listener *listener) {
+static bool read_listener(fb_receiver *receiver, size_t index) {
+    fb_listener *listener = &receiver->listeners[index];
+    timing *timing = &receiver->buffers->timings[index];
+    choose_timing(listener, timing);
     reset_messages(receiver->buffers);
     int count = read_messages(listener->socket, receiver->buffers);
     if (count < 0) return handle_error(receiver, listener, errno);
     receiver->calls++;
     receiver->count = receiver->buffers->used = (size_t)count;
     receiver->buffers->lightly_used = receiver->count < receiver->buffers->slots / 2;
-    read_datagrams(receiver, listener);
+    read_datagrams(receiver, listener, timing);
     return true;
 }
 
@@ -315,7 +370,7 @@ static fb_receive_result read_ready(fb_receiver *receiver) {
     for (size_t i = 0; i < receiver->listener_count; i++) {
         size_t turn = (buffers->turn + i) % receiver->listener_count;
         if (!buffers->polls[turn].revents) continue;
-        if (!read_listener(receiver, &receiver->listeners[turn])) return FB_RECEIVE_FAILED;
+        if (!read_listener(receiver, turn)) return FB_RECEIVE_FAILED;
         if (!receiver->count) continue;
         buffers->turn = turn + 1;
         return FB_RECEIVED;

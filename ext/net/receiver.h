@@ -6,7 +6,10 @@
      fb_receiver_new(&receiver, listeners, count, options, &memory);
      while (fb_receiver_receive(receiver, deadline) == FB_RECEIVED)
          …decode receiver->datagrams[0 … receiver->count - 1]…
-     fb_receiver_free(receiver); */
+     fb_receiver_free(receiver);
+
+   The time of a datagram is that of the kernel at its reception. At high rates, all datagrams of a
+   call have the time of the last one, which arrived about a millisecond after the first at most. */
 #ifndef FB_NET_RECEIVER_H
 #define FB_NET_RECEIVER_H
 

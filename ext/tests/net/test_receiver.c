@@ -97,6 +97,80 @@ static void reads_datagrams_in_order(void) {
     loopback_close(&l);
 }
 
+static uint64_t real_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_for(long nanoseconds) {
+    nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL);
+}
+
+/* Return false under qemu-user, which does not pass the times of the kernel. */
+static bool system_passes_times(loopback *l) {
+    uint8_t control[CMSG_SPACE(sizeof(struct timespec))];
+    struct msghdr header = {.msg_control = control, .msg_controllen = sizeof control};
+    send_size(l, 0, 1);
+    CHECK(recvmsg(l->listeners[0].socket, &header, 0) >= 0);
+    return CMSG_FIRSTHDR(&header) && CMSG_FIRSTHDR(&header)->cmsg_type == SCM_TIMESTAMPNS;
+}
+
+/* Send datagrams at intervals, and check that each has the time at which it was sent. */
+static void check_each_time(loopback *l) {
+    uint64_t before[SLOTS], after[SLOTS];
+    for (size_t i = 0; i < SLOTS; i++) {
+        sleep_for(SECOND / 500);
+        before[i] = real_time();
+        send_size(l, 0, 1);
+        after[i] = real_time();
+    }
+    sleep_for(SECOND / 500);
+    CHECK_EQUAL(receive(l), FB_RECEIVED);
+    CHECK_EQUAL(l->receiver->count, SLOTS);
+    for (size_t i = 0; i < SLOTS; i++) {
+        CHECK(l->receiver->datagrams[i].time >= before[i]);
+        CHECK(l->receiver->datagrams[i].time <= after[i]);
+    }
+}
+
+/* Send two datagrams just after another one was received. Returns true if they share a time. */
+static bool share_a_time(loopback *l) {
+    const fb_datagram *datagrams = l->receiver->datagrams;
+    send_size(l, 0, 1);
+    CHECK_EQUAL(receive(l), FB_RECEIVED);
+    uint64_t before = real_time();
+    send_size(l, 0, 1);
+    uint64_t between = real_time();
+    send_size(l, 0, 1);
+    uint64_t after = real_time();
+    CHECK_EQUAL(receive(l), FB_RECEIVED);
+    CHECK_EQUAL(l->receiver->count, 2);
+    CHECK(datagrams[0].time >= before && datagrams[0].time <= after);
+    CHECK(datagrams[1].time >= between && datagrams[1].time <= after);
+    return datagrams[0].time == datagrams[1].time;
+}
+
+static void shares_times_of_new_datagrams_only(void) {
+    loopback l;
+    loopback_open(&l, 1);
+    if (system_passes_times(&l)) {
+        const int socket = l.listeners[0].socket, off = 0;
+        bool shared = false;
+        check_each_time(&l);
+        /* between two calls, another process may run for a millisecond, but not each time */
+        for (int i = 0; i < 10000 && !shared; i++) shared = share_a_time(&l);
+        CHECK(shared);
+        check_each_time(&l);
+        /* another process that uses the socket may change its option */
+        CHECK_EQUAL(setsockopt(socket, SOL_SOCKET, SO_TIMESTAMPNS, &off, sizeof off), 0);
+        send_size(&l, 0, 1);
+        CHECK_EQUAL(receive(&l), FB_RECEIVED);
+        check_each_time(&l);
+    }
+    loopback_close(&l);
+}
+
 static void counts_truncated_datagrams(void) {
     loopback l;
     loopback_open(&l, 1);
@@ -251,8 +325,9 @@ static void spreads_only_groups(void) {
     loopback_close(&l);
 }
 
-RUN_TESTS(TEST(reads_datagrams_in_order), TEST(counts_truncated_datagrams),
-          TEST(sockets_take_turns), TEST(pauses_after_few_datagrams), TEST(ends_at_the_deadline),
+RUN_TESTS(TEST(reads_datagrams_in_order), TEST(shares_times_of_new_datagrams_only),
+          TEST(counts_truncated_datagrams), TEST(sockets_take_turns),
+          TEST(pauses_after_few_datagrams), TEST(ends_at_the_deadline),
           TEST(wakes_once_for_all_calls_before), TEST(reports_a_closed_socket),
           TEST(refuses_invalid_arguments), TEST(survives_failed_allocations), TEST(counts_drops),
           TEST(spreads_only_groups))
