@@ -334,11 +334,12 @@ static fb_status read_pending_set(fb_context *c, fb_emitter *emitter, const fb_m
     own.begun = 0;
     own.content = NULL; /* the records were counted with the message of the set */
     load_system_init(&own, m);
-    if (!position.record) put_constants_ipfix(&own, emitter, &sent);
+    if (!set->suspended) put_constants_ipfix(&own, emitter, &sent);
     const fb_template *template = fb_domain_find_template(set->domain, fb_load16(set->bytes));
     fb_status status = read_records(&own, emitter, &sent, template->compiled, set->bytes,
                                     set->bytes + set->size, &position);
-    set->record = (uint32_t)position.record;
+    set->record = position.record & 0x7fffffff;
+    set->suspended = status != FB_OK;
     c->full = own.full;
     return status;
 }

@@ -262,7 +262,7 @@ void fb_pending_remove(fb_pending_sets *pending, fb_pending_set *set) {
 void fb_pending_return(fb_pending_sets *pending, fb_pending_set *set) {
     fb_fault none = {.status = FB_OK};
     pending->first = set->in[FB_PENDING_IN_QUEUE].newer;
-    set->record = 0;
+    set->suspended = false;
     fb_pending_queue *queue = get_queue(pending, set->domain, fb_load16(set->bytes));
     if (queue) enter_queue(queue, set->domain, set);
     else drop_set(pending, set, &none, 0, 0);

@@ -52,7 +52,8 @@ struct fb_pending_set {
     fb_domain *domain;
     uint64_t arrival; /* sequence number in order of arrival */
     fb_pending_header header;
-    uint32_t record; /* offset of the next record once decoding has begun; else 0 */
+    uint32_t record : 31;   /* offset of the next record once decoding has begun; else 0 */
+    uint32_t suspended : 1; /* the output became full inside the set */
     uint32_t size;
     uint8_t bytes[]; /* the set, header included */
 };
@@ -96,7 +97,8 @@ void fb_pending_take(fb_pending_sets *pending, const fb_domain *domain, uint16_t
 fb_pending_set *fb_pending_next(fb_pending_sets *pending);
 /* Free the set that fb_pending_next returned. */
 void fb_pending_remove(fb_pending_sets *pending, fb_pending_set *set);
-/* Let the set that fb_pending_next returned wait again, because its template is gone. */
+/* Let the set that fb_pending_next returned wait again, because its template is gone. Only its
+   records that were not decoded wait. */
 void fb_pending_return(fb_pending_sets *pending, fb_pending_set *set);
 /* Let all due sets wait again, because their decoding was abandoned. */
 void fb_pending_return_all(fb_pending_sets *pending);

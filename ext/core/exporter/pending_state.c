@@ -4,9 +4,26 @@
 
 enum { VERSION_SIZE = 2, HEADER_SIZE = 32, SET_HEADER_SIZE = 4, FIRST_ID = 256 };
 
+/* Return the number of bytes of a set whose records were decoded. */
+static uint32_t decoded_bytes(const fb_pending_set *set) {
+    return set->record ? set->record - SET_HEADER_SIZE : 0;
+}
+
 size_t fb_pending_form_size(const fb_exporter *exporter) {
-    const fb_pending_list *list = &exporter->pending;
-    return VERSION_SIZE + list->bytes - list->sets * (FB_PENDING_SET_BYTES - HEADER_SIZE);
+    size_t size = VERSION_SIZE;
+    for (const fb_pending_set *set = exporter->pending.oldest; set;
+         set = set->in[FB_PENDING_OF_EXPORTER].newer)
+        size += HEADER_SIZE + set->size - decoded_bytes(set);
+    return size;
+}
+
+/* Write a set without the records that were decoded. */
+static uint8_t *put_set(uint8_t *out, const fb_pending_set *set) {
+    const uint32_t decoded = decoded_bytes(set);
+    out = fb_put16(out, fb_load16(set->bytes));
+    out = fb_put16(out, fb_load16(set->bytes + 2) - decoded);
+    return fb_put_bytes(out, set->bytes + SET_HEADER_SIZE + decoded,
+                        set->size - SET_HEADER_SIZE - decoded);
 }
 
 void fb_pending_write(const fb_exporter *exporter, uint8_t *out) {
@@ -21,8 +38,8 @@ void fb_pending_write(const fb_exporter *exporter, uint8_t *out) {
         out = fb_put32(out, (uint32_t)(header->export_time / FB_SECOND));
         out = fb_put32(out, header->uptime);
         out = fb_put32(out, header->sequence);
-        out = fb_put32(out, set->size);
-        out = fb_put_bytes(out, set->bytes, set->size);
+        out = fb_put32(out, set->size - decoded_bytes(set));
+        out = put_set(out, set);
     }
 }
 

@@ -9,7 +9,8 @@
      +--------+------------+--------+----------+-------------+--------+----------+------+-----+
 
    `size` is the number of bytes of the set, with its own header. A set that was cut short is
-   smaller than its own header states. `received` is at most FB_TIME_MAX.
+   smaller than its own header states. Of a set that was decoded in part, only the other records
+   follow. `received` is at most FB_TIME_MAX.
 
    Usage, for each exporter with waiting sets:
 

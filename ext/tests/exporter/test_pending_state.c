@@ -200,6 +200,44 @@ static void hands_over_sets_that_were_due(void) {
     session_close(&first), session_close(&second);
 }
 
+/* The output was full inside a set: only its other records are handed over. */
+static void hands_over_the_rest_of_a_set(void) {
+    for (unsigned id = 256; id <= 257; id++) { /* records of fixed and of variable size */
+        const bool varies = id == 257;
+        session first, second;
+        byte_buffer d, templates;
+        ipfix_begin(&templates, (ipfix_header){.seconds = 3000, .domain = 5});
+        size_t set = set_begin(&templates, 2);
+        if (varies) put_template(&templates, id, FIELDS({1, 4}, {82, 65535}));
+        else put_template(&templates, id, FIELDS({1, 4}));
+        set_end(&templates, set), ipfix_end(&templates);
+        ipfix_begin(&d, (ipfix_header){.seconds = 3000, .domain = 5});
+        set = set_begin(&d, id);
+        for (unsigned i = 1; i <= 20; i++) {
+            put32(&d, i);
+            if (varies) put8(&d, 1), put8(&d, 'a');
+        }
+        set_end(&d, set), ipfix_end(&d);
+        const fb_datagram datagram = datagram_of(templates.data, templates.size, SOURCE_ADDRESS);
+        for (size_t room = 0;; room++) {
+            session_open(&first, columns, 4096);
+            session_open(&second, columns, 4096);
+            session_feed(&first, &d);
+            fb_row_set_output(&first.row, first.output, room, 0);
+            if (fb_row_decode(first.decoder, &datagram, 1, &(fb_position){0}, &first.row) == FB_OK)
+                break;
+            hand_over(&first, &second);
+            session_feed(&second, &templates);
+            CHECK_EQUAL(first.row.count + second.row.count, 20);
+            check_sums(&first, 0);
+            check_sums(&second, 1);
+            session_close(&first), session_close(&second);
+        }
+        CHECK_EQUAL(first.row.count, 20);
+        session_close(&first), session_close(&second);
+    }
+}
+
 /* Limits ------------------------------------------------------------------------------------- */
 
 static void check_limited(fb_decoder_options options, size_t waiting, const char *counters) {
@@ -370,7 +408,7 @@ static void rejects_impossible_numbers(void) {
 
 RUN_TESTS(TEST(decodes_the_same_flows_in_another_decoder), TEST(keeps_a_truncated_set),
           TEST(returns_sets_to_the_domains_of_their_ports), TEST(hands_over_sets_that_were_due),
-          TEST(applies_the_limits_of_the_decoder_that_inherits),
+          TEST(hands_over_the_rest_of_a_set), TEST(applies_the_limits_of_the_decoder_that_inherits),
           TEST(drops_the_oldest_inherited_sets_first),
           TEST(counts_each_set_at_every_failed_allocation),
           TEST(rejects_every_prefix_that_ends_inside_a_set),
