@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 import flowbuf
 from flowbuf.collect import runner as runner_module
 from flowbuf.collect import unsettled
+from flowbuf.collect.batch_bytes import to_bytes
 from flowbuf.collect.config import OutputConfig
+from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.queue import FlowQueue, QueuedBatch
 from flowbuf.collect.runner import OutputRunner
 from flowbuf.collect.service import Service
@@ -21,6 +24,7 @@ from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.unsettled import UnsettledBatches
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.selection import FlowSelection
+from tests.collect.spools import segments_of
 from tests.collect.test_collector import flows5
 from tests.collect.test_service import ListOutput, address_of, check_sums, running
 from tests.support.datagrams import netflow5, record5
@@ -131,6 +135,53 @@ def test_batches_that_are_not_kept_are_lost(tmp_path: Path, monkeypatch: pytest.
     check(runner)
     assert (runner.read_counters().spooled, runner.read_counters().lost) == (10, {"shutdown": 5})
     assert sizes_in(tmp_path) == [2] * 5 + [3] * 5
+
+
+def test_damage_of_the_spool_is_counted_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The last entry is missing at the start. Another one is found to be damaged when it is read."""
+    for size in range(1, 5):
+        with Spool(tmp_path, 1 << 30) as spool:
+            spool.append(to_bytes(batch_of(size, size)), size)
+    segments = segments_of(tmp_path)
+    os.truncate(segments[3], segments[3].stat().st_size - 1)
+    content = bytearray(segments[2].read_bytes())
+    content[-1] ^= 1
+    segments[2].write_bytes(content)
+    position = tmp_path / "spool.position"
+    position.write_bytes(b"x" + position.read_bytes()[1:])
+    caplog.set_level(logging.WARNING, "flowbuf.collect")
+    queue, runner = new_runner(tmp_path, ListOutput())
+    runner.start()
+    wait_until(lambda: queue.read_counters().taken == 3, "the intact flows")
+    runner.stop()
+    check(runner)
+    counters = runner.read_counters()
+    assert (counters.queue.recovered, counters.stored) == (10, 3)
+    assert counters.queue.reasons == {"spool_damaged": 7}
+    assert [record.getMessage() for record in caplog.records] == [
+        "output one: the spool is damaged, and 4 of its flows are lost: truncated=4",
+        "output one: the position of the spool is damaged; flows may be written again",
+        "output one: the spool is damaged, and 3 of its flows are lost: checksum=3",
+    ]
+
+
+def test_a_successor_counts_what_the_spool_lost_between_both(tmp_path: Path) -> None:
+    queue, first = new_runner(tmp_path, ListOutput(lambda: pytest.fail("nothing is written")))
+    for size in (1, 2, 3):
+        queue.put(batch_of(size, size))
+    queue.close()
+    queue.save()
+    assert first._spool is not None
+    first._spool.close()
+    (segment,) = segments_of(tmp_path)
+    os.truncate(segment, segment.stat().st_size - 1)
+    with Spool(tmp_path, 1 << 30) as spool:
+        successor = FlowQueue(1000, "spool", waits=True)
+        successor.attach(spool, first.read_counters().spooled)
+        second = OutputCounters(queue=successor.read_counters())
+        total = (second + first.read_counters()).without_inherited()
+        assert (total.queue.offered, total.queue.recovered) == (6, 0)
+        assert (total.spooled, total.queue.reasons) == (3, {"spool_damaged": 3})
 
 
 def test_only_batches_before_the_first_pending_flow_are_settled() -> None:

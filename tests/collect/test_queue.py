@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 import flowbuf
 from flowbuf.collect import queue as queue_module
+from flowbuf.collect.batch_bytes import to_bytes
 from flowbuf.collect.queue import FlowQueue, QueuedBatch
 from flowbuf.collect.runner import OutputRunner
 from flowbuf.collect.spools.segment import ENTRY_HEADER, SEGMENT_HEADER
@@ -46,7 +48,7 @@ def put(queue: FlowQueue, batch: pa.RecordBatch) -> bool:
 def check(queue: FlowQueue) -> None:
     counters = queue.read_counters()
     kept = counters.taken + counters.queued + counters.spooled
-    assert counters.offered + counters.recovered == kept + counters.dropped
+    assert counters.offered + counters.recovered + counters.inherited == kept + counters.dropped
     assert counters.dropped == sum(counters.reasons.values())
     assert min(counters.queued, counters.spooled, *counters.reasons.values(), 0) == 0
 
@@ -267,6 +269,23 @@ def test_damaged_entries_are_dropped(folder: Path) -> None:
         path.write_bytes(content)
         assert take_all(queue) == [(0, 0), (0, 2), (0, 3)]
         assert queue.read_counters().reasons == {"spool_damaged": 2}
+
+
+@pytest.mark.parametrize("inherited", [0, 3, 10])
+def test_entries_that_are_missing_at_the_start_are_dropped(folder: Path, inherited: int) -> None:
+    for number in range(4):
+        with Spool(folder, LIMIT) as spool:
+            spool.append(to_bytes(new_batch(0, number, flows=number + 1)), number + 1)
+    segments = segments_of(folder)
+    segments[1].unlink()
+    os.truncate(segments[3], segments[3].stat().st_size - 1)
+    with Spool(folder, LIMIT) as spool:
+        queue = FlowQueue(100, "spool", waits=True)
+        queue.attach(spool, inherited)
+        counters = queue.read_counters()
+        assert (counters.inherited, counters.recovered) == (inherited, 10 - inherited)
+        assert take_all(queue) == [(0, 0), (0, 2)]
+        assert queue.read_counters().reasons == {"spool_damaged": 6}
 
 
 @pytest.mark.parametrize("data", [b"", b"other", bytes(1000)])

@@ -40,7 +40,7 @@ class QueueCounters:
         queued: Flows that wait in memory.
         taken: Flows that `get` returned.
         spooled: Flows that wait in the spool, with those of batches that are being appended.
-        recovered: Flows that the spool had when it was opened.
+        recovered: Flows that the spool had when it was opened, with those that were damaged.
         inherited: Flows in addition to these that an earlier queue of this process has left in the spool.
         reasons: Lost flows by reason. "queue_full": the queue was full. "closed": it was closed.
             "spool_full": the spool reached its limit. "spool_error": the spool could not be written.
@@ -135,12 +135,14 @@ class FlowQueue:
             inherited: Flows in it that an earlier queue of this process has counted as spooled.
         """
         counters = spool.counters
+        found = counters.waiting + counters.lost
         with self._changed:
             self._spool = spool
-            self._spooled, self._lost = counters.waiting, counters.lost
-            self._older = self._spooled.entries
-            self._counters.inherited = min(inherited, self._spooled.flows)
-            self._counters.recovered = self._spooled.flows - self._counters.inherited
+            self._spooled = found
+            self._older = found.entries
+            self._counters.inherited = min(inherited, found.flows)
+            self._counters.recovered = found.flows - self._counters.inherited
+            self._count_damage(counters.lost)
             self._notify()
 
     @property

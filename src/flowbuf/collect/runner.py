@@ -15,6 +15,7 @@ from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue, QueuedBatch
+from flowbuf.collect.spools.counts import SpoolCounters
 from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.unsettled import UnsettledBatches
 from flowbuf.errors import ClickHouseError, FlowbufError, KafkaError, SpoolError
@@ -113,6 +114,7 @@ class OutputRunner:
         self._unsettled = UnsettledBatches(keep=config is not None and config.on_overflow == "spool")
         self._unwritten: QueuedBatch | None = None  # the batch in hand when the patience ended
         self._published = OutputCounters()
+        self._reported = SpoolCounters()  # those whose problems are in the log
         self._stuck = False
         self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
@@ -234,6 +236,7 @@ class OutputRunner:
 
     def _write_queue(self) -> None:
         """Write the flows of the queue until it is closed and empty, or the patience ends."""
+        self._report_spool()
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._leaves_rest():
             closed = self.queue.closed
@@ -297,6 +300,16 @@ class OutputRunner:
             failures=self._failures,
             returned=self._returned,
         )
+        self._report_spool()
+
+    def _report_spool(self) -> None:
+        """Log the problems of the spool since the last call."""
+        if self._spool is None:
+            return
+        counters = self._spool.counters
+        for problem in counters.find_problems(self._reported):
+            self.log.error("output %s: %s", self.name, problem)
+        self._reported = counters
 
     def _acknowledge(self) -> None:
         """Acknowledge the batches of the queue that the output has stored or lost."""

@@ -100,3 +100,23 @@ class SpoolCounters:
     def lost(self) -> Count:
         """Sum of `damaged`."""
         return sum(self.damaged.values(), Count())
+
+    def find_problems(self, before: SpoolCounters) -> list[str]:
+        """Return a text for each kind of problem since earlier counters of the same spool.
+
+        Args:
+            before: The earlier counters. Those of a new `SpoolCounters` are from before the start.
+        """
+        problems = []
+        lost = {
+            reason: count.flows - before.damaged.get(reason, Count()).flows
+            for reason, count in self.damaged.items()
+        }
+        if flows := sum(lost.values()):
+            reasons = " ".join(f"{reason}={count}" for reason, count in lost.items() if count)
+            problems.append(f"the spool is damaged, and {flows} of its flows are lost: {reasons}")
+        if self.damaged_positions > before.damaged_positions:
+            problems.append("the position of the spool is damaged; flows may be written again")
+        if self.position_errors > before.position_errors:
+            problems.append("the position of the spool was not stored; a restart may write flows again")
+        return problems
