@@ -253,9 +253,26 @@ def test_a_spool_that_cannot_be_written_drops(folder: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert queue.read_counters().reasons == {"spool_error": 5}
-        assert "File too large" in str(queue.error)
+        assert queue.problem.startswith("the spool cannot be written: [Errno 27] File too large")
         assert put(queue, new_batch(0, 3))
+        assert queue.problem == ""
         assert take_all(queue) == [(0, 0), (0, 1), (0, 3)]
+
+
+def test_a_full_spool_that_is_not_needed_any_more_is_no_problem(folder: Path) -> None:
+    """The queue has room in memory again, so nothing is appended that could show that the spool works."""
+    with Spool(folder, LIMIT) as spool:
+        queue = FlowQueue(1, "spool", spool=spool)
+        queue.put(new_batch(0, 0))
+        moved = folder.rename(folder.with_name("moved"))
+        try:
+            assert not put(queue, new_batch(0, 1))
+        finally:
+            moved.rename(folder)
+        assert queue.problem.startswith("the spool cannot be written: [Errno 2] No such file")
+        assert take_all(queue) == [(0, 0)]
+        assert put(queue, new_batch(0, 2))
+        assert queue.problem == ""
 
 
 def test_damaged_entries_are_dropped(folder: Path) -> None:
@@ -369,8 +386,9 @@ def test_a_lack_of_memory_loses_nothing(spool: Spool, monkeypatch: pytest.Monkey
         context.setattr(queue_module, "from_bytes", fail)
         assert queue.get(0) is None
         check(queue)
-        assert isinstance(queue.error, MemoryError)
+        assert queue.problem == "the spool cannot be read: MemoryError"
     assert take_all(queue) == [(0, 1), (0, 2)]
+    assert queue.problem == ""
 
 
 def test_a_spool_that_cannot_be_read_is_read_later(spool: Spool) -> None:
@@ -386,8 +404,9 @@ def test_a_spool_that_cannot_be_read_is_read_later(spool: Spool) -> None:
         check(queue)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert "Too many open files" in str(queue.error)
+    assert queue.problem.startswith("the spool cannot be read: [Errno 24] Too many open files")
     assert take_all(queue) == [(0, 1), (0, 2)]
+    assert queue.problem == ""
     assert queue.read_counters().reasons == {}
 
 

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import logging
 import os
+import resource
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -318,6 +319,60 @@ def test_flows_of_a_full_queue_are_spooled_and_stored_later(tmp_path: Path) -> N
     assert service.read_counters().outputs["one"].spooled == 0
     sizes = [size for batch in output.batches for size in batch["bytes"].to_pylist()]
     assert sizes == [number for number in range(1, 21) for _ in range(30)]
+
+
+def test_a_spool_that_fails_is_logged_once_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First it cannot be written, while the output does not work either. Then it cannot be read."""
+    broken = threading.Event()
+    broken.set()
+
+    def fail() -> None:
+        if broken.is_set():
+            raise KafkaError("the broker does not answer")
+
+    def send_batch() -> None:
+        before = service.read_counters().intake.delivered
+        send([flows5(30)], address_of(service))
+        wait_until(lambda: service.read_counters().intake.delivered > before, "a batch")
+
+    for name in ("runner.RETRY_SECONDS", "runner.TICK_SECONDS", "queue._RETRY_SECONDS"):
+        monkeypatch.setattr(f"flowbuf.collect.{name}", 0.02)
+    caplog.set_level(logging.WARNING, "flowbuf.collect")
+    settings = {"on_overflow": "spool", "spool": str(tmp_path), "queue_flows": 50}
+    with running({"one": ListOutput(fail)}, {"one": settings}) as service:
+        (folder,) = tmp_path.iterdir()
+        folder.rename(tmp_path / "moved")
+        for _ in range(5):
+            send_batch()
+        (failure,) = service.find_failures()
+        assert failure.startswith("output one: the broker does not answer; the spool cannot be written: ")
+        wait_until(lambda: "the spool cannot be written" in caplog.text, "the message")
+        (tmp_path / "moved").rename(folder)
+        send_batch()
+        assert service.find_failures() == ["output one: the broker does not answer"]
+        wait_until(lambda: "the spool works again" in caplog.text, "the message")
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            broken.clear()
+            wait_until(lambda: "the spool cannot be read" in caplog.text, "the message")
+            assert "the spool cannot be read: [Errno 24] Too many open" in service.find_failures()[0]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        wait_until(lambda: service.read_counters().outputs["one"].queued == 0, "all flows")
+        wait_until(lambda: not service.find_failures(), "the end of the failure")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert counters.outputs["one"].queue.reasons["spool_error"] > 0
+    messages = [record.getMessage() for record in caplog.records if "the spool" in record.getMessage()]
+    assert [message.partition(": [Errno")[0] for message in messages] == [
+        "output one: the spool cannot be written",
+        "output one: the spool works again",
+        "output one: the spool cannot be read",
+        "output one: the spool works again",
+    ]
 
 
 def test_spooled_flows_survive_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ class HttpServer:
     |---|---|
     | /metrics | all counters, in the format of Prometheus |
     | /healthz | 200 while the workers run, otherwise 503 |
-    | /readyz | 200 while all outputs work, otherwise 503 with their errors |
+    | /readyz | 200 while all outputs and their spools work, otherwise 503 with their errors |
     | /exporters | JSON: exporters with their counters |
     | /templates | JSON: exporters with their domains and templates |
 

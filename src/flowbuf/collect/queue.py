@@ -84,9 +84,6 @@ class FlowQueue:
             it. With another policy, its entries are delivered first.
         waits: The spool comes later, with `attach`. Until then, only `max_bytes` limits the queue.
 
-    Attributes:
-        error: Last error of writing or reading the spool, or None.
-
     Example:
         queue = FlowQueue(1_000_000, "spool", spool=spool)
         queue.put(batch)  # in a worker
@@ -109,7 +106,8 @@ class FlowQueue:
             raise ValueError(f"on_overflow is {on_overflow!r}; it may be {', '.join(OVERFLOW)}")
         if on_overflow == "spool" and spool is None and not waits:
             raise ValueError("on_overflow='spool' needs a spool; open one")
-        self.error: Exception | None = None
+        self._read_error: Exception | None = None  # of the last attempt
+        self._write_error: Exception | None = None
         self._spool: Spool | None = None
         self._limit, self._max_bytes = limit, max_bytes
         self._block, self._appends = on_overflow == "block", on_overflow == "spool"
@@ -160,6 +158,14 @@ class FlowQueue:
         """Size of the batches in memory, in bytes."""
         return self._bytes
 
+    @property
+    def problem(self) -> str:
+        """Text of an error because of which the spool cannot be read or written now; "" if it works."""
+        for use, error in (("read", self._read_error), ("written", self._write_error)):
+            if error is not None:
+                return f"the spool cannot be {use}: {str(error) or type(error).__name__}"
+        return ""
+
     def read_counters(self) -> QueueCounters:
         """Return the counters at one moment."""
         with self._changed:
@@ -185,6 +191,7 @@ class FlowQueue:
                 return
             if self._has_room(flows, size):
                 self._queue(batch, size)
+                self._write_error = None  # the spool is not needed
                 return
             if not self._appends or self._spool is None:
                 self._drop("queue_full", flows)
@@ -255,10 +262,12 @@ class FlowQueue:
             failed = False
             if has_spooled:
                 try:
-                    if item := self._take_spooled():
+                    item = self._take_spooled()
+                    self._read_error = None
+                    if item:
                         return item
                 except (OSError, MemoryError) as error:
-                    self.error, failed = error, True
+                    self._read_error, failed = error, True
             if not self._wait(changes, deadline, failed):
                 return None
 
@@ -351,10 +360,12 @@ class FlowQueue:
         """
         assert self._spool is not None
         try:
-            return "" if self._spool.append(to_bytes(batch), len(batch)) else "spool_full"
+            appended = self._spool.append(to_bytes(batch), len(batch))
         except OSError as error:
-            self.error = error
+            self._write_error = error
             return "spool_error"
+        self._write_error = None
+        return "" if appended else "spool_full"
 
     def save(self) -> None:
         """Append the batches in memory to the spool, after its entries, for the next start.

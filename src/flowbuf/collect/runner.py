@@ -115,6 +115,7 @@ class OutputRunner:
         self._unwritten: QueuedBatch | None = None  # the batch in hand when the patience ended
         self._published = OutputCounters()
         self._reported = SpoolCounters()  # those whose problems are in the log
+        self._spool_problem = ""  # that the log has
         self._stuck = False
         self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
@@ -177,8 +178,8 @@ class OutputRunner:
 
     @property
     def failing(self) -> str:
-        """Text of the last error, or "" if the output works."""
-        return self._failing
+        """Text of the last error of the output or its spool, or "" if they work."""
+        return "; ".join(filter(None, (self._failing, self.queue.problem)))
 
     def read_counters(self) -> OutputCounters:
         """Return the counters. A batch counts as queued until it was written or lost."""
@@ -303,13 +304,16 @@ class OutputRunner:
         self._report_spool()
 
     def _report_spool(self) -> None:
-        """Log the problems of the spool since the last call."""
+        """Log the problems of the spool that are new since the last call."""
         if self._spool is None:
             return
-        counters = self._spool.counters
-        for problem in counters.find_problems(self._reported):
-            self.log.error("output %s: %s", self.name, problem)
-        self._reported = counters
+        counters, problem = self._spool.counters, self.queue.problem
+        new = [problem] if problem and problem != self._spool_problem else []
+        for each in counters.find_problems(self._reported) + new:
+            self.log.error("output %s: %s", self.name, each)
+        if self._spool_problem and not problem:
+            self.log.warning("output %s: the spool works again", self.name)
+        self._reported, self._spool_problem = counters, problem
 
     def _acknowledge(self) -> None:
         """Acknowledge the batches of the queue that the output has stored or lost."""
