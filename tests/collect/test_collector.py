@@ -7,6 +7,7 @@ import gc
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,25 @@ def test_a_failing_worker_starts_again_with_its_templates() -> None:
     assert counters.listeners[0]["datagrams"] == 5
     assert counters.lost_datagrams == 0
     assert [str(error) for error in failures] == ["no memory for this batch"]
+
+
+def test_calls_do_not_accumulate_while_a_worker_is_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowbuf.collect.worker.COUNTERS_SECONDS", 0.01)
+    held = threading.Event()
+    with flowbuf.Collector([LOCAL], interval=0.02) as collector:
+        intake = collector._started()
+        (worker,) = intake._workers
+        blocked = worker.call(lambda decoder: held.wait(30))
+        wait_until(blocked.running, "the call that blocks the worker")
+        for _ in range(3):
+            assert collector.counters.received == 0
+            with pytest.raises(FutureTimeout):
+                intake.list_exporters(0.01)
+        assert len(worker._calls) == 2  # one for counters, and one for exporters
+        held.set()
+        assert blocked.result()
+        assert intake.list_exporters(30) == []
+        wait_until(lambda: not worker._calls, "all answers")
 
 
 def test_iteration_ends_when_another_thread_stops() -> None:

@@ -344,16 +344,12 @@ class Intake:
 
     def read_exporters(self) -> list[dict[str, Any]]:
         """Return the state of all exporters: see `Decoder.read_exporters`."""
-        return self._gather(lambda decoder: decoder.read_exporters())
+        return self._gather(Decoder.read_exporters)
 
     def _gather(self, read: Callable[[Decoder], list[Item]], timeout: float = CALL_SECONDS) -> list[Item]:
         """Return the items of the decoders of all workers."""
         futures = [worker.call(read) for worker in self._all]
-        try:
-            return [item for future in futures for item in future.result(timeout)]
-        finally:
-            for future in futures:  # of workers that wait for a full queue
-                future.cancel()
+        return [item for future in futures for item in future.result(timeout)]
 
     def restore_exporters(self, exporters: list[dict[str, Any]]) -> None:
         """Restore exporters before the start: see `Decoder.restore_exporters`. Each goes to its worker.
@@ -389,7 +385,7 @@ class Intake:
         Raises:
             TimeoutError: a worker waits for a full queue. Its class is that of concurrent.futures.
         """
-        return self._gather(lambda decoder: decoder.list_exporters(), timeout)
+        return self._gather(Decoder.list_exporters, timeout)
 
     @property
     def workers(self) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import select
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -30,7 +30,7 @@ DRAIN_SECONDS = 5.0
 """Longest time that a stopping worker reads the datagrams that its sockets still hold."""
 
 COUNTERS_SECONDS = 1.0
-"""Longest time to wait for the counters of a worker, which may wait for a full queue."""
+"""Longest time to wait for the counters of workers, which may wait for a full queue."""
 
 LAST_ATTEMPTS = 3
 """Number of times that a stopping worker tries to deliver what it has received."""
@@ -167,7 +167,7 @@ class Worker:
         self._past = WorkerCounters()  # of receivers and decoders before the last restart
         self._copier = Copier()
         self._past_copies = CopyCounters()  # of earlier copiers
-        self._calls: deque[tuple[Future[Any], Callable[[Decoder], Any]]] = deque()
+        self._calls: dict[Callable[[Decoder], Any], Future[Any]] = {}  # that wait, in their order
         self._stopping = self._holding = False
         self._draining = True
         self._lock = threading.Lock()  # protects _calls and _source against callers of `call`
@@ -272,11 +272,11 @@ class Worker:
     def call(self, function: Callable[[Decoder], Result]) -> Future[Result]:
         """Call a function with the decoder between two batches, in the thread.
 
-        Without a running thread, the function is called at once.
+        Without a running thread, the function is called at once. Callers with the same function share the
+        call that waits. Otherwise, calls of a thread that is blocked would accumulate.
         """
-        future: Future[Result] = Future()
         with self._lock:
-            self._calls.append((future, function))
+            future: Future[Result] = self._calls.setdefault(function, Future())
             self._source.wake()
         if not self._thread.is_alive():
             self._answer_calls()
@@ -284,12 +284,14 @@ class Worker:
 
     def read_counters(self) -> WorkerCounters:
         """Return the totals of the worker. A worker that waits for a full queue gives those before it."""
-        reading = self.call(lambda decoder: self._read_counters())
+        reading = self.call(self._answer_counters)
         try:
             return reading.result(COUNTERS_SECONDS)
         except FutureTimeout:
-            reading.cancel()
             return self._published
+
+    def _answer_counters(self, decoder: Decoder) -> WorkerCounters:
+        return self._read_counters()
 
     def _start_decoder(self, decoder: Decoder) -> None:
         source = self._new_source()
@@ -377,9 +379,9 @@ class Worker:
             with self._lock:
                 if not self._calls:
                     return
-                future, function = self._calls.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
+                function = next(iter(self._calls))
+                future = self._calls.pop(function)
+            future.set_running_or_notify_cancel()
             try:
                 future.set_result(function(self._decoder))
             except Exception as error:
