@@ -8,7 +8,9 @@ import logging
 import os
 import resource
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 
 import flowbuf
 from flowbuf.collect.config import CollectConfig, OutputConfig
+from flowbuf.collect.http import HttpServer
 from flowbuf.collect.intake import IntakeCounters
 from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.output_counters import OutputCounters
@@ -23,7 +26,8 @@ from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.runner import OutputRunner
 from flowbuf.collect.service import Service, ServiceCounters, describe, format_totals
 from flowbuf.collect.takeover import TakeoverServer
-from flowbuf.collect.worker import RowCounters
+from flowbuf.collect.worker import RowCounters, Worker
+from flowbuf.decoder import Decoder
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.selection import FlowSelection
 from tests.collect.test_collector import DATA_SET, LEARNED, LOCAL, flows5
@@ -211,6 +215,45 @@ def test_a_blocked_worker_still_has_counters() -> None:
     counters = service.read_counters()
     check_sums(counters)
     assert counters.outputs["slow"].stored == counters.intake.received * 30 >= sent * 30
+
+
+def test_blocked_workers_do_not_delay_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have the values of before, also those of exporters."""
+    release = threading.Event()
+    output = ListOutput(lambda: assert_true(release.wait(60)))
+    exporters = [f"127.0.2.{number}" for number in range(1, 13)]
+
+    def is_blocked(worker: Worker) -> bool:
+        return bool(wait([worker.call(Decoder.list_exporters)], 0.2).not_done)
+
+    def read_metrics() -> str:
+        with urllib.request.urlopen(f"http://{place[0]}:{place[1]}/metrics", timeout=8) as answer:
+            return str(answer.read().decode())
+
+    settings = {"slow": {"queue_flows": 1, "on_overflow": "block"}}
+    with (
+        running({"slow": output}, settings, workers=3) as service,
+        HttpServer(Address.parse(LOCAL), service) as server,
+    ):
+        assert server._server
+        place = server._server.server_address[:2]
+        try:
+            for exporter in exporters:
+                send([LEARNED], address_of(service), exporter)
+            wait_until(lambda: service.read_counters().intake.received == len(exporters), "the templates")
+            before = read_metrics()
+            while not all(map(is_blocked, service.intake._workers)):
+                for exporter in exporters:
+                    send([flows5(1)], address_of(service), exporter)
+            monkeypatch.setattr("flowbuf.collect.worker.COUNTERS_SECONDS", 0.1)
+            monkeypatch.setattr("flowbuf.collect.metrics.EXPORTER_SECONDS", 0.1)
+            blocked = read_metrics()
+        finally:
+            release.set()
+    labels = {line.partition("}")[0] for line in before.splitlines() if "exporter=" in line}
+    assert len(labels) >= len(exporters)
+    assert labels == {line.partition("}")[0] for line in blocked.splitlines() if "exporter=" in line}
+    check_sums(service.read_counters())
 
 
 def test_a_batch_that_can_never_be_written_is_lost_alone() -> None:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from flowbuf.collect.listen import Address
-from flowbuf.collect.metrics import format_metrics
+from flowbuf.collect.metrics import Sample, format_metrics
 from flowbuf.errors import ListenError
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ class HttpServer:
             self._server.server_close()
 
     def _answers(self) -> dict[str, Callable[[], Answer]]:
+        exporters: list[Sample] = []
         return {
-            "/metrics": lambda: (200, "text/plain; version=0.0.4", format_metrics(self._service)),
+            "/metrics": lambda: (200, "text/plain; version=0.0.4", format_metrics(self._service, exporters)),
             "/healthz": lambda: _report(self._service.find_dead_workers()),
             "/readyz": lambda: _report(self._service.find_dead_workers() + self._service.find_failures()),
             "/exporters": lambda: _to_json(self._service.intake.read_exporters(), "domains"),

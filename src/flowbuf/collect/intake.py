@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from flowbuf.collect.listen import (
 )
 from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.worker import StreamCounters, StreamWorker, check_encryption, stream_options
-from flowbuf.collect.worker import RowCounters, Worker, WorkerCounters
+from flowbuf.collect.worker import RowCounters, Worker, WorkerCounters, read_all_counters
 from flowbuf.decoder import Decoder
 from flowbuf.io.state_file import to_plain, without_sessions
 from flowbuf.options import DecodeOptions
@@ -37,7 +38,7 @@ ExporterTotals = tuple[str, int, int, int, int, int | None, dict[str, int], dict
 """Totals of an exporter: see `Decoder.list_exporters`."""
 
 CALL_SECONDS = 10.0
-"""Longest time to wait for a worker. Raises TimeoutError of concurrent.futures."""
+"""Longest time to wait for workers. Raises TimeoutError of concurrent.futures."""
 
 
 @dataclass(frozen=True)
@@ -332,14 +333,15 @@ class Intake:
         return self._final if hasattr(self, "_final") else self._read()
 
     def _read(self) -> IntakeCounters:
-        total = IntakeCounters(workers=[worker.read_counters() for worker in self._workers])
-        for worker in total.workers:
+        total = IntakeCounters()
+        for worker in read_all_counters(self._all):
             _add(total, worker)
-        if self._streams:
-            total.streams = self._streams.read_counters()
-            total.messages = sum(sessions.messages for sessions in total.streams.sessions)
-            total.message_bytes = sum(sessions.bytes for sessions in total.streams.sessions)
-            _add(total, total.streams)
+            if isinstance(worker, StreamCounters):
+                total.streams = worker
+                total.messages = sum(sessions.messages for sessions in worker.sessions)
+                total.message_bytes = sum(sessions.bytes for sessions in worker.sessions)
+            else:
+                total.workers.append(worker)
         return total
 
     def read_exporters(self) -> list[dict[str, Any]]:
@@ -349,7 +351,8 @@ class Intake:
     def _gather(self, read: Callable[[Decoder], list[Item]], timeout: float = CALL_SECONDS) -> list[Item]:
         """Return the items of the decoders of all workers."""
         futures = [worker.call(read) for worker in self._all]
-        return [item for future in futures for item in future.result(timeout)]
+        wait(futures, timeout)
+        return [item for future in futures for item in future.result(0)]
 
     def restore_exporters(self, exporters: list[dict[str, Any]]) -> None:
         """Restore exporters before the start: see `Decoder.restore_exporters`. Each goes to its worker.
@@ -380,7 +383,7 @@ class Intake:
         """Return the totals of all exporters: see `Decoder.list_exporters`.
 
         Args:
-            timeout: Longest time to wait for each worker, in seconds. Default: 10.
+            timeout: Longest time to wait for all workers, in seconds. Default: 10.
 
         Raises:
             TimeoutError: a worker waits for a full queue. Its class is that of concurrent.futures.

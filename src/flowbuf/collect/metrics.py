@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from flowbuf.collect.streams.worker import StreamCounters
     from flowbuf.collect.worker import WorkerCounters
 
-__all__ = ["format_metrics"]
+__all__ = ["Sample", "format_metrics"]
 
 EXPORTER_LABELS = 100
 """Most exporters with labels of their own, by datagrams. The others are summed as "other"."""
+
+EXPORTER_SECONDS = 1.0
+"""Longest time to wait for the exporters of all workers. Prometheus waits 10 s for all metrics by default."""
 
 METRICS = {
     "received_datagrams": "Datagrams received.",
@@ -77,10 +80,16 @@ GAUGES = {
 }
 
 Sample = tuple[str, dict[str, str], float]
+"""Name of a metric, labels and value."""
 
 
-def format_metrics(service: Service) -> bytes:
+def format_metrics(service: Service, exporters: list[Sample] | None = None) -> bytes:
     """Return all metrics of a service in the text format of Prometheus.
+
+    Args:
+        service: Service to report.
+        exporters: Samples of the exporters of an earlier call. They are repeated while a worker waits for a
+            full queue, and replaced otherwise. Default: none.
 
     Raises:
         ImportError: prometheus-client is not installed (`flowbuf[collect]`).
@@ -89,7 +98,7 @@ def format_metrics(service: Service) -> bytes:
         from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()
-    registry.register(_Source(service))
+    registry.register(_Source(service, [] if exporters is None else exporters))
     ProcessCollector(registry=registry)  # CPU time, memory and open files of the process
     text: bytes = generate_latest(registry)
     return text
@@ -98,8 +107,9 @@ def format_metrics(service: Service) -> bytes:
 class _Source:
     """The metrics of a service as prometheus-client reads them."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, exporters: list[Sample]) -> None:
         self._service = service
+        self._exporters = exporters
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -127,7 +137,8 @@ class _Source:
         yield from _copy_samples(counters.intake.copies)
         yield from _output_samples(counters)
         with contextlib.suppress(FutureTimeout):  # a worker waits for a full queue
-            yield from _exporter_samples(self._service.intake.list_exporters())
+            self._exporters[:] = _exporter_samples(intake.list_exporters(EXPORTER_SECONDS))
+        yield from list(self._exporters)  # another request may replace them
 
 
 def _datagram_samples(counters: IntakeCounters, listeners: list[str]) -> Iterator[Sample]:

@@ -8,8 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
@@ -22,7 +21,7 @@ from flowbuf.decoder import Decoder
 from flowbuf.errors import DecodeError
 from flowbuf.io.state_file import to_plain
 
-__all__ = ["RowCounters", "Worker", "WorkerCounters"]
+__all__ = ["RowCounters", "Worker", "WorkerCounters", "read_all_counters"]
 
 Result = TypeVar("Result")
 
@@ -284,11 +283,7 @@ class Worker:
 
     def read_counters(self) -> WorkerCounters:
         """Return the totals of the worker. A worker that waits for a full queue gives those before it."""
-        reading = self.call(self._answer_counters)
-        try:
-            return reading.result(COUNTERS_SECONDS)
-        except FutureTimeout:
-            return self._published
+        return read_all_counters([self])[0]
 
     def _answer_counters(self, decoder: Decoder) -> WorkerCounters:
         return self._read_counters()
@@ -436,3 +431,16 @@ class Worker:
             statuses=past.statuses + Counter(totals["counters"]),
             copies=self._read_copies(),
         )
+
+
+def read_all_counters(workers: Sequence[Worker]) -> list[WorkerCounters]:
+    """Return the totals of workers. Those of a worker that waits for a full queue are from before it waited.
+
+    All workers together get COUNTERS_SECONDS to answer.
+    """
+    readings = [worker.call(worker._answer_counters) for worker in workers]
+    wait(readings, COUNTERS_SECONDS)
+    return [
+        reading.result() if reading.done() else worker._published
+        for worker, reading in zip(workers, readings, strict=True)
+    ]

@@ -98,12 +98,6 @@ class StreamWorker(Worker):
         """
         super().stop(True)
 
-    def read_counters(self) -> StreamCounters:
-        """Return the totals of the worker. A worker that waits for a full queue gives those before it."""
-        counters = super().read_counters()
-        assert isinstance(counters, StreamCounters)
-        return counters
-
     def close_sessions(self) -> None:
         """Close all sessions. REQUIRES: the thread has ended, or was not started."""
         if not self._sessions.closed:
