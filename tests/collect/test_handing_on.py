@@ -16,10 +16,12 @@ from flowbuf.collect import runner as runner_module
 from flowbuf.collect import unsettled
 from flowbuf.collect.batch_bytes import to_bytes
 from flowbuf.collect.config import OutputConfig
+from flowbuf.collect.intake import IntakeCounters
+from flowbuf.collect.metrics import _output_samples
 from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.queue import FlowQueue, QueuedBatch
 from flowbuf.collect.runner import OutputRunner
-from flowbuf.collect.service import Service
+from flowbuf.collect.service import Service, ServiceCounters
 from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.unsettled import UnsettledBatches
 from flowbuf.errors import ConfigError, KafkaError
@@ -105,6 +107,32 @@ def test_the_batch_in_hand_goes_back_into_the_spool(tmp_path: Path) -> None:
     check(runner)
     assert (runner.read_counters().spooled, runner.read_counters().lost.total()) == (7, 0)
     assert sizes_in(tmp_path) == [1] * 3 + [2] * 4
+
+
+def test_losses_of_the_queue_and_of_its_output_are_added(tmp_path: Path) -> None:
+    """The spool is full before and at the end, so that the batch in hand is lost too."""
+    tried = threading.Event()
+
+    def fail() -> None:
+        tried.set()
+        raise KafkaError("the broker does not answer; check the address")
+
+    spool = Spool(tmp_path, 1000)
+    queue = FlowQueue(1, "spool", spool=spool)
+    runner = OutputRunner("one", queue, FlowSelection(SCHEMA), ListOutput(fail), 0.05, SPOOLED, spool)
+    queue.put(batch_of(1, 3))
+    runner.start()
+    assert tried.wait(30)
+    for _ in range(3):
+        queue.put(batch_of(1, 4))
+    runner.stop()
+    check(runner)
+    counters = runner.read_counters()
+    assert (counters.queue.reasons, counters.lost) == ({"spool_full": 12}, {"spool_full": 3})
+    assert counters.dropped == {"spool_full": 15}
+    samples = _output_samples(ServiceCounters(IntakeCounters(), {"one": counters}))
+    dropped = {labels["reason"]: n for name, labels, n in samples if name == "output_dropped_flows"}
+    assert dropped == {"queue_full": 0, "spool_full": 15}
 
 
 def test_flows_that_are_not_confirmed_go_back_into_the_spool(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:
         yield "output_queued_flows", labels, output.queued
         yield "output_pending_flows", labels, output.pending
         yield "output_failures", labels, output.failures
-        for reason, flows in {"queue_full": 0, **output.queue.reasons, **output.lost}.items():
+        for reason, flows in {"queue_full": 0, **output.dropped}.items():
             yield "output_dropped_flows", {**labels, "reason": reason}, flows
 
 

@@ -49,6 +49,11 @@ class OutputCounters:
         done = self.filtered + self.stored + self.pending + self.lost.total() + self.returned
         return self.queue.queued + self.queue.taken - done
 
+    @property
+    def dropped(self) -> Counter[str]:
+        """Flows that were not stored, by reason: those of the queue, and `lost`."""
+        return Counter(self.queue.reasons) + self.lost
+
     def __add__(self, other: OutputCounters) -> OutputCounters:
         """Return the sums."""
         total: OutputCounters = _add(self, other)
