@@ -97,6 +97,29 @@ def test_a_reload_adds_and_removes_a_kind_of_rows() -> None:
     assert service.read_counters().intake.rows == {"flows": RowCounters(9, 9), "counters": RowCounters(2, 2)}
 
 
+def test_an_output_that_takes_another_kind_of_rows_keeps_the_labels_of_its_metrics() -> None:
+    outputs: dict[str, Any] = {"f": ListOutput(), "one": ListOutput()}
+    configs = OutputConfig(to="f"), OutputConfig(to="one", rows="counters")
+    both = CollectConfig(listen=(LOCAL,), rows=ROWS, outputs=configs)
+    with running({"one": outputs["one"]}) as service:
+        service._new_output = lambda output, selection, spool: outputs[output.to]
+        send([MIXED], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["one"].stored == 3, "the flows")
+        outputs["one"] = ListOutput()
+        service.reload(both, both.load_schemas())
+        send([MIXED], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["one"].stored == 2, "the counters")
+        wait_until(lambda: service.read_counters().outputs["f"].stored == 3, "the flows")
+        metrics = format_metrics(service).decode()
+    assert service.read_counters().outputs["one (flows)"].stored == 3
+    stored = [line for line in metrics.splitlines() if line.startswith("flowbuf_output_stored_flows_total")]
+    assert sorted(stored) == [
+        'flowbuf_output_stored_flows_total{output="f",rows="flows"} 3.0',
+        'flowbuf_output_stored_flows_total{output="one",rows="counters"} 2.0',
+        'flowbuf_output_stored_flows_total{output="one",rows="flows"} 3.0',
+    ]
+
+
 def test_a_failing_worker_counts_the_lost_rows_of_each_kind() -> None:
     batches: list[flowbuf.FlowBatch] = []
     failures: list[Exception] = []

@@ -196,8 +196,8 @@ def _copy_samples(copies: CopyCounters) -> Iterator[Sample]:
 
 
 def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:
-    for name, output in counters.outputs.items():
-        labels = {"output": name, "rows": output.rows}
+    for output in counters.outputs.values():
+        labels = {"output": output.name, "rows": output.rows}
         yield "output_offered_flows", labels, output.queue.offered
         yield "output_recovered_flows", labels, output.queue.recovered
         yield "output_spooled_flows", labels, output.spooled

@@ -27,6 +27,7 @@ class OutputCounters:
         failures: Failed attempts to write.
         returned: Flows that were taken from the spool, and stay there because they were not written.
         rows: Kind of rows that the output takes; "" if it is unknown.
+        name: Name of the output; "" if it is unknown.
     """
 
     queue: QueueCounters = field(default_factory=QueueCounters)
@@ -37,6 +38,7 @@ class OutputCounters:
     failures: int = 0
     returned: int = 0
     rows: str = ""
+    name: str = ""
 
     @property
     def spooled(self) -> int:

@@ -184,7 +184,8 @@ class OutputRunner:
     def read_counters(self) -> OutputCounters:
         """Return the counters. A batch counts as queued until it was written or lost."""
         published = self._published  # before the queue, so that `queued` is not negative
-        counters = replace(published, queue=self.queue.read_counters(), rows=self.schema.rows)
+        queue = self.queue.read_counters()
+        counters = replace(published, queue=queue, rows=self.schema.rows, name=self.name)
         if not self._stuck:
             return counters
         lost = Counter(shutdown=counters.queued + counters.pending)
