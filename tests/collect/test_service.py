@@ -418,6 +418,39 @@ def test_a_spool_that_fails_is_logged_once_and_reported(
     ]
 
 
+def test_a_spool_that_raises_any_error_affects_its_output_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A closed spool raises ValueError. The other outputs get all flows, and all sums match."""
+    release = threading.Event()
+    outputs: dict[str, Any] = {
+        "first": ListOutput(),
+        "one": ListOutput(lambda: assert_true(release.wait(30))),
+        "last": ListOutput(),
+    }
+    settings = {"on_overflow": "spool", "spool": str(tmp_path), "queue_flows": 30}
+    with running(outputs, {"one": settings}) as service:
+        for number in range(1, 11):
+            send([flows5(30)], address_of(service))
+            stored = lambda number=number: outputs["last"].stored == 30 * number  # noqa: E731
+            wait_until(stored, "a batch")
+            if number == 5:
+                spool = service.outputs[1]._spool
+                assert spool
+                spool.close()
+        problem = "the spool cannot be written: the spool is closed; open it again"
+        assert service.find_failures() == [f"output one: {problem}"]
+        counters = service.read_counters()
+        check_sums(counters)
+        release.set()
+        wait_until(lambda: "the spool cannot be read: the spool is closed" in caplog.text, "the message")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert counters.outputs["first"].stored == counters.outputs["last"].stored == 300
+    assert counters.outputs["one"].queue.reasons == {"spool_error": 150}
+    assert (counters.intake.failures, counters.intake.lost_flows) == (0, 0)
+
+
 def test_spooled_flows_survive_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next process writes the flows that an output could not write until the end."""
     monkeypatch.setattr(OutputRunner.__init__, "__defaults__", (0.2, None, None))

@@ -179,7 +179,10 @@ class FlowQueue:
     # Workers ------------------------------------------------------------------------------------------------
 
     def put(self, batch: Batch) -> None:
-        """Append a batch to the queue or its spool, or drop it. With policy "block", wait for room first."""
+        """Append a batch to the queue or its spool, or drop it. With policy "block", wait for room first.
+
+        No error of the spool is raised, because other outputs get the batch too: see `problem`.
+        """
         flows, size = len(batch), batch.nbytes
         if not flows:
             return
@@ -226,15 +229,12 @@ class FlowQueue:
 
     def _append(self, batch: Batch) -> None:
         """Append a batch that is counted as spooled to the spool. Drop it if that is not possible."""
-        flows, reason = len(batch), "spool_error"
-        try:
-            reason = self.give_back(batch)
-        finally:
-            with self._changed:
-                if reason:
-                    self._spooled -= Count(1, flows)
-                    self._drop(reason, flows)
-                self._notify()
+        flows, reason = len(batch), self.give_back(batch)
+        with self._changed:
+            if reason:
+                self._spooled -= Count(1, flows)
+                self._drop(reason, flows)
+            self._notify()
 
     # Output -------------------------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class FlowQueue:
                     self._read_error = None
                     if item:
                         return item
-                except (OSError, MemoryError) as error:
+                except Exception as error:  # also of a lack of memory
                     self._read_error, failed = error, True
             if not self._wait(changes, deadline, failed):
                 return None
@@ -361,7 +361,7 @@ class FlowQueue:
         assert self._spool is not None
         try:
             appended = self._spool.append(to_bytes(batch), len(batch))
-        except OSError as error:
+        except Exception as error:  # also of a lack of memory, or of pyarrow
             self._write_error = error
             return "spool_error"
         self._write_error = None
