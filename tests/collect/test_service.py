@@ -25,10 +25,11 @@ from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.runner import OutputRunner
 from flowbuf.collect.service import Service, ServiceCounters, describe, format_totals
+from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.takeover import TakeoverServer
 from flowbuf.collect.worker import RowCounters, Worker
 from flowbuf.decoder import Decoder
-from flowbuf.errors import ConfigError, KafkaError
+from flowbuf.errors import ConfigError, KafkaError, ListenError
 from flowbuf.selection import FlowSelection
 from tests.collect.test_collector import DATA_SET, LEARNED, LOCAL, flows5
 from tests.support.datagrams import netflow5, record5
@@ -306,6 +307,22 @@ def test_a_refused_configuration_leaves_no_file_open() -> None:
     with pytest.raises(ConfigError, match="cannot be written: Not a directory"):
         Service(config, config.load_schemas(), lambda output, selection, spool: ListOutput())
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_start_that_fails_logs_the_damage_of_spools(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next start does not find the damage again."""
+    with Spool(tmp_path / "one", 1 << 20) as spool:
+        spool.append(b"data", 5)
+    (segment,) = (tmp_path / "one").glob("*.segment")
+    segment.unlink()
+    output = OutputConfig(to="one", on_overflow="spool", spool=str(tmp_path))
+    config = CollectConfig(listen=("192.0.2.1:2055",), outputs=(output,))
+    with pytest.raises(ListenError):
+        Service(config, config.load_schemas(), lambda output, selection, spool: ListOutput())
+    problem = "the spool is damaged, and 5 of its flows are lost: missing=5"
+    assert [record.getMessage() for record in caplog.records] == [f"output one: {problem}"]
 
 
 def test_totals_are_one_line() -> None:

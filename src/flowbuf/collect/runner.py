@@ -119,6 +119,7 @@ class OutputRunner:
         self._stuck = False
         self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
+        self._report_spool()  # now, because the next start does not find this damage again
 
     def start(self) -> None:
         """Start the thread."""
@@ -227,6 +228,7 @@ class OutputRunner:
             self._report(error)
             return False
         self.queue.attach(self._spool, sum(runner.read_counters().spooled for runner in before.runners))
+        self._report_spool()
         self._failing = ""
         self._before = None
         return True
@@ -238,7 +240,6 @@ class OutputRunner:
 
     def _write_queue(self) -> None:
         """Write the flows of the queue until it is closed and empty, or the patience ends."""
-        self._report_spool()
         next_tick = time.monotonic() + TICK_SECONDS
         while not self._leaves_rest():
             closed = self.queue.closed
