@@ -242,6 +242,7 @@ def test_blocked_workers_do_not_delay_metrics(monkeypatch: pytest.MonkeyPatch) -
             for exporter in exporters:
                 send([LEARNED], address_of(service), exporter)
             wait_until(lambda: service.read_counters().intake.received == len(exporters), "the templates")
+            wait_until(lambda: all(f'"{each}"' in read_metrics() for each in exporters), "the exporters")
             before = read_metrics()
             while not all(map(is_blocked, service.intake._workers)):
                 for exporter in exporters:
@@ -406,9 +407,9 @@ def test_a_spool_that_fails_is_logged_once_and_reported(
         folder.rename(tmp_path / "moved")
         for _ in range(5):
             send_batch()
+        wait_until(lambda: "the spool cannot be written" in caplog.text, "the message")
         (failure,) = service.find_failures()
         assert failure.startswith("output one: the broker does not answer; the spool cannot be written: ")
-        wait_until(lambda: "the spool cannot be written" in caplog.text, "the message")
         (tmp_path / "moved").rename(folder)
         send_batch()
         assert service.find_failures() == ["output one: the broker does not answer"]
