@@ -207,6 +207,8 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "column": (["-o", "null:", "--columns", "no_column"], "no_column"),
     "metrics": (["-o", "null:", "--metrics", "here"], "'here' is not an address"),
     "two outputs": (["-o", "null:", "-o", "null:"], "output 'null:' exists twice"),
+    "two outputs with one folder": (["-o", "a/", "-o", "./a/"], "outputs 'a/' and './a/' write flows to one"),
+    "two outputs to stdout": (["-o", "-", "-o", "-"], "outputs '-' and '-' write to standard output; leave"),
     "tunnel": (["-o", "null:", "--decapsulate", "wormhole"], "wormhole"),
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.runner import OutputRunner
-from flowbuf.collect.service import Service, ServiceCounters, describe, format_totals
+from flowbuf.collect.service import Service, ServiceCounters, format_totals
 from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.takeover import TakeoverServer
 from flowbuf.collect.worker import RowCounters, Worker
@@ -537,16 +537,3 @@ def test_a_failed_reload_releases_its_new_outputs(tmp_path: Path) -> None:
         wait_until(lambda: service.read_counters().outputs["new"].stored == 2, "the flows")
     check = service.read_counters()
     assert (check.outputs["old"].stored, check.outputs["new"].stored) == (2, 2)
-
-
-@pytest.mark.parametrize(
-    ("destination", "described"),
-    [
-        ("flows/", "flows/"),
-        ("http://user:p@ss@host:8123?database=x&password=y", "http://host:8123"),
-        ("s3://KEY:SECRET@bucket/prefix?scheme=http", "s3://bucket/prefix"),
-        ("kafka://a:1,b:2/topic", "kafka://a:1,b:2/topic"),
-    ],
-)
-def test_destinations_are_named_without_secrets(destination: str, described: str) -> None:
-    assert describe(destination) == described

@@ -15,10 +15,10 @@ from typing import Any
 
 from flowbuf.arrow.row_text import RowText
 from flowbuf.cli.output.columnar import need
-from flowbuf.collect.config import OutputConfig
+from flowbuf.collect.config import OutputConfig, output_name
 from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.outputs.output import WAIT_SECONDS, Output
-from flowbuf.collect.service import describe, output_name
+from flowbuf.collect.places import describe
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.kafka.client import read_settings
 from flowbuf.selection import FlowSelection

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from flowbuf.collect.access import make_access_list
 from flowbuf.collect.forward import SOURCES
 from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN
+from flowbuf.collect.places import describe, exclusive_place
 from flowbuf.collect.settings import read_settings, setting, write_settings
 from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.tls import new_tls_context
@@ -28,7 +29,7 @@ from flowbuf.schema.toml_json import DocumentError, parse_toml
 
 __all__ = [
     *("LIVE", "CollectConfig", "OutputConfig", "SamplingConfig"),
-    *("expand_outputs", "format_config", "read_config"),
+    *("expand_outputs", "format_config", "output_name", "read_config"),
 ]
 
 Table = TypeVar("Table")
@@ -315,7 +316,8 @@ def expand_outputs(
         schemas: Schema of each kind of rows that is decoded. The first kind is the default.
 
     Raises:
-        ConfigError: an output takes rows that are not decoded, or a kind of rows has no output.
+        ConfigError: an output takes rows that are not decoded, a kind of rows has no output, or two outputs
+            write to the same folder or to standard output.
     """
     expanded = tuple(
         replace(
@@ -336,7 +338,28 @@ def expand_outputs(
         if kind not in {output.rows for output in expanded}:
             fix = f"write {{rows}} in a destination, or add an output with rows = {kind!r}"
             raise ConfigError(f"rows {kind} have no output; {fix}")
+    _check_places(expanded)
     return expanded
+
+
+def _check_places(outputs: Iterable[OutputConfig]) -> None:
+    """Raise ConfigError if two outputs write to a place that only one can use."""
+    users: dict[tuple[str, ...], OutputConfig] = {}
+    for output in outputs:
+        place = exclusive_place(output.to, output.rows)
+        other = users.setdefault(place, output)
+        if not place or other is output:
+            continue
+        names = f"outputs {output_name(other)!r} and {output_name(output)!r}"
+        if output.to == "-":
+            raise ConfigError(f"{names} write to standard output; leave one of them out")
+        fix = "name another folder"
+        raise ConfigError(f"{names} write {output.rows} to one folder, {describe(output.to)!r}; {fix}")
+
+
+def output_name(output: OutputConfig) -> str:
+    """Return the name of an output in messages and metrics."""
+    return output.name or describe(output.to)
 
 
 def _rows_of(output: OutputConfig, rows: Sequence[str]) -> Sequence[str]:

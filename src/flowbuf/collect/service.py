@@ -18,7 +18,7 @@ from typing import Any
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.access import make_access_list
 from flowbuf.collect.collector import report_failure
-from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, expand_outputs
+from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, expand_outputs, output_name
 from flowbuf.collect.copies import Copier, format_copies, open_copiers
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import Address, Listener, StreamListener
@@ -38,7 +38,7 @@ from flowbuf.schema import Schema
 from flowbuf.schema.row_kinds import DECODED_ROWS
 from flowbuf.selection import FlowSelection
 
-__all__ = ["Service", "ServiceCounters", "describe", "format_totals", "output_name"]
+__all__ = ["Service", "ServiceCounters", "format_totals"]
 
 logger = logging.getLogger("flowbuf.collect")
 
@@ -76,8 +76,8 @@ class Service:
         read_config: Returns the configuration and its schemas for a reload. Default: those of the start.
 
     Raises:
-        ConfigError: two outputs have the same name, a kind of rows has no output, or datagrams cannot be
-            copied as configured.
+        ConfigError: two outputs have the same name or folder, a kind of rows has no output, or datagrams
+            cannot be copied as configured.
         ListenError: an address cannot be listened on.
         QueryError: a condition is invalid.
         SchemaError: an output names a column that does not exist.
@@ -506,11 +506,6 @@ def _check_spools(outputs: Iterable[OutputConfig]) -> None:
                 raise ConfigError(f"outputs {other!r} and {name!r} have the same spool; rename one")
 
 
-def output_name(output: OutputConfig) -> str:
-    """Return the name of an output in messages and metrics."""
-    return output.name or describe(output.to)
-
-
 def _tell_manager(*states: str) -> None:
     try:
         notify(*states)
@@ -522,16 +517,6 @@ def _abandon(runners: Iterable[OutputRunner]) -> None:
     """Release what outputs hold that were not started."""
     for runner in runners:
         runner.abandon()
-
-
-def describe(destination: str) -> str:
-    """Return a destination without user, password and settings, which may be secrets."""
-    scheme, separator, rest = destination.partition("://")
-    if not separator:
-        return destination
-    place = rest.partition("?")[0]
-    authority, slash, path = place.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def _deliver(runners: Sequence[OutputRunner], batch: FlowBatch) -> None:
