@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from flowbuf.cli.collect_outputs import new_output
 from flowbuf.collect.config import CollectConfig, OutputConfig, expand_outputs
 from flowbuf.collect.places import describe, exclusive_place
 from flowbuf.errors import ConfigError
+from flowbuf.selection import FlowSelection
 from tests.collect.test_rows import SCHEMAS
 from tests.collect.test_service import LOCAL, ListOutput, running
 
@@ -19,11 +21,32 @@ from tests.collect.test_service import LOCAL, ListOutput, running
         ("flows/", "flows/"),
         ("http://user:p@ss@host:8123?database=x&password=y", "http://host:8123"),
         ("s3://KEY:SECRET@bucket/prefix?scheme=http", "s3://bucket/prefix"),
+        ("s3://KEY:SEC/RET/+@bucket/prefix", "s3://bucket/prefix"),
+        ("http://user:SECRET/@host:8123/at@path", "http://host:8123/at@path"),
+        ("http://user:1SECRET", "http://user"),
+        ("http://[::1]", "http://[::1]"),
+        ("s3://bucket/me@there/", "s3://bucket/me@there/"),
+        ("http://[::1]:8123/me@there", "http://[::1]:8123/me@there"),
         ("kafka://a:1,b:2/topic", "kafka://a:1,b:2/topic"),
     ],
 )
 def test_destinations_are_named_without_secrets(destination: str, described: str) -> None:
     assert describe(destination) == described
+
+
+def test_an_error_about_rows_has_no_secrets() -> None:
+    output = OutputConfig(to="http://user:SECRET@host", rows="counters")
+    with pytest.raises(ConfigError, match="output 'http://host': rows counters are not decoded") as raised:
+        expand_outputs([output], {"flows": SCHEMAS["flows"]})
+    assert "SECRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize("to", ["http://user:SECRET", "http://SECRET\uff0f@host", "s3://SECRET\uff0f@bucket"])
+def test_an_error_about_a_url_has_no_secrets(to: str) -> None:
+    schema = SCHEMAS["flows"]
+    with pytest.raises(ConfigError, match="invalid") as raised:
+        new_output(OutputConfig(to=to, rows="flows"), FlowSelection(schema), "")
+    assert "SECRET" not in str(raised.value)
 
 
 def same(one: str, other: str) -> bool:

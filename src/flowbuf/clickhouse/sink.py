@@ -79,10 +79,15 @@ class ClickHouseSink:
             import clickhouse_connect  # noqa: F401
             import pyarrow  # noqa: F401
 
-        parts = urlsplit(url)
+        fix = "write http://HOST:PORT or https://HOST:PORT"
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:  # its text may have the password
+            raise ValueError(f"the ClickHouse URL has an invalid host or port; {fix}") from None
         if parts.scheme not in _PORTS or not parts.hostname:
-            raise ValueError("the ClickHouse URL is invalid; write http://HOST:PORT or https://HOST:PORT")
-        port = parts.port or _PORTS[parts.scheme]
+            raise ValueError(f"the ClickHouse URL is invalid; {fix}")
+        port = port or _PORTS[parts.scheme]
         self.name = f"{parts.scheme}://{parts.hostname}:{port}"
         self.options = options or TableOptions()
         self._secret = unquote(parts.password or "")

@@ -333,7 +333,8 @@ def expand_outputs(
     for output in expanded:
         if output.rows not in schemas:
             fix = f"add {output.rows} to rows"
-            raise ConfigError(f"output {output.to!r}: rows {output.rows} are not decoded; {fix}")
+            problem = f"rows {output.rows} are not decoded"
+            raise ConfigError(f"output {describe(output.to)!r}: {problem}; {fix}")
     for kind in schemas:
         if kind not in {output.rows for output in expanded}:
             fix = f"write {{rows}} in a destination, or add an output with rows = {kind!r}"

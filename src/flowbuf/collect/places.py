@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from flowbuf.collect.outputs.files.storage import split_place
@@ -17,6 +18,9 @@ def describe(destination: str) -> str:
         return destination
     place = rest.partition("?")[0]
     authority, slash, path = place.partition("/")
+    if "@" not in authority and re.search(r":(?!\d*$)[^\]:]*$", authority):  # a password instead of a port
+        found = path.partition("@")[2]  # the password contains "/", which should be %2F
+        return f"{scheme}://{found or authority.partition(':')[0]}"
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
 
 

@@ -87,12 +87,15 @@ def split_place(place: str | os.PathLike[str]) -> tuple[str, str]:
         place: Path of a folder, `file:///PATH`, or `s3://BUCKET/PREFIX`.
 
     Raises:
-        ValueError: The scheme is unknown.
+        ValueError: The scheme is unknown, or the URI is invalid.
     """
     text = os.fspath(place)
     if "://" not in text:
         return "file", text
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # its text may have the password
+        raise ValueError("the URI is invalid; write s3://BUCKET/PREFIX") from None
     if parts.scheme == "file" and not parts.netloc:
         return "file", unquote(parts.path)
     if parts.scheme == "s3":
