@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from flowbuf.collect.listen import Address, find_worker, open_listeners
+from flowbuf.collect.listen import MAX_BUFFER_BYTES, Address, find_worker, open_listeners
 from flowbuf.errors import ListenError
 from tests.support.live import send
 
@@ -66,6 +66,13 @@ def test_a_port_of_another_process(workers: int) -> None:
 def test_an_address_of_another_machine() -> None:
     with pytest.raises(ListenError, match="is not an address of this machine"):
         open_listeners([Address("192.0.2.77", 0)])
+
+
+def test_a_buffer_beyond_the_largest_one() -> None:
+    """The system grants what it allows."""
+    for listener in open_listeners([Address("127.0.0.1", 0)], buffer_bytes=1 << 40):
+        with listener:
+            assert 0 < listener.buffer_bytes <= MAX_BUFFER_BYTES
 
 
 def test_an_interface() -> None:

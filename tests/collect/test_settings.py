@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +58,44 @@ def test_values_of_other_kinds(value: Any) -> None:
         if setting.kind not in ("flag", "list"):
             with pytest.raises(ConfigError, match=setting.name):
                 setting.convert(value)
+
+
+TOO_LARGE = "the largest value is 1000000000s"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        *((f"interval = {value}", "interval is .*; write a time") for value in ("inf", "nan", "-inf")),
+        *((f"{name} = nan", f"{name} is nan; write a time") for name in ("report", "idle_timeout")),
+        ("receive_buffer = inf", "receive_buffer is inf; write a size"),
+        (f"save_undecoded_bytes = {2**1024 - 1}", "save_undecoded_bytes is 1.*; write a size"),
+        ("receive_buffer = '1GiB'", "receive_buffer is '1GiB'; the largest value is 1073741823"),
+        ("interval = '99999999999d'", f"interval is '99999999999d'; {TOO_LARGE}"),
+        ("idle_timeout = 1e300", f"idle_timeout is 1e.300; {TOO_LARGE}"),
+        ("[[output]]\nto = 'f/'\nrotate_bytes = inf", "output 1: rotate_bytes is inf; write a size"),
+        ("[[output]]\nto = 'f/'\nkeep = nan", "output 1: keep is nan; write a time"),
+    ],
+)
+def test_numbers_out_of_range(line: str, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "collector.toml"
+    path.write_text(line)
+    with pytest.raises(ConfigError, match=problem):
+        read_config(str(path))
+
+
+def test_largest_values() -> None:
+    for each in (*settings_of(CollectConfig), *settings_of(OutputConfig)):
+        if each.kind == "seconds":
+            assert each.convert(10**9) == 10**9
+        if each.most is not None:
+            assert each.convert(each.most) == each.most
+
+
+def test_a_table_is_no_list() -> None:
+    (columns,) = (each for each in settings_of(OutputConfig) if each.name == "columns")
+    with pytest.raises(ConfigError, match=r"columns is \{'src_addr': 1\}; write a list"):
+        columns.convert({"src_addr": 1})
 
 
 def test_a_printed_file_has_the_same_values(tmp_path: Any) -> None:

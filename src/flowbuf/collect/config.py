@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from flowbuf.collect.access import make_access_list
 from flowbuf.collect.forward import SOURCES
-from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN
+from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN, MAX_BUFFER_BYTES
 from flowbuf.collect.places import describe, exclusive_place
 from flowbuf.collect.settings import read_settings, setting, write_settings
 from flowbuf.collect.streams.sessions import SessionOptions
@@ -152,7 +152,9 @@ class CollectConfig:
     workers: int = setting("whole", 1, "Number of threads that receive and decode.", "N", least=1)
     interface: str = setting("text", "", "Receive only from this network interface.", "NAME")
     receive_buffer: int = setting(
-        "bytes", BUFFER_BYTES, "Size of the receive buffer of each socket.", "SIZE", least=1
+        *("bytes", BUFFER_BYTES, "Size of the receive buffer of each socket.", "SIZE"),
+        least=1,
+        most=MAX_BUFFER_BYTES,
     )
     interval: float = setting(
         "seconds", 1.0, "Longest time that flows wait in a worker.", "TIME", least=0.001

@@ -22,6 +22,7 @@ from flowbuf.errors import ListenError
 __all__ = [
     "BUFFER_BYTES",
     "DEFAULT_LISTEN",
+    "MAX_BUFFER_BYTES",
     "PORTS",
     "Address",
     "Listener",
@@ -40,6 +41,9 @@ DEFAULT_LISTEN = tuple(f"[::]:{port}" for port in PORTS)
 
 BUFFER_BYTES = 32 << 20
 """Default size of the receive buffer of a socket."""
+
+MAX_BUFFER_BYTES = (1 << 30) - 1
+"""Largest size of the buffer of a socket: Linux stores twice the size in 31 bits."""
 
 BACKLOG = 128
 """Most connections that wait to be accepted."""
@@ -353,8 +357,9 @@ def set_buffer(made: socket.socket, option: int, size: int) -> None:
     Args:
         made: Socket.
         option: SO_RCVBUF or SO_SNDBUF.
-        size: Size in bytes.
+        size: Size in bytes. MAX_BUFFER_BYTES is requested instead of more.
     """
+    size = min(size, MAX_BUFFER_BYTES)
     made.setsockopt(socket.SOL_SOCKET, option, size)
     if sys.platform == "linux" and made.getsockopt(socket.SOL_SOCKET, option) < size * _OVERHEAD:
         with suppress(PermissionError):  # beyond the limit of the system, CAP_NET_ADMIN is needed

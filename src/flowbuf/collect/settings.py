@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -34,6 +35,9 @@ KINDS = ("text", "whole", "seconds", "bytes", "flag", "list", "numbers")
 
 Kind = str
 
+MAX_SECONDS = 10**9
+"""Largest time in seconds, about three decades. Clocks that count nanoseconds hold it."""
+
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {
     **{"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
@@ -53,6 +57,7 @@ class Setting:
         metavar: Placeholder of the value in help texts.
         choices: Allowed texts; empty if all are.
         least: Smallest number.
+        most: Largest number. Default: None, no limit. Times have the limit MAX_SECONDS.
     """
 
     name: str
@@ -62,6 +67,7 @@ class Setting:
     metavar: str = ""
     choices: tuple[str, ...] = ()
     least: float = 0
+    most: int | None = None
 
     def convert(self, value: Any) -> Any:
         """Return a value of the file or of the command line, converted to the kind of the setting.
@@ -71,21 +77,35 @@ class Setting:
         """
         try:
             converted = _CONVERT[self.kind](value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"{self.name} is {value!r}; write {_FORMS[self.kind]}") from error
         if self.choices and converted not in self.choices:
             raise ConfigError(f"{self.name} is {value!r}; write one of {', '.join(self.choices)}")
-        if isinstance(converted, (int, float)) and converted < self.least:
-            raise ConfigError(f"{self.name} is {value!r}; the least value is {self.least:g}")
+        if isinstance(converted, (int, float)):
+            self._check_range(value, converted)
         return converted
+
+    def _check_range(self, value: Any, number: float) -> None:
+        if number < self.least:
+            raise ConfigError(f"{self.name} is {value!r}; the least value is {self.least:g}")
+        most = MAX_SECONDS if self.kind == "seconds" else self.most
+        if most is not None and number > most:
+            unit = "s" if self.kind == "seconds" else ""
+            raise ConfigError(f"{self.name} is {value!r}; the largest value is {most}{unit}")
 
 
 def setting(
-    kind: Kind, default: Any, help: str, metavar: str = "", choices: tuple[str, ...] = (), least: float = 0
+    kind: Kind,
+    default: Any,
+    help: str,
+    metavar: str = "",
+    choices: tuple[str, ...] = (),
+    least: float = 0,
+    most: int | None = None,
 ) -> Any:
     """Declare a setting as the field of a dataclass. The arguments are attributes of `Setting`."""
-    details = {"kind": kind, "help": help, "metavar": metavar, "choices": choices, "least": least}
-    return dataclasses.field(default=default, metadata=details)
+    details = {"help": help, "metavar": metavar, "choices": choices, "least": least, "most": most}
+    return dataclasses.field(default=default, metadata={"kind": kind, **details})
 
 
 def settings_of(kind: type) -> tuple[Setting, ...]:
@@ -141,6 +161,8 @@ def parse_bytes(value: Any) -> int:
 
 def _parse_quantity(value: Any, units: Mapping[str, float]) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise ValueError(value)
         return float(value)
     found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?) ?([A-Za-z]*)", value)
     if not found or found[2] not in units:
@@ -169,6 +191,8 @@ def _convert_flag(value: Any) -> bool:
 def _convert_list(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
+    if not isinstance(value, (list, tuple)):  # a table would be the list of its keys
+        raise TypeError(value)
     return tuple(_convert_text(each) for each in value)
 
 
