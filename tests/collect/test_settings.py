@@ -117,6 +117,15 @@ def test_a_printed_file_has_the_same_values(tmp_path: Any) -> None:
     assert (read.outputs[0].to, read.outputs[0].where) == (outputs[0].to, outputs[0].where)
 
 
+def test_a_printed_file_escapes_all_control_characters(tmp_path: Path) -> None:
+    text = "".join(map(chr, range(1, 160)))
+    config = CollectConfig(outputs=(OutputConfig(to="null:", name=text, columns=(text,)),))
+    path = tmp_path / "collector.toml"
+    path.write_text("\n".join(format_config(config)), encoding="utf-8")
+    (output,) = read_config(str(path)).outputs
+    assert (output.name, output.columns) == (text, (text,))
+
+
 def test_each_setting_is_an_option_with_a_description() -> None:
     for kind in (CollectConfig, OutputConfig):
         for setting in settings_of(kind):

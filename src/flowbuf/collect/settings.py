@@ -218,5 +218,6 @@ _FORMS = {
 
 def _to_toml(value: Any) -> str:
     if isinstance(value, (bool, str, int, tuple)):
-        return json.dumps(value, ensure_ascii=False)  # the same text as in TOML
+        text = json.dumps(value, ensure_ascii=False)
+        return text.replace("\x7f", "\\u007f")  # the only character that JSON allows and TOML does not
     return str(int(value)) if value.is_integer() else repr(value)
