@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import json
 import logging
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -45,7 +44,8 @@ class HttpServer:
     Args:
         address: Address to listen on. Use a loopback address, because there is no authentication.
         service: Service to report.
-        patient: Wait in the background until another process releases the address. Default: False.
+        patient: If another process uses the address, wait in the background until it releases it.
+            Default: False.
 
     Raises:
         ListenError: the address cannot be listened on.
@@ -55,15 +55,18 @@ class HttpServer:
         self._address = address
         self._service = service
         self._closed = threading.Event()
-        self._server = None if patient else self._bind()
+        self._server = self._bind(patient)
         self._thread = threading.Thread(target=self._run, name="flowbuf-http", daemon=True)
 
-    def _bind(self) -> _Server:
+    def _bind(self, patient: bool) -> _Server | None:
+        """Return the server. If `patient`, return None while another process uses the address."""
         handler = type("Handler", (_Handler,), {"answers": self._answers()})
         try:
             server = _Server((self._address.host, self._address.port), handler, self._address)
         except OSError as error:
-            problem = f"{self._address}: metrics cannot be served: {os.strerror(error.errno or 0)}"
+            if patient and error.errno == errno.EADDRINUSE:
+                return None
+            problem = f"{self._address}: metrics cannot be served: {error.strerror or error}"
             raise ListenError(f"{problem}; choose another address") from error
         place = Address(*server.server_address[:2])  # type: ignore[arg-type]
         logger.info("metrics are at http://%s/metrics", place)
@@ -73,8 +76,11 @@ class HttpServer:
         while self._server is None:
             if self._closed.wait(WAIT_SECONDS):
                 return
-            with contextlib.suppress(ListenError):
-                self._server = self._bind()
+            try:
+                self._server = self._bind(patient=True)
+            except ListenError as error:
+                logger.error("%s", error)
+                return
         if not self._closed.is_set():
             self._server.serve_forever(WAIT_SECONDS)
 

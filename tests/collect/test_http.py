@@ -1,0 +1,80 @@
+"""`flowbuf collect --metrics`: metrics, health and exporters over HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.cli.test_cli_collect import collecting, get
+from tests.collect.test_collector import flows5, payloads_of
+from tests.support.live import send, wait_until
+
+
+def test_metrics_and_health(tmp_path: Path) -> None:
+    options = ("-o", "null:", "--name", "nowhere", "--metrics", "127.0.0.1:0", "--interval", "50ms")
+    with collecting(tmp_path, *options, "--workers", "2") as running:
+        to, url = running.address, running.find(r"metrics are at (\S+)/metrics")
+        sent = send([*payloads_of("generated-ipfix.pcap"), b"other"], to)
+        wait_until(
+            lambda: 'stored_flows_total{output="nowhere",rows="flows"} 300' in get(f"{url}/metrics")[1],
+            "300 flows",
+        )
+        status, text = get(f"{url}/metrics")
+        values = {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+        assert status == 200
+        received = [value for key, value in values.items() if key[0] == "flowbuf_received_datagrams_total"]
+        assert (len(received), sum(received)) == (2, sent)
+        assert values["flowbuf_decoder_events_total", ("reason", "other_packet")] == 1
+        assert values["flowbuf_exporter_flows_total", ("exporter", "127.0.0.1"), ("rows", "flows")] == 300
+        assert values["flowbuf_output_queued_flows", ("output", "nowhere"), ("rows", "flows")] == 0
+        assert get(f"{url}/healthz") == get(f"{url}/readyz") == (200, "ok\n")
+        (exporter,) = json.loads(get(f"{url}/exporters")[1])
+        assert (exporter["address"], exporter["flows"]) == ("127.0.0.1", 300)
+        (domains,) = [each["domains"] for each in json.loads(get(f"{url}/templates")[1])]
+        assert domains[0]["templates"]
+        assert get(f"{url}/other")[0] == 404
+
+
+def test_a_client_that_does_not_wait_for_metrics_is_no_error(tmp_path: Path) -> None:
+    with collecting(tmp_path, "-o", "null:", "--metrics", "127.0.0.1:0") as running:
+        host, port = running.find(r"metrics are at http://(\S+)/metrics").split(":")
+        for _ in range(20):
+            with socket.create_connection((host, int(port))) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # resets it
+                client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert get(f"http://{host}:{port}/healthz") == (200, "ok\n")
+    lines = running.log.read_text().splitlines()
+    assert all(" info: " in line for line in lines), lines
+
+
+def test_a_successor_reports_an_address_for_metrics_that_is_not_here(tmp_path: Path) -> None:
+    """It waits only for an address that the running collector may release."""
+    with collecting(tmp_path, "-o", "-", "--interval", "20ms") as running:
+        options = ("--listen", running.address, "-o", "null:", "--takeover", "--metrics", "192.0.2.1:9990")
+        command = [sys.executable, "-m", "flowbuf", "collect", *options]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        send([flows5(1)], running.address)
+        wait_until(lambda: running.out.read_text().count("\n") == 1, "a flow in the old collector")
+    assert done.returncode == 2
+    assert "192.0.2.1:9990: metrics cannot be served: Cannot assign requested address" in done.stderr
+
+
+def test_a_successor_serves_metrics_at_the_same_address(tmp_path: Path) -> None:
+    new_folder = tmp_path / "new"
+    new_folder.mkdir()
+    with collecting(tmp_path, "-o", "null:", "--metrics", "127.0.0.1:0") as old:
+        address, url = old.address, old.find(r"metrics are at http://(\S+)/metrics")
+        with collecting(new_folder, "-o", "null:", "--takeover", "--metrics", url, listen=address) as new:
+            assert old.process.wait(60) == 0
+            assert new.find(r"metrics are at http://(\S+)/metrics") == url
+            assert get(f"http://{url}/healthz") == (200, "ok\n")
