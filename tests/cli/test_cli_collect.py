@@ -160,6 +160,7 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "size": (["-o", "null:", "--receive-buffer", "big"], "receive_buffer is 'big'; write a size such as"),
     "choice": (["-o", "null:", "--ip", "hex"], "ip is 'hex'; write one of text, binary"),
     "address": (["-o", "null:", "--listen", "2055"], "'2055' is not an address; write ADDRESS:PORT"),
+    "no bucket": (["-o", "s3://"], "s3://: the URI names no bucket; write s3://BUCKET/PREFIX"),
     "condition": (["-o", "null:", "--where", "no_column = 1"], "no_column"),
     "column": (["-o", "null:", "--columns", "no_column"], "no_column"),
     "metrics": (["-o", "null:", "--metrics", "here"], "'here' is not an address"),
@@ -227,6 +228,15 @@ def test_faults_of_files(fault: str, tmp_path: Path) -> None:
     done = run(str(path), "-o", "null:", status=2)
     assert problem in done.stderr
     assert str(path) in done.stderr
+
+
+def test_no_standard_output() -> None:
+    command = [sys.executable, "-m", "flowbuf", "collect", "--listen", "127.0.0.1:0", "-o", "-"]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "standard output is closed; name another destination, or leave it open" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_port_in_use() -> None:

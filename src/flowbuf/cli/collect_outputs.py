@@ -121,6 +121,9 @@ class StdoutOutput:
     """JSON lines on standard output. Implements `Output`.
 
     Bytes that the system does not take, for example on a full disk, are written later, and only once.
+
+    Raises:
+        ConfigError: standard output is closed.
     """
 
     def __init__(
@@ -132,6 +135,8 @@ class StdoutOutput:
         self.lost: Mapping[str, int] = {}
         self._rows = RowText(selection.schema)
         self._rest = memoryview(b"")  # bytes that the system did not take yet
+        if sys.stdout is None:
+            raise ConfigError("standard output is closed; name another destination, or leave it open")
         file: Any = sys.stdout.buffer
         self._raw = getattr(file, "raw", file)
         self._room = _Room(self._raw)

@@ -59,6 +59,8 @@ class ObjectStore:
             text = _without(str(error), credentials)
             raise ValueError(f"{self.name}: the URI is invalid: {text}; write s3://BUCKET/PREFIX") from None
         self._base = base.rstrip("/")
+        if not self._base:
+            raise ValueError("the URI names no bucket; write s3://BUCKET/PREFIX")
         self._staging = staging
         self._counters = counters
         self._on_problem = on_problem
