@@ -160,6 +160,8 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "size": (["-o", "null:", "--receive-buffer", "big"], "receive_buffer is 'big'; write a size such as"),
     "choice": (["-o", "null:", "--ip", "hex"], "ip is 'hex'; write one of text, binary"),
     "address": (["-o", "null:", "--listen", "2055"], "'2055' is not an address; write ADDRESS:PORT"),
+    "no address": (["-o", "null:", "--listen", ""], "no address to listen on; add --listen 0.0.0.0:2055"),
+    "no address to take over": (["-o", "null:", "--listen", "", "--takeover"], "no address to listen on"),
     "no bucket": (["-o", "s3://"], "s3://: the URI names no bucket; write s3://BUCKET/PREFIX"),
     "condition": (["-o", "null:", "--where", "no_column = 1"], "no_column"),
     "column": (["-o", "null:", "--columns", "no_column"], "no_column"),

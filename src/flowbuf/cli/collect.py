@@ -177,6 +177,8 @@ def _collect(
     activated = activated_listeners([address for address in given if address.transport == "tls"])
     if activated:
         config = replace(config, listen=tuple(str(each.address) for each in activated), workers=1)
+    if not config.listen:
+        raise ConfigError("no address to listen on; add --listen 0.0.0.0:2055")
     handover = take_over([Address.parse(text) for text in config.listen]) if takeover else None
 
     def load(settings: CollectConfig) -> tuple[CollectConfig, Sequence[Schema]]:
