@@ -49,7 +49,7 @@ def test_the_interval_of_the_watchdog(environment: dict[str, str], seconds: floa
 def test_a_service(tmp_path: Path, manager: socket.socket) -> None:
     """The service manager opens the socket, and hears of each step. Datagrams before the start are kept."""
     path = tmp_path / "collector.toml"
-    path.write_text('[[output]]\nto = "null:"\n')
+    path.write_text('workers = 2\n[[output]]\nto = "null:"\n')
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         opened.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{opened.getsockname()[1]}"
@@ -83,4 +83,5 @@ def test_a_service(tmp_path: Path, manager: socket.socket) -> None:
     manager.close()
     assert service.returncode == 0
     assert f"listening on {address}\n" in log
+    assert "systemd opens one socket per address, so one worker receives instead of 2" in log
     assert "received=1 kernel_drops=0 flows=3; null:: stored=3" in log

@@ -41,6 +41,11 @@ MORE_BUFFER = (
     "be lost; run: sysctl -w net.core.rmem_max={rmem_max}"
 )
 
+ONE_WORKER = (
+    "systemd opens one socket per address, so one worker receives instead of {}; for more, let the collector "
+    "open its sockets"
+)
+
 
 def _option(each: Setting) -> Callable[[Any], Any]:
     """Return the option of a setting. Its value is that of the command line, or None."""
@@ -176,6 +181,8 @@ def _collect(
     given = [Address.parse(text) for text in config.listen]
     activated = activated_listeners([address for address in given if address.transport == "tls"])
     if activated:
+        if config.workers > 1:
+            logger.warning("%s", ONE_WORKER.format(config.workers))
         config = replace(config, listen=tuple(str(each.address) for each in activated), workers=1)
     if not config.listen:
         raise ConfigError("no address to listen on; add --listen 0.0.0.0:2055")
