@@ -8,7 +8,13 @@ import sys
 
 import pytest
 
-from flowbuf.collect.listen import MAX_BUFFER_BYTES, Address, find_worker, open_listeners
+from flowbuf.collect.listen import (
+    MAX_BUFFER_BYTES,
+    Address,
+    find_worker,
+    open_listeners,
+    open_stream_listeners,
+)
 from flowbuf.errors import ListenError
 from tests.support.live import send
 
@@ -61,6 +67,34 @@ def test_a_port_of_another_process(workers: int) -> None:
             open_listeners([Address("127.0.0.1", 0), Address("127.0.0.1", port)], workers)
     fix = "is used by another process; stop it, or choose another port"
     assert str(raised.value) == f"127.0.0.1:{port}: {fix}"
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("127.0.0.1", "0.0.0.0"), ("0.0.0.0", "127.0.0.1"), ("::1", "::"), ("::1", "0::1")],
+)
+def test_addresses_that_overlap(one: str, other: str, workers: int) -> None:
+    (probe,) = open_listeners([Address(one, 0)])
+    with probe:
+        port = probe.address.port
+    first, second = Address(one, port), Address(other, port)
+    with pytest.raises(ListenError) as raised:
+        open_listeners([first, second], workers)
+    assert str(raised.value) == f"{second}: overlaps with {first}; leave one of them out"
+
+
+def test_streams_that_overlap() -> None:
+    (probe,) = open_stream_listeners([Address("127.0.0.1", 0, "tcp")])
+    probe.close()
+    port = probe.address.port
+    with pytest.raises(ListenError, match=f"overlaps with tcp://127.0.0.1:{port};"):
+        open_stream_listeners([Address("127.0.0.1", port, "tcp"), Address("0.0.0.0", port, "tls")])
+
+
+def test_an_interface_of_an_address_that_has_none() -> None:
+    with pytest.raises(ListenError, match=r"\[::1%lo\]:0: cannot be resolved: .*; check the address"):
+        open_listeners([Address.parse("[::1%lo]:0")])
 
 
 def test_an_address_of_another_machine() -> None:

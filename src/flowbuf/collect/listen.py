@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import ipaddress
+import itertools
 import operator
 import os
 import re
@@ -304,7 +305,7 @@ def _open(
     except OSError as error:
         for each in sockets:
             each.close()
-        raise ListenError(f"{address}: {_explain(error, interface)}") from error
+        raise ListenError(f"{address}: {_explain(error, address, others, interface)}") from error
     return Listener.adopt(address, sockets)
 
 
@@ -312,7 +313,7 @@ def _open_stream(address: Address, others: Sequence[Address], interface: str | N
     try:
         made = _bind(address, _is_shared(address.port, others), 0, interface, shared=False)
     except OSError as error:
-        raise ListenError(f"{address}: {_explain(error, interface)}") from error
+        raise ListenError(f"{address}: {_explain(error, address, others, interface)}") from error
     return StreamListener.adopt(replace(address, port=made.getsockname()[1]), made)
 
 
@@ -374,10 +375,26 @@ _ADVICE = {
 }
 
 
-def _explain(error: OSError, interface: str | None) -> str:
+def _explain(error: OSError, address: Address, others: Sequence[Address], interface: str | None) -> str:
+    """Return the problem of an address. `others` are the addresses of the collector, in their order."""
     if interface and error.errno == errno.ENODEV:
         return f"cannot use interface {interface!r}, which does not exist; see `ip link` for the names"
     if interface and error.errno == errno.EPERM:
         return f"cannot bind to interface {interface!r} without CAP_NET_RAW; add the capability"
+    if isinstance(error, socket.gaierror):  # its numbers are not those of errno
+        return f"cannot be resolved: {error.strerror}; check the address, and the interface after %"
+    if error.errno == errno.EADDRINUSE and (other := _find_overlap(address, others)):
+        return f"overlaps with {other}; leave one of them out"
     text = os.strerror(error.errno) if error.errno else str(error)
     return _ADVICE.get(error.errno or 0, f"cannot be used: {text}; check the address")
+
+
+def _find_overlap(address: Address, others: Sequence[Address]) -> Address | None:
+    """Return an address that was opened before, and has the port of this one."""
+    host = ipaddress.ip_address(address.host)
+    for other in itertools.takewhile(lambda each: each != address, others):
+        if (other.port, other.family) == (address.port, address.family):
+            before = ipaddress.ip_address(other.host)
+            if before == host or before.is_unspecified or host.is_unspecified:
+                return other
+    return None
