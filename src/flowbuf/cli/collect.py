@@ -18,7 +18,7 @@ from flowbuf.cli.options import UsageProblem, split_names
 from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.streams import print_text
 from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, format_config, read_config
-from flowbuf.collect.http import HttpServer
+from flowbuf.collect.http import HttpServer, parse_address
 from flowbuf.collect.listen import Address
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.service import Service, format_totals
@@ -177,7 +177,7 @@ def _run(config: CollectConfig, takeover: bool, live: bool, read_again: Callable
 def _collect(
     config: CollectConfig, takeover: bool, read_again: Callable[[], CollectConfig], view: LiveView | None
 ) -> None:
-    metrics = Address.parse(config.metrics) if config.metrics else None
+    metrics = parse_address(config.metrics) if config.metrics else None
     given = [Address.parse(text) for text in config.listen]
     activated = activated_listeners([address for address in given if address.transport == "tls"])
     if activated:

@@ -87,6 +87,12 @@ def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:
 
     try:
         settings = read_settings(config.kafka_config) if config.kafka_config else {}
+    except OSError as error:
+        problem = f"kafka_config: {config.kafka_config} cannot be read: {error.strerror}"
+        raise ConfigError(f"{problem}; correct the name of the file") from error
+    except (KafkaError, ValueError) as error:
+        raise ConfigError(f"kafka_config: {error}") from error
+    try:
         place = KafkaPlace.parse(
             config.to,
             format=config.format,
@@ -97,8 +103,8 @@ def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:
             expiring=config.on_overflow == "drop",
             ordered=config.on_overflow == "spool",
         )
-    except (KafkaError, ValueError, OSError) as error:
-        raise ConfigError(str(error)) from error
+    except (KafkaError, ValueError) as error:
+        raise ConfigError(f"output {output_name(config)!r}: {error}") from error
     return KafkaOutput(place, selection.schema, _notes(config))
 
 
@@ -109,7 +115,7 @@ def _new_clickhouse_output(config: OutputConfig, selection: FlowSelection) -> Ou
     try:
         return ClickHouseOutput(config.to, selection.schema, config.table, _notes(config))
     except ValueError as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(f"output {output_name(config)!r}: {error}") from error
 
 
 def _notes(config: OutputConfig) -> Callable[[str], None]:

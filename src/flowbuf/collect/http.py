@@ -19,7 +19,7 @@ from flowbuf.errors import ListenError
 if TYPE_CHECKING:
     from flowbuf.collect.service import Service
 
-__all__ = ["HttpServer"]
+__all__ = ["HttpServer", "parse_address"]
 
 logger = logging.getLogger("flowbuf.collect")
 
@@ -28,6 +28,17 @@ REQUEST_SECONDS = 10.0
 """Longest time that a client may take for its request."""
 
 Answer = tuple[int, str, bytes]
+
+
+def parse_address(text: str) -> Address:
+    """Return the address for metrics that a text such as "127.0.0.1:9990" names.
+
+    Raises:
+        ListenError: the text is not an address, or names a transport.
+    """
+    if "://" in text:
+        raise ListenError(f"metrics: {text!r} has a prefix; write ADDRESS:PORT")
+    return Address.parse(text)
 
 
 class HttpServer:
