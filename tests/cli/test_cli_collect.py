@@ -253,10 +253,11 @@ def test_a_port_in_use() -> None:
 
 
 def test_lost_flows_give_status_1(tmp_path: Path) -> None:
-    """A reader that has ended cannot take flows. They are counted as dropped."""
+    """A reader that has ended cannot take flows. They are counted as dropped. Another output stores them."""
     reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
     reader.wait()
     command = [sys.executable, "-m", "flowbuf", "collect", "--listen", "127.0.0.1:0", "-o", "-"]
+    command += ["-o", f"{tmp_path}/flows/"]
     process = subprocess.Popen(command, stdout=reader.stdin, stderr=subprocess.PIPE, text=True)
     assert reader.stdin
     assert process.stderr
@@ -266,6 +267,8 @@ def test_lost_flows_give_status_1(tmp_path: Path) -> None:
     rest: Any = process.communicate(timeout=60)[1]
     assert "dropped=1" in rest
     assert process.returncode == 1
+    (path,) = tmp_path.glob("flows/*/*/*.parquet")
+    assert pyarrow.parquet.read_table(path).num_rows == 1
 
 
 def totals_of(log: str) -> dict[str, int]:
