@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import logging
 import os
 import select
 import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -140,46 +142,83 @@ class StdoutOutput:
         self.pending = 0
         self.lost: Mapping[str, int] = {}
         self._rows = RowText(selection.schema)
-        self._rest = memoryview(b"")  # bytes that the system did not take yet
         if sys.stdout is None:
             raise ConfigError("standard output is closed; name another destination, or leave it open")
-        file: Any = sys.stdout.buffer
-        self._raw = getattr(file, "raw", file)
-        self._room = _Room(self._raw)
+        self._stream = _stream_of(getattr(sys.stdout.buffer, "raw", sys.stdout.buffer))
 
     def write(self, batch: Any, number: int | None = None) -> None:
         """Write the flows of a record batch. Those that the system does not take at once are pending."""
-        self._flush()
-        self._rest = self._rows.lines(batch)
-        self.pending = batch.num_rows
-        try:
-            self._flush()
-        except BrokenPipeError:
-            self.pending = 0
-            raise
-        except BlockingIOError:
-            pass  # the next call reports it if the reader is still too slow
-        except OSError as error:
-            self._on_problem(f"standard output: {error.strerror}; trying again")
+        with self._stream.lock:
+            self._stream.flush()
+            self._settle()
+            self._stream.begin(self, self._rows.lines(batch))
+            self.pending = batch.num_rows
+            try:
+                self._stream.flush()
+                self._settle()
+            except BrokenPipeError:
+                self.pending = 0
+                raise
+            except BlockingIOError:
+                pass  # the next call reports it if the reader is still too slow
+            except OSError as error:
+                self._on_problem(f"standard output: {error.strerror}; trying again")
 
-    def _flush(self) -> None:
-        end = time.monotonic() + WAIT_SECONDS
-        while len(self._rest):
-            room = self._room.wait(end - time.monotonic())
-            written = self._raw.write(self._rest[:room]) if room else 0
-            if not written:
-                raise BlockingIOError(errno.EAGAIN, "the reader of standard output is too slow")
-            self._rest = self._rest[written:]
+    def _settle(self) -> None:
+        """Count the last batch as stored."""
         self.stored += self.pending
         self.pending = 0
 
     def tick(self) -> None:
         """Write the rest of the last batch."""
-        self._flush()
+        with self._stream.lock:
+            if self._stream.owner is self:  # another output begins only behind the rest
+                self._stream.flush()
+            self._settle()
 
     def close(self) -> None:
         """Write the rest of the last batch."""
-        self._flush()
+        self.tick()
+
+
+class _Stream:
+    """Standard output. After a reload, an output and its successor share it, so that lines stay whole.
+
+    Attributes:
+        lock: The caller of a method holds it.
+        owner: Output that wrote last.
+
+    Args:
+        file: Raw file.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self.lock = threading.Lock()
+        self.owner: StdoutOutput | None = None
+        self._file = file
+        self._room = _Room(file)
+        self._rest = memoryview(b"")  # bytes that the system did not take yet
+
+    def begin(self, owner: StdoutOutput, lines: memoryview) -> None:
+        """Write these lines next. REQUIRES: `flush` has succeeded."""
+        self.owner = owner
+        self._rest = lines
+
+    def flush(self) -> None:
+        """Write all bytes. Raise OSError if the system does not take them in WAIT_SECONDS."""
+        end = time.monotonic() + WAIT_SECONDS
+        while len(self._rest):
+            room = self._room.wait(end - time.monotonic())
+            written = self._file.write(self._rest[:room]) if room else 0
+            if not written:
+                raise BlockingIOError(errno.EAGAIN, "the reader of standard output is too slow")
+            self._rest = self._rest[written:]
+
+
+@functools.lru_cache(maxsize=1)
+def _stream_of(file: Any) -> _Stream:
+    """Return the stream of a raw file, which is the same at each call."""
+    return _Stream(file)
 
 
 class _Room:
