@@ -32,9 +32,10 @@ from flowbuf.schema.column import COLUMN_KEYS
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Pages of the site that are not below docs/.
+# Pages with another place on the site than below docs/. Two README.md cannot both be index.html.
 OUTSIDE = {
     "README.md": "index.md",
+    "docs/README.md": "contents.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "CHANGELOG.md": "project/changelog.md",
@@ -366,9 +367,9 @@ def convert_notebook(path: Path) -> tuple[str, dict[str, bytes]]:
 
 def site_path(name: str) -> str | None:
     """Return the place of a file of the repository on the site, or None if it is not there."""
-    if name.startswith("docs/"):
-        return name.removeprefix("docs/")
-    return OUTSIDE.get(name) or NOTEBOOKS.get(name)
+    if place := OUTSIDE.get(name) or NOTEBOOKS.get(name):
+        return place
+    return name.removeprefix("docs/") if name.startswith("docs/") else None
 
 
 def relink(markdown: str, name: str) -> str:

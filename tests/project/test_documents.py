@@ -32,7 +32,7 @@ from tests.support.documents import LANGUAGES, RUN, Run, check_output, read_bloc
 from tools import make_docs
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*make_docs.OUTSIDE, *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
+PAGES = sorted({*make_docs.OUTSIDE, *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))})
 BLOCKS = {page: list(read_blocks((ROOT / page).read_text())) for page in PAGES}
 SERVICES = {page: services for page in PAGES if (services := services_of(BLOCKS[page]))}
 RUNNING = [page for page in PAGES if any(block.runs_with(()) for block in BLOCKS[page])]

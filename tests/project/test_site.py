@@ -92,6 +92,7 @@ def test_notebooks_become_pages_with_their_charts(name: str) -> None:
         ("[a](../reference/types.md#arrow)", "[a](../reference/types.md#arrow)"),
         ("[a](../../SECURITY.md)", "[a](../project/security.md)"),
         ("[a](../../README.md#speed)", "[a](../index.md#speed)"),
+        ("[a](../README.md)", "[a](../contents.md)"),
         ("[a](../../notebooks/flows.ipynb)", "[a](../notebooks/flows.md)"),
         ("[a](../../tests/reference)", "a (`tests/reference`)"),
         ("[LICENSE](../../LICENSE)", "LICENSE"),
@@ -144,8 +145,8 @@ def test_every_method_of_a_codec_is_described(site: Path) -> None:
 
 @pytest.mark.slow
 def test_every_page_is_there(site: Path) -> None:
-    sources = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
-    sources += [*make_docs.OUTSIDE.values(), *make_docs.NOTEBOOKS.values()]
+    names = [str(path.relative_to(ROOT)) for path in DOCS.rglob("*.md")]
+    sources = filter(None, map(make_docs.site_path, [*names, *make_docs.OUTSIDE, *make_docs.NOTEBOOKS]))
     pages = read_pages(site)
     assert pages.keys() == {"404.html", *(f"{source.removesuffix('.md')}.html" for source in sources)}
     assert not [name for name, page in pages.items() if "<!-- generated:" in page]
