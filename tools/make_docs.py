@@ -1,11 +1,13 @@
 """Complete the pages of the documentation site. mkdocs runs this file as a hook (`make docs`).
 
 - A line `<!-- generated: NAME -->` of a page, with the note below it, is replaced by text from the code:
-  commands, the Python API, schema keys, columns and counters.
+  commands, the Python API, schema keys, columns and counters. Pages for readers of the repository have the
+  text itself, up to the line `<!-- end of NAME -->`.
 - README.md and other pages outside of docs/ become pages of the site, and so do the notebooks.
 - A link to a file that is not on the site becomes text.
 
     python tools/make_docs.py counters    # print one generated text
+    python tools/make_docs.py             # write the texts of pages that have them; or: make fields
 """
 
 from __future__ import annotations
@@ -332,12 +334,20 @@ GENERATED: dict[str, Callable[[], str]] = {
     "collector-results": collector_results,
 }
 
-MARK = re.compile(r"^<!-- generated: ([\w-]+) -->(?:\n\*Generated from .*\*)?$", re.MULTILINE)
+MARK = re.compile(
+    r"(?m)^<!-- generated: ([\w-]+) -->(?:\n\*Generated from .*\*$|\n(?s:.*?)\n<!-- end of \1 -->$)?"
+)
+WRITTEN = re.compile(r"(?s)(<!-- generated: ([\w-]+) -->\n).*?(<!-- end of \2 -->\n)")
 
 
 def complete(markdown: str) -> str:
     """Return a page with its generated texts. Raises KeyError if a name is unknown."""
     return MARK.sub(lambda mark: GENERATED[mark[1]](), markdown)
+
+
+def write_again(markdown: str) -> str:
+    """Return a page whose texts up to `<!-- end of NAME -->` are current."""
+    return WRITTEN.sub(lambda mark: f"{mark[1]}{GENERATED[mark[2]]().rstrip()}\n\n{mark[3]}", markdown)
 
 
 # Notebooks --------------------------------------------------------------------------------------------------
@@ -428,4 +438,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 if __name__ == "__main__":
-    click.echo(GENERATED[sys.argv[1]]())
+    if sys.argv[1:]:
+        click.echo(GENERATED[sys.argv[1]]())
+    else:
+        for each in ROOT.glob("docs/reference/*.md"):
+            each.write_text(write_again(each.read_text(encoding="utf-8")), encoding="utf-8")

@@ -120,8 +120,8 @@ This page lists each information element and protocol field, and the columns tha
 - in Akvorado 2026.8 with all its columns;
 - in GoFlow2 2.2.6 without a mapping file.
 
-If several sources have a value, `flowbuf schema show --all` shows which one wins. Any other element becomes
-a column with [a few lines of TOML](../how-to/custom-columns.md).
+If several sources have a value, `flowbuf schema show --all | less` shows which one wins. Any other element
+becomes a column with [a few lines of TOML](../how-to/custom-columns.md).
 
 `make fields` writes this page from `schemas/flow.toml` and [collectors.csv](collectors.csv). Change those
 files, not this page.

@@ -30,6 +30,13 @@ def test_each_generated_text_is_on_one_page() -> None:
     assert sorted(used) == sorted(make_docs.GENERATED)
 
 
+def test_texts_in_the_repository_are_current() -> None:
+    pages = [page for page in DOCS.rglob("*.md") if make_docs.WRITTEN.search(page.read_text())]
+    assert pages
+    for page in pages:
+        assert page.read_text() == make_docs.write_again(page.read_text()), f"{page}: run make fields"
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_all_public_names_have_a_page(module: str) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install --group test")

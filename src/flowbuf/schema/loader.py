@@ -27,8 +27,9 @@ Format of a file:
     name = "colour"
 
 `mirror` defines the column of the other direction. It has the same keys. In its sources, dependencies and
-doc, words of one direction are replaced by those of the other: source and destination, src and dst, ingress
-and egress, incoming and outgoing, input and output. The table of `mirror` gives all other differences.
+doc, words of one direction are replaced by those of the other. The words are source and destination, src and
+dst, ingress and egress, incoming and outgoing, input and output. The table of `mirror` gives all other
+differences.
 
 `scale = "count"` marks a total, such as bytes or packets. On request it is multiplied by the column with
 `scale = "rate"`, the sampling rate.
