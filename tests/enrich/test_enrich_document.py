@@ -14,7 +14,7 @@ from flowbuf.enrich.derived import DERIVED
 from flowbuf.enrich.records import EXPORTER, LISTED_INTERFACE, NETWORK
 from flowbuf.enrich.rules import EXPORTER_RULE, INTERFACE_RULE
 from tests.support.documents import read_blocks
-from tests.support.enriching import FLOW, flows, said, write_static_data
+from tests.support.enriching import FLOW, flows, said, write_databases
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/enrichment.md").read_text()
 
@@ -24,9 +24,12 @@ BLOCKS = {block.title: block.code for block in read_blocks(PAGE)}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with the example and the files that it names: CSV files and databases."""
-    write_static_data(PAGE, tmp_path)
-    (tmp_path / "network.toml").write_text(BLOCKS["network.toml"].replace("/var/lib/GeoIP/", ""))
+    """Return a folder with the example, without comments, and the CSV files and databases that it names."""
+    write_databases(tmp_path)
+    text = re.sub(r"^#(?! )", "", BLOCKS["network.toml"], flags=re.MULTILINE)
+    (tmp_path / "network.toml").write_text(text.replace("/var/lib/GeoIP/", ""))
+    for name in ("exporters.csv", "interfaces.csv", "networks.csv"):
+        (tmp_path / name).write_text(BLOCKS[name])
     return tmp_path
 
 
@@ -54,6 +57,14 @@ def test_the_example_file_fills_columns(folder: Path) -> None:
         "packet_size_bucket": "1280-1500",
     }
     assert {name: flow[name] for name in expected} == expected
+
+
+def test_the_csv_files_fill_columns(folder: Path) -> None:
+    batch = load_enrichments([folder / "network.toml"], FLOW)(
+        flows(exporter_address=["192.0.2.3"], in_if=[17], src_addr=["10.1.2.3"], dst_addr=["2001:db8:2::1"])
+    )
+    names = ("exporter_name", "in_if_provider", "src_net_name", "src_geo_city", "dst_country")
+    assert said(batch, *names) == [("ber-edge1", "carrier2", "offices", "Munich", "FR")]
 
 
 def test_the_example_function_fills_a_column(folder: Path) -> None:

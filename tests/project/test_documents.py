@@ -36,6 +36,7 @@ PAGES = sorted({*make_docs.OUTSIDE, *(str(path.relative_to(ROOT)) for path in RO
 BLOCKS = {page: list(read_blocks((ROOT / page).read_text())) for page in PAGES}
 SERVICES = {page: services for page in PAGES if (services := services_of(BLOCKS[page]))}
 RUNNING = [page for page in PAGES if any(block.runs_with(()) for block in BLOCKS[page])]
+NAMES = ROOT / "examples/names.pcap"
 FAST_PAGES = ("docs/tutorials/", "docs/how-to/python.md", "docs/how-to/columns.md")
 COMMANDS_OF_A_FAST_PAGE = 4
 
@@ -132,17 +133,17 @@ def test_blocks_that_need_services_run(page: str, folder: Path, request: pytest.
 
 def prepare(page: str, folder: Path) -> Run:
     """Write the files that only one page needs."""
-    if page == "docs/how-to/enrichment.md":
-        from tests.support.enriching import write_static_data
-
-        write_static_data((ROOT / page).read_text(), folder)
-        return Run(replace={"/var/lib/GeoIP/": ""})
     if page == "docs/how-to/options-data.md":
-        write(folder / "capture.pcap", capture_with_names())
+        (folder / "examples").mkdir()
+        write(folder / "examples/names.pcap", NAMES.read_bytes())
     if page == "docs/how-to/spark.md":
         (folder / "captures").mkdir()
         write(folder / "captures/capture.pcap.gz", gzip.compress(generated("netflow9", 1000)))
     return Run()
+
+
+def test_the_example_of_names_is_current() -> None:
+    assert NAMES.read_bytes() == capture_with_names()
 
 
 def capture_with_names() -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -53,10 +52,8 @@ def load(folder: Path, text: str, **options: Any) -> Pipeline:
     return load_enrichments([path], FLOW, **options)
 
 
-def write_static_data(page: str, folder: Path) -> None:
-    """Write the CSV files and databases that the example of a page names."""
-    for name, header in re.findall(r'= "(\w+\.csv)" +# (\S+)', page):
-        (folder / name).write_text(f"{header}\n")
+def write_databases(folder: Path) -> None:
+    """Write the databases that the example in docs/how-to/enrichment.md names."""
     city = {"203.0.113.0/24": {"country": {"iso_code": "FR"}, "city": {"names": {"en": "Lyon"}}}}
     (folder / "GeoLite2-City.mmdb").write_bytes(mmdb.database(city, "GeoLite2-City"))
     asn = {"203.0.113.0/24": {"autonomous_system_number": 65001}}
