@@ -67,6 +67,13 @@ def test_links_to_headings_have_targets(name: str) -> None:
         assert anchor in [heading.replace(" ", "-") for heading in headings], f"{page}#{anchor}"
 
 
+def test_the_index_lists_all_pages() -> None:
+    """Except those of the Python reference, which has an index of its own."""
+    index = (ROOT / "docs/README.md").read_text()
+    names = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/*/*.md")]
+    assert [name for name in names if f"({name})" not in index] == []
+
+
 def test_the_readme_is_short() -> None:
     assert (ROOT / "README.md").read_text().count("\n") <= 150
 
