@@ -259,7 +259,7 @@ def test_blocked_workers_do_not_delay_metrics(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_batch_that_can_never_be_written_is_lost_alone() -> None:
-    failures = [ValueError("bad value"), TypeError("bad type")]
+    failures: list[BaseException] = [ValueError("bad value"), SystemExit(), TypeError("bad type")]
 
     def fail() -> None:
         if failures:
@@ -267,15 +267,15 @@ def test_a_batch_that_can_never_be_written_is_lost_alone() -> None:
 
     output = ListOutput(fail)
     with running({"one": output}) as service:
-        for count in (1, 2, 4):
+        for count in (1, 2, 3, 4):
             before = service.read_counters().outputs["one"].queue.taken
             send([flows5(count)], address_of(service))
             taken = lambda before=before: service.read_counters().outputs["one"].queue.taken > before  # noqa: E731
             wait_until(taken, "a batch")
     counters = service.read_counters()
     check_sums(counters)
-    assert counters.outputs["one"].lost == {"bad_batch": 3}
-    assert (counters.outputs["one"].stored, counters.outputs["one"].failures) == (4, 2)
+    assert counters.outputs["one"].lost == {"bad_batch": 6}
+    assert (counters.outputs["one"].stored, counters.outputs["one"].failures) == (4, 3)
 
 
 def test_state_survives_a_restart(tmp_path: Any) -> None:
@@ -347,6 +347,69 @@ def test_selection_errors_are_counted() -> None:
     counters = service.read_counters()
     check_sums(counters)
     assert (counters.outputs["one"].stored, counters.outputs["one"].lost) == (2, {"selection_error": 30})
+
+
+def test_an_enrichment_that_exits_loses_its_batch_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "exits.py").write_text("def once(batch):\n    return batch if len(batch) != 2 else exit()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    output = ListOutput()
+    with running({"one": output}, {"one": {"enrich": ("exits:once",)}}) as service:
+        for count in (1, 2, 4):
+            before = service.read_counters().outputs["one"].queue.taken
+            send([flows5(count)], address_of(service))
+            taken = lambda before=before: service.read_counters().outputs["one"].queue.taken > before  # noqa: E731
+            wait_until(taken, "a batch")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert (counters.outputs["one"].stored, counters.outputs["one"].lost) == (5, {"selection_error": 2})
+    assert "SystemExit" in caplog.text
+
+
+class BrokenOutput(ListOutput):
+    """Raise an exception where none is expected, when the third batch was written."""
+
+    def __init__(self) -> None:
+        self.failures = 1
+        super().__init__()
+
+    @property
+    def pending(self) -> int:
+        if len(self.batches) > 2 and self.failures:
+            self.failures -= 1
+            raise AttributeError("a mistake in the program")
+        return 0
+
+    @pending.setter
+    def pending(self, flows: int) -> None:
+        pass
+
+
+def test_an_output_that_cannot_continue_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Later flows of the output are lost, or stay in its spool. The other output works."""
+    outputs: dict[str, Any] = {"lost": BrokenOutput(), "kept": BrokenOutput(), "good": ListOutput()}
+    spool = {"on_overflow": "spool", "spool": str(tmp_path), "queue_flows": 10}
+    with running(outputs, {"lost": {"on_overflow": "block"}, "kept": spool}) as service:
+        for count in range(1, 9):
+            before = service.read_counters().outputs["good"].stored
+            send([flows5(count)], address_of(service))
+            stored = lambda before=before: service.read_counters().outputs["good"].stored > before  # noqa: E731
+            wait_until(stored, "a batch")
+        wait_until(lambda: len(service.find_failures()) == 2, "the failures")
+        check_sums(service.read_counters())
+    counters = service.read_counters()
+    check_sums(counters)
+    problem = "it failed and does not continue: a mistake in the program"
+    assert service.find_failures() == [f"output lost: {problem}", f"output kept: {problem}"]
+    assert caplog.text.count(problem) == 2
+    lost, kept = counters.outputs["lost"], counters.outputs["kept"]
+    assert (lost.stored, lost.queue.dropped + lost.lost.total()) == (6, 30)
+    assert (kept.stored, kept.spooled, kept.lost.total()) == (6, 30, 0)
+    assert all(output.closed for output in outputs.values())
+    output = ListOutput()
+    with running({"kept": output}, {"kept": spool}) as service:
+        wait_until(lambda: output.stored == 30, "the flows of the spool")
 
 
 def test_a_selection_needs_no_condition() -> None:

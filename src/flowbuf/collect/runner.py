@@ -8,8 +8,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from flowbuf.collect.batch_bytes import Batch
 from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.null import NullOutput
@@ -25,6 +26,8 @@ from flowbuf.selection import FlowSelection
 __all__ = ["PATIENCE", "OutputRunner", "Predecessors"]
 
 logger = logging.getLogger("flowbuf.collect")
+
+T = TypeVar("T")
 
 PATIENCE = 30.0
 """Longest time in seconds that a stopping output tries to write the flows that wait."""
@@ -61,7 +64,8 @@ class OutputRunner:
     """Pass flows from a queue to an output, in a thread.
 
     A batch that cannot be written because of the destination is tried again until it succeeds. Meanwhile, the
-    queue fills. After `stop`, the thread tries for `patience` seconds more.
+    queue fills. After `stop`, the thread tries for `patience` seconds more. After an unexpected error,
+    the output fails until the end: it writes nothing more, and its flows are lost or stay in the spool.
 
     An output with a spool may have to wait until another process, or the output of an earlier configuration,
     has closed the spool. Its flows wait in memory until then.
@@ -112,11 +116,12 @@ class OutputRunner:
         self._failing_tick = False
         self._waits_at_end = False  # the log says that the end waits for the destination
         self._unsettled = UnsettledBatches(keep=config is not None and config.on_overflow == "spool")
-        self._unwritten: QueuedBatch | None = None  # the batch in hand when the patience ended
+        self._in_hand: QueuedBatch | None = None  # the batch that is being written, or was not written
         self._published = OutputCounters()
         self._reported = SpoolCounters()  # those whose problems are in the log
         self._spool_problem = ""  # that the log has
-        self._stuck = False
+        self._reason = "shutdown"  # why flows that wait at the end are lost
+        self._joined = False
         self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
         self._report_spool()  # now, because the next start does not find this damage again
@@ -143,12 +148,12 @@ class OutputRunner:
         self._stopping.set()
 
     def join(self) -> None:
-        """Wait until the thread has ended. If the destination does not answer, its flows are lost."""
+        """Wait until the thread has ended. Flows that still wait in memory are lost."""
         if self._thread.ident is None:
             return
         self._thread.join(min(max(self._end - time.monotonic(), 0) + GRACE, threading.TIMEOUT_MAX))
+        self._joined = True
         if self._thread.is_alive():
-            self._stuck = True
             self.log.error("output %s does not answer; the flows that wait are lost", self.name)
 
     def abandon(self) -> None:
@@ -187,19 +192,44 @@ class OutputRunner:
         published = self._published  # before the queue, so that `queued` is not negative
         queue = self.queue.read_counters()
         counters = replace(published, queue=queue, rows=self.schema.rows, name=self.name)
-        if not self._stuck:
+        if not self._joined:
             return counters
-        lost = Counter(shutdown=counters.queued + counters.pending)
+        lost = Counter({self._reason: counters.queued + counters.pending})
         return replace(counters, pending=0, lost=counters.lost + lost)
 
     def _run(self) -> None:
-        if self._before is not None and not self._open(self._before):
-            self._lose_queue()
-            return
-        self._write_queue()
-        self._close()
+        try:
+            if self._before is None or self._open(self._before):
+                self._write_queue()
+                self._close()
+            self._finish()
+        except BaseException as error:  # nothing else would notice that the thread has ended
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Write nothing more after an unexpected error."""
+        problem = f"it failed and does not continue: {_text(error)}"
+        self._reason = "output_error"
+        self._failures += 1
+        self._failing = problem
+        self.log.error("output %s: %s", self.name, problem, exc_info=error)
+        if self._spool is None:
+            self.queue.close()  # flows that arrive from now on are lost
+        self._attempt(self._output.close)
+        self._failing = problem
+        self._given_up = self._output.pending
+        if self._spool is not None:
+            self._publish()
+            self._stopping.wait()  # until then, the queue appends flows to the spool
+        self._finish()
+
+    def _finish(self) -> None:
+        """Leave the flows that were not stored in the spool. Without a spool, they are lost."""
         self._acknowledge()
-        self._close_spool()
+        if self._spool is None:
+            self._lose_rest()
+        else:
+            self._close_spool(self._spool)
         self._publish()
 
     def _open(self, before: Predecessors) -> bool:
@@ -233,10 +263,12 @@ class OutputRunner:
         self._before = None
         return True
 
-    def _lose_queue(self) -> None:
+    def _lose_rest(self) -> None:
+        self._lost[self._reason] += self._given_up
+        if self._in_hand is not None:
+            self._lost[self._reason] += len(self._in_hand.batch)
         while item := self.queue.get(0):
-            self._lost["shutdown"] += len(item.batch)
-        self._publish()
+            self._lost[self._reason] += len(item.batch)
 
     def _write_queue(self) -> None:
         """Write the flows of the queue until it is closed and empty, or the patience ends."""
@@ -270,29 +302,30 @@ class OutputRunner:
         if (failed or self._output.pending) and not self._stopping.is_set():
             self._report_success()
 
-    def _close_spool(self) -> None:
+    def _close_spool(self, spool: Spool) -> None:
         """Keep flows that were not written for the next start, and release the spool."""
-        if self._spool is None:
-            self._lost["shutdown"] += self._given_up
-            return
         lost = min(self._given_up, self._unsettled.forgotten)
         for batch, flows in self._unsettled.kept:
-            if self.queue.give_back(batch):
+            if self._give_back(batch):
                 lost = min(self._given_up, lost + flows)
-        self._lost["shutdown"] += lost
+        self._lost[self._reason] += lost
         self._returned += self._given_up - lost
-        if self._unwritten is not None:
-            self._give_back(self._unwritten)
-        self.queue.save()
-        self._attempt(self._spool.close)  # which syncs it first
+        if item := self._in_hand:
+            if reason := self._give_back(item.batch) if item.number is None else "":
+                self._lost[reason] += len(item.batch)
+            else:
+                self._returned += len(item.batch)
+        while not self._attempt(self.queue.save):
+            pass  # the batch that failed is lost, and counted; the others are saved
+        self._attempt(spool.close)  # which syncs it first
 
-    def _give_back(self, item: QueuedBatch) -> None:
-        """Leave a batch that was not written in the spool."""
-        reason = self.queue.give_back(item.batch) if item.number is None else ""
-        if reason:
-            self._lost[reason] += len(item.batch)
-        else:
-            self._returned += len(item.batch)
+    def _give_back(self, batch: Batch) -> str:
+        """Append a batch that was not stored to the spool. Return the reason if that is not possible."""
+        try:
+            return self.queue.give_back(batch)
+        except Exception as error:
+            self._report(error)
+            return "spool_error"
 
     def _publish(self) -> None:
         self._published = OutputCounters(
@@ -324,12 +357,14 @@ class OutputRunner:
             self.queue.done_to(last)
 
     def _handle(self, item: QueuedBatch) -> None:
+        self._in_hand = item
         try:
-            selected = self._select(item.batch)
+            selected = _call(lambda: self._select(item.batch))
         except Exception as error:  # of SQL, of an enrichment, or of a user's function
             self._report(error)
             self._lost["selection_error"] += len(item.batch)
             self._unsettled.add(item, 0)
+            self._in_hand = None
             return
         flows = len(selected)
         taken = self._write(selected, item.number) if flows else 0
@@ -340,7 +375,8 @@ class OutputRunner:
             self._filtered += len(item.batch) - flows
             self._lost["output_error"] += flows
         else:
-            self._unwritten = item
+            return  # it stays in hand, and goes back into the spool
+        self._in_hand = None
 
     def _select(self, batch: Any) -> Any:
         """Return the selected flows as a record batch, or the batch itself if only their number is used."""
@@ -392,7 +428,7 @@ class OutputRunner:
     def _attempt(self, work: Callable[[], None], errors: tuple[type[Exception], ...] = (Exception,)) -> bool:
         """Do some work with the output. Return False after one of these errors, which is logged once."""
         try:
-            work()
+            _call(work)
         except errors as error:
             if isinstance(error, BrokenPipeError):
                 if errors is TEMPORARY:
@@ -405,9 +441,10 @@ class OutputRunner:
     def _report(self, error: Exception) -> None:
         """Log an error, but not the same error twice in a row."""
         self._failures += 1
-        if self._failing != str(error):
-            self.log.error("output %s: %s", self.name, error)
-        self._failing = str(error)
+        text = _text(error)
+        if self._failing != text:
+            self.log.error("output %s: %s", self.name, text)
+        self._failing = text
 
     def _report_success(self) -> None:
         if self._failing:
@@ -421,3 +458,21 @@ class OutputRunner:
                 return
             self._publish()
             self._pause()
+
+
+def _call(work: Callable[[], T]) -> T:
+    """Call an output or an enrichment. Its SystemExit, or a panic of a library, must not end the thread.
+
+    Raises:
+        Exception: work has failed. If its exception is no Exception, this is a RuntimeError.
+    """
+    try:
+        return work()
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__
