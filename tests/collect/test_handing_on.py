@@ -242,6 +242,65 @@ def test_an_output_that_never_returns_does_not_keep_the_collector(
     assert "output one does not answer; the flows that wait are lost" in caplog.text
 
 
+@pytest.mark.parametrize("stored", [False, True], ids=["in-hand", "pending"])
+def test_flows_of_an_output_that_never_returns_stay_in_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stored: bool
+) -> None:
+    """Also those that it has taken. A call that returns later changes nothing."""
+    monkeypatch.setattr(runner_module, "GRACE", 0.05)
+    release, entered = threading.Event(), threading.Event()
+
+    class StuckOutput(WaitingOutput):
+        def write(self, batch: Any, number: int | None = None) -> None:
+            if len(self.batches) == stored:
+                entered.set()
+                release.wait(60)
+            super().write(batch, number)
+
+    output = StuckOutput()
+    queue, runner = new_runner(tmp_path, output)
+    for size in (1, 2, 3):
+        queue.put(batch_of(size, 5))
+    runner.start()
+    assert entered.wait(30)
+    runner.stop()
+    check(runner)
+    counters = runner.read_counters()
+    assert (counters.spooled, counters.lost.total(), counters.stored) == (15, 0, 0)
+    assert "output one does not answer; the flows that wait stay in the spool" in caplog.text
+    output.working = True
+    release.set()
+    runner._thread.join(30)
+    assert not runner._thread.is_alive()
+    assert runner.read_counters() == counters
+    assert sorted(sizes_in(tmp_path)) == [1] * 5 + [2] * 5 + [3] * 5
+
+
+def test_a_successor_does_not_wait_for_an_output_that_never_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a reload, it continues with the spool."""
+    monkeypatch.setattr(runner_module, "GRACE", 0.05)
+    monkeypatch.setattr(runner_module, "HAND_ON_SECONDS", 0.05)
+    release, entered = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        release.wait(60)
+
+    settings = {"on_overflow": "spool", "spool": str(tmp_path)}
+    second = ListOutput()
+    with running({"one": ListOutput(wait)}, {"one": settings}) as service:
+        send([flows5(5)], address_of(service))
+        assert entered.wait(30)
+        service._new_output = lambda output, selection, spool: second
+        reload(service, OutputConfig(to="one", columns=("bytes",), **settings))
+        wait_until(lambda: second.stored == 5, "the flows of the spool")
+        check_sums(service.read_counters())
+    release.set()
+    check_sums(service.read_counters())
+
+
 def reload(service: Service, *outputs: OutputConfig) -> None:
     service.reload(replace(service._config, outputs=outputs), [SCHEMA])
 

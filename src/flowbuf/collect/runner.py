@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ HAND_ON_SECONDS = 5.0
 GRACE = 15.0
 """Time in seconds after the patience in which a call of the output must return."""
 
+LOCK_SECONDS = 2.0
 RETRY_SECONDS = 1.0
 TICK_SECONDS = 1.0
 OPEN_SECONDS = 0.2
@@ -122,6 +124,10 @@ class OutputRunner:
         self._spool_problem = ""  # that the log has
         self._reason = "shutdown"  # why flows that wait at the end are lost
         self._joined = False
+        self._lock = threading.Lock()  # held by the thread, except in calls that may never return
+        self._left_behind = False  # such a call did not return, so the thread must change nothing any more
+        self._finished = False
+        self._of_output: tuple[int, int, Mapping[str, int]] = (0, 0, {})  # stored, pending and lost
         self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
         self._report_spool()  # now, because the next start does not find this damage again
@@ -148,13 +154,29 @@ class OutputRunner:
         self._stopping.set()
 
     def join(self) -> None:
-        """Wait until the thread has ended. Flows that still wait in memory are lost."""
+        """Wait until the thread has ended. If it does not answer, flows stay in the spool or are lost."""
         if self._thread.ident is None:
             return
         self._thread.join(min(max(self._end - time.monotonic(), 0) + GRACE, threading.TIMEOUT_MAX))
-        self._joined = True
         if self._thread.is_alive():
-            self.log.error("output %s does not answer; the flows that wait are lost", self.name)
+            self._leave_behind()
+        self._joined = True
+
+    def _leave_behind(self) -> None:
+        """Finish without the thread. It ends as soon as its call returns."""
+        rest = "are lost" if self._spool is None else "stay in the spool"
+        if not self._lock.acquire(timeout=LOCK_SECONDS):
+            rest = "are lost"  # not even the disk of the spool answers
+        else:
+            try:
+                if self._finished:
+                    return
+                self._left_behind = True
+                self._given_up = self._of_output[1]
+                self._finish()
+            finally:
+                self._lock.release()
+        self.log.error("output %s does not answer; the flows that wait %s", self.name, rest)
 
     def abandon(self) -> None:
         """Release the destination and the spool, if the thread was not started."""
@@ -175,7 +197,7 @@ class OutputRunner:
 
     @property
     def _ended(self) -> bool:
-        return self._thread.ident is not None and not self._thread.is_alive()
+        return self._left_behind or (self._thread.ident is not None and not self._thread.is_alive())
 
     @property
     def schema(self) -> Schema:
@@ -198,13 +220,16 @@ class OutputRunner:
         return replace(counters, pending=0, lost=counters.lost + lost)
 
     def _run(self) -> None:
-        try:
-            if self._before is None or self._open(self._before):
-                self._write_queue()
-                self._close()
-            self._finish()
-        except BaseException as error:  # nothing else would notice that the thread has ended
-            self._fail(error)
+        with self._lock, contextlib.suppress(_LeftBehind):
+            try:
+                if self._before is None or self._open(self._before):
+                    self._write_queue()
+                    self._close()
+                self._finish()
+            except _LeftBehind:
+                raise
+            except BaseException as error:  # nothing else would notice that the thread has ended
+                self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         """Write nothing more after an unexpected error."""
@@ -215,7 +240,7 @@ class OutputRunner:
         self.log.error("output %s: %s", self.name, problem, exc_info=error)
         if self._spool is None:
             self.queue.close()  # flows that arrive from now on are lost
-        self._attempt(self._output.close)
+        self._attempt(lambda: self._call(self._output.close))
         self._failing = problem
         self._given_up = self._output.pending
         if self._spool is not None:
@@ -225,6 +250,7 @@ class OutputRunner:
 
     def _finish(self) -> None:
         """Leave the flows that were not stored in the spool. Without a spool, they are lost."""
+        self._finished = True
         self._acknowledge()
         if self._spool is None:
             self._lose_rest()
@@ -297,7 +323,7 @@ class OutputRunner:
 
     def _tick(self) -> None:
         failed, self._failing_tick = self._failing_tick, True
-        self._output.tick()
+        self._call(self._output.tick)
         self._failing_tick = False
         if (failed or self._output.pending) and not self._stopping.is_set():
             self._report_success()
@@ -328,11 +354,14 @@ class OutputRunner:
             return "spool_error"
 
     def _publish(self) -> None:
+        if not self._left_behind:  # otherwise, the output may be changing them
+            self._of_output = self._output.stored, self._output.pending, Counter(self._output.lost)
+        stored, pending, lost = self._of_output
         self._published = OutputCounters(
             filtered=self._filtered,
-            stored=self._output.stored,
-            pending=self._output.pending - self._given_up,
-            lost=self._lost + Counter(self._output.lost),
+            stored=stored,
+            pending=pending - self._given_up,
+            lost=self._lost + Counter(lost),
             failures=self._failures,
             returned=self._returned,
         )
@@ -352,14 +381,15 @@ class OutputRunner:
 
     def _acknowledge(self) -> None:
         """Acknowledge the batches of the queue that the output has stored or lost."""
-        last = self._unsettled.settle(self._output.pending)
+        pending = self._of_output[1] if self._left_behind else self._output.pending
+        last = self._unsettled.settle(pending)
         if last >= 0:
             self.queue.done_to(last)
 
     def _handle(self, item: QueuedBatch) -> None:
         self._in_hand = item
         try:
-            selected = _call(lambda: self._select(item.batch))
+            selected = self._call(lambda: self._select(item.batch))
         except Exception as error:  # of SQL, of an enrichment, or of a user's function
             self._report(error)
             self._lost["selection_error"] += len(item.batch)
@@ -393,7 +423,7 @@ class OutputRunner:
         flows = len(selected)
         try:
             while time.monotonic() >= self._end or not self._attempt(
-                lambda: self._output.write(selected, number), TEMPORARY
+                lambda: self._call(lambda: self._output.write(selected, number)), TEMPORARY
             ):
                 if time.monotonic() >= self._end:
                     return None
@@ -428,7 +458,7 @@ class OutputRunner:
     def _attempt(self, work: Callable[[], None], errors: tuple[type[Exception], ...] = (Exception,)) -> bool:
         """Do some work with the output. Return False after one of these errors, which is logged once."""
         try:
-            _call(work)
+            work()
         except errors as error:
             if isinstance(error, BrokenPipeError):
                 if errors is TEMPORARY:
@@ -452,26 +482,37 @@ class OutputRunner:
             self._failing = ""
 
     def _close(self) -> None:
-        while not self._attempt(self._output.close):
+        while not self._attempt(lambda: self._call(self._output.close)):
             if self.broken or time.monotonic() >= self._end:
                 self._given_up = self._output.pending
                 return
             self._publish()
             self._pause()
 
+    def _call(self, work: Callable[[], T]) -> T:
+        """Call the output or an enrichment, without the lock.
 
-def _call(work: Callable[[], T]) -> T:
-    """Call an output or an enrichment. Its SystemExit, or a panic of a library, must not end the thread.
+        Raises:
+            Exception: The call has failed. If its exception is no Exception, such as SystemExit, this is a
+                RuntimeError, so that the thread does not end.
+            _LeftBehind: The call has returned too late.
+        """
+        self._publish()
+        self._lock.release()
+        try:
+            return work()
+        except Exception:
+            raise
+        except BaseException as error:
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        finally:
+            self._lock.acquire()
+            if self._left_behind:
+                raise _LeftBehind
 
-    Raises:
-        Exception: work has failed. If its exception is no Exception, this is a RuntimeError.
-    """
-    try:
-        return work()
-    except Exception:
-        raise
-    except BaseException as error:
-        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+class _LeftBehind(BaseException):
+    """The owner of an output has finished without its thread."""
 
 
 def _text(error: BaseException) -> str:
