@@ -212,6 +212,29 @@ def test_a_successor_counts_what_the_spool_lost_between_both(tmp_path: Path) -> 
         assert (total.spooled, total.queue.reasons) == (3, {"spool_damaged": 3})
 
 
+@pytest.mark.parametrize("fails", ["write", "close"])
+def test_the_spool_is_synced_while_the_output_fails(tmp_path: Path, fails: str) -> None:
+    output: Any = WaitingOutput() if fails == "close" else ListOutput(refuse)
+    queue, runner = new_runner(tmp_path, output, patience=300)
+    queue.put(batch_of(1, 3))
+    runner.start()
+    wait_until(lambda: runner.failing != "" or runner.read_counters().pending == 3, "the first batch")
+    if fails == "close":
+        runner.request_stop()
+        wait_until(lambda: runner.failing != "", "the first attempt to close")
+    assert queue.give_back(batch_of(2, 4)) == ""
+    assert runner._spool is not None
+    (segment,) = runner._spool._segments
+    wait_until(lambda: segment.synced == segment.size > 0, "the sync")
+    runner._patience = 0.05
+    runner.stop()
+    assert sorted(sizes_in(tmp_path)) == [1] * 3 + [2] * 4
+
+
+def refuse() -> None:
+    raise KafkaError("the broker does not answer; check the address")
+
+
 def test_only_batches_before_the_first_pending_flow_are_settled() -> None:
     batches = UnsettledBatches(keep=True)
     for number in range(4):

@@ -127,6 +127,7 @@ class OutputRunner:
         self._lock = threading.Lock()  # held by the thread, except in calls that may never return
         self._left_behind = False  # such a call did not return, so the thread must change nothing any more
         self._finished = False
+        self._next_tick = 0.0
         self._of_output: tuple[int, int, Mapping[str, int]] = (0, 0, {})  # stored, pending and lost
         self.broken = False
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-output-{name}", daemon=True)
@@ -298,7 +299,6 @@ class OutputRunner:
 
     def _write_queue(self) -> None:
         """Write the flows of the queue until it is closed and empty, or the patience ends."""
-        next_tick = time.monotonic() + TICK_SECONDS
         while not self._leaves_rest():
             closed = self.queue.closed
             item = self.queue.get(TICK_SECONDS)
@@ -306,12 +306,16 @@ class OutputRunner:
                 self._handle(item)
             elif closed:
                 break
-            if next_tick <= time.monotonic() < self._end and not self._hands_on:
-                self._attempt(self._sync)
-                self._attempt(self._tick)
-                next_tick = time.monotonic() + TICK_SECONDS
+            self._work_if_due(lambda: self._attempt(self._tick))
             self._acknowledge()
             self._publish()
+
+    def _work_if_due(self, tick: Callable[[], object]) -> None:
+        """Sync the spool and call `tick`, once per second."""
+        if self._next_tick <= time.monotonic() < self._end and not self._hands_on:
+            self._attempt(self._sync)
+            tick()
+            self._next_tick = time.monotonic() + TICK_SECONDS
 
     def _leaves_rest(self) -> bool:
         """Return True if the flows that wait stay in the spool."""
@@ -327,6 +331,11 @@ class OutputRunner:
         self._failing_tick = False
         if (failed or self._output.pending) and not self._stopping.is_set():
             self._report_success()
+
+    def _tick_meanwhile(self) -> None:
+        """Call `tick` of an output whose `write` fails. `write` reports the problem."""
+        with contextlib.suppress(Exception):
+            self._call(self._output.tick)
 
     def _close_spool(self, spool: Spool) -> None:
         """Keep flows that were not written for the next start, and release the spool."""
@@ -427,6 +436,7 @@ class OutputRunner:
             ):
                 if time.monotonic() >= self._end:
                     return None
+                self._work_if_due(self._tick_meanwhile)
                 self._publish()
                 self._pause()
         except Exception as error:  # another attempt would fail too
@@ -486,6 +496,7 @@ class OutputRunner:
             if self.broken or time.monotonic() >= self._end:
                 self._given_up = self._output.pending
                 return
+            self._work_if_due(lambda: None)
             self._publish()
             self._pause()
 

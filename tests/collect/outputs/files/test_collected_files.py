@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.dataset as ds
+import pytest
 
 import flowbuf
+from flowbuf.collect.outputs.files import file_output
 from flowbuf.collect.outputs.files.file_formats import MessageFormat, ParquetFormat
 from flowbuf.collect.outputs.files.file_output import FileOptions, FileOutput
-from tests.collect.outputs.files.batches import Clock, files, read_folder, visible
+from tests.collect.outputs.files.batches import NOON, Clock, batch, files, read_folder, visible
 from tests.collect.test_service import MIXED, address_of, check_sums, running
 from tests.support.live import send, wait_until
 
@@ -52,3 +54,34 @@ def test_a_place_that_fails_and_works_again_loses_no_flows(tmp_path: Path) -> No
     assert output.stored == 600
     assert sorted(read_folder(tmp_path)) == RECEIVED
     assert files(tmp_path) == [str(path.relative_to(tmp_path)) for path in visible(tmp_path)]
+
+
+def test_old_files_are_deleted_while_no_file_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk may become free."""
+    monkeypatch.setattr(file_output, "RETENTION_TICKS", 1)
+    clock = Clock(NOON - 86400)
+    for _ in range(2):
+        writer = FileOutput(tmp_path, ParquetFormat(), clock=clock)
+        writer.write(batch(0))
+        writer.close()
+        clock.now += 3600
+    clock.now = NOON
+    options = FileOptions(rotate_bytes=1, keep_seconds=25 * 3600)
+    output = FileOutput(tmp_path, ParquetFormat(), options, clock=clock, monotonic=clock)
+    obstacle = tmp_path / "date=2026-11-25"
+    obstacle.write_text("")
+    with running({"files": output}) as service:
+        for _ in range(2):
+            before = service.read_counters().outputs["files"].queue.offered
+            send([MIXED], address_of(service))
+            offered = lambda before=before: service.read_counters().outputs["files"].queue.offered > before  # noqa: E731
+            wait_until(offered, "flows")
+        wait_until(lambda: bool(service.find_failures()), "failure")
+        assert len(list(tmp_path.glob("date=2026-11-24/*/*"))) == 2
+        clock.now += 2 * 3600
+        wait_until(lambda: len(list(tmp_path.glob("date=2026-11-24/*/*"))) == 1, "deletion")
+        obstacle.unlink()
+        clock.now += 60
+    assert (output.stored, output.lost) == (60, {})
