@@ -55,7 +55,7 @@ def new_output(config: OutputConfig, selection: FlowSelection, spool: str, scale
     if config.to.startswith("kafka://"):
         return _new_kafka_output(config, selection)
     if config.to.startswith(("http://", "https://")):
-        return _new_clickhouse_output(config, selection)
+        return _new_clickhouse_output(config, selection, spool)
     if config.to.startswith(("pb:", "s3://")) or config.to.endswith("/"):
         return _new_file_output(config, selection, spool, scaled)
     raise ConfigError(f"{describe(config.to)!r} is not a destination; {FORMS}")
@@ -110,12 +110,12 @@ def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:
     return KafkaOutput(place, selection.schema, _notes(config))
 
 
-def _new_clickhouse_output(config: OutputConfig, selection: FlowSelection) -> Output:
+def _new_clickhouse_output(config: OutputConfig, selection: FlowSelection, spool: str) -> Output:
     need("clickhouse_connect", "clickhouse", "-o http://")
     from flowbuf.collect.outputs.clickhouse import ClickHouseOutput
 
     try:
-        return ClickHouseOutput(config.to, selection.schema, config.table, _notes(config))
+        return ClickHouseOutput(config.to, selection.schema, config.table, _notes(config), spool)
     except ValueError as error:
         raise ConfigError(f"output {output_name(config)!r}: {error}") from error
 

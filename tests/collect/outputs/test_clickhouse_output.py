@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import flowbuf
+from flowbuf.cli.collect_outputs import new_output
+from flowbuf.collect.batch_bytes import to_bytes
+from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.outputs.clickhouse import ClickHouseOutput
+from flowbuf.collect.queue import FlowQueue
+from flowbuf.collect.spools.spool import Spool
+from flowbuf.selection import FlowSelection
 from flowbuf.targets.clickhouse_tables import TableOptions, to_ddl
 from tests.collect.test_collector import flows5
 from tests.collect.test_service import address_of, check_sums, running
@@ -43,6 +50,33 @@ def test_every_flow_is_stored_once(front: ClickHouse, table: str, trouble: str) 
     check_sums(counters)
     assert (counters.outputs["clickhouse"].stored, counters.outputs["clickhouse"].pending) == (741, 0)
     assert front.ask(f"SELECT count(), sum(bytes) FROM {table}") == "741\t74100"
+
+
+def test_entries_of_a_spool_are_stored_once_over_a_restart(
+    front: ClickHouse, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has stored an entry, and its answer is lost before the end."""
+    monkeypatch.setattr("flowbuf.collect.outputs.clickhouse.PATIENCE", 0.0)
+    config = OutputConfig(to=front.url, table=table, on_overflow="spool")
+    selection = FlowSelection(SCHEMA)
+    decoder = flowbuf.Decoder("flow")
+    with Spool(tmp_path, 1 << 30) as spool:
+        for flows in (3, 7, 5):
+            spool.append(to_bytes(decoder.columns(flows5(flows), "192.0.2.1")), flows)
+    for trouble in (True, False):
+        with Spool(tmp_path, 1 << 30) as spool:
+            output = new_output(config, selection, spool.identity)
+            queue = FlowQueue(1000, "spool", spool=spool)
+            while item := queue.get(0):
+                output.write(selection.apply(item.batch), item.number)
+            if trouble:
+                front.cause("lost")
+                with pytest.raises(flowbuf.ClickHouseError):
+                    output.tick()
+            else:
+                output.close()
+                assert (output.stored, output.pending) == (15, 0)
+    assert front.ask(f"SELECT count() FROM {table}") == "15"
 
 
 def test_columns_may_have_another_order(front: ClickHouse, table: str) -> None:
