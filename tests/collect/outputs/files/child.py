@@ -111,14 +111,14 @@ def write_forever(folder: str, suffix: str) -> None:
 
 
 def keep_oldest(folder: str, suffix: str) -> None:
-    """Store three files, and run the retention while the oldest one cannot be deleted."""
+    """Store five files, and run the retention while the oldest two cannot be deleted."""
     options = FileOptions(rotate_bytes=1, keep_bytes=1)
     reports: list[str] = []
     output = new_output(folder, suffix, options, on_problem=reports.append)
-    for number in range(3):
+    for number in range(5):
         output.write(batch(2 * number * FLOWS, 2 * FLOWS))
-    oldest = next(visible(Path(folder)))
-    subprocess.run(["mount", "--bind", oldest, oldest], check=True)
+    for path in sorted(visible(Path(folder)))[:2]:
+        subprocess.run(["mount", "--bind", path, path], check=True)
     output.tick()
     report(output)
     print(json.dumps(reports))

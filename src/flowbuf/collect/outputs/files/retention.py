@@ -17,6 +17,9 @@ STEP = 60.0
 PAUSE = 3600.0
 """Seconds without deletion by age after the system clock stepped forward."""
 
+FAILURES = 100
+"""Files that one run fails to delete. The output waits for it, and a remote storage may answer slowly."""
+
 
 @dataclass
 class _Entry:
@@ -79,22 +82,29 @@ class Retention:
         self._resume = monotonic()
 
     def run(self) -> None:
-        """Delete the files that exceed a limit.
+        """Delete the files that exceed a limit. No younger file is deleted in place of one that cannot be.
 
         Raises:
-            OSError: The files cannot be listed, or one cannot be deleted. The rest of them stays.
+            OSError: The files cannot be listed, or some cannot be deleted. The others were deleted, unless
+                FAILURES files failed.
         """
         if self._keep_seconds is None and self._keep_bytes is None:
             return
         oldest, newest = self._split()
         total = sum(entry.size for entry in oldest.values()) + newest
         limit = self._oldest_time()
+        problems: list[OSError] = []
         for name, entry in oldest.items():
             too_many = self._keep_bytes is not None and total > self._keep_bytes
-            if not too_many and name.time + self._span >= limit:
+            if (not too_many and name.time + self._span >= limit) or len(problems) == FAILURES:
                 break
-            self._delete(entry)
             total -= entry.size
+            try:
+                self._delete(entry)
+            except OSError as error:
+                problems.append(error)
+        if problems:
+            raise problems[0]
 
     def _split(self) -> tuple[dict[FileName, _Entry], int]:
         """Return the files before the newest complete one, oldest first, and the size of that one."""
