@@ -170,7 +170,7 @@ def test_the_log_says_what_the_end_waits_for(
         wait_until(lambda: bool(service.find_failures()), "the failure")
     counters = service.read_counters()
     check_sums(counters)
-    assert counters.outputs["slow"].lost == {"output_error": 30}
+    assert counters.outputs["slow"].lost == {"shutdown": 30}
     assert [record.getMessage() for record in caplog.records] == [
         "output slow: topic 'flows' does not exist",
         "output slow: trying for 2 s more to write the flows that wait: topic 'flows' does not exist",

@@ -412,7 +412,7 @@ class OutputRunner:
             self._unsettled.add(item, taken)
         elif self._spool is None:
             self._filtered += len(item.batch) - flows
-            self._lost["output_error"] += flows
+            self._lost[self._reason] += flows
         else:
             return  # it stays in hand, and goes back into the spool
         self._in_hand = None
