@@ -258,6 +258,16 @@ def test_blocked_workers_do_not_delay_metrics(monkeypatch: pytest.MonkeyPatch) -
     check_sums(service.read_counters())
 
 
+def test_an_output_works_again_if_no_later_flow_matches() -> None:
+    output = ListOutput(lambda: (_ for _ in ()).throw(ValueError("bad value")))
+    with running({"one": output}, {"one": {"where": "dst_port = 53"}}) as service:
+        send([MIXED], address_of(service))
+        wait_until(lambda: bool(service.find_failures()), "the failure")
+        send([netflow5(record5(dst_port=80))], address_of(service))
+        wait_until(lambda: not service.find_failures(), "the end of the failure")
+    assert service.read_counters().outputs["one"].lost == {"bad_batch": 20}
+
+
 def test_a_batch_that_can_never_be_written_is_lost_alone() -> None:
     failures: list[BaseException] = [ValueError("bad value"), SystemExit(), TypeError("bad type")]
 

@@ -407,6 +407,8 @@ class OutputRunner:
             return
         flows = len(selected)
         taken = self._write(selected, item.number) if flows else 0
+        if not flows and not self._failing_tick:  # otherwise, `tick` finds that the output works again
+            self._report_success()
         if taken is not None:
             self._filtered += len(item.batch) - flows
             self._unsettled.add(item, taken)
