@@ -378,10 +378,10 @@ def test_an_enrichment_that_exits_loses_its_batch_alone(
 
 
 class BrokenOutput(ListOutput):
-    """Raise an exception where none is expected, when the third batch was written."""
+    """Raise exceptions where none is expected, when the third batch was written."""
 
-    def __init__(self) -> None:
-        self.failures = 1
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
         super().__init__()
 
     @property
@@ -398,7 +398,7 @@ class BrokenOutput(ListOutput):
 
 def test_an_output_that_cannot_continue_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Later flows of the output are lost, or stay in its spool. The other output works."""
-    outputs: dict[str, Any] = {"lost": BrokenOutput(), "kept": BrokenOutput(), "good": ListOutput()}
+    outputs: dict[str, Any] = {"lost": BrokenOutput(1), "kept": BrokenOutput(1), "good": ListOutput()}
     spool = {"on_overflow": "spool", "spool": str(tmp_path), "queue_flows": 10}
     with running(outputs, {"lost": {"on_overflow": "block"}, "kept": spool}) as service:
         for count in range(1, 9):
@@ -420,6 +420,22 @@ def test_an_output_that_cannot_continue_fails(tmp_path: Path, caplog: pytest.Log
     output = ListOutput()
     with running({"kept": output}, {"kept": spool}) as service:
         wait_until(lambda: output.stored == 30, "the flows of the spool")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_the_spool_takes_the_flows_of_a_thread_that_has_ended(tmp_path: Path) -> None:
+    """The output does not even have counts any more, so its third batch counts as lost."""
+    settings = {"on_overflow": "spool", "spool": str(tmp_path)}
+    with running({"one": BrokenOutput(1000)}, {"one": settings}) as service:
+        for count in range(1, 6):
+            before = service.read_counters().intake.delivered
+            send([flows5(count)], address_of(service))
+            delivered = lambda before=before: service.read_counters().intake.delivered > before  # noqa: E731
+            wait_until(delivered, "a batch")
+        wait_until(lambda: bool(service.find_failures()), "the failure")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert (counters.outputs["one"].spooled, counters.outputs["one"].lost.total()) == (9, 3)
 
 
 def test_a_selection_needs_no_condition() -> None:

@@ -159,7 +159,7 @@ class OutputRunner:
         if self._thread.ident is None:
             return
         self._thread.join(min(max(self._end - time.monotonic(), 0) + GRACE, threading.TIMEOUT_MAX))
-        if self._thread.is_alive():
+        if self._thread.is_alive() or not self._finished:
             self._leave_behind()
         self._joined = True
 
@@ -299,6 +299,7 @@ class OutputRunner:
 
     def _write_queue(self) -> None:
         """Write the flows of the queue until it is closed and empty, or the patience ends."""
+        self._next_tick = time.monotonic() + TICK_SECONDS
         while not self._leaves_rest():
             closed = self.queue.closed
             item = self.queue.get(TICK_SECONDS)
