@@ -231,6 +231,27 @@ def test_the_spool_is_synced_while_the_output_fails(tmp_path: Path, fails: str) 
     assert sorted(sizes_in(tmp_path)) == [1] * 3 + [2] * 4
 
 
+def test_the_spool_is_synced_while_the_output_does_not_answer(tmp_path: Path) -> None:
+    release, entered = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        release.wait(60)
+
+    queue, runner = new_runner(tmp_path, ListOutput(wait))
+    queue.put(batch_of(1, 3))
+    runner.start()
+    assert entered.wait(30)
+    assert queue.give_back(batch_of(2, 4)) == ""
+    assert runner._spool is not None
+    (segment,) = runner._spool._segments
+    wait_until(lambda: segment.synced == segment.size > 0, "the sync")
+    release.set()
+    runner.stop()
+    assert runner.read_counters().stored == 3
+    assert sizes_in(tmp_path) == [2] * 4
+
+
 def refuse() -> None:
     raise KafkaError("the broker does not answer; check the address")
 

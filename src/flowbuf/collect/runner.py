@@ -126,7 +126,7 @@ class OutputRunner:
         self._joined = False
         self._lock = threading.Lock()  # held by the thread, except in calls that may never return
         self._left_behind = False  # such a call did not return, so the thread must change nothing any more
-        self._finished = False
+        self._finished = threading.Event()
         self._next_tick = 0.0
         self._of_output: tuple[int, int, Mapping[str, int]] = (0, 0, {})  # stored, pending and lost
         self.broken = False
@@ -136,6 +136,8 @@ class OutputRunner:
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
+        if self.spool_folder:
+            threading.Thread(target=self._sync_meanwhile, name="flowbuf-sync", daemon=True).start()
 
     def stop(self) -> None:
         """Write the flows that wait, store everything, and end the thread."""
@@ -159,7 +161,7 @@ class OutputRunner:
         if self._thread.ident is None:
             return
         self._thread.join(min(max(self._end - time.monotonic(), 0) + GRACE, threading.TIMEOUT_MAX))
-        if self._thread.is_alive() or not self._finished:
+        if self._thread.is_alive() or not self._finished.is_set():
             self._leave_behind()
         self._joined = True
 
@@ -170,7 +172,7 @@ class OutputRunner:
             rest = "are lost"  # not even the disk of the spool answers
         else:
             try:
-                if self._finished:
+                if self._finished.is_set():
                     return
                 self._left_behind = True
                 self._given_up = self._of_output[1]
@@ -251,7 +253,7 @@ class OutputRunner:
 
     def _finish(self) -> None:
         """Leave the flows that were not stored in the spool. Without a spool, they are lost."""
-        self._finished = True
+        self._finished.set()
         self._acknowledge()
         if self._spool is None:
             self._lose_rest()
@@ -321,6 +323,17 @@ class OutputRunner:
     def _leaves_rest(self) -> bool:
         """Return True if the flows that wait stay in the spool."""
         return self._spool is not None and (self._hands_on or time.monotonic() >= self._end)
+
+    def _sync_meanwhile(self) -> None:
+        """Sync the spool once per second while the thread waits for the output."""
+        while not self._finished.wait(TICK_SECONDS):
+            if not self._lock.acquire(blocking=False):
+                continue  # the thread works, and syncs the spool itself
+            try:
+                if not self._finished.is_set():
+                    self._attempt(self._sync)
+            finally:
+                self._lock.release()
 
     def _sync(self) -> None:
         if self._spool is not None:
