@@ -531,7 +531,7 @@ class OutputRunner:
         except Exception:
             raise
         except BaseException as error:
-            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+            raise RuntimeError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
         finally:
             self._lock.acquire()
             if self._left_behind:
