@@ -248,7 +248,8 @@ class OutputRunner:
         self._given_up = self._output.pending
         if self._spool is not None:
             self._publish()
-            self._stopping.wait()  # until then, the queue appends flows to the spool
+            while not self._stopping.wait(TICK_SECONDS):  # until then, the queue appends flows to the spool
+                self._attempt(self._sync)
         self._finish()
 
     def _finish(self) -> None:
