@@ -198,4 +198,4 @@ def test_counters_with_another_schema_is_a_usage_error(capture: Path) -> None:
 def test_reading_counter_messages_as_flows_is_a_usage_error(tmp_path: Path, messages: Path) -> None:
     result = flowbuf("read", messages)
     assert result.exit_code == 2
-    assert "name the schema that wrote the messages with --schema" in result.stderr
+    assert result.stderr.endswith("; add --schema sflow_counters\n")

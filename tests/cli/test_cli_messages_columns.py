@@ -71,3 +71,23 @@ def test_strict_stops_at_damage(messages: Path, tmp_path: Path) -> None:
     messages.write_bytes(messages.read_bytes()[:-3])
     assert flowbuf("read", messages, "-o", tmp_path / "x.parquet", "--strict").exit_code == 1
     assert list(tmp_path.glob("x*")) == []
+
+
+def test_the_error_for_messages_of_another_schema_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "g.pb"
+    assert flowbuf("encode", NETFLOW9, "-o", path, "--schema", "goflow2").exit_code == 0
+    result = flowbuf("read", path)
+    assert (result.exit_code, result.stderr.rpartition("; ")[2]) == (2, "add --schema goflow2\n")
+    assert flowbuf("read", path, "--schema", "goflow2").exit_code == 0
+    own = tmp_path / "own.toml"
+    own.write_text('[schema]\nname = "own"\nextends = "goflow2"')
+    assert flowbuf("encode", NETFLOW9, "-o", path, "--schema", own).exit_code == 0
+    assert "; add --schema with the file of the schema 'own'" in flowbuf("read", path).stderr
+
+
+def test_the_error_for_messages_of_another_schema_without_a_proto_names_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "g.pb"
+    assert flowbuf("encode", NETFLOW9, "-o", path, "--schema", "goflow2").exit_code == 0
+    (tmp_path / "g.pb.proto").unlink()
+    result = flowbuf("read", path)
+    assert "flows before it: 0; if another schema wrote it, name it with --schema)" in result.stderr

@@ -108,9 +108,12 @@ def read(
 
     An INPUT is a capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd), a message stream
     of flowbuf (.pb, .pb.gz, .pb.zst), or - for stdin. It may be a pattern, in which ** stands for any
-    folders. The file INPUT.proto beside a stream determines its columns. Messages with nested messages, maps
-    or oneofs have no columns: they are JSON lines, as flowbuf convert writes them, with the names of their
-    definition. --proto defines other messages, which are JSON lines, too.
+    folders.
+
+    A stream is read with the columns of --schema. Name the schema that wrote it; INPUT.proto beside it tells
+    which columns are enabled. Messages with nested messages, maps or oneofs have no columns: they are JSON
+    lines, as flowbuf convert writes them, with the names of their definition. --proto defines other messages,
+    which are JSON lines, too.
 
     Ctrl-C ends stdin: the flows before it are written, and the exit status is 130. A second Ctrl-C writes
     nothing.

@@ -384,7 +384,8 @@ class Session:
         if fault and (content.failure or (content.fault and not self._decoding.strict)):
             self._add_damage(content, flows)
         elif fault:
-            self._add_problem(f"{content.name}: {fault} (flows before it: {flows})")
+            fix = "" if proto or flows else "; if another schema wrote it, name it with --schema"
+            self._add_problem(f"{content.name}: {fault} (flows before it: {flows}{fix})")
         if unknown_fields:
             fix = (
                 "it does not describe these messages"

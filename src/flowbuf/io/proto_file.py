@@ -11,7 +11,7 @@ from dataclasses import replace
 from flowbuf.errors import SchemaError
 from flowbuf.io.output_file import OutputFile
 from flowbuf.schema import Column, Schema
-from flowbuf.schema.loader import ROWS
+from flowbuf.schema.loader import ROWS, built_in_names
 from flowbuf.schema.shape import more_than_flat
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 _HASH = re.compile(r"^// Schema .* hash ([0-9a-f]{16})\.$", re.MULTILINE)
+_NAME = re.compile(r'// Schema "(.*)" of flowbuf, hash ')
 _FIRST_LINE = re.compile(rb'// Schema ".*" of flowbuf, hash ')
 _FIELD = re.compile(r"^\s*((?:repeated |optional )?\w+) (\w+) = (\d+)(?: \[packed = false\])?;", re.MULTILINE)
 
@@ -89,16 +90,17 @@ def read_proto(proto: str, schema: Schema) -> Schema:
         raise SchemaError(f"cannot be read: {error}", origin=proto) from None
     fields = {name: f"{type} {name} = {number}" for type, name, number in _FIELD.findall(text)}
     schema = schema.with_vendors(fields)
-    _check_known(fields, schema, proto)
+    fix = _suggest_schema(text, schema)
+    _check_known(fields, schema, proto, fix)
     same = schema.only(*fields)
-    _check_fields(fields, same, proto)
+    _check_fields(fields, same, proto, fix)
     written = _HASH.search(text)
     if written and written[1] != same.hash:
         problem = (
             f"hash is {written[1]}, but {same.hash} for the same columns of schema {schema.name!r}: "
             "a unit, an enum or the form of addresses has changed"
         )
-        raise SchemaError(problem, _fix(proto), origin=proto)
+        raise SchemaError(problem, fix, origin=proto)
     return same
 
 
@@ -175,20 +177,20 @@ def _declare(column: Column) -> str:
     return f"{type} {name} = {number}"
 
 
-def _check_known(fields: dict[str, str], schema: Schema, proto: str) -> None:
+def _check_known(fields: dict[str, str], schema: Schema, proto: str, fix: str) -> None:
     unknown = [name for name in fields if name not in schema]
     if unknown:
         problem = f"schema {schema.name!r} has no column for {fields[unknown[0]]!r}{_others(unknown)}"
-        raise SchemaError(problem, _fix(proto), origin=proto)
+        raise SchemaError(problem, fix, origin=proto)
 
 
-def _check_fields(fields: dict[str, str], schema: Schema, proto: str) -> None:
+def _check_fields(fields: dict[str, str], schema: Schema, proto: str, fix: str) -> None:
     ours = {name: f"{type} {name} = {number}" for type, name, number in _FIELD.findall(schema.to_proto())}
     different = [name for name, field in ours.items() if fields[name] != field]
     if different:
         first = different[0]
         problem = f"is {fields[first]!r}, but {ours[first]!r} in schema {schema.name!r}{_others(different)}"
-        raise SchemaError(problem, _fix(proto), origin=proto, column=first)
+        raise SchemaError(problem, fix, origin=proto, column=first)
 
 
 def _others(names: list[str]) -> str:
@@ -196,5 +198,10 @@ def _others(names: list[str]) -> str:
     return f" (also {', '.join(names[1:])})" if len(names) > 1 else ""
 
 
-def _fix(proto: str) -> str:
-    return f"name the schema that wrote the messages with --schema, or remove {os.path.basename(proto)}"
+def _suggest_schema(text: str, schema: Schema) -> str:
+    """Return the advice to use the schema that the first line of a .proto names."""
+    named = _NAME.match(text)
+    name = named[1] if named and named[1] != schema.name else ""
+    if name in built_in_names():
+        return f"add --schema {name}"
+    return f"add --schema with the file of the schema {name or schema.name!r} that wrote the messages"
