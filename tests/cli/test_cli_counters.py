@@ -180,7 +180,7 @@ def test_a_note_points_to_the_other_kind_of_rows(tmp_path: Path, capture: Path) 
     note = "no flows; flowbuf read --counters shows the counter and drop samples of sFlow: 3"
     assert flowbuf("read", sflow_alone).stderr == f"flowbuf: {note}\n"
     flows_alone = write(tmp_path / "flows.pcap", pcap(GOOD))
-    note = "no counter samples; flow samples or datagrams left out: 1"
+    note = "no counter samples; the input has no sFlow counters, but samples or datagrams of flows: 1"
     assert flowbuf("read", flows_alone, "--counters").stderr == f"flowbuf: {note}\n"
     assert "1 flows_left_out" in flowbuf("read", capture, "--counters", "-v").stderr
 

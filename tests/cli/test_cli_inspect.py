@@ -472,3 +472,11 @@ def test_more_fields_than_a_schema_can_have(path: Path) -> None:
     assert len(samples) == 1500
     assert samples[:1023] == [str(i // 300 + 1) for i in range(1023)]
     assert set(samples[1023:]) == {None}
+
+
+def test_packets_without_an_exporter_are_one_row_of_the_counters() -> None:
+    traffic = Path(__file__).parents[1] / "data" / "traffic.pcap.gz"
+    rows = [
+        line.split() for line in flowbuf("inspect", traffic).stdout.splitlines() if "other_packet" in line
+    ]
+    assert [row[:4] for row in rows] == [["capture", "1,932", "other_packet", "note"]]

@@ -161,3 +161,25 @@ def test_the_library_returns_the_messages_before_an_error(tmp_path: Path) -> Non
     with pytest.raises(OSError, match=ERROR):
         flows.extend(map(len, stream))
     assert sum(flows) == 2
+
+
+def test_input_without_flows_is_reported_with_its_most_frequent_reason(tmp_path: Path) -> None:
+    capture = write(tmp_path / "c.pcap", pcap(GOOD, GOOD, GOOD))
+    other_port = "3 other_port: a UDP datagram to another port than asked for"
+    for arguments in (["read", capture], ["encode", capture, "-o", tmp_path / "x.pb", "--force"]):
+        result = flowbuf(*arguments, "--port", 9)
+        assert (result.exit_code, result.stderr) == (0, f"flowbuf: no flows; {other_port}\n")
+    result = flowbuf("top", "src_addr", write(tmp_path / "c.pcap", pcap(b"dns", GOOD, b"dns")), "--port", 9)
+    assert "flowbuf: no flows; 3 other_port" in result.stderr
+    result = flowbuf("read", write(tmp_path / "c.pcap", pcap(b"dns", b"dns")))
+    assert (
+        result.stderr == "flowbuf: no flows; 2 other_packet: not a UDP datagram, or not of a flow protocol\n"
+    )
+
+
+def test_input_without_options_is_reported(tmp_path: Path) -> None:
+    capture = write(tmp_path / "c.pcap", pcap(GOOD, GOOD))
+    assert flowbuf("read", capture, "--options").stderr == (
+        "flowbuf: no options records; the input has no options of NetFlow v9 or IPFIX, "
+        "but samples or datagrams of flows: 2\n"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from flowbuf._core import STATUSES
 from flowbuf.schema import Schema
 
 __all__ = ["COUNTER_WORDS", "SECTIONS", "count_rows", "no_rows", "section_of", "section_schema"]
@@ -96,7 +97,7 @@ DROP_REASONS = {
     **dict(enumerate(_ICMP_REASONS.split())),
     **dict(enumerate(_OTHER_REASONS.split(), start=256)),
 }
-STATUSES = ("disabled", "disabled", "down", "up")  # by operation and configuration
+LINK_STATUSES = ("disabled", "disabled", "down", "up")  # by operation and configuration
 SOURCE_TYPES = ("interface", "VLAN", "physical", "logical")
 # Large numbers, shown in groups of three digits.
 GROUPED = (
@@ -109,6 +110,10 @@ NOUNS = {
     "options": ("options record", "options records"),
     "records": ("object", "objects"),
 }
+MISSING = {"counters": "sFlow counters", "options": "options of NetFlow v9 or IPFIX"}
+"""Kinds of rows that input with flows may lack."""
+REASONS = ("other_packet", "other_port", "other_capture_record")
+"""Counters of input without flows."""
 
 
 def count_rows(schema: Schema, count: int) -> str:
@@ -116,20 +121,25 @@ def count_rows(schema: Schema, count: int) -> str:
     return f"{count:,} {NOUNS[schema.rows][count != 1]}"
 
 
-def no_rows(schema: Schema, counters: Mapping[str, int]) -> str:
-    """Return a note that there are no rows.
+def no_rows(schema: Schema, counters: Mapping[str, int], among_others: bool = False) -> str:
+    """Return a note that there are no rows, with the most frequent reason.
 
-    Name other samples that were not shown, from the decoder's counters.
+    Args:
+        schema: Schema of the rows.
+        counters: Counters of the decoder and of the captures.
+        among_others: True if there are rows of another kind.
     """
     text = f"no {NOUNS[schema.rows][1]}"
     if left_out := counters.get("flows_left_out", 0):
-        return f"{text}; flow samples or datagrams left out: {left_out:,}"
+        missing = MISSING.get(schema.rows, "others")
+        return f"{text}; the input has no {missing}, but samples or datagrams of flows: {left_out:,}"
     others = counters.get("counter_sample", 0) + counters.get("drop_sample", 0)
-    return (
-        f"{text}; flowbuf read --counters shows the counter and drop samples of sFlow: {others:,}"
-        if others
-        else text
-    )
+    if others:
+        return f"{text}; flowbuf read --counters shows the counter and drop samples of sFlow: {others:,}"
+    reason = max(REASONS, key=lambda name: counters.get(name, 0))
+    if counters.get(reason, 0) and not among_others:
+        return f"{text}; {counters[reason]:,} {reason}: {STATUSES[reason][1]}"
+    return text
 
 
 def section_of(row: Mapping[str, Any]) -> str:
@@ -153,7 +163,7 @@ def _speed(value: int) -> str:
 
 def _status(value: int) -> str:
     """Return the status of an interface: bit 0 is the configuration, bit 1 the operation."""
-    return STATUSES[(value & 1) << 1 | (value >> 1 & 1)]
+    return LINK_STATUSES[(value & 1) << 1 | (value >> 1 & 1)]
 
 
 COUNTER_WORDS: dict[str, Callable[[Any], str]] = {

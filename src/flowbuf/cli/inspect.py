@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -114,10 +115,11 @@ def _print_tables(survey: dict[str, Any]) -> None:
 
 def _all_counters(survey: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
     """Yield (owner, name, count), those of the capture first."""
-    owners = [("capture", survey["capture"]), ("", survey["other"])]
-    owners += [(_exporter_name(exporter), exporter) for exporter in survey["exporters"]]
-    for who, owner in owners:
-        for name, count in sort_counters(owner["counters"]):
+    without_exporter = Counter(survey["capture"]["counters"]) + Counter(survey["other"]["counters"])
+    owners = [("capture", without_exporter)]
+    owners += [(_exporter_name(exporter), exporter["counters"]) for exporter in survey["exporters"]]
+    for who, counters in owners:
+        for name, count in sort_counters(counters):
             yield who, name, count
 
 

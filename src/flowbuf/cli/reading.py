@@ -219,7 +219,8 @@ class Reading:
                 reason = "matches --where" if self.where else "is left after --enrich"
                 report.add_note(f"none of {count_rows(each.kind.schema, each.read)} {reason}")
             elif session.readable and not each.read:
-                report.add_note(no_rows(each.kind.schema, session.counters))
+                others = any(other.read for other in writers)
+                report.add_note(no_rows(each.kind.schema, session.counters, others))
 
 
 def check_kinds(reading: Reading, output: str, outputs: Mapping[str, str], folder: bool) -> None:

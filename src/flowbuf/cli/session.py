@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
@@ -146,6 +147,7 @@ class Session:
         self._messages = MessageReader(self._plan)
         self._builder: ColumnBuilder | None = None
         self._captures: list[str] = []
+        self._counters: Counter[str] = Counter()
         self._size_before = 0  # size of the finished inputs
 
     @property
@@ -166,8 +168,8 @@ class Session:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Counters of the decoder. Empty without a decoder."""
-        return self._decoder.counters if self._decoder else {}
+        """Counters of the captures and of the decoder."""
+        return self._counters + Counter(self._decoder.counters if self._decoder else {})
 
     def __enter__(self) -> Session:
         if self._decoder:
@@ -347,6 +349,7 @@ class Session:
         if counters.pop("damaged_compression", 0) or (content.failure and not self.interrupted):
             self._add_damage(content, self.decoder.flows - before)
         self._report.add_input(reader.name, self.decoder, counters)
+        self._counters.update(counters)
         self._captures.append(reader.name)
 
     def _read_messages(self, content: Content, proto: str | None) -> Iterator[list[dict[str, Any]]]:
