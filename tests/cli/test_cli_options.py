@@ -104,10 +104,10 @@ def test_encode_scales_and_its_proto_documents_it(capture: Path, tmp_path: Path,
 def test_invalid_options_are_usage_errors_with_their_fix(
     capture: Path, tmp_path: Path, command: str, options: list[object], message: str
 ) -> None:
-    result = flowbuf(command, capture, "-o", tmp_path / "out", *options)
+    result = flowbuf(command, capture, "-o", tmp_path / "out.jsonl", *options)
     assert result.exit_code == 2
     assert message in result.stderr
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_csv_without_flows_is_a_header(tmp_path: Path) -> None:
     ("name", "begins"),
     [
         *(("x.csv", "time_received,"), ("x.csv.gz", "time_received,"), ("X.CSV", "time_received,")),
-        *(("x.jsonl", "{"), ("x.json", "{"), ("x.txt", "{"), ("x", "{"), ("x.gz", "{")),
+        *(("x.jsonl", "{"), ("x.json", "{"), ("x.ndjson.gz", "{")),
     ],
 )
 def test_the_suffix_of_the_output_selects_its_format(
@@ -95,7 +95,16 @@ def test_the_suffix_of_the_output_selects_its_format(
             "flowbuf encode writes messages; choose a format with -f: table, jsonl, csv, parquet, arrow",
         ),
         ("x.pb.gz", "flowbuf encode writes messages"),
-        ("x.xlsx", ".xlsx is not the suffix of a format; choose a format with -f: table, jsonl"),
+        (
+            "x.xlsx",
+            ".xlsx is not the ending of a format; the known ones are .jsonl, .csv, .parquet and .arrow",
+        ),
+        ("x.txt", ".txt is not the ending of a format; the known"),
+        (
+            "x.gz",
+            "has no ending; the known ones are .jsonl, .csv, .parquet and .arrow; choose a format with -f",
+        ),
+        ("captures", "has no ending; the known ones are .jsonl, .csv, .parquet and .arrow; choose"),
     ],
 )
 def test_an_unknown_suffix_is_a_usage_error(capture: Path, tmp_path: Path, name: str, message: str) -> None:
@@ -104,6 +113,12 @@ def test_an_unknown_suffix_is_a_usage_error(capture: Path, tmp_path: Path, name:
     assert result.stderr.startswith(f"Error: {tmp_path / name}: {message}")
     assert not (tmp_path / name).exists()
     assert flowbuf("read", capture, "-o", tmp_path / name, "-f", "csv").exit_code == 0
+
+
+def test_a_name_without_an_ending_may_be_a_folder_or_a_device(capture: Path, tmp_path: Path) -> None:
+    said = flowbuf("read", capture, "-o", tmp_path / "captures").stderr
+    assert said.endswith(f"parquet, arrow; for a folder, write -o {tmp_path}/captures/\n")
+    assert flowbuf("read", capture, "-o", "/dev/null").exit_code == 0
 
 
 def test_a_table_in_a_pipe_has_every_column_with_values(capture: Path) -> None:

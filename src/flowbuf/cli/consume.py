@@ -193,7 +193,7 @@ def consume(
     elif database or table:
         raise UsageProblem("--database and --table need --clickhouse URL")
     folder = output.endswith("/") or os.path.isdir(output)
-    form = form or ("parquet" if folder else default_format(output))
+    form = form or ("parquet" if folder else default_format(output, folder=True))
     _check_form(form, output, ip, folder)
     check_spreadsheet(spreadsheet, form)
     if group and os.path.isfile(output):

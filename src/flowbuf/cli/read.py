@@ -59,7 +59,7 @@ __all__ = ["read"]
     "--output",
     default="-",
     metavar="OUT",
-    help="Write to this file (.gz, .zst compress), to a folder with one file per INPUT, or to stdout "
+    help="Write to this file (.gz, .zst compress), to the folder OUT/ with one file per INPUT, or to stdout "
     "(-). {rows} stands for the kind of rows.  [default: -]",
 )
 @force_option
@@ -129,8 +129,9 @@ def read(
     --options reads options records: what exporters report about themselves, such as names of interfaces
     (--schema options). Columns such as in_if_name take these names for flows.
 
-    If OUT is a folder, each INPUT is decoded separately, on all processors, into a file of its name there. -n
-    and --state cannot be combined with it.
+    OUT is a folder if it exists as one, or ends with /. Then each INPUT is decoded separately, on all
+    processors, into a file of its name there. -n and --state cannot be combined with it, unless
+    --rows-per-file is given.
 
     --where is an SQL condition on the columns of a flow, including columns that are not shown. Addresses are
     text, enums are names, and absent numbers are 0. in_net is true if an address is in a network.
@@ -206,7 +207,7 @@ def read(
 def _default_format(output: str, folder: bool, several: bool) -> str:
     if folder:
         return "parquet"
-    return "jsonl" if several and output == "-" else default_format(output)
+    return "jsonl" if several and output == "-" else default_format(output, folder=True)
 
 
 def _check_definition(streams: bool, proto: str | None, message: str | None, include: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ __all__ = [
 COLUMN_FORMATS = ("parquet", "arrow")
 FORMATS = ("table", "jsonl", "csv", *COLUMN_FORMATS)
 SUFFIXES = {
-    **dict.fromkeys(("", ".jsonl", ".ndjson", ".json", ".txt", ".log"), "jsonl"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
     **{".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"},
 }
 
@@ -73,7 +73,8 @@ def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         "form",
         type=click.Choice(FORMATS),
         help=f"Write {what} in this format.  "
-        "[default: by the name of OUT; else table on a terminal, jsonl in a pipe]",
+        "[default: by the ending of OUT (.jsonl, .csv, .parquet, .arrow); for stdout, table on a terminal, "
+        "jsonl in a pipe]",
     )
 
 
@@ -115,10 +116,17 @@ def check_spreadsheet(spreadsheet: bool, form: str) -> None:
         raise UsageProblem(f"--spreadsheet applies only to csv, not to {form}; leave it out, or use -f csv")
 
 
-def default_format(output: str) -> str:
+def default_format(output: str, folder: bool = False) -> str:
     """Return the format for the name of an output.
 
-    Standard output gets a table on a terminal, else JSON lines. Raise UsageProblem for an unknown suffix.
+    Standard output gets a table on a terminal, else JSON lines. So does a device or a named pipe.
+
+    Args:
+        output: Name of the output.
+        folder: True if the output may be a folder, which the error then mentions.
+
+    Raises:
+        UsageProblem: The name has no ending, or that of no format.
     """
     if output == "-":
         return "table" if is_terminal(sys.stdout) else "jsonl"
@@ -126,12 +134,20 @@ def default_format(output: str) -> str:
     if suffix in (".gz", ".zst"):
         suffix = os.path.splitext(stem)[1]
     form = SUFFIXES.get(suffix.lower())
-    if form is None:
-        no_format = (
-            "flowbuf encode writes messages" if suffix == ".pb" else f"{suffix} is not the suffix of a format"
+    if form is not None:
+        return form
+    if not suffix and os.path.exists(output) and not os.path.isfile(output):
+        return "jsonl"
+    if suffix == ".pb":
+        problem = "flowbuf encode writes messages"
+    else:
+        endings = "the known ones are .jsonl, .csv, .parquet and .arrow"
+        problem = (
+            f"{suffix} is not the ending of a format; {endings}" if suffix else f"has no ending; {endings}"
         )
-        raise UsageProblem(f"{output}: {no_format}; choose a format with -f: {', '.join(FORMATS)}")
-    return form
+    fix = f"choose a format with -f: {', '.join(FORMATS)}"
+    place = f"; for a folder, write -o {output}/" if folder and stem == output else ""
+    raise UsageProblem(f"{output}: {problem}; {fix}{place}")
 
 
 @contextmanager
