@@ -47,7 +47,7 @@ def check_rows(schema: Schema) -> None:
     """Raise SchemaError if the rows of the schema are records, which only a Codec can fill."""
     if schema.rows == RECORDS:
         fix = "read and write them with flowbuf.Codec"
-        raise schema.error(None, f"schema {schema.name} describes objects, which decoders cannot fill", fix)
+        raise schema.error(None, "the schema describes objects, which decoders cannot fill", fix)
 
 
 def load_schemas(schema: Schema | str, schemas: Iterable[Schema | str] | None = None) -> tuple[Schema, ...]:

@@ -80,7 +80,7 @@ def test_decoding_a_capture_into_records_is_a_usage_error(
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     assert "schema telemetry" in line
-    assert "telemetry describes objects, which " in line
+    assert " describes objects, which " in line
     assert not (tmp_path / "out.pb").exists()
 
 
@@ -95,7 +95,7 @@ def test_nested_records_are_a_usage_error(stream: Path, command: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     assert line.startswith(
-        "Error: record.toml: column 'parent': type 'message' is not possible in a table; disable parent"
+        "Error: schema record: column 'parent': type 'message' is not possible in a table; disable parent"
     )
 
 

@@ -380,10 +380,8 @@ def test_tables_require_flat_records():
     for target, place in (("clickhouse", "a table of ClickHouse"), ("arrow", "columns of Arrow")):
         result = run(target, "record")
         assert (result.exit_code, result.stdout) == (2, "")
-        message = (
-            f"Error: record.toml: column 'parent': type 'message' is not possible in {place}; disable parent"
-        )
-        assert result.stderr.startswith(message)
+        problem = f"type 'message' is not possible in {place}; disable parent"
+        assert result.stderr.startswith(f"Error: schema record: column 'parent': {problem}")
 
 
 def test_help_of_the_group_is_not_truncated() -> None:

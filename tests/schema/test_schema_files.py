@@ -138,7 +138,7 @@ def test_inherited_columns_keep_the_keys_that_a_file_does_not_set(tmp_path):
 def test_the_origin_of_a_column_is_the_last_file_that_changes_it(tmp_path):
     schema = load(tmp_path, EXTENDING)
     assert schema["src_as"].origin == str(tmp_path / "mine.toml")
-    assert schema["dst_as"].origin == "flow.toml"
+    assert schema["dst_as"].origin == "schema flow"
 
 
 def test_a_file_extends_another_by_a_path_relative_to_itself(tmp_path):
@@ -268,11 +268,11 @@ def test_a_mirror_needs_name_and_number(tmp_path, mirror):
         ),
         (
             '[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\ntype = "uint32"',
-            "type is 'uint64' in flow.toml",
+            "type is 'uint64' in schema flow",
         ),
         (
             '[schema]\nextends = "flow"\n[[column]]\nname = "bytes"\nnumber = 9',
-            "number is 4 in flow.toml",
+            "number is 4 in schema flow",
         ),
         (
             '[schema]\nextends = "flow"\n[[column]]\nname = "x"\nnumber = 4\ntype = "bool"',

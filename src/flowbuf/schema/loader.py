@@ -157,8 +157,8 @@ def _read_chain(
 ) -> list[Document]:
     built_in = isinstance(reference, str) and reference in built_in_names()
     if built_in:
-        key = origin = f"{reference}.toml"
-        path = os.path.join(data_folder(), origin)
+        key = origin = f"schema {reference}"  # the user has no such file
+        path = os.path.join(data_folder(), f"{reference}.toml")
     else:
         path = origin = os.path.join(folder, reference)
         key = os.path.realpath(path)

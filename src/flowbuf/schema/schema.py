@@ -39,7 +39,7 @@ class Schema:
         name: Name of the schema.
         columns: All columns, enabled or not, in number order.
         reserved: Numbers and names of retired columns.
-        origin: File of the schema, for error messages.
+        origin: File of the schema, or "schema NAME" of a built-in one, for error messages.
         message_name: Name of the Protocol Buffers message. Default: the name of the schema in CamelCase.
         rows: Kind of rows: "flows" (default), "counters" (sFlow counter samples and drop samples),
             "options" (options records of NetFlow v9 and IPFIX), or "records" (objects of a Codec, which
