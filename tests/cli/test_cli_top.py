@@ -305,3 +305,21 @@ def test_the_largest_rate_is_known() -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     (row,) = json_lines(result)
     assert row["scaled"] == row["plain"] * 2**32
+
+
+def test_a_file_in_the_place_of_the_columns_or_of_the_sql_is_a_usage_error() -> None:
+    result = flowbuf("top", NETFLOW9, "src_addr")
+    fix = f"COLUMNS come first: flowbuf top src_addr {NETFLOW9}"
+    assert (result.exit_code, result.stderr) == (2, f"Error: {NETFLOW9}: is a file; {fix}\n")
+    result = flowbuf("query", NETFLOW9, "SELECT count(*) FROM flows")
+    fix = f"the SQL comes first: flowbuf query 'FROM flows LIMIT 5' {NETFLOW9}"
+    assert (result.exit_code, result.stderr) == (2, f"Error: {NETFLOW9}: is a file; {fix}\n")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.pcap.gz", "a.pb"])
+def test_the_error_for_a_folder_names_a_pattern(tmp_path: Path, name: str) -> None:
+    (tmp_path / "hour=01").mkdir()
+    (tmp_path / "hour=01" / name).touch()
+    result = flowbuf("top", "src_addr", tmp_path)
+    pattern = f"'{tmp_path}/**/*{name.removeprefix('a')}'"
+    assert (result.exit_code, result.stderr) == (2, f"Error: {tmp_path}: is a directory; write {pattern}\n")

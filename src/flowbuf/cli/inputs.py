@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Sequence
@@ -17,6 +19,14 @@ from flowbuf.io.proto_file import find_proto, read_proto
 from flowbuf.schema import Schema
 
 __all__ = ["check_inputs", "expand_inputs", "holds_messages", "is_chosen", "shown_schema", "total_size"]
+
+ENDINGS = (
+    *(".pcap", ".pcap.gz", ".pcap.zst", ".pcapng", ".pcapng.gz", ".pcapng.zst", ".parquet"),
+    *MESSAGE_SUFFIXES,
+)
+"""Usual endings of inputs."""
+MAX_NAMES = 1000
+"""Largest number of names that an error looks at."""
 
 
 def expand_inputs(paths: Sequence[str]) -> tuple[str, ...]:
@@ -50,7 +60,7 @@ def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
         except OSError as error:
             raise UsageProblem(f"{path}: {error.strerror}") from error
         if stat.S_ISDIR(status.st_mode):
-            raise UsageProblem(f"{path}: is a directory")
+            raise UsageProblem(f"{path}: is a directory; write {_make_pattern(path)}")
         if not os.access(path, os.R_OK):
             raise UsageProblem(f"{path}: Permission denied")
         if (
@@ -60,6 +70,13 @@ def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
             and os.path.samefile(path, output)
         ):
             raise UsageProblem(f"{output}: is an input too; write to another file")
+
+
+def _make_pattern(folder: str) -> str:
+    """Return a pattern, quoted for the shell, for the captures or other inputs below a folder."""
+    names = itertools.islice((name for _, _, names in os.walk(folder) for name in names), MAX_NAMES)
+    ending = next((ending for name in names for ending in ENDINGS if name.endswith(ending)), ENDINGS[0])
+    return shlex.quote(os.path.join(folder, "**", f"*{ending}"))
 
 
 def total_size(paths: Sequence[str]) -> int | None:

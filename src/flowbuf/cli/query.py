@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -9,6 +10,7 @@ import click
 from flowbuf.cli.inputs import is_chosen
 from flowbuf.cli.options import (
     CaptureOptions,
+    UsageProblem,
     counters_option,
     decode_options,
     inputs_argument,
@@ -68,6 +70,8 @@ def query(
       flowbuf query "SELECT in_if_name, sum(bytes) FROM flows GROUP BY ALL" a.pcap --enrich network.toml
       flowbuf query "SUMMARIZE flows" capture.pcap
     """
+    if os.path.isfile(sql):
+        raise UsageProblem(f"{sql}: is a file; the SQL comes first: flowbuf query 'FROM flows LIMIT 5' {sql}")
     request = Request.check(
         "query",
         inputs,

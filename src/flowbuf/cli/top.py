@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -98,10 +99,12 @@ def top(
       flowbuf top src_addr capture.pcap
       flowbuf top src_addr,dst_port capture.pcap -n 20 --by packets
       flowbuf top dst_port *.pcap.gz --where "proto = 6 and in_net(dst_addr, '192.0.2.0/24')"
-      flowbuf top exporter_address,in_if flows/*.parquet --by flows
+      flowbuf top exporter_address,in_if 'flows/**/*.parquet' --by flows
       flowbuf top src_as capture.pcap --default-sampling 1000 -o top.csv
     """
     schema = load_schema(reference)
+    if os.path.isfile(columns) and not schema.find(columns):
+        raise UsageProblem(f"{columns}: is a file; COLUMNS come first: flowbuf top src_addr {columns}")
     groups = Groups.choose(schema, split_names([columns]), by, decoding.scale)
     request = Request.check("top", inputs, output, form, force, spreadsheet, enrich, decoding)
     if where is not None:
