@@ -44,11 +44,15 @@ def optional_import(what: str, requirement: str) -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return 'did you mean …?' for a misspelt name, or '' if no known name is similar."""
+    """Return 'did you mean …?' for a misspelt name, or '' if no known name is similar.
+
+    Names that begin with `name` are preferred.
+    """
     import difflib  # imported late, because most names are correct
 
     folded = {word.lower(): word for word in known}
-    close = [folded[word] for word in difflib.get_close_matches(name.lower(), folded, n=3)]
+    longer = [word for word in folded if len(name) > 2 and word.startswith(name.lower())]
+    close = [folded[word] for word in longer[:5] or difflib.get_close_matches(name.lower(), folded, n=3)]
     return f"did you mean {' or '.join(close)}?" if close else ""
 
 

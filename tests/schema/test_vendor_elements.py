@@ -330,3 +330,21 @@ def test_variable_text_of_a_vendor_is_decoded(tmp_path: Path) -> None:
     flows = json_lines(run("read", write(tmp_path / "a.pcap", content), "--columns", "group:nokia"))
     assert flows == [{"nokia_nat_sub_string": "host-7"}]
     assert column_name(elements.find_vendor_element("nokia", name)) in flows[0]  # type: ignore[arg-type]
+
+
+def test_the_error_for_an_unknown_group_lists_the_vendors() -> None:
+    with pytest.raises(
+        SchemaError, match=r"groups are address, app, .*; groups of vendors are antrea, asa, "
+    ):
+        Schema.load("flow").enable("group:vlan")
+    with pytest.raises(SchemaError, match=r"no group 'cert'; groups are [^;]*$"):
+        Schema.load("options").enable("group:cert")
+
+
+@pytest.mark.parametrize(
+    ("typed", "suggested"),
+    [("cert_silk", "cert_silk_app_label"), ("tcp", "tcp_flags or "), ("group:cer", "cert")],
+)
+def test_names_that_begin_with_what_was_typed_are_suggested_first(typed: str, suggested: str) -> None:
+    with pytest.raises(SchemaError, match=f"did you mean .*{suggested}"):
+        Schema.load("flow").enable(typed)

@@ -68,8 +68,9 @@ def switch(
         columns = with_vendor_columns(columns, [*(only or ()), *enable], reserved)
         disable = [name for name in disable if name in columns or not _is_of_vendor(name, columns)]
     before = (name for name, column in columns.items() if column.enabled)
-    on = choose_names(columns, before if only is None else only, reserved)
-    on = (on | choose_names(columns, enable, reserved)) - choose_names(columns, disable, reserved)
+    on = choose_names(columns, before if only is None else only, reserved, rows)
+    on |= choose_names(columns, enable, reserved, rows)
+    on -= choose_names(columns, disable, reserved, rows)
     return {name: column.switched(name in on) for name, column in columns.items()}
 
 
@@ -116,11 +117,11 @@ def _suggest_extends(name: str) -> str:
 
 
 def choose_names(
-    columns: Mapping[str, Column], names: Iterable[str], reserved: Iterable[Reserved]
+    columns: Mapping[str, Column], names: Iterable[str], reserved: Iterable[Reserved], rows: str
 ) -> set[str]:
     """Return the columns of these names and groups.
 
-    "group:" is optional if no column has the name of the group.
+    "group:" is optional if no column has the name of the group. Only rows of flows have groups of vendors.
     """
     groups = {column.group for column in columns.values() if column.group}
     chosen: set[str] = set()
@@ -131,14 +132,20 @@ def choose_names(
         elif group in groups:
             chosen.update(column.name for column in columns.values() if column.group == group)
         elif group != name:
-            others = [each for each in VENDORS if each != group]
-            fix = did_you_mean(group, [*groups, *others]) or f"groups are {', '.join(sorted(groups))}"
-            if group in VENDORS:
+            vendors = sorted({*VENDORS} - groups) if rows == ROWS[0] else []
+            if group in vendors:
                 fix = f"enable group:{group} first"
+            else:
+                fix = did_you_mean(group, [*groups, *vendors]) or _list_groups(groups, vendors)
             raise SchemaError(f"no group {group!r}", fix)
         else:
             raise no_column(name, columns, reserved, groups)
     return chosen
+
+
+def _list_groups(groups: Iterable[str], vendors: Sequence[str]) -> str:
+    of_vendors = f"; groups of vendors are {', '.join(vendors)}" if vendors else ""
+    return f"groups are {', '.join(sorted(groups))}{of_vendors}"
 
 
 def _apply(parts: Parts, document: Document) -> None:

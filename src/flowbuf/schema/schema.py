@@ -269,7 +269,7 @@ class Schema:
             SchemaError: a name is unknown.
         """
         try:
-            chosen = choose_names(self._by_name, self._check_names("choose", names), self.reserved)
+            chosen = choose_names(self._by_name, self._check_names("choose", names), self.reserved, self.rows)
         except SchemaError as error:
             raise error.located(self.origin) from None
         return tuple(column for column in self.columns if column.name in chosen)
