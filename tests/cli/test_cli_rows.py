@@ -106,7 +106,7 @@ def test_kinds_without_rows_are_noted(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_no_file_of_any_kind(tmp_path: Path) -> None:
-    condition = "bytes is null or exporter_address::INTEGER > 1"  # fails at the first flow
+    condition = "bytes < 0 or exporter_address::INTEGER > 1"  # fails at the first flow
     done = flowbuf("read", CAPTURE, *ROWS, "-o", tmp_path / "{rows}.csv", "--where", condition)
     assert (done.exit_code, "Conversion Error" in done.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []

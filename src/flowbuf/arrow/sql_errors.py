@@ -20,6 +20,9 @@ _ACROSS_FLOWS = re.compile(
     r".*(Table with name .* does not exist|cannot contain (aggregates|window functions))"
 )
 _MAC = re.compile(r"[0-9A-Fa-f]{12}")
+_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR")
+"""Flags of TCP, the lowest bit first."""
+_FLAG_LETTERS = "FSRPAUEC"
 _EXAMPLE = "write SQL, for example src_addr = '10.0.0.1' AND dst_port = 53"
 
 
@@ -110,11 +113,13 @@ def errors_across_kinds(condition: str, schema: Schema, others: Iterable[Schema]
 def check_literals(condition: str, schema: Schema) -> None:
     """Check the texts that a condition compares columns with, as in `src_addr = '10.0.0.1'` or `IN ('…')`.
 
-    A comparison is checked only if it certainly compares a column with exactly this text.
+    A comparison is checked only if it certainly compares a column with exactly this text. `IS NULL` is
+    checked too.
 
     Raises:
         QueryError: No flow has this text in the column: it is a network, is no address, is written in
-            another way than flowbuf writes it, or is no member of the enum. Or the column is a number.
+            another way than flowbuf writes it, or is no member of the enum. Or the column is a number, which
+            is 0 where it is absent.
     """
     tokens = tokens_of(condition)
     if any(token.text in _SCOPES for token in tokens):
@@ -123,6 +128,10 @@ def check_literals(condition: str, schema: Schema) -> None:
     for name, text in _compared_texts(tokens):
         if name in columns and (problem := _find_problem(columns[name], text)):
             raise QueryError(f"{columns[name].name} is never '{text}': {problem}")
+    for name in _compared_with_null(tokens):
+        if name in columns and columns[name].type in NUMBERS and not columns[name].explicit:
+            own = columns[name].name
+            raise QueryError(f"{own} is never NULL: absent numbers are 0; write {own} = 0")
 
 
 _SCOPES = {"select", "from", "values", "lambda"}
@@ -145,6 +154,16 @@ def _compared_texts(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
             yield token.text, value.literal
         elif sign.text == "in" and value.text == "(":
             yield from ((token.text, text) for text in _listed_texts(rest))
+
+
+def _compared_with_null(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield each name that is followed by IS NULL."""
+    padded = [_NOTHING, _NOTHING, *tokens, _NOTHING, _NOTHING, _NOTHING, _NOTHING]
+    for i, token in enumerate(tokens, 2):
+        if len(token.words) == 1 and _begins(padded[i - 2], padded[i - 1]):
+            sign, value, *rest = padded[i + 1 :]
+            if (sign.text, value.text) == ("is", "null") and _ends(rest):
+                yield token.text
 
 
 def _begins(before: Token, token: Token) -> bool:
@@ -192,8 +211,19 @@ def _find_problem(column: Column, text: str) -> str:
     if column.type in NUMBERS and not _is_number(text):
         number = protocol_number(text) if column.name.endswith("proto") else None
         fix = f"; write {column.name} = {number} for {text}" if number is not None else ""
-        return f"the column is a number{fix}"
+        return f"the column is a number{fix or _suggest_flags(column.name, text)}"
     return ""
+
+
+def _suggest_flags(name: str, text: str) -> str:
+    """Return the condition for TCP flags that are written as letters (SA) or as a name (SYN)."""
+    if not name.endswith("tcp_flags"):
+        return ""
+    letters = {text[0]} if text in _FLAGS else {*text}
+    bits = sum(1 << _FLAG_LETTERS.index(letter) for letter in letters if letter in _FLAG_LETTERS)
+    if not letters <= {*_FLAG_LETTERS} or not bits:
+        return f"; write {name} & 2 <> 0 for flows with SYN"
+    return f"; write {name} & {bits} = {bits} for {text}"
 
 
 def _find_address_problem(name: str, text: str) -> str:
