@@ -156,7 +156,7 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "option without an output": (["--where", "true"], "--where needs an output; add -o, or set the key"),
     "whole number": (["-o", "null:", "--workers", "two"], "workers is 'two'; write a whole number"),
     "zero": (["-o", "null:", "--workers", "0"], "workers is '0'; the least value is 1"),
-    "time": (["-o", "null:", "--rotate", "5 parsecs"], 'rotate is \'5 parsecs\'; write a time such as "90s"'),
+    "time": (["-o", "null:", "--rotate", "5 parsecs"], "units are ms, s, m (minutes), h and d"),
     "size": (["-o", "null:", "--receive-buffer", "big"], "receive_buffer is 'big'; write a size such as"),
     "choice": (["-o", "null:", "--ip", "hex"], "ip is 'hex'; write one of text, binary"),
     "address": (["-o", "null:", "--listen", "2055"], "'2055' is not an address; write ADDRESS:PORT"),

@@ -188,11 +188,13 @@ def test_invalid_options_are_refused() -> None:
     for wrong, text in (
         ({"partition_by": "year"}, "hour, day, month, none"),
         ({"ttl": "15"}, "as in 15d"),
+        ({"ttl": "1m"}, r"m is a minute elsewhere; write a number and h, d, w, mo \(months\) or y"),
         ({"aggregates": {"2m": ""}}, "1m, 5m, 1h"),
         ({"aggregates": {"1m": "x"}}, "as in 15d"),
     ):
         with pytest.raises(ValueError, match=text):
             TableOptions(**wrong)  # type: ignore[arg-type]
+    assert "INTERVAL 3 MONTH" in to_text(to_ddl(FLOW, TableOptions(ttl="3mo")))
     with pytest.raises(ValueError, match="delimited or bare or registry"):
         KafkaOptions("a:1", framing="json")
     with pytest.raises(ValueError, match="ArrowStream or Protobuf"):

@@ -69,7 +69,7 @@ def _aggregates(context: click.Context, parameter: click.Parameter, value: str |
     "--ttl",
     metavar="TIME",
     default="",
-    help="Delete rows after this time: 15d; h, d, w, m (months), y.  [default: never]",
+    help="Delete rows after this time: 15d; h, d, w, mo (months), y.  [default: never]",
 )
 @click.option(
     "--aggregates",

@@ -144,6 +144,8 @@ def write_settings(values: Any) -> Iterator[str]:
 def parse_seconds(value: Any) -> float:
     """Return a time in seconds: a number, or text such as "90s", "5m", "36h" or "30d".
 
+    Units are ms, s, m (minutes), h and d.
+
     Raises:
         ValueError: the value is not a time.
     """
@@ -208,8 +210,8 @@ _CONVERT = {
 _FORMS = {
     "text": "text in quotation marks",
     "whole": "a whole number",
-    "seconds": 'a time such as "90s", "5m" or "36h"',
-    "bytes": 'a size such as "64MiB" or "2GB"',
+    "seconds": 'a time such as "90s" or "5m"; units are ms, s, m (minutes), h and d',
+    "bytes": 'a size such as "64MiB" or "2GB"; units are B, kB, MB, GB, TB, KiB, MiB, GiB and TiB',
     "flag": "true or false",
     "list": "a list of texts",
     "numbers": "a whole number or a list of them",

@@ -37,7 +37,7 @@ PARTITIONS = {"hour": "toStartOfHour({})", "day": "toYYYYMMDD({})", "month": "to
 INTERVALS = {"1m": "toStartOfMinute", "5m": "toStartOfFiveMinutes", "1h": "toStartOfHour"}
 """Intervals of aggregate tables -> ClickHouse function."""
 
-_TTL_UNITS = {"h": "HOUR", "d": "DAY", "w": "WEEK", "m": "MONTH", "y": "YEAR"}
+_TTL_UNITS = {"h": "HOUR", "d": "DAY", "w": "WEEK", "mo": "MONTH", "y": "YEAR"}
 
 # Columns that describe the kind of traffic, not one connection. They are identified by source, because names
 # differ by schema.
@@ -119,7 +119,7 @@ class TableOptions:
         database: Database of the tables. Default: that of the connection.
         table: Prefix of all names. Default: the kind of rows of the schema, "flows" or "counters".
         partition_by: One of PARTITIONS. Default: "day".
-        ttl: Lifetime of rows, a number and h, d, w, m (months) or y, such as "15d". Default: no expiry.
+        ttl: Lifetime of rows, a number and h, d, w, mo (months) or y, such as "15d". Default: no expiry.
         aggregates: Tables of totals: interval (one of INTERVALS) -> lifetime of its rows.
         aggregate_by: Columns that totals are grouped by. Default: the columns that describe the kind of
             traffic.
@@ -284,9 +284,10 @@ def _ttl(time: Column | None, ttl: str) -> list[str]:
 
 
 def _interval(ttl: str) -> str:
-    found = re.fullmatch(r"([1-9][0-9]*)([hdwmy])", ttl)
+    found = re.fullmatch(r"([1-9][0-9]*)(h|d|w|mo|y)", ttl)
     if not found:
-        raise ValueError(f"ttl is {ttl!r}; write a number and h, d, w, m (months) or y, as in 15d")
+        month = "m is a minute elsewhere; " if ttl.endswith("m") else ""
+        raise ValueError(f"ttl is {ttl!r}; {month}write a number and h, d, w, mo (months) or y, as in 15d")
     return f"INTERVAL {found[1]} {_TTL_UNITS[found[2]]}"
 
 
