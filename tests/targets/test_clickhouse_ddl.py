@@ -16,6 +16,7 @@ from flowbuf.targets.clickhouse_tables import (
     KafkaOptions,
     Statement,
     TableOptions,
+    aggregate_key,
     drop_ddl,
     schema_settings,
     to_ddl,
@@ -325,3 +326,25 @@ def test_check_finds_invalid_clickhouse_types(tmp_path: Path) -> None:
     done = flowbuf("schema", "check", schema)
     assert done.exit_code == 2
     assert "clickhouse.type is 'UInt8'" in done.stderr
+
+
+def test_the_help_names_the_columns_of_totals() -> None:
+    help = " ".join(flowbuf("schema", "clickhouse", "--help").stdout.split())
+    assert (
+        "[default: exporter, interfaces, addresses, etype, proto, autonomous systems, forwarding_status"
+        in help
+    )
+    others = {
+        "exporter_address",
+        "in_if",
+        "out_if",
+        "src_addr",
+        "dst_addr",
+        "etype",
+        "proto",
+        "src_as",
+        "dst_as",
+    }
+    of_totals = [FLOW[name] for name in aggregate_key(FLOW, TableOptions())[1:]]
+    named = {column.name for column in of_totals if column.type not in ("enum", "string")}
+    assert named == {*others, "forwarding_status"}

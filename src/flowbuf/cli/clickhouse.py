@@ -82,7 +82,8 @@ def _aggregates(context: click.Context, parameter: click.Parameter, value: str |
     metavar="A,B",
     default="",
     help="Group totals by these columns.  "
-    "[default: exporter, interfaces, addresses, protocol, systems, names]",
+    "[default: exporter, interfaces, addresses, etype, proto, autonomous systems, forwarding_status, and all "
+    "text and enum columns, as far as they are enabled]",
 )
 @click.option(
     "--kafka", metavar="HOST:PORT", help="Create tables and views that read messages from these brokers."
