@@ -552,3 +552,16 @@ def test_the_example_is_valid(tmp_path: Path) -> None:
     assert run(tmp_path / "printed.toml", "--print-config").stdout == printed
     assert 'to = "kafka://broker.example.net:9092/flows"\n' in printed
     assert "keep = 1209600\n" in printed
+
+
+@pytest.mark.parametrize(
+    "default",
+    [
+        *("[::]:2055, ", "flow]", "1m]", "5m]", "30m]", "256MiB]", "10GiB]", "1048576]", "drop]", "none]"),
+        *("src_addr]", "the destination]", "the kind of rows]", "the rows of the schema]", "received]"),
+    ],
+)
+def test_the_help_has_all_defaults_in_one_form(default: str) -> None:
+    text = " ".join(flowbuf("collect", "--help").stdout.split())
+    assert f"[default: {default}" in text
+    assert "Default:" not in text

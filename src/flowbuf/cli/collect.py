@@ -51,7 +51,8 @@ def _option(each: Setting) -> Callable[[Any], Any]:
     """Return the option of a setting. Its value is that of the command line, or None."""
     many = each.kind == "list"
     help = each.help + (f"  [{'|'.join(each.choices)}]" if each.choices else "")
-    shown = f"  [default: {each.default:g}]" if isinstance(each.default, float) and each.default else ""
+    default = each.describe_default()
+    shown = f"  [default: {default}]" if default else ""
     names = [f"--{each.name.replace('_', '-')}", each.name]
     if each.name == "to":
         names = ["-o", "--output", "to"]

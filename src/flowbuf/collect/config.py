@@ -61,11 +61,11 @@ class OutputConfig:
     rows: str = setting(
         "text",
         "",
-        "Kind of rows that this output takes. Default: flows if they are decoded. {rows} in `to` makes one "
-        "output per kind.",
+        "Kind of rows that this output takes. {rows} in `to` makes one output per kind.",
         "|".join(DECODED_ROWS),
+        empty="flows if they are decoded",
     )
-    name: str = setting("text", "", "Name in reports and metrics. Default: the destination.", "NAME")
+    name: str = setting("text", "", "Name in reports and metrics.", "NAME", empty="the destination")
     where: str = setting("text", "", 'Keep only flows that match, for example "dst_port = 53".', "SQL")
     columns: tuple[str, ...] = setting("list", (), "Write only these columns.", "A,B")
     enrich: tuple[str, ...] = setting(
@@ -90,7 +90,7 @@ class OutputConfig:
         "bytes", 0, "Delete the oldest files beyond this total size. 0 keeps all.", "SIZE"
     )
     table: str = setting(
-        "text", "", "Insert into this table of ClickHouse. Default: the kind of rows.", "NAME"
+        "text", "", "Insert into this table of ClickHouse.", "NAME", empty="the kind of rows"
     )
     kafka_config: str = setting(
         "text", "", "Read librdkafka settings from this file, one NAME=VALUE per line.", "FILE"
@@ -124,7 +124,7 @@ class SamplingConfig:
 
     exporter: str = setting("text", "", "Address of the exporter, or network.", "NETWORK")
     interface: tuple[int, ...] = setting(
-        "numbers", (), "Index of the ingress interface, or a list of them. Default: all interfaces.", "N"
+        "numbers", (), "Index of the ingress interface, or a list of them.", "N", empty="all interfaces"
     )
     rate: int = setting("whole", 0, "Sampling rate N: one packet in N was sampled.", "N", least=1)
     override: bool = setting("flag", False, "Replace the sampling rate that the exporter reports.")
@@ -164,8 +164,9 @@ class CollectConfig:
         (),
         f"Decode these kinds of rows: {', '.join(DECODED_ROWS)}. Counters are counter and drop samples of "
         "sFlow, options are options records of NetFlow v9 and IPFIX. {rows} in an output stands for the "
-        "kind. Default: the rows of the schema.",
+        "kind.",
         "A,B",
+        empty="the rows of the schema",
     )
     schema: str = setting("text", "flow", "Use this schema.", "NAME|FILE")
     counters_schema: str = setting(
@@ -249,7 +250,7 @@ class CollectConfig:
         "seconds", SESSIONS.handshake_timeout, "Longest time for a TLS handshake.", "TIME", least=0.001
     )
     live_top: tuple[str, ...] = setting(
-        "list", ("src_addr",), "With --live, show the top talkers by these columns. Default: src_addr.", "A,B"
+        "list", ("src_addr",), "With --live, show the top talkers by these columns.", "A,B"
     )
     live_window: float = setting(
         "seconds", 10.0, "With --live, show the top talkers of this time.", "TIME", least=1

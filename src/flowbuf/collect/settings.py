@@ -58,6 +58,7 @@ class Setting:
         choices: Allowed texts; empty if all are.
         least: Smallest number.
         most: Largest number. Default: None, no limit. Times have the limit MAX_SECONDS.
+        empty: Meaning of an empty default, for example "the kind of rows".
     """
 
     name: str
@@ -68,6 +69,17 @@ class Setting:
     choices: tuple[str, ...] = ()
     least: float = 0
     most: int | None = None
+    empty: str = ""
+
+    def describe_default(self) -> str:
+        """Return the default as a user writes it; "" if there is none."""
+        if self.kind == "flag":
+            return ""
+        if self.kind in ("seconds", "bytes"):
+            return _write_quantity(self.default, _SECONDS if self.kind == "seconds" else _BYTES)
+        if self.kind == "whole":
+            return str(self.default)
+        return (self.default if self.kind == "text" else ", ".join(map(str, self.default))) or self.empty
 
     def convert(self, value: Any) -> Any:
         """Return a value of the file or of the command line, converted to the kind of the setting.
@@ -102,10 +114,11 @@ def setting(
     choices: tuple[str, ...] = (),
     least: float = 0,
     most: int | None = None,
+    empty: str = "",
 ) -> Any:
     """Declare a setting as the field of a dataclass. The arguments are attributes of `Setting`."""
     details = {"help": help, "metavar": metavar, "choices": choices, "least": least, "most": most}
-    return dataclasses.field(default=default, metadata={"kind": kind, **details})
+    return dataclasses.field(default=default, metadata={"kind": kind, "empty": empty, **details})
 
 
 def settings_of(kind: type) -> tuple[Setting, ...]:
@@ -136,6 +149,7 @@ def write_settings(values: Any) -> Iterator[str]:
     for each in settings_of(type(values)):
         value = getattr(values, each.name)
         comment = each.help + (f" One of: {', '.join(each.choices)}." if each.choices else "")
+        comment += f" Default: {each.empty}." if each.empty else ""
         yield from textwrap.wrap(comment, 100, initial_indent="# ", subsequent_indent="# ")
         line = f"{each.name} = {_to_toml(value)}"
         yield f"#{line}" if value == each.default else line
@@ -170,6 +184,13 @@ def _parse_quantity(value: Any, units: Mapping[str, float]) -> float:
     if not found or found[2] not in units:
         raise ValueError(value)
     return float(found[1]) * units[found[2]]
+
+
+def _write_quantity(value: float, units: Mapping[str, float]) -> str:
+    """Return a number with the largest unit of which it is a multiple."""
+    fitting = [unit for unit in units if unit and value and value % units[unit] == 0]
+    unit = max(fitting, key=lambda each: units[each], default="")
+    return f"{value / units[unit] if unit else value:g}{unit}"
 
 
 def _convert_text(value: Any) -> str:
