@@ -16,7 +16,7 @@ from flowbuf.cli.collect_log import start_log, write_counts
 from flowbuf.cli.collect_outputs import new_output
 from flowbuf.cli.options import UsageProblem, split_names
 from flowbuf.cli.output.columnar import need
-from flowbuf.cli.output.streams import print_text
+from flowbuf.cli.output.streams import open_errors, print_text
 from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, format_config, read_config
 from flowbuf.collect.http import HttpServer, parse_address
 from flowbuf.collect.listen import Address
@@ -115,7 +115,8 @@ def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **
       flowbuf collect collector.toml --takeover
     """
     try:
-        config = _read(file, options, live)
+        with open_errors():
+            config = _read(file, options, live)
         if print_config:
             print_text("\n".join(format_config(config)))
         else:
