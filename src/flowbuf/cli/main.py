@@ -82,6 +82,8 @@ class _Commands(click.Group):
         try:
             with _raising_terminated():
                 return super().invoke(context)
+        except click.NoSuchOption as error:
+            raise _with_similar_names(error) from None
         except KeyboardInterrupt:
             _forget_stdout()
             context.exit(INTERRUPTED)
@@ -95,6 +97,16 @@ class _Commands(click.Group):
             raise Failure(describe_os_error(error)) from error
         except FlowbufError as error:
             raise Failure(str(error)) from error
+
+
+def _with_similar_names(error: click.NoSuchOption) -> click.NoSuchOption:
+    """Return the error with only those suggestions whose words are similar, and without --help."""
+    import difflib  # imported late, because most options are correct
+
+    word = error.option_name.strip("-")
+    names = [name for name in error.possibilities or () if name != "--help"]
+    similar = [name for name in names if difflib.get_close_matches(word, [name.strip("-")])]
+    return click.NoSuchOption(error.option_name, possibilities=similar, ctx=error.ctx)
 
 
 class _Terminated(BaseException):
