@@ -82,7 +82,8 @@ Load = Callable[[], Workload]
 @click.option(
     "--processor",
     type=click.Choice(_core.PROCESSORS),
-    help="Use only instructions of this kind of processor.  [default: the newest that this one is]",
+    help="Use only instructions of this kind of processor.  "
+    "[default: the newest kind that this processor supports]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every sample.")
 @schema_options
