@@ -258,3 +258,36 @@ def test_an_ignored_signal_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        ("read a.pcap -f json", "'table', 'jsonl', 'csv', 'parquet', 'arrow'; did you mean jsonl?"),
+        ("generate --protocol v9 --flows 1 -o -", "'mixed'; did you mean netflow9?"),
+        ("generate --protocol nf5 --flows 1 -o -", "'mixed'; did you mean netflow5?"),
+        (
+            "generate --protocol netflow --flows 1 -o -",
+            "did you mean netflow1 or netflow5 or netflow7 or netflow9?",
+        ),
+        ("generate --protocol udp --flows 1 -o -", "'sflow', 'mixed'."),
+    ],
+)
+def test_the_error_for_a_wrong_choice_suggests_another(line: str, fix: str) -> None:
+    result = flowbuf(*line.split())
+    assert (result.exit_code, result.stderr.endswith(f"{fix}\n")) == (2, True), result.stderr
+
+
+def test_only_similar_options_are_suggested() -> None:
+    said = flowbuf("encode", "a.pcap", "-o", "a.pb", "--where", "true").stderr.splitlines()[-1]
+    assert "--where" in said
+    assert "Did you mean" not in said
+    assert "--help" not in flowbuf("read", "a.pcap", "--hel").stderr.splitlines()[-1]
+    assert "--enable" in flowbuf("read", "a.pcap", "--enabel", "src_mac").stderr.splitlines()[-1]
+
+
+def test_a_missing_file_is_a_usage_error_of_every_command(tmp_path: Path) -> None:
+    path = tmp_path / "none.toml"
+    for command in ("read", "collect"):
+        result = flowbuf(command, path)
+        assert (result.exit_code, result.stderr) == (2, f"Error: {path}: No such file or directory\n")

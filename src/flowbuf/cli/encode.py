@@ -14,6 +14,7 @@ from flowbuf.cli.counters import count_rows, no_rows
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.options import (
     CaptureOptions,
+    Choice,
     UsageProblem,
     decode_options,
     expand_rows,
@@ -60,7 +61,7 @@ _IPFIX_SUFFIXES = (".ipfix", ".ipfix.gz", ".ipfix.zst")
     "-f",
     "--format",
     "form",
-    type=click.Choice(["pb", "ipfix"]),
+    type=Choice(["pb", "ipfix"]),
     help="Write messages or an IPFIX file.  [default: ipfix if OUT ends in .ipfix, otherwise pb]",
 )
 @force_option

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from flowbuf import _core
-from flowbuf.cli.options import UsageProblem, WholeNumber
+from flowbuf.cli.options import Choice, UsageProblem, WholeNumber
 from flowbuf.cli.output.streams import check_overwrite, force_option, open_output, refuse_terminal
 from flowbuf.cli.output.terminal import escape_line, terminal_of
 
@@ -43,7 +43,7 @@ def _nanoseconds(context: click.Context, parameter: click.Parameter, text: str) 
 @click.option(
     "--protocol",
     required=True,
-    type=click.Choice(PROTOCOLS),
+    type=Choice(PROTOCOLS),
     help="Generate this protocol; mixed: v5, v9, IPFIX and sFlow in turn.",
 )
 @click.option(

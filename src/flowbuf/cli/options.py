@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from flowbuf.cli.output.terminal import escape_line
 from flowbuf.decoder import Decoder
-from flowbuf.errors import SchemaError
+from flowbuf.errors import SchemaError, did_you_mean
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.schema import Schema
 from flowbuf.schema.row_kinds import (
@@ -26,6 +26,7 @@ from flowbuf.schema.row_kinds import (
 
 __all__ = [
     *(
+        "Choice",
         "DecodeOptions",
         "UsageProblem",
         "WholeNumber",
@@ -71,6 +72,25 @@ class WholeNumber(click.IntRange):
         if self.max is None:
             return f"{self.min} and up"
         return f"{self.min} to {'2^64-1' if self.max == 2**64 - 1 else self.max}"
+
+
+class Choice(click.Choice):  # type: ignore[type-arg]  # it has no argument in click 8.1
+    """A choice whose error suggests similar values."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value. Raise BadParameter if it is not a choice."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if not (fix := self._suggest(str(value))):
+                raise
+            raise click.BadParameter(f"{error.message.rstrip('.')}; {fix}", error.ctx, error.param) from None
+
+    def _suggest(self, value: str) -> str:
+        """Return the values that are similar, or that end with the same number, as netflow9 for v9."""
+        number = value.lstrip("abcdefghijklmnopqrstuvwxyz-_ ")
+        same = [str(each) for each in self.choices if number.isdigit() and str(each).endswith(number)]
+        return f"did you mean {same[0]}?" if same else did_you_mean(value, map(str, self.choices))
 
 
 @contextmanager
@@ -311,8 +331,8 @@ _EXPORTER_OPTIONS = [
     click.option(
         "--obey-withdrawals",
         is_flag=True,
-        help="Forget withdrawn templates, which RFC 7011 forbids over UDP. "
-        "Otherwise, withdrawals are counted.",
+        help="Remove a template when its exporter withdraws it. RFC 7011 does not allow withdrawals over "
+        "UDP, so they are only counted by default.",
     ),
     click.option(
         "--template-expiry",
@@ -332,7 +352,7 @@ _DECODE_OPTIONS = [
     ),
     click.option(
         "--time",
-        type=click.Choice(TIMES),
+        type=Choice(TIMES),
         default=TIMES[0],
         show_default=True,
         help="Fill time_received with this time.",

@@ -14,6 +14,7 @@ from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.kafka_options import KafkaOptions, kafka_options
 from flowbuf.cli.options import (
     CaptureOptions,
+    Choice,
     UsageProblem,
     decode_options,
     inputs_argument,
@@ -68,23 +69,23 @@ def _check_pack(context: click.Context, parameter: click.Parameter, value: str) 
     "-f",
     "--format",
     "form",
-    type=click.Choice(FORMATS),
+    type=Choice(FORMATS),
     default="protobuf",
     show_default=True,
     help="Send Protocol Buffers messages, or one JSON object per flow.",
 )
 @click.option(
     "--framing",
-    type=click.Choice(FRAMINGS),
+    type=Choice(FRAMINGS),
     help="Send each message alone (bare, ProtobufSingle in ClickHouse) or after its length (delimited, "
     "Protobuf).  [default: bare with --pack flow, else delimited]",
 )
 @click.option(
-    "--key", type=click.Choice(KEYS), default="none", show_default=True, help="Set the key of Kafka records."
+    "--key", type=Choice(KEYS), default="none", show_default=True, help="Set the key of Kafka records."
 )
 @click.option(
     "--compression",
-    type=click.Choice(COMPRESSIONS),
+    type=Choice(COMPRESSIONS),
     default="none",
     show_default=True,
     help="Compress Kafka records.",

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.options import Choice, UsageProblem
 from flowbuf.cli.output.failure import describe_os_error
 from flowbuf.io.output_file import OutputFile
 
@@ -71,7 +71,7 @@ def format_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         "-f",
         "--format",
         "form",
-        type=click.Choice(FORMATS),
+        type=Choice(FORMATS),
         help=f"Write {what} in this format.  "
         "[default: by the ending of OUT (.jsonl, .csv, .parquet, .arrow); for stdout, table on a terminal, "
         "jsonl in a pipe]",
