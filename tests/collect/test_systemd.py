@@ -85,3 +85,28 @@ def test_a_service(tmp_path: Path, manager: socket.socket) -> None:
     assert f"listening on {address}\n" in log
     assert "systemd opens one socket per address, so one worker receives instead of 2" in log
     assert "received=1 kernel_drops=0 flows=3; null:: stored=3" in log
+
+
+def test_sighup_does_not_end_a_collector_that_writes_its_last_flows(
+    tmp_path: Path, manager: socket.socket
+) -> None:
+    """The reader is slow, so that the end lasts until the test reads."""
+    service = subprocess.Popen(
+        [sys.executable, "-m", "flowbuf", "collect", "--listen", "127.0.0.1:0", "-o", "-"],
+        env={**os.environ, "NOTIFY_SOCKET": manager.getsockname()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert service.stderr
+    assert manager.recv(1000).startswith(b"READY=1")
+    address = service.stderr.readline().split()[-1]
+    sent = send([flows5(30)] * 100, address)  # more than a pipe holds
+    service.send_signal(signal.SIGTERM)
+    assert manager.recv(1000) == b"STOPPING=1"
+    service.send_signal(signal.SIGHUP)
+    lines, log = service.communicate(timeout=60)
+    manager.close()
+    assert service.returncode == 0, log
+    assert f"received={sent} kernel_drops=0 flows={30 * sent}; -: stored={30 * sent}" in log
+    assert lines.count("\n") == 30 * sent

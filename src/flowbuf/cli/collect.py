@@ -202,10 +202,11 @@ def _collect(
     service = Service(*load(config), make_output, handover, activated, lambda: load(read_again()))
     _check_buffers(service, config)
     shown = view.shown(service) if view else contextlib.nullcontext()
-    with _handled_signals(service), _serving(service, metrics, takeover), shown:
-        service.run()
-    write_counts()  # the totals are the last line
-    _report_end(service)
+    with _handled_signals(service):
+        with _serving(service, metrics, takeover), shown:
+            service.run()
+        write_counts()  # the totals are the last line
+        _report_end(service)
 
 
 def _report_end(service: Service) -> None:
@@ -245,18 +246,18 @@ def _handled_signals(service: Service) -> Iterator[None]:
     """Handle signals inside the block.
 
     SIGHUP reads the configuration again. The first SIGINT or SIGTERM stops the service, and the next one acts
-    as usual.
+    as usual. SIGHUP has no effect then: a closed terminal must not lose the last flows.
     """
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
 
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def restore(*numbers: signal.Signals) -> None:
+        for number in numbers:
+            signal.signal(number, before[number])
 
     def stop(number: int, frame: Any) -> None:
         service.stop()
-        restore()
+        restore(signal.SIGINT, signal.SIGTERM)
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
@@ -264,4 +265,4 @@ def _handled_signals(service: Service) -> Iterator[None]:
     try:
         yield
     finally:
-        restore()
+        restore(*numbers)
