@@ -15,7 +15,8 @@ import flowbuf
 from flowbuf._core import AccessList
 from flowbuf.collect.config import CollectConfig, OutputConfig
 from flowbuf.collect.intake import IntakeCounters
-from flowbuf.collect.service import Service, format_totals
+from flowbuf.collect.service import Service
+from flowbuf.collect.totals import format_totals
 from flowbuf.errors import ConfigError
 from flowbuf.networks import parse_network, to_prefix, to_prefixes
 from tests.collect.streams.peers import connect, sessions_of, wait_for_end

@@ -19,7 +19,8 @@ from flowbuf.collect.copies import Copier, count_unsent
 from flowbuf.collect.forward import check_circles, resolve_targets
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import Address
-from flowbuf.collect.service import Service, format_totals
+from flowbuf.collect.service import Service
+from flowbuf.collect.totals import format_totals
 from flowbuf.errors import ConfigError
 from tests.collect.test_collector import LOCAL, flows5, payloads_of, rows_of
 from tests.collect.test_service import ListOutput, address_of, running

@@ -12,7 +12,7 @@ from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig
 from flowbuf.collect.live import ExporterRates, LiveSampler, Rates
 from flowbuf.collect.metrics import format_metrics
 from flowbuf.collect.outputs.null import NullOutput
-from flowbuf.collect.service import format_totals
+from flowbuf.collect.totals import format_totals
 from tests.collect.streams.peers import connect, sessions_of
 from tests.collect.test_collector import LOCAL, flows5, payloads_of
 from tests.collect.test_service import ListOutput, running

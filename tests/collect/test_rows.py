@@ -13,7 +13,8 @@ from flowbuf.collect.config import CollectConfig, OutputConfig, expand_outputs, 
 from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.live import LiveSampler
 from flowbuf.collect.metrics import format_metrics
-from flowbuf.collect.service import Service, format_totals
+from flowbuf.collect.service import Service
+from flowbuf.collect.totals import format_totals
 from flowbuf.collect.worker import RowCounters, Worker
 from flowbuf.errors import ConfigError, EnrichmentError, SchemaError
 from tests.collect.test_service import LOCAL, ListOutput, address_of, check_sums, running

@@ -7,9 +7,11 @@ import functools
 import logging
 import os
 import resource
+import socket
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,11 @@ from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.runner import OutputRunner
-from flowbuf.collect.service import Service, ServiceCounters, format_totals
+from flowbuf.collect.service import Service
 from flowbuf.collect.spools.spool import Spool
+from flowbuf.collect.systemd import notify
 from flowbuf.collect.takeover import TakeoverServer
+from flowbuf.collect.totals import ServiceCounters, format_totals
 from flowbuf.collect.worker import RowCounters, Worker
 from flowbuf.decoder import Decoder
 from flowbuf.errors import ConfigError, KafkaError, ListenError
@@ -266,6 +270,45 @@ def test_an_output_works_again_if_no_later_flow_matches() -> None:
         send([netflow5(record5(dst_port=80))], address_of(service))
         wait_until(lambda: not service.find_failures(), "the end of the failure")
     assert service.read_counters().outputs["one"].lost == {"bad_batch": 20}
+
+
+def test_blocked_workers_do_not_delay_the_watchdog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saving the state waits for the workers, which wait for a full queue."""
+    release = threading.Event()
+    output = ListOutput(lambda: assert_true(release.wait(60)))
+    settings = {"slow": {"queue_flows": 1, "on_overflow": "block"}}
+    monkeypatch.setattr("flowbuf.collect.service.SAVE_SECONDS", 0)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    monkeypatch.setenv("WATCHDOG_USEC", "1000")
+    heard: list[bytes] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        listening = threading.Thread(target=lambda: heard.extend(iter(lambda: manager.recv(1000), b"end")))
+        listening.start()
+        with running({"slow": output}, settings, workers=2, state=str(tmp_path / "state")) as service:
+            while service.read_counters().outputs["slow"].queue.queued == 0:
+                send([flows5(30)], address_of(service))
+            for host in range(1, 20):
+                send([flows5(30)], address_of(service), f"127.0.0.{host}")
+            before = len(heard)
+            try:
+                wait_until(lambda: len(heard) >= before + 5, "five answers")
+            finally:
+                release.set()
+        notify("end")
+        listening.join()
+    assert (tmp_path / "state").exists()
+
+
+def test_a_state_that_is_not_saved_has_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def wait(*arguments: object) -> None:
+        raise FutureTimeout
+
+    with running({"a": ListOutput()}, state=str(tmp_path / "state")):
+        monkeypatch.setattr("flowbuf.collect.service.save_state", wait)
+    assert "the state was not saved: a worker waits for a full queue" in caplog.text
 
 
 def test_a_batch_that_can_never_be_written_is_lost_alone() -> None:

@@ -23,8 +23,9 @@ from flowbuf import STATUSES
 from flowbuf._core import UNDECODED_HEADER, ColumnBuilder, Receiver, UndecodedBuffer, copy_datagrams
 from flowbuf.arrow.batch import new_table_type
 from flowbuf.collect.copies import CopyCounters
-from flowbuf.collect.service import Service, format_totals
+from flowbuf.collect.service import Service
 from flowbuf.collect.silence import explain_silence
+from flowbuf.collect.totals import format_totals
 from flowbuf.collect.undecoded import UndecodedFile
 from flowbuf.errors import ConfigError
 from flowbuf.io.capture import CaptureReader

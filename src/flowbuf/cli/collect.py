@@ -21,10 +21,11 @@ from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, format_con
 from flowbuf.collect.http import HttpServer, parse_address
 from flowbuf.collect.listen import Address
 from flowbuf.collect.outputs.output import Output
-from flowbuf.collect.service import Service, format_totals
+from flowbuf.collect.service import Service
 from flowbuf.collect.settings import Setting, settings_of
 from flowbuf.collect.systemd import activated_listeners
 from flowbuf.collect.takeover import take_over
+from flowbuf.collect.totals import format_totals
 from flowbuf.errors import ConfigError, FlowbufError, QueryError
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -259,8 +260,7 @@ class Intake:
             new_decoder = functools.partial(Decoder, options=stream, schemas=schemas)
             changes.append(self._streams.replace(new_decoder, deliver))
         changes += [worker.copy(copier) for worker, copier in zip(self._all, copiers, strict=True)]
-        for change in changes:
-            change.result(CALL_SECONDS)
+        _wait(changes)
 
     def pause(self) -> dict[str, Any]:
         """Stop receiving, and return the state for another process. `resume` continues.
@@ -269,7 +269,7 @@ class Intake:
             TimeoutError: a worker waits for a full queue. Its class is that of concurrent.futures.
         """
         paused = [worker.pause() for worker in self._all]
-        exporters = [exporter for future in paused for exporter in future.result(CALL_SECONDS)]
+        exporters = [exporter for part in _wait(paused) for exporter in part]
         drops = {str(listener.address): listener.freeze_drops() for listener in self.datagram_listeners}
         return {"exporters": to_plain(without_sessions(exporters)), "drops": drops}
 
@@ -286,8 +286,7 @@ class Intake:
 
     def hand_over_early_data(self) -> None:
         """Count the data sets of `read_early_data` as handed over, and drop them. REQUIRES: `pause`."""
-        for future in [worker.hand_over_early_data() for worker in self._workers]:
-            future.result(CALL_SECONDS)
+        _wait([worker.hand_over_early_data() for worker in self._workers])
 
     def resume(self) -> None:
         """Continue after `pause`."""
@@ -351,8 +350,7 @@ class Intake:
     def _gather(self, read: Callable[[Decoder], list[Item]], timeout: float = CALL_SECONDS) -> list[Item]:
         """Return the items of the decoders of all workers."""
         futures = [worker.call(read) for worker in self._all]
-        wait(futures, timeout)
-        return [item for future in futures for item in future.result(0)]
+        return [item for part in _wait(futures, timeout) for item in part]
 
     def restore_exporters(self, exporters: list[dict[str, Any]]) -> None:
         """Restore exporters before the start: see `Decoder.restore_exporters`. Each goes to its worker.
@@ -398,6 +396,20 @@ class Intake:
     def find_dead_workers(self) -> list[str]:
         """Return the names of workers whose threads have ended."""
         return [worker.name for worker in self._all if not worker.alive]
+
+
+def _wait(futures: Sequence[Future[Item]], timeout: float = CALL_SECONDS) -> list[Item]:
+    """Return the results of all workers, of which several may wait for a full queue.
+
+    Args:
+        futures: Calls of the workers.
+        timeout: Longest time to wait for all of them, in seconds. Default: 10.
+
+    Raises:
+        TimeoutError: a worker does not answer. Its class is that of concurrent.futures.
+    """
+    end = time.monotonic() + timeout
+    return [future.result(max(end - time.monotonic(), 0)) for future in futures]
 
 
 def _restore(exporters: list[dict[str, Any]], decoder: Decoder) -> None:

@@ -15,8 +15,9 @@ from flowbuf.errors import optional_import
 
 if TYPE_CHECKING:
     from flowbuf.collect.intake import IntakeCounters
-    from flowbuf.collect.service import Service, ServiceCounters
+    from flowbuf.collect.service import Service
     from flowbuf.collect.streams.worker import StreamCounters
+    from flowbuf.collect.totals import ServiceCounters
     from flowbuf.collect.worker import WorkerCounters
 
 __all__ = ["Sample", "format_metrics"]

@@ -12,14 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
 from typing import Any
 
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.access import make_access_list
 from flowbuf.collect.collector import report_failure
 from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, expand_outputs, output_name
-from flowbuf.collect.copies import Copier, format_copies, open_copiers
+from flowbuf.collect.copies import Copier, open_copiers
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import Address, Listener, StreamListener
 from flowbuf.collect.output_counters import OutputCounters
@@ -29,8 +28,9 @@ from flowbuf.collect.runner import PATIENCE, OutputRunner, Predecessors
 from flowbuf.collect.silence import explain_silence
 from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.streams.worker import check_encryption
-from flowbuf.collect.systemd import notify, reloading, watchdog_seconds
+from flowbuf.collect.systemd import Watchdog, reloading, tell_manager
 from flowbuf.collect.takeover import Handover, TakeoverServer
+from flowbuf.collect.totals import ServiceCounters, format_output, format_totals
 from flowbuf.decoder import Decoder
 from flowbuf.errors import ConfigError, ListenError, QueryError, SpoolError, StateError
 from flowbuf.io.state_file import load_state, save_state
@@ -38,7 +38,7 @@ from flowbuf.schema import Schema
 from flowbuf.schema.row_kinds import DECODED_ROWS
 from flowbuf.selection import FlowSelection
 
-__all__ = ["Service", "ServiceCounters", "format_totals"]
+__all__ = ["Service"]
 
 logger = logging.getLogger("flowbuf.collect")
 
@@ -48,20 +48,6 @@ STEP_SECONDS = 0.2
 
 NewOutput = Callable[[OutputConfig, FlowSelection, str], Output]
 """Returns an output. The text is the identity of its spool, or "" if it has none."""
-
-
-@dataclass
-class ServiceCounters:
-    """Totals of the service at one moment.
-
-    Attributes:
-        intake: Totals of receiving and decoding.
-        outputs: Totals of each output since the start, by name. Outputs of earlier configurations are
-            included.
-    """
-
-    intake: IntakeCounters
-    outputs: dict[str, OutputCounters] = field(default_factory=dict)
 
 
 class Service:
@@ -287,7 +273,7 @@ class Service:
         except ListenError:
             self._handed_over = True  # the sockets and the state file are those of the running collector
             self._finish()
-            logger.info("%s", format_totals(self.read_counters()))
+            self._report()
             raise
         for listener in self._handover.listeners:
             if listener not in self.listeners:  # its address is not in this configuration
@@ -348,7 +334,7 @@ class Service:
         try:
             save_state(self._intake, self._config.state)
         except (StateError, OSError, FutureTimeout) as error:
-            logger.error("the state was not saved: %s", error)
+            logger.error("the state was not saved: %s", str(error) or "a worker waits for a full queue")
 
     def _finish(self) -> None:
         """Decode and write everything that was received.
@@ -359,7 +345,7 @@ class Service:
         release.daemon = True
         release.start()
         if not self._handed_over:  # the successor is the main process now
-            _tell_manager("STOPPING=1")
+            tell_manager("STOPPING=1")
         self._intake.stop(drain=not self._handed_over)
         release.cancel()
         for runner in self._runners:
@@ -376,32 +362,33 @@ class Service:
     def _watch(self) -> None:
         """Report totals at intervals, and explain silence once."""
         logger.info("listening on %s", ", ".join(str(listener.address) for listener in self.listeners))
-        _tell_manager("READY=1", f"MAINPID={os.getpid()}")
-        begin = reported = saved = watched = time.monotonic()
-        watchdog = watchdog_seconds() or float("inf")
+        tell_manager("READY=1", f"MAINPID={os.getpid()}")
+        watchdog = Watchdog(self.find_dead_workers)
+        begin = reported = saved = time.monotonic()
         explained = False
         while not self._stopping and not any(runner.broken for runner in self._runners):
             time.sleep(STEP_SECONDS)
+            watchdog.answer()
             if self._reloading:
                 self._reloading = False
                 self._read_again()
             now = time.monotonic()
             if not explained and now - begin >= SILENCE_SECONDS:
                 explained = True
-                self._explain_silence()
-            if now - watched >= watchdog and not self.find_dead_workers():
-                watched = now
-                _tell_manager("WATCHDOG=1")
+                watchdog.attend(self._explain_silence).result()
             if now - saved >= SAVE_SECONDS:
                 saved = now
-                self._save_state()
+                watchdog.attend(self._save_state).result()
             if self._config.report and now - reported >= self._config.report:
                 reported = now
-                logger.info("%s", format_totals(self.read_counters()))
+                watchdog.attend(self._report).result()
+
+    def _report(self) -> None:
+        logger.info("%s", format_totals(self.read_counters()))
 
     def _read_again(self) -> None:
         """Read the configuration again. Keep the old one if the new one is invalid."""
-        _tell_manager(*reloading())
+        tell_manager(*reloading())
         try:
             self.reload(*self._read_config())
         except Exception as error:  # also of a missing library, or of a user's function
@@ -409,7 +396,7 @@ class Service:
             logger.error("the configuration is invalid, and the old one stays: %s", problem)
         else:
             logger.info("the configuration was read again")
-        _tell_manager("READY=1")
+        tell_manager("READY=1")
 
     def _explain_silence(self) -> None:
         counters = self._intake.read_counters()
@@ -506,13 +493,6 @@ def _check_spools(outputs: Iterable[OutputConfig]) -> None:
                 raise ConfigError(f"outputs {other!r} and {name!r} have the same spool; rename one")
 
 
-def _tell_manager(*states: str) -> None:
-    try:
-        notify(*states)
-    except OSError as error:
-        logger.warning("the service manager was not notified: %s", error)
-
-
 def _abandon(runners: Iterable[OutputRunner]) -> None:
     """Release what outputs hold that were not started."""
     for runner in runners:
@@ -547,30 +527,3 @@ def _select(output: OutputConfig, schemas: Mapping[str, Schema], same: Collectio
         )
     except QueryError as error:
         raise QueryError(f"output {output_name(output)}, where: {error}") from error
-
-
-def format_totals(counters: ServiceCounters) -> str:
-    """Return a line with the totals: datagrams, messages over TCP, flows, and flows of each output."""
-    intake = counters.intake
-    drops = "unknown" if intake.kernel_drops is None else intake.kernel_drops
-    messages = f" messages={intake.messages}" if intake.streams else ""
-    rows = " ".join(f"{kind}={rows.decoded}" for kind, rows in intake.rows.items())
-    denied = f" denied={intake.denied} decoded={intake.decoded}" if intake.denied else ""
-    parts = [f"received={intake.received} kernel_drops={drops}{denied}{messages} {rows}"]
-    for name in ("rate_limited", "early_data_inherited", "early_data_handed_over"):
-        if count := intake.statuses[name]:
-            parts[0] += f" {name}={count}"
-    if intake.lost_flows or intake.lost_datagrams:
-        parts[0] += f" lost_flows={intake.lost_flows} lost_datagrams={intake.lost_datagrams}"
-    parts += format_copies(intake.copies)
-    parts += [f"{name}: {format_output(output)}" for name, output in counters.outputs.items()]
-    return "; ".join(parts)
-
-
-def format_output(output: OutputCounters) -> str:
-    """Return the totals of an output as text."""
-    return (
-        f"stored={output.stored} pending={output.pending} queued={output.queued} "
-        f"spooled={output.spooled} filtered={output.filtered} "
-        f"dropped={output.queue.dropped + output.lost.total()}"
-    )

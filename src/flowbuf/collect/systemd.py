@@ -5,17 +5,28 @@ sd_notify(3) and sd_listen_fds(3) specify them.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+import threading
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 from flowbuf.collect.listen import Address, Listener, StreamListener
 from flowbuf.errors import ListenError
 
-__all__ = ["activated_listeners", "notify", "reloading", "watchdog_seconds"]
+__all__ = ["Watchdog", "activated_listeners", "notify", "reloading", "tell_manager", "watchdog_seconds"]
+
+logger = logging.getLogger("flowbuf.collect")
+
+Result = TypeVar("Result")
 
 FIRST_DESCRIPTOR = 3
+
+ATTEND_SECONDS = 0.2
+"""Time between two looks at the watchdog during slow work."""
 
 
 def notify(*states: str, environment: Mapping[str, str] = os.environ) -> None:
@@ -36,6 +47,14 @@ def notify(*states: str, environment: Mapping[str, str] = os.environ) -> None:
         sender.send("\n".join(states).encode())
 
 
+def tell_manager(*states: str) -> None:
+    """Send states as `notify` does. Log an error."""
+    try:
+        notify(*states)
+    except OSError as error:
+        logger.warning("the service manager was not notified: %s", error)
+
+
 def reloading() -> tuple[str, str]:
     """Return the states that begin a reload. READY=1 ends it."""
     return "RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}"
@@ -49,6 +68,52 @@ def watchdog_seconds(environment: Mapping[str, str] = os.environ) -> float | Non
         return int(environment["WATCHDOG_USEC"]) / 2_000_000  # half of the limit
     except (KeyError, ValueError):
         return None
+
+
+class Watchdog:
+    """Answer the watchdog of the service manager, if it expects that.
+
+    Args:
+        find_problems: Returns a text for each part that does not work. Without any, the watchdog is answered.
+    """
+
+    def __init__(self, find_problems: Callable[[], Sequence[str]]) -> None:
+        self._find_problems = find_problems
+        self._interval = watchdog_seconds() or float("inf")
+        self._answered = time.monotonic()
+
+    def answer(self) -> None:
+        """Answer if the interval has passed."""
+        now = time.monotonic()
+        if now - self._answered >= self._interval and not self._find_problems():
+            self._answered = now
+            tell_manager("WATCHDOG=1")
+
+    def attend(
+        self, work: Callable[[], Result], give_up: Callable[[], bool] = lambda: False
+    ) -> Future[Result]:
+        """Do slow work in a thread, and answer the watchdog in the meantime.
+
+        Args:
+            work: Function to call. Its thread does not delay the exit of the process.
+            give_up: Returns True to wait no longer. Default: wait for the end of the work.
+
+        Returns:
+            Future: Result of the work. It is not done if `give_up` ended the wait.
+        """
+        future: Future[Result] = Future()
+        threading.Thread(target=_fulfil, args=(future, work), name="flowbuf-work", daemon=True).start()
+        while not (future.done() or give_up()):
+            wait([future], ATTEND_SECONDS)
+            self.answer()
+        return future
+
+
+def _fulfil(future: Future[Result], work: Callable[[], Result]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def activated_listeners(
