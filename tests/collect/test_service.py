@@ -278,6 +278,7 @@ def test_blocked_workers_do_not_delay_the_watchdog(tmp_path: Path, monkeypatch: 
     output = ListOutput(lambda: assert_true(release.wait(60)))
     settings = {"slow": {"queue_flows": 1, "on_overflow": "block"}}
     monkeypatch.setattr("flowbuf.collect.service.SAVE_SECONDS", 0)
+    monkeypatch.setattr("flowbuf.collect.service.SILENCE_SECONDS", 3600)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     monkeypatch.setenv("WATCHDOG_USEC", "1000")
     heard: list[bytes] = []

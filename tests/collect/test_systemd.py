@@ -110,3 +110,34 @@ def test_sighup_does_not_end_a_collector_that_writes_its_last_flows(
     assert service.returncode == 0, log
     assert f"received={sent} kernel_drops=0 flows={30 * sent}; -: stored={30 * sent}" in log
     assert lines.count("\n") == 30 * sent
+
+
+def test_a_destination_that_does_not_answer_delays_neither_watchdog_nor_signals(
+    tmp_path: Path, manager: socket.socket
+) -> None:
+    """SIGHUP adds an object store that accepts connections only. SIGTERM ends the attempt."""
+    path = tmp_path / "collector.toml"
+    config = 'listen = ["127.0.0.1:0"]\n[[output]]\nto = "{}"\n'
+    path.write_text(config.format("null:"))
+    with socket.create_server(("127.0.0.1", 0)) as store:
+        service = subprocess.Popen(
+            [sys.executable, "-m", "flowbuf", "collect", str(path)],
+            env={**os.environ, "NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "400000"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: manager.recv(1000).startswith(b"READY=1"), "the start")
+        place = f"s3://user:secret@bucket/x?scheme=http&endpoint_override=127.0.0.1:{store.getsockname()[1]}"
+        path.write_text(config.format(place))
+        service.send_signal(signal.SIGHUP)
+        wait_until(lambda: manager.recv(1000).startswith(b"RELOADING=1"), "the reload")
+        store.settimeout(30)
+        with store.accept()[0]:
+            assert [manager.recv(1000) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+            service.send_signal(signal.SIGTERM)
+            wait_until(lambda: manager.recv(1000) == b"STOPPING=1", "the stop")
+            log = service.communicate(timeout=60)[1]
+    manager.close()
+    assert service.returncode == 0
+    assert "the old configuration stays, because the outputs of the new one do not open" in log
+    assert "null:: stored=0" in log.splitlines()[-1]

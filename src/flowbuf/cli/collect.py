@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -215,8 +217,11 @@ def _report_end(service: Service) -> None:
     totals = service.read_counters()
     logger.info("%s", format_totals(totals))
     lost = totals.intake.lost_flows + totals.intake.lost_datagrams
-    if lost or any(each.queue.dropped + each.lost.total() for each in totals.outputs.values()):
-        click.get_current_context().exit(1)
+    status = int(lost > 0 or any(each.queue.dropped + each.lost.total() for each in totals.outputs.values()))
+    if service.opening:
+        atexit.register(os._exit, status)  # before pyarrow, which would wait for the object store
+    if status:
+        click.get_current_context().exit(status)
 
 
 def _check_buffers(service: Service, config: CollectConfig) -> None:

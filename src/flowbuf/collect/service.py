@@ -6,14 +6,16 @@ import contextlib
 import functools
 import logging
 import os
-import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flowbuf._core import AccessList
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.access import make_access_list
 from flowbuf.collect.collector import report_failure
@@ -26,7 +28,9 @@ from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
 from flowbuf.collect.runner import PATIENCE, OutputRunner, Predecessors
 from flowbuf.collect.silence import explain_silence
+from flowbuf.collect.spools.folders import check_spools, spool_folder
 from flowbuf.collect.spools.spool import Spool
+from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.worker import check_encryption
 from flowbuf.collect.systemd import Watchdog, reloading, tell_manager
 from flowbuf.collect.takeover import Handover, TakeoverServer
@@ -34,8 +38,8 @@ from flowbuf.collect.totals import ServiceCounters, format_output, format_totals
 from flowbuf.decoder import Decoder
 from flowbuf.errors import ConfigError, ListenError, QueryError, SpoolError, StateError
 from flowbuf.io.state_file import load_state, save_state
+from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
-from flowbuf.schema.row_kinds import DECODED_ROWS
 from flowbuf.selection import FlowSelection
 
 __all__ = ["Service"]
@@ -45,9 +49,47 @@ logger = logging.getLogger("flowbuf.collect")
 SILENCE_SECONDS = 10.0
 SAVE_SECONDS = 60.0
 STEP_SECONDS = 0.2
+RELOAD_SECONDS = 60.0
+"""Longest time to open the outputs of another configuration. Their destinations may not answer."""
 
 NewOutput = Callable[[OutputConfig, FlowSelection, str], Output]
 """Returns an output. The text is the identity of its spool, or "" if it has none."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Another configuration, and what is open for it.
+
+    Attributes:
+        config: Settings.
+        options: Options of decoding.
+        sessions: Limits and encryption of sessions.
+        access: Sources whose datagrams are decoded.
+        decoded: Schemas with the columns that any output needs.
+        before: Outputs of the present configuration.
+        runners: Outputs of this configuration. Those that do not change are also in `before`.
+        copiers: One copier per worker.
+    """
+
+    config: CollectConfig
+    options: DecodeOptions
+    sessions: SessionOptions
+    access: AccessList | None
+    decoded: list[Schema]
+    before: list[OutputRunner]
+    runners: list[OutputRunner]
+    copiers: list[Copier] = field(default_factory=list)
+
+    @property
+    def opened(self) -> list[OutputRunner]:
+        """Outputs that are not in `before`."""
+        return [runner for runner in self.runners if runner not in self.before]
+
+    def abandon(self) -> None:
+        """Release everything that was opened."""
+        _abandon(self.opened)
+        for copier in self.copiers:
+            copier.close()
 
 
 class Service:
@@ -110,6 +152,7 @@ class Service:
             _abandon(self._runners)
             raise
         self._stopping = self._reloading = False
+        self._opening: Future[_Change] | None = None  # of a reload that took too long
 
     def _open_copiers(self, config: CollectConfig) -> list[Copier]:
         addresses = [listener.address for listener in self._intake.datagram_listeners]
@@ -128,7 +171,7 @@ class Service:
         runners: list[OutputRunner] = []
         by_rows = {schema.rows: schema for schema in schemas}
         outputs = expand_outputs(config.outputs, by_rows)
-        _check_spools(outputs)
+        check_spools(outputs)
         decoded = dict(by_rows)
         try:
             for output in outputs:
@@ -153,7 +196,7 @@ class Service:
                 name, queue, selection, self._new_output(output, selection, ""), config=output
             )
         before = Predecessors(
-            folder := _spool_folder(output, name),
+            folder := spool_folder(output, name),
             functools.partial(_open_spooled, folder, output, selection, self._new_output),
             [runner for runner in (*self._runners, *self._retiring) if runner.spool_folder == folder],
         )
@@ -177,29 +220,38 @@ class Service:
         Raises:
             FlowbufError: the configuration is invalid.
         """
+        self._apply(self._open(config, schemas))
+
+    def _open(self, config: CollectConfig, schemas: Sequence[Schema]) -> _Change:
+        """Open the outputs and copiers that another configuration needs. Change nothing."""
         before = self._runners
         options, sessions = config.decode_options(), config.session_options()
         access = make_access_list(config.allow, config.deny)
         runners, decoded = self._prepare(config, schemas)
+        change = _Change(config, options, sessions, access, decoded, before, runners)
         try:
             Decoder(options=options, schemas=decoded)  # reports what cannot be decoded
             check_encryption(self._intake.stream_listeners, sessions)
-            copiers = self._open_copiers(config)
+            return replace(change, copiers=self._open_copiers(config))
         except BaseException:
-            _abandon(runner for runner in runners if runner not in before)
+            change.abandon()
             raise
-        self._config = config
-        for runner in runners:
-            if runner not in before:
-                runner.start()
-        leaving = [runner for runner in before if runner not in runners]
+
+    def _apply(self, change: _Change) -> None:
+        """Continue with another configuration."""
+        self._config = change.config
+        for runner in change.opened:
+            runner.start()
+        leaving = [runner for runner in change.before if runner not in change.runners]
         with self._lock:
-            self._runners = runners
+            self._runners = change.runners
             for runner in leaving:
                 self._retiring[runner] = threading.Thread(target=self._retire, args=(runner,), daemon=True)
         try:
             deliver = functools.partial(_deliver, self._runners)
-            self._intake.replace(decoded, options, sessions, deliver, copiers, access)
+            self._intake.replace(
+                *(change.decoded, change.options, change.sessions, deliver, change.copiers, change.access)
+            )
         except FutureTimeout:
             logger.warning("a worker waits for a full queue; it uses the new configuration afterwards")
         for runner in leaving:
@@ -233,6 +285,11 @@ class Service:
     def stopping(self) -> bool:
         """True after `stop`."""
         return self._stopping
+
+    @property
+    def opening(self) -> bool:
+        """True while outputs open for a reload that took too long. Their destinations do not answer."""
+        return self._opening is not None and not self._opening.done()
 
     def stop(self) -> None:
         """Ask `run` to return. A signal handler may call it, so it takes no lock."""
@@ -371,7 +428,7 @@ class Service:
             watchdog.answer()
             if self._reloading:
                 self._reloading = False
-                self._read_again()
+                self._read_again(watchdog)
             now = time.monotonic()
             if not explained and now - begin >= SILENCE_SECONDS:
                 explained = True
@@ -386,16 +443,25 @@ class Service:
     def _report(self) -> None:
         logger.info("%s", format_totals(self.read_counters()))
 
-    def _read_again(self) -> None:
-        """Read the configuration again. Keep the old one if the new one is invalid."""
+    def _read_again(self, watchdog: Watchdog) -> None:
+        """Read the configuration again. Keep the old one if the new one is invalid or does not open."""
         tell_manager(*reloading())
+        end = time.monotonic() + RELOAD_SECONDS
         try:
-            self.reload(*self._read_config())
+            read = self._read_config()
+            opening = watchdog.attend(
+                lambda: self._open(*read), lambda: self._stopping or time.monotonic() >= end
+            )
+            if opening.done():
+                watchdog.attend(lambda: self._apply(opening.result())).result()
+                logger.info("the configuration was read again")
+            else:
+                self._opening = opening
+                opening.add_done_callback(_discard)
+                logger.error("the old configuration stays, because the outputs of the new one do not open")
         except Exception as error:  # also of a missing library, or of a user's function
             problem = error.format_message() if hasattr(error, "format_message") else error
             logger.error("the configuration is invalid, and the old one stays: %s", problem)
-        else:
-            logger.info("the configuration was read again")
         tell_manager("READY=1")
 
     def _explain_silence(self) -> None:
@@ -450,20 +516,6 @@ def _is_live(runner: OutputRunner) -> bool:
     return runner.config is not None and runner.config.to == LIVE
 
 
-def _spool_folder(output: OutputConfig, name: str) -> str:
-    """Return the folder of the spool of an output.
-
-    Raises:
-        ConfigError: there is no folder for spools.
-    """
-    if not output.spool:
-        raise ConfigError(f'output {name!r}: on_overflow = "spool" needs a folder; set spool = "FOLDER"')
-    folder = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.") or "output"
-    if output.rows not in ("", DECODED_ROWS[0]):  # a spool never has rows of another kind
-        folder += f".{output.rows}"
-    return os.path.abspath(os.path.join(output.spool, folder))
-
-
 def _open_spooled(
     folder: str, output: OutputConfig, selection: FlowSelection, new_output: NewOutput
 ) -> tuple[Spool, Output]:
@@ -482,21 +534,16 @@ def _open_spooled(
         raise
 
 
-def _check_spools(outputs: Iterable[OutputConfig]) -> None:
-    """Raise ConfigError if two outputs have the same spool."""
-    names: dict[str, str] = {}
-    for output in outputs:
-        if output.on_overflow == "spool":
-            name = output_name(output)
-            other = names.setdefault(_spool_folder(output, name), name)
-            if other != name:
-                raise ConfigError(f"outputs {other!r} and {name!r} have the same spool; rename one")
-
-
 def _abandon(runners: Iterable[OutputRunner]) -> None:
     """Release what outputs hold that were not started."""
     for runner in runners:
         runner.abandon()
+
+
+def _discard(opening: Future[_Change]) -> None:
+    """Release what was opened too late."""
+    if opening.exception() is None:
+        opening.result().abandon()
 
 
 def _deliver(runners: Sequence[OutputRunner], batch: FlowBatch) -> None:
