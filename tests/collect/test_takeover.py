@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+import resource
 import socket
 import threading
 import time
@@ -283,6 +284,30 @@ def test_only_one_successor_takes_over() -> None:
     for each in (listener, *first.listeners):
         each.close()
     assert ended == ["finished"]
+
+
+def test_a_successor_is_answered_when_files_can_be_opened_again(caplog: pytest.LogCaptureFixture) -> None:
+    """The collector has no descriptor left. Linux takes that of the first connection when the wait begins."""
+    (listener,) = open_listeners([Address("127.0.0.1", 0)])
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as first,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as successor,
+        TakeoverServer([listener], dict, list, lambda: None, lambda *_: None),
+    ):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+        try:
+            for each in (first, successor):
+                each.connect(takeover._name(listener.address))
+            wait_until(lambda: "Too many open files" in caplog.text, "the failure")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        first.close()  # if it was not answered, the successor waits for its end
+        handover = takeover._receive_sockets(takeover._Channel(successor))
+    assert [each.address for each in handover.listeners] == [listener.address]
+    for opened in (listener, *handover.listeners):
+        opened.close()
+    assert "takeover: no successor can connect, trying again: [Errno 24]" in caplog.text
 
 
 class Impatient(TakeoverServer):

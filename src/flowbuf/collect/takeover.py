@@ -52,8 +52,8 @@ READY_SECONDS = 120.0
 DONE_SECONDS = 30.0
 """Time that a successor may take to start its workers. Then the running collector continues."""
 
-NAME_SECONDS = 0.5
-"""Time between two attempts to get the name that the predecessor still has."""
+RETRY_SECONDS = 0.5
+"""Time between two attempts to get the name that the predecessor still has, or to accept a successor."""
 
 END_SECONDS = 1.0
 """Longest time to wait for a thread at the end. It may wait for a successor."""
@@ -178,15 +178,18 @@ class TakeoverServer:
             server.close()  # after the threads, which may not use the number of another file
 
     def _serve(self, server: socket.socket, name: str, bound: bool) -> None:
-        with contextlib.suppress(OSError):  # the server is closed
-            while not bound:
-                if self._closed.wait(NAME_SECONDS):
-                    return
-                bound = self._bind(server, name)
-            while True:
-                connection, _ = server.accept()
-                with connection, self._lock:
-                    self._answer(connection)
+        while not self._closed.is_set():
+            try:
+                bound = bound or self._bind(server, name)
+                if bound:
+                    connection, _ = server.accept()
+                    with connection, self._lock:
+                        self._answer(connection)
+                    continue
+            except OSError as error:  # no descriptor is free, or the server is closed
+                if not self._closed.is_set():
+                    logger.warning("takeover: no successor can connect, trying again: %s", error)
+            self._closed.wait(RETRY_SECONDS)
 
     def _bind(self, server: socket.socket, name: str) -> bool:
         """Return False while the predecessor has the name."""
