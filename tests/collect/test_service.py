@@ -9,6 +9,7 @@ import os
 import resource
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -24,6 +25,7 @@ from flowbuf.collect.http import HttpServer
 from flowbuf.collect.intake import IntakeCounters
 from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.output_counters import OutputCounters
+from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.runner import OutputRunner
 from flowbuf.collect.service import Service
@@ -128,6 +130,26 @@ def test_threads_that_wait_for_a_successor_end_before_their_sockets_are_closed()
     finally:
         for listener in listeners:
             listener.close()
+
+
+class LateServer(HttpServer):
+    """A server whose thread begins when the block has ended already."""
+
+    def _run(self) -> None:
+        self._closed.wait()
+        time.sleep(0.05)
+        super()._run()
+
+
+def test_a_server_of_metrics_ends_before_its_first_request() -> None:
+    def serve() -> None:
+        with LateServer(Address.parse(LOCAL), service):
+            pass
+
+    with running({"null:": NullOutput()}) as service:
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        wait_until(lambda: not serving.is_alive(), "the end of the server")
 
 
 def test_an_unavailable_destination_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:

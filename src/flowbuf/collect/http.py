@@ -92,8 +92,8 @@ class HttpServer:
             except ListenError as error:
                 logger.error("%s", error)
                 return
-        if not self._closed.is_set():
-            self._server.serve_forever(WAIT_SECONDS)
+        while not self._closed.is_set():  # serve_forever could begin after shutdown, which then never returns
+            self._server.handle_request()
 
     def __enter__(self) -> HttpServer:
         self._thread.start()
@@ -103,10 +103,7 @@ class HttpServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._closed.set()
-        while self._thread.is_alive():
-            if self._server:
-                self._server.shutdown()
-            self._thread.join(WAIT_SECONDS)
+        self._thread.join()
         if self._server:
             self._server.server_close()
 
@@ -122,6 +119,7 @@ class HttpServer:
 
 
 class _Server(ThreadingHTTPServer):
+    timeout = WAIT_SECONDS  # of handle_request
     daemon_threads = True
     allow_reuse_address = True
 
