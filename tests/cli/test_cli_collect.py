@@ -24,7 +24,7 @@ import pyarrow.parquet
 import pytest
 from click.testing import Result
 
-from flowbuf import read_messages
+from flowbuf import Schema, read_messages
 from flowbuf.collect.listen import Address
 from flowbuf.collect.takeover import take_over
 from tests.collect.test_collector import DATA_SET, LEARNED, flows5, payloads_of
@@ -438,6 +438,25 @@ def test_sighup_reads_the_configuration_again(tmp_path: Path) -> None:
     totals = log.splitlines()[-1]
     assert "received=4 kernel_drops=0 flows=3; -: stored=3 " in totals  # of both configurations
     assert "null:: stored=3 " in totals  # this output did not change
+
+
+def test_the_proto_states_the_scale_after_sighup(tmp_path: Path) -> None:
+    """No file has flows of both forms."""
+    path = tmp_path / "collector.toml"
+    config = 'scale = {}\nmetrics = "127.0.0.1:0"\ninterval = "20ms"\n[[output]]\nto = "pb:flows/"\n'
+    path.write_text(config.format("false"))
+    with collecting(tmp_path, str(path)) as running:
+        url = running.find(r"metrics are at (\S+)")
+        send([flows5(1)], running.address)
+        pending = 'flowbuf_output_pending_flows{output="pb:flows/",rows="flows"} 1.0'
+        wait_until(lambda: pending in get(url)[1], "the flow")
+        path.write_text(config.format("true"))
+        running.process.send_signal(signal.SIGHUP)
+        running.find(r"(the configuration was read again)")
+        send([flows5(1)], running.address)
+    protos = {proto.read_text() for proto in (tmp_path / "flows").rglob("*.proto")}
+    schema = Schema.load("flow")
+    assert protos == {schema.to_proto(), schema.to_proto(scaled=True)}
 
 
 def test_sighup_under_load_loses_no_flow(tmp_path: Path) -> None:

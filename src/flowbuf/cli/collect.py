@@ -200,7 +200,7 @@ def _collect(
     def make_output(output: OutputConfig, selection: FlowSelection, spool: str) -> Output:
         if view and output.to == LIVE:
             return view.new_output(output, selection)
-        return new_output(output, selection, spool, scaled=config.scale)
+        return new_output(output, selection, spool)
 
     service = Service(*load(config), make_output, handover, activated, lambda: load(read_again()))
     _check_buffers(service, config)

@@ -35,14 +35,13 @@ FORMS = (
 )
 
 
-def new_output(config: OutputConfig, selection: FlowSelection, spool: str, scaled: bool = False) -> Output:
+def new_output(config: OutputConfig, selection: FlowSelection, spool: str) -> Output:
     """Return the output of a destination.
 
     Args:
         config: Settings of the output.
         selection: Selection whose record batches it gets.
         spool: Identity of its spool, or "" if it has none.
-        scaled: Bytes and packets are multiplied by the sampling rate.
 
     Raises:
         ConfigError: the destination is not known, or an option is invalid.
@@ -57,11 +56,11 @@ def new_output(config: OutputConfig, selection: FlowSelection, spool: str, scale
     if config.to.startswith(("http://", "https://")):
         return _new_clickhouse_output(config, selection, spool)
     if config.to.startswith(("pb:", "s3://")) or config.to.endswith("/"):
-        return _new_file_output(config, selection, spool, scaled)
+        return _new_file_output(config, selection, spool)
     raise ConfigError(f"{describe(config.to)!r} is not a destination; {FORMS}")
 
 
-def _new_file_output(config: OutputConfig, selection: FlowSelection, spool: str, scaled: bool) -> Output:
+def _new_file_output(config: OutputConfig, selection: FlowSelection, spool: str) -> Output:
     from flowbuf.collect.outputs.files.file_formats import FileFormat, MessageFormat, ParquetFormat
     from flowbuf.collect.outputs.files.file_output import FileOptions, FileOutput
 
@@ -69,7 +68,7 @@ def _new_file_output(config: OutputConfig, selection: FlowSelection, spool: str,
     try:
         form: FileFormat = ParquetFormat()
         if as_messages:
-            form = MessageFormat(selection.schema, scaled=scaled)
+            form = MessageFormat(selection.schema, scaled=config.scaled)
         options = FileOptions(
             prefix=selection.schema.rows,
             rotate_seconds=int(config.rotate),

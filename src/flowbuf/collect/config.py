@@ -48,7 +48,11 @@ LIVE = "live:"
 
 @dataclass(frozen=True)
 class OutputConfig:
-    """Settings of one output: a table [[output]] of the file."""
+    """Settings of one output: a table [[output]] of the file.
+
+    Attributes:
+        scaled: Bytes and packets are multiplied by the sampling rate: `scale` of the collector.
+    """
 
     to: str = setting(
         "text",
@@ -108,6 +112,7 @@ class OutputConfig:
     partitions: int = setting(
         "whole", 0, "Create a missing topic with N partitions. 0 expects the topic.", "N"
     )
+    scaled: bool = False
 
     @property
     def address_form(self) -> str:

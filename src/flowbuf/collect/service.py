@@ -170,7 +170,8 @@ class Service:
         kept = {(runner.config, runner.schema.hash): runner for runner in self._runners}
         runners: list[OutputRunner] = []
         by_rows = {schema.rows: schema for schema in schemas}
-        outputs = expand_outputs(config.outputs, by_rows)
+        expanded = expand_outputs(config.outputs, by_rows)
+        outputs = [replace(output, scaled=config.scale) for output in expanded]
         check_spools(outputs)
         decoded = dict(by_rows)
         try:

@@ -97,7 +97,7 @@ class LiveView:
     def new_output(self, output: OutputConfig, selection: FlowSelection) -> Output:
         """Return the output for the top talkers."""
         groups, _ = choose_top_columns(selection.schema, self._config.live_top)
-        self._top = TopTalkers(selection.schema, groups, self._config.live_window, self._config.scale)
+        self._top = TopTalkers(selection.schema, groups, self._config.live_window, output.scaled)
         self._condition = output.where
         return self._top
 
