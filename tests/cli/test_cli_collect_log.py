@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 import logging
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flowbuf.cli import collect_log
 from flowbuf.cli.collect_log import LimitedHandler, new_form
+from tests.cli.test_cli_collect import collecting
 
 
 class Log:
@@ -105,3 +108,16 @@ def test_json_has_the_output_and_the_listener() -> None:
         {"message": "failed: bad"},
         {"message": "full … repeated once", "output": "kafka", "repeated": 1},
     ]
+
+
+def test_sighup_names_the_keys_that_need_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "collector.toml"
+    config = '{}\n[[output]]\nto = "null:"\n'
+    path.write_text(config.format("interval = 1"))
+    with collecting(tmp_path, str(path)) as running:
+        assert running.address
+        changes = 'interval = 2\nmetrics = "127.0.0.1:0"\nlog = "json"\nreport = "1h"\nworkers = 2'
+        path.write_text(config.format(changes))
+        running.process.send_signal(signal.SIGHUP)
+        keys = running.find(r"warning: changes of (.*) need a restart")
+    assert keys == "workers, interval, metrics, log"

@@ -185,10 +185,15 @@ def _collect(
     metrics = parse_address(config.metrics) if config.metrics else None
     given = [Address.parse(text) for text in config.listen]
     activated = activated_listeners([address for address in given if address.transport == "tls"])
-    if activated:
-        if config.workers > 1:
-            logger.warning("%s", ONE_WORKER.format(config.workers))
-        config = replace(config, listen=tuple(str(each.address) for each in activated), workers=1)
+    if activated and config.workers > 1:
+        logger.warning("%s", ONE_WORKER.format(config.workers))
+
+    def adjust(settings: CollectConfig) -> CollectConfig:
+        """Return the settings with the addresses of the sockets that systemd has opened, if any."""
+        addresses = tuple(str(each.address) for each in activated)
+        return replace(settings, listen=addresses, workers=1) if activated else settings
+
+    config = adjust(config)
     if not config.listen:
         raise ConfigError("no address to listen on; add --listen 0.0.0.0:2055")
     handover = take_over([Address.parse(text) for text in config.listen]) if takeover else None
@@ -202,7 +207,7 @@ def _collect(
             return view.new_output(output, selection)
         return new_output(output, selection, spool)
 
-    service = Service(*load(config), make_output, handover, activated, lambda: load(read_again()))
+    service = Service(*load(config), make_output, handover, activated, lambda: load(adjust(read_again())))
     _check_buffers(service, config)
     shown = view.shown(service) if view else contextlib.nullcontext()
     with _handled_signals(service):

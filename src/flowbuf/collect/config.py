@@ -28,7 +28,7 @@ from flowbuf.schema.row_kinds import (
 from flowbuf.schema.toml_json import DocumentError, parse_toml
 
 __all__ = [
-    *("LIVE", "CollectConfig", "OutputConfig", "SamplingConfig"),
+    *("LIVE", "RESTART", "CollectConfig", "OutputConfig", "SamplingConfig"),
     *("expand_outputs", "format_config", "output_name", "read_config"),
 ]
 
@@ -44,6 +44,13 @@ OVERFLOW = ("drop", "spool", "block")
 
 LIVE = "live:"
 """Destination of the flows for the live view. It is in no total, and its losses are not reported."""
+
+
+RESTART = (
+    *("listen", "workers", "interface", "receive_buffer", "interval"),
+    *("metrics", "log", "log_limit", "live_window"),
+)
+"""Keys whose changes need a restart. A reload applies changes of all others."""
 
 
 @dataclass(frozen=True)

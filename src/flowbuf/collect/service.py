@@ -19,7 +19,7 @@ from flowbuf._core import AccessList
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.access import make_access_list
 from flowbuf.collect.collector import report_failure
-from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, expand_outputs, output_name
+from flowbuf.collect.config import LIVE, RESTART, CollectConfig, OutputConfig, expand_outputs, output_name
 from flowbuf.collect.copies import Copier, open_copiers
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
 from flowbuf.collect.listen import Address, Listener, StreamListener
@@ -120,7 +120,7 @@ class Service:
         inherited: Sequence[Listener | StreamListener] = (),
         read_config: Callable[[], tuple[CollectConfig, Sequence[Schema]]] | None = None,
     ) -> None:
-        self._config = config
+        self._config = self._first = config
         self._new_output = new_output
         self._read_config = read_config or (lambda: (config, schemas))
         self._handover = handover
@@ -215,8 +215,8 @@ class Service:
     def reload(self, config: CollectConfig, schemas: Sequence[Schema]) -> None:
         """Continue with another configuration. Outputs that do not change keep their files and queues.
 
-        New sessions get the certificate that its file has now. Addresses, workers and other options of
-        receiving need a restart. After an error, nothing changes.
+        New sessions get the certificate that its file has now. The keys in RESTART keep the values of the
+        start. After an error, nothing changes.
 
         Raises:
             FlowbufError: the configuration is invalid.
@@ -456,6 +456,7 @@ class Service:
             if opening.done():
                 watchdog.attend(lambda: self._apply(opening.result())).result()
                 logger.info("the configuration was read again")
+                self._report_unchanged()
             else:
                 self._opening = opening
                 opening.add_done_callback(_discard)
@@ -464,6 +465,12 @@ class Service:
             problem = error.format_message() if hasattr(error, "format_message") else error
             logger.error("the configuration is invalid, and the old one stays: %s", problem)
         tell_manager("READY=1")
+
+    def _report_unchanged(self) -> None:
+        """Log the keys whose new values are not used."""
+        changed = [name for name in RESTART if getattr(self._config, name) != getattr(self._first, name)]
+        if changed:
+            logger.warning("changes of %s need a restart", ", ".join(changed))
 
     def _explain_silence(self) -> None:
         counters = self._intake.read_counters()
