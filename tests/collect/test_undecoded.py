@@ -22,6 +22,7 @@ import flowbuf
 from flowbuf import STATUSES
 from flowbuf._core import UNDECODED_HEADER, ColumnBuilder, Receiver, UndecodedBuffer, copy_datagrams
 from flowbuf.arrow.batch import new_table_type
+from flowbuf.collect import undecoded as undecoded_file
 from flowbuf.collect.copies import CopyCounters
 from flowbuf.collect.service import Service
 from flowbuf.collect.silence import explain_silence
@@ -291,6 +292,32 @@ def test_threads_add_to_one_file(tmp_path: Path) -> None:
         for each in files[1:]:
             each.close()
     assert path.read_bytes() == UNDECODED_HEADER + record() * 200
+
+
+def test_packets_are_added_while_another_object_checks_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reload checks the file that the workers continue. It removes only what is incomplete at its end."""
+    path = tmp_path / "undecoded.pcap"
+    added: list[dict[str, int]] = []
+
+    def find_end(records: bytes, begin: int, limit: int) -> int:
+        if not added:
+            added.append({"begun": 1})
+            added.append(file.add(record(), 1))
+        return real(records, begin, limit)
+
+    with opened(path, 1 << 24) as file:
+        file.add(record() * 20_000, 20_000)  # more than the file is read at once
+        real = undecoded_file._find_end
+        monkeypatch.setattr(undecoded_file, "_find_end", find_end)
+        with opened(path, 1 << 24):
+            assert added[1:] == [{"saved": 1, "file_full": 0}]
+        assert path.read_bytes() == UNDECODED_HEADER + record() * 20_001
+        with path.open("ab") as other:
+            other.write(record()[:-1])
+        with opened(path, 1 << 24):
+            assert path.read_bytes() == UNDECODED_HEADER + record() * 20_001
 
 
 def test_a_lock_of_another_program_is_not_waited_for(

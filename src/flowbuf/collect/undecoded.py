@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import logging
-import mmap
 import os
 import stat
 import struct
@@ -24,6 +23,9 @@ logger = logging.getLogger("flowbuf.collect")
 RECORD_HEADER = 16
 MAX_PACKET = 65575
 """Largest IP packet of a datagram, in bytes."""
+
+PART_BYTES = 1 << 20
+"""Bytes of an existing file that are read at once."""
 
 LOCK_ATTEMPTS = 100
 LOCK_SECONDS = 0.001
@@ -70,25 +72,40 @@ class UndecodedFile:
         try:
             with self._locked():
                 size = os.fstat(self._descriptor).st_size
-                if size >= len(UNDECODED_HEADER):
-                    self._cut(size)
-                elif not UNDECODED_HEADER.startswith(os.pread(self._descriptor, size, 0)):
+                begin = os.pread(self._descriptor, len(UNDECODED_HEADER), 0)
+                if not UNDECODED_HEADER.startswith(begin):
                     raise self._not_ours()
-                else:
+                if size < len(UNDECODED_HEADER):
                     os.ftruncate(self._descriptor, 0)
                     self._write(UNDECODED_HEADER, 0)
+                    return
+            end = self._find_end(len(UNDECODED_HEADER), size)  # not locked: others add in the meantime
+            with self._locked():
+                self._cut(end)
         except OSError as error:
             self._report(error)  # a full disk; `add` tries again
 
-    def _cut(self, size: int) -> None:
-        """Remove an incomplete packet, which a killed process or a power failure has left."""
-        with mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ) as content:
-            if content[: len(UNDECODED_HEADER)] != UNDECODED_HEADER:
-                raise self._not_ours()
-            end = _find_end(content, len(UNDECODED_HEADER), size)
+    def _cut(self, begin: int) -> None:
+        """Remove an incomplete packet, which a killed process or a power failure has left.
+
+        Args:
+            begin: End of a complete packet, from which the file is read.
+        """
+        size = os.fstat(self._descriptor).st_size
+        end = self._find_end(begin, size)
         if end < size:
             os.ftruncate(self._descriptor, end)
             logger.warning("%s: %d bytes of incomplete packets were removed", self.path, size - end)
+
+    def _find_end(self, begin: int, limit: int) -> int:
+        """Return the end of the complete packets from `begin` that end at `limit` or before."""
+        end = begin
+        while True:
+            part = os.pread(self._descriptor, max(min(limit - end, PART_BYTES), 0), end)
+            size = _find_end(part, 0, len(part))
+            if not size:
+                return end
+            end += size
 
     def _refuse(self, problem: str, fix: str) -> ConfigError:
         return ConfigError(f"save_undecoded: {self.path} {problem}; {fix}")
@@ -182,7 +199,7 @@ class UndecodedFile:
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-def _find_end(records: bytes | mmap.mmap, begin: int, limit: int) -> int:
+def _find_end(records: bytes, begin: int, limit: int) -> int:
     """Return the end of the complete records from `begin` that end at `limit` or before."""
     end = begin
     while end + RECORD_HEADER <= limit:
