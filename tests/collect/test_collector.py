@@ -186,12 +186,12 @@ def test_a_failing_worker_starts_again_with_its_templates() -> None:
         send([DATA_SET], to)
         wait_until(lambda: bool(failures), "the failure")
         send([DATA_SET, DATA_SET], to)
-        wait_until(lambda: worker.request_counters().result().delivered == 3, "the flows after the failure")
+        wait_until(lambda: worker.read_counters().delivered == 3, "the flows after the failure")
     finally:
         worker.stop()
         worker.join()
         listener.close()
-    counters = worker.request_counters().result()
+    counters = worker.read_counters()
     assert (counters.failures, counters.flows, counters.delivered, counters.lost_flows) == (1, 4, 3, 1)
     assert counters.listeners[0]["datagrams"] == 5
     assert counters.lost_datagrams == 0

@@ -137,12 +137,12 @@ def test_a_failing_worker_counts_the_lost_rows_of_each_kind() -> None:
         send([MIXED], str(listener.address))  # the flows are delivered, and their counters are lost
         wait_until(lambda: bool(failures), "the failure")
         send([MIXED], str(listener.address))
-        wait_until(lambda: worker.request_counters().result().delivered == 8, "the rows after the failure")
+        wait_until(lambda: worker.read_counters().delivered == 8, "the rows after the failure")
     finally:
         worker.stop()
         worker.join()
         listener.close()
-    assert worker.request_counters().result().rows == {
+    assert worker.read_counters().rows == {
         "flows": RowCounters(6, 6),
         "counters": RowCounters(4, 2, 2),
     }
