@@ -243,6 +243,7 @@ class OutputRunner:
         self.log.error("output %s: %s", self.name, problem, exc_info=error)
         if self._spool is None:
             self.queue.close()  # flows that arrive from now on are lost
+        self._publish()
         self._attempt(lambda: self._call(self._output.close))
         self._failing = problem
         self._given_up = self._output.pending
@@ -518,14 +519,13 @@ class OutputRunner:
             self._pause()
 
     def _call(self, work: Callable[[], T]) -> T:
-        """Call the output or an enrichment, without the lock.
+        """Call the output or an enrichment, without the lock. REQUIRES: the counters are published.
 
         Raises:
             Exception: The call has failed. If its exception is no Exception, such as SystemExit, this is a
                 RuntimeError, so that the thread does not end.
             _LeftBehind: The call has returned too late.
         """
-        self._publish()
         self._lock.release()
         try:
             return work()
