@@ -78,16 +78,21 @@ def test_outputs_get_the_rows_of_their_kind() -> None:
         assert line in metrics
 
 
+def with_counters(counters: str) -> CollectConfig:
+    """Return a configuration with the output "f" for flows, and one for counters."""
+    outputs = OutputConfig(to="f"), OutputConfig(to=counters, rows="counters")
+    return CollectConfig(listen=(LOCAL,), rows=ROWS, outputs=outputs)
+
+
 def test_a_reload_adds_and_removes_a_kind_of_rows() -> None:
     outputs: dict[str, Any] = {"f": ListOutput(), "c": ListOutput()}
-    configs = OutputConfig(to="f"), OutputConfig(to="c", rows="counters")
-    both = CollectConfig(listen=(LOCAL,), rows=ROWS, outputs=configs)
+    both = with_counters("c")
     with running({"f": outputs["f"]}) as service:
         service._new_output = lambda output, selection, spool: outputs[output.to]
         for config, stored, known in (
             (None, (3, 0), {"counter_sample": 2}),
             (both, (6, 2), {"counter_sample": 2}),
-            (CollectConfig(listen=(LOCAL,), outputs=configs[:1]), (9, 2), {"counter_sample": 4}),
+            (CollectConfig(listen=(LOCAL,), outputs=both.outputs[:1]), (9, 2), {"counter_sample": 4}),
         ):
             if config:
                 service.reload(config, config.load_schemas())
@@ -100,8 +105,7 @@ def test_a_reload_adds_and_removes_a_kind_of_rows() -> None:
 
 def test_an_output_that_takes_another_kind_of_rows_keeps_the_labels_of_its_metrics() -> None:
     outputs: dict[str, Any] = {"f": ListOutput(), "one": ListOutput()}
-    configs = OutputConfig(to="f"), OutputConfig(to="one", rows="counters")
-    both = CollectConfig(listen=(LOCAL,), rows=ROWS, outputs=configs)
+    both = with_counters("one")
     with running({"one": outputs["one"]}) as service:
         service._new_output = lambda output, selection, spool: outputs[output.to]
         send([MIXED], address_of(service))

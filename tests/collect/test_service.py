@@ -87,6 +87,15 @@ def address_of(service: Service) -> str:
     return str(service.listeners[0].address)
 
 
+def send_batches(service: Service, *sizes: int) -> None:
+    """Send batches of these numbers of flows to the output "one", which takes each before the next one."""
+    for size in sizes:
+        before = service.read_counters().outputs["one"].queue.taken
+        send([flows5(size)], address_of(service))
+        taken = lambda before=before: service.read_counters().outputs["one"].queue.taken > before  # noqa: E731
+        wait_until(taken, "a batch")
+
+
 def check_sums(counters: ServiceCounters) -> None:
     """Each flow that was delivered is in exactly one place of each output."""
     assert counters.intake.flows == counters.intake.delivered + counters.intake.waiting
@@ -341,11 +350,7 @@ def test_a_batch_that_can_never_be_written_is_lost_alone() -> None:
 
     output = ListOutput(fail)
     with running({"one": output}) as service:
-        for count in (1, 2, 3, 4):
-            before = service.read_counters().outputs["one"].queue.taken
-            send([flows5(count)], address_of(service))
-            taken = lambda before=before: service.read_counters().outputs["one"].queue.taken > before  # noqa: E731
-            wait_until(taken, "a batch")
+        send_batches(service, 1, 2, 3, 4)
     counters = service.read_counters()
     check_sums(counters)
     assert counters.outputs["one"].lost == {"bad_batch": 6}
@@ -414,11 +419,7 @@ def test_an_enrichment_that_exits_loses_its_batch_alone(
     monkeypatch.syspath_prepend(tmp_path)
     output = ListOutput()
     with running({"one": output}, {"one": {"enrich": ("exits:once",)}}) as service:
-        for count in (1, 2, 4):
-            before = service.read_counters().outputs["one"].queue.taken
-            send([flows5(count)], address_of(service))
-            taken = lambda before=before: service.read_counters().outputs["one"].queue.taken > before  # noqa: E731
-            wait_until(taken, "a batch")
+        send_batches(service, 1, 2, 4)
     counters = service.read_counters()
     check_sums(counters)
     assert (counters.outputs["one"].stored, counters.outputs["one"].lost) == (5, {"selection_error": 2})
