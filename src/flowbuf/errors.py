@@ -201,6 +201,11 @@ class StateError(FlowbufError):
         self.replaceable = replaceable
 
 
+def error_text(error: BaseException) -> str:
+    """Return the text of an exception, or the name of its class if it has none."""
+    return str(error) or type(error).__name__
+
+
 def shorten(path: str) -> str:
     """Return a path for use in a message; one of more than 200 characters is cut in the middle."""
     return path if len(path) <= 200 else f"{path[:90]} … {path[-90:]}"

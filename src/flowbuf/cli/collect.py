@@ -222,7 +222,7 @@ def _report_end(service: Service) -> None:
     totals = service.read_counters()
     logger.info("%s", format_totals(totals))
     lost = totals.intake.lost_flows + totals.intake.lost_datagrams
-    status = int(lost > 0 or any(each.queue.dropped + each.lost.total() for each in totals.outputs.values()))
+    status = int(lost > 0 or any(each.dropped.total() for each in totals.outputs.values()))
     if service.opening:
         atexit.register(os._exit, status)  # before pyarrow, which would wait for the object store
     if status:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from flowbuf.arrow.batch import FlowBatch
-from flowbuf.errors import ClickHouseError, optional_import
+from flowbuf.errors import ClickHouseError, error_text, optional_import
 from flowbuf.schema import Schema
 from flowbuf.targets.clickhouse import columns_of, identifier
 from flowbuf.targets.clickhouse_insert import insert_query
@@ -223,7 +223,7 @@ def _first_cause(error: BaseException) -> str:
     """Return the text of the first exception of a chain. The others repeat it and the URL."""
     while cause := error.__cause__ or next((e for e in error.args if isinstance(e, Exception)), None):
         error = cause
-    return str(error) or type(error).__name__
+    return error_text(error)
 
 
 def _to_stream(batches: Sequence[FlowBatch | pyarrow.RecordBatch]) -> pyarrow.Buffer:

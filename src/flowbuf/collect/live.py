@@ -168,7 +168,7 @@ class LiveSampler:
             "bytes": counters.intake.bytes + counters.intake.message_bytes,
         }
         rows = {kind: each.decoded for kind, each in counters.intake.rows.items()}
-        view = {"offered": live.queue.offered, "missed": live.queue.dropped + live.lost.total()}
+        view = {"offered": live.queue.offered, "missed": live.dropped.total()}
         lost = {name: count or 0 for name, count in losses.items()}
         self._totals.add(now, {**intake, **written, **view, **lost, **_name_rows(rows)})
         rate = self._totals.rate
@@ -263,7 +263,7 @@ def _losses(
     intake: IntakeCounters, outputs: Mapping[str, OutputCounters], gaps: Mapping[str, int]
 ) -> dict[str, int | None]:
     """Return the number of losses by reason."""
-    dropped = sum(each.queue.dropped + each.lost.total() for each in outputs.values())
+    dropped = sum(each.dropped.total() for each in outputs.values())
     losses: dict[str, int | None] = {
         "kernel drops": intake.kernel_drops,
         **{f"missing {unit}": count for unit, count in gaps.items() if count},

@@ -21,6 +21,7 @@ from flowbuf.collect.batch_bytes import Batch, from_bytes, to_bytes
 from flowbuf.collect.config import OVERFLOW
 from flowbuf.collect.spools.counts import Count
 from flowbuf.collect.spools.spool import Entry, Spool
+from flowbuf.errors import error_text
 
 __all__ = ["MAX_BYTES", "FlowQueue", "QueueCounters", "QueuedBatch"]
 
@@ -163,7 +164,7 @@ class FlowQueue:
         """Text of an error because of which the spool cannot be read or written now; "" if it works."""
         for use, error in (("read", self._read_error), ("written", self._write_error)):
             if error is not None:
-                return f"the spool cannot be {use}: {str(error) or type(error).__name__}"
+                return f"the spool cannot be {use}: {error_text(error)}"
         return ""
 
     def read_counters(self) -> QueueCounters:

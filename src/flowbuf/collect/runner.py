@@ -20,7 +20,7 @@ from flowbuf.collect.queue import FlowQueue, QueuedBatch
 from flowbuf.collect.spools.counts import SpoolCounters
 from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.unsettled import UnsettledBatches
-from flowbuf.errors import ClickHouseError, FlowbufError, KafkaError, SpoolError
+from flowbuf.errors import ClickHouseError, FlowbufError, KafkaError, SpoolError, error_text
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
 
@@ -236,7 +236,7 @@ class OutputRunner:
 
     def _fail(self, error: BaseException) -> None:
         """Write nothing more after an unexpected error."""
-        problem = f"it failed and does not continue: {_text(error)}"
+        problem = f"it failed and does not continue: {error_text(error)}"
         self._reason = "output_error"
         self._failures += 1
         self._failing = problem
@@ -499,7 +499,7 @@ class OutputRunner:
     def _report(self, error: Exception) -> None:
         """Log an error, but not the same error twice in a row."""
         self._failures += 1
-        text = _text(error)
+        text = error_text(error)
         if self._failing != text:
             self.log.error("output %s: %s", self.name, text)
         self._failing = text
@@ -541,7 +541,3 @@ class OutputRunner:
 
 class _LeftBehind(BaseException):
     """The owner of an output has finished without its thread."""
-
-
-def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -48,5 +48,5 @@ def format_output(output: OutputCounters) -> str:
     return (
         f"stored={output.stored} pending={output.pending} queued={output.queued} "
         f"spooled={output.spooled} filtered={output.filtered} "
-        f"dropped={output.queue.dropped + output.lost.total()}"
+        f"dropped={output.dropped.total()}"
     )

@@ -291,7 +291,7 @@ def _output(output: OutputRates, width: int) -> list[Cell]:
     """Return the cells of an output. A narrow table has no room for the text of an error."""
     problem = clean_line(output.failing) if width >= WIDE else "failing"
     counters = output.counters
-    dropped = counters.queue.dropped + counters.lost.total()
+    dropped = counters.dropped.total()
     return [
         output.name,
         _queue_bar(counters.queue.queued, output.limit),
