@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures import wait
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.selection import FlowSelection
 from tests.collect.test_collector import DATA_SET, LEARNED, LOCAL, flows5
 from tests.support.datagrams import netflow5, record5
-from tests.support.live import send, wait_until
+from tests.support.live import room_for_files, send, wait_until
 
 MIXED = netflow5(*[record5(octets=100 + i, dst_port=53 if i % 3 else 80) for i in range(30)])
 
@@ -491,3 +492,23 @@ def test_a_failed_reload_releases_its_new_outputs(tmp_path: Path) -> None:
         wait_until(lambda: service.read_counters().outputs["new"].stored == 2, "the flows")
     check = service.read_counters()
     assert (check.outputs["old"].stored, check.outputs["new"].stored) == (2, 2)
+
+
+def test_a_reload_needs_no_descriptor() -> None:
+    """Many sessions may have taken all descriptors."""
+    outputs = {"one": ListOutput()}
+    with running({"one": outputs["one"]}) as service:
+        to = address_of(service)
+        send([flows5(5)], to)
+        wait_until(lambda: service.read_counters().outputs["one"].stored == 5, "the first flows")
+        outputs["one"] = ListOutput()
+        service._new_output = lambda output, selection, spool: outputs[output.to]
+        changed = replace(service._config, outputs=(OutputConfig(to="one", queue_flows=9),))
+        with room_for_files(0):
+            service.reload(changed, [flowbuf.Schema.load("flow")])
+        send([flows5(7)], to)
+        wait_until(lambda: outputs["one"].stored == 7, "the flows after the reload")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert (counters.intake.received, counters.intake.decoded, counters.intake.flows) == (2, 2, 12)
+    assert counters.outputs["one"].stored == 12

@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import re
-import resource
 import socket
 import threading
 import time
@@ -49,7 +48,7 @@ from tests.support.datagrams import (
     u8,
     u32,
 )
-from tests.support.live import closed_port, send, wait_until
+from tests.support.live import closed_port, room_for_files, send, wait_until
 
 COLUMNS = (
     "bytes,exporter_address,time_received,time_exported,sequence_number,observation_domain_id,sampling_rate"
@@ -289,19 +288,15 @@ def test_only_one_successor_takes_over() -> None:
 def test_a_successor_is_answered_when_files_can_be_opened_again(caplog: pytest.LogCaptureFixture) -> None:
     """The collector has no descriptor left. Linux takes that of the first connection when the wait begins."""
     (listener,) = open_listeners([Address("127.0.0.1", 0)])
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as first,
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as successor,
         TakeoverServer([listener], dict, list, lambda: None, lambda *_: None),
     ):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-        try:
+        with room_for_files(0):
             for each in (first, successor):
                 each.connect(takeover._name(listener.address))
             wait_until(lambda: "Too many open files" in caplog.text, "the failure")
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         first.close()  # if it was not answered, the successor waits for its end
         handover = takeover._receive_sockets(takeover._Channel(successor))
     assert [each.address for each in handover.listeners] == [listener.address]

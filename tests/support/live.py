@@ -22,6 +22,7 @@ __all__ = [
     "closed_port",
     "own_network",
     "receiver",
+    "room_for_files",
     "room_for_sockets",
     "send",
     "wait_until",
@@ -100,8 +101,15 @@ def closed_port() -> int:
 @contextmanager
 def room_for_sockets(count: int) -> Iterator[None]:
     """Limit the open files of this process, so that `connected_sockets` opens at most `count` sockets."""
+    with room_for_files(len(os.listdir("/dev/fd")) + RESERVED + count):
+        yield
+
+
+@contextmanager
+def room_for_files(count: int) -> Iterator[None]:
+    """Limit the descriptors of this process to the numbers below `count`. Open files stay open."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + RESERVED + count, limits[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, limits[1]))
     try:
         yield
     finally:

@@ -99,6 +99,19 @@ cdef class Receiver:
         self.busy = True
         return 0
 
+    def restart(self, AccessList access):
+        """Drop the datagrams that wait to be decoded, and continue with another decoder.
+
+        Args:
+            access: Sources whose datagrams are decoded from now on. None: all sources.
+        """
+        self.claim()
+        self.collect.receiver.count = 0
+        memset(&self.collect.position, 0, sizeof(self.collect.position))
+        self.collect.access = NULL if access is None else &access.list
+        self.access = access
+        self.busy = False
+
     def wake(self):
         """End the current or next call that receives. Any thread may call it."""
         fb_receiver_wake(self.collect.receiver)

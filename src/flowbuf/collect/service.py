@@ -255,8 +255,9 @@ class Service:
             )
         except FutureTimeout:
             logger.warning("a worker waits for a full queue; it uses the new configuration afterwards")
-        for runner in leaving:
-            self._retiring[runner].start()
+        finally:
+            for runner in leaving:
+                self._retiring[runner].start()
 
     def _retire(self, runner: OutputRunner) -> None:
         """Write the flows of an output that is not in the configuration any more."""

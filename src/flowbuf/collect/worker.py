@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
 from flowbuf._core import AccessList, Receiver, Table
@@ -163,14 +162,16 @@ class Worker:
         self._deliver = deliver
         self._on_failure = on_failure
         self._interval_ns = int(interval * NANOSECONDS)
-        self._past = WorkerCounters()  # of receivers and decoders before the last restart
+        self._past = WorkerCounters()  # of decoders before the last restart or reload
         self._copier = Copier()
         self._past_copies = CopyCounters()  # of earlier copiers
         self._calls: dict[Callable[[Decoder], Any], Future[Any]] = {}  # that wait, in their order
         self._stopping = self._holding = False
         self._draining = True
-        self._lock = threading.Lock()  # protects _calls and _source against callers of `call`
-        self._start_decoder(new_decoder())
+        self._lock = threading.Lock()  # protects _calls against callers of `call`
+        self._source = self._open_source()  # kept to the end: a reload must work without free descriptors
+        self._decoder = new_decoder()
+        self._builder = self._decoder.new_builder(BATCH_ROWS)
         self._published = self._read_counters()
         self._thread = threading.Thread(target=self._run, name=f"flowbuf-worker-{self.name}", daemon=True)
 
@@ -184,10 +185,9 @@ class Worker:
         Args:
             drain: Receive the datagrams that wait in the sockets. False leaves them for another process.
         """
-        with self._lock:
-            self._draining = drain
-            self._stopping = True
-            self._source.wake()
+        self._draining = drain
+        self._stopping = True
+        self._source.wake()
 
     def pause(self) -> Future[list[dict[str, Any]]]:
         """Stop receiving, deliver all flows, and return the state of the exporters. `resume` continues."""
@@ -224,9 +224,7 @@ class Worker:
 
         def replace_between_batches(decoder: Decoder) -> None:
             self._finish_datagrams()
-            decoder = new_decoder()
-            self._access = access
-            self._switch(decoder)
+            self._switch(new_decoder(), access)
             self._new_decoder, self._deliver = new_decoder, deliver
 
         return self.call(replace_between_batches)
@@ -276,7 +274,7 @@ class Worker:
         """
         with self._lock:
             future: Future[Result] = self._calls.setdefault(function, Future())
-            self._source.wake()
+        self._source.wake()
         if not self._thread.is_alive():
             self._answer_calls()
         return future
@@ -288,19 +286,17 @@ class Worker:
     def _answer_counters(self, decoder: Decoder) -> WorkerCounters:
         return self._read_counters()
 
-    def _start_decoder(self, decoder: Decoder) -> None:
-        source = self._new_source()
-        with self._lock:
-            self._decoder = decoder
-            self._source = source
-            self._builder = decoder.new_builder(BATCH_ROWS)
-
-    def _new_source(self) -> Source:
+    def _open_source(self) -> Source:
         sockets = [(each.sockets[self._index].fileno(), each.address.port) for each in self._listeners]
         patient = all(listener.buffer_bytes >= PAUSE_BUFFER for listener in self._listeners)
         self._receiver = Receiver(sockets, pause=PAUSE_NS if patient else 0, access=self._access)
         self._attach_copier()
         return self._receiver
+
+    def _restart_source(self, access: AccessList | None) -> None:
+        """Drop the datagrams that wait to be decoded, and continue with another decoder."""
+        self._receiver.restart(access)
+        self._attach_copier()
 
     def _run(self) -> None:
         attempts = LAST_ATTEMPTS  # to end without an exception
@@ -387,19 +383,20 @@ class Worker:
         self._past.failures += 1
         self._on_failure(error)
         self._past.lost_datagrams += self._source.waiting
-        self._switch(self._new_decoder())
+        self._switch(self._new_decoder(), self._access)
         for each in self._past.rows.values():
             each.lost += each.waiting
         time.sleep(RESTART_SECONDS)  # the sockets hold the datagrams of that time
 
-    def _switch(self, decoder: Decoder) -> None:
+    def _switch(self, decoder: Decoder, access: AccessList | None) -> None:
         """Continue with another decoder. It gets the state of the old one, whose counters are kept."""
+        builder = decoder.new_builder(BATCH_ROWS)
         decoder.restore_exporters(to_plain(self._decoder.read_exporters()))
         decoder.restore_exporters(self._decoder.read_early_data())
         self._decoder.finish(handed_over=True)
         self._past = self._read_counters()
-        self._past.waiting = 0  # finished or lost
-        self._start_decoder(decoder)
+        self._restart_source(access)
+        self._decoder, self._builder, self._access = decoder, builder, access
 
     def _read_copies(self) -> CopyCounters:
         counters = CopyCounters()
@@ -414,16 +411,12 @@ class Worker:
         return rows
 
     def _read_counters(self) -> WorkerCounters:
-        past, now = self._past, self._receiver.read_counters()
-        totals = self._decoder.read_totals()
+        past, totals = self._past, self._decoder.read_totals()
         return WorkerCounters(
-            listeners=[
-                Counter(each) + before
-                for each, before in zip_longest(now, past.listeners, fillvalue=Counter[str]())
-            ],
+            listeners=[Counter(each) for each in self._receiver.read_counters()],
             kernel_drops=[listener.read_drops(self._index) for listener in self._listeners],
             rows=self._read_rows(),
-            denied=past.denied + self._receiver.denied,
+            denied=self._receiver.denied,
             decoded=past.decoded + totals["datagrams"] - self._receiver.interrupted,
             waiting=self._receiver.waiting,
             lost_datagrams=past.lost_datagrams,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from flowbuf._core import Table
+from flowbuf._core import AccessList, Table
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.listen import StreamListener
 from flowbuf.collect.streams.sessions import (
@@ -119,8 +119,11 @@ class StreamWorker(Worker):
     def _end_session(self, address: str, number: int) -> None:
         self._decoder.end_session(address, number)
 
-    def _new_source(self) -> Source:
+    def _open_source(self) -> Source:
         return self._sessions
+
+    def _restart_source(self, access: AccessList | None) -> None:
+        """Do nothing: sessions stay open, and their options have the list."""
 
     def _read(self, deadline: int, tables: list[Table]) -> None:
         self._sessions.receive(deadline, tables)
