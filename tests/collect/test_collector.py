@@ -225,6 +225,20 @@ def test_calls_do_not_accumulate_while_a_worker_is_blocked(monkeypatch: pytest.M
         wait_until(lambda: not worker._calls, "all answers")
 
 
+def test_counters_of_a_blocked_worker_do_not_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prometheus would take smaller numbers for a restart, and add them to the ones before."""
+    held = threading.Event()
+    with flowbuf.Collector([LOCAL], interval=60) as collector:
+        send([flows5(3)], collector.addresses[0])
+        wait_until(lambda: collector.counters.received == 1, "the datagram")
+        monkeypatch.setattr("flowbuf.collect.worker.COUNTERS_SECONDS", 0.01)
+        (worker,) = collector._started()._workers
+        blocked = worker.call(lambda decoder: held.wait(30))
+        wait_until(blocked.running, "the call that blocks the worker")
+        assert (collector.counters.received, collector.counters.flows) == (1, 3)
+        held.set()
+
+
 def test_iteration_ends_when_another_thread_stops() -> None:
     with flowbuf.Collector([LOCAL], interval=0.02) as collector:
         send([flows5(1)], collector.addresses[0])

@@ -284,7 +284,8 @@ class Worker:
         return read_all_counters([self])[0]
 
     def _answer_counters(self, decoder: Decoder) -> WorkerCounters:
-        return self._read_counters()
+        self._published = self._read_counters()
+        return self._published
 
     def _open_source(self) -> Source:
         sockets = [(each.sockets[self._index].fileno(), each.address.port) for each in self._listeners]
