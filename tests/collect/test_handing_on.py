@@ -409,6 +409,28 @@ def test_a_changed_output_continues_with_the_spool(
     assert "output one: continuing with its spool" in caplog.text
 
 
+def test_flows_that_an_output_left_in_its_spool_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The output is removed from the configuration, and added again later."""
+    monkeypatch.setattr(OutputRunner.__init__, "__defaults__", (0.2, None, None))
+    settings = {"on_overflow": "spool", "spool": str(tmp_path)}
+    second = ListOutput()
+    with running({"one": ListOutput(refuse), "two": ListOutput()}, {"one": settings}) as service:
+        one, two = service._config.outputs
+        send([flows5(5)], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["two"].stored == 5, "the flows")
+        reload(service, two)
+        wait_until(lambda: not service._retiring, "the end of the output")
+        assert service.read_counters().outputs["one"].spooled == 5
+        service._new_output = lambda output, selection, spool: second
+        reload(service, one, two)
+        wait_until(lambda: service.read_counters().outputs["one"].stored == 5, "the flows of the spool")
+        check_sums(service.read_counters())
+    counters = service.read_counters().outputs["one"]
+    assert (counters.stored, counters.spooled, counters.queue.recovered) == (5, 0, 0)
+
+
 def test_outputs_do_not_share_a_spool(tmp_path: Path) -> None:
     settings = {"on_overflow": "spool", "spool": str(tmp_path)}
     with running({"null": ListOutput()}) as service:

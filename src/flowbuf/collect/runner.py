@@ -55,11 +55,18 @@ class Predecessors:
         folder: Folder of the spool.
         open: Returns the spool and the output. Raises SpoolError while another process uses the spool.
         runners: Outputs of this process that must end before.
+        left: Flows that an output of this process has left in the spool, if all have ended.
     """
 
     folder: str
     open: Callable[[], tuple[Spool, Output]]
     runners: Sequence[OutputRunner] = ()
+    left: int = 0
+
+    @property
+    def spooled(self) -> int:
+        """Flows in the spool that outputs of this process count."""
+        return self.left + sum(runner.read_counters().spooled for runner in self.runners)
 
 
 class OutputRunner:
@@ -192,6 +199,11 @@ class OutputRunner:
         return self._before is not None and not self._ended
 
     @property
+    def has_spool(self) -> bool:
+        """True if the output has opened its spool."""
+        return self._spool is not None
+
+    @property
     def spool_folder(self) -> str:
         """Folder of the spool that the output uses or waits for. Empty if there is none."""
         if self._before is not None:
@@ -288,7 +300,7 @@ class OutputRunner:
         except (OSError, FlowbufError) as error:
             self._report(error)
             return False
-        self.queue.attach(self._spool, sum(runner.read_counters().spooled for runner in before.runners))
+        self.queue.attach(self._spool, before.spooled)
         self._report_spool()
         self._failing = ""
         self._before = None

@@ -129,6 +129,7 @@ class Service:
         self._lock = threading.Lock()  # guards the outputs below
         self._retiring: dict[OutputRunner, threading.Thread] = {}  # outputs of an earlier configuration
         self._retired: dict[tuple[str, str], OutputCounters] = {}  # their totals when they have ended
+        self._left: dict[str, int] = {}  # flows that they have left in their spools, by folder
         self._runners: list[OutputRunner] = []
         sessions = config.session_options()
         self._runners, decoded = self._prepare(config, schemas)
@@ -196,20 +197,20 @@ class Service:
             return OutputRunner(
                 name, queue, selection, self._new_output(output, selection, ""), config=output
             )
-        before = Predecessors(
-            folder := spool_folder(output, name),
-            functools.partial(_open_spooled, folder, output, selection, self._new_output),
-            [runner for runner in (*self._runners, *self._retiring) if runner.spool_folder == folder],
-        )
+        folder = spool_folder(output, name)
+        opens = functools.partial(_open_spooled, folder, output, selection, self._new_output)
+        with self._lock:
+            runners = [each for each in (*self._runners, *self._retiring) if each.spool_folder == folder]
+            before = Predecessors(folder, opens, runners, 0 if runners else self._left.get(folder, 0))
+        queue = FlowQueue(output.queue_flows, "spool", waits=True)
         try:
             spool, destination = before.open()
         except SpoolError as error:
             if not (error.in_use and (before.runners or self._handover)):
                 raise
             self._new_output(output, selection, "").close()  # reports an invalid configuration now
-            queue = FlowQueue(output.queue_flows, "spool", waits=True)
             return OutputRunner(name, queue, selection, before, config=output)
-        queue = FlowQueue(output.queue_flows, "spool", spool=spool)
+        queue.attach(spool, before.spooled)
         return OutputRunner(name, queue, selection, destination, config=output, spool=spool)
 
     def reload(self, config: CollectConfig, schemas: Sequence[Schema]) -> None:
@@ -271,6 +272,8 @@ class Service:
                 return
             key = runner.name, counters.rows
             self._retired[key] = self._retired.get(key, OutputCounters()) + counters
+            if runner.has_spool:
+                self._left[folder] = counters.spooled
         runner.log.info("output %s ended: %s", runner.name, format_output(counters))
 
     @property
