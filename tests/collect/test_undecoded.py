@@ -390,11 +390,27 @@ def test_the_explanation_of_silence_names_the_file(tmp_path: Path) -> None:
     with running({"a": ListOutput()}, save_undecoded=path) as service:
         send(GARBAGE, address_of(service))
         wait_for(service, len(GARBAGE))
-        counters, exporters = service.intake.read_counters(), service.intake.read_exporters()
-    *_, last = explain_silence(["here"], counters, exporters, path)
+        intake = service.intake
+        counters, exporters, others = intake.read_counters(), intake.read_exporters(), intake.read_others()
+    *_, last = explain_silence(["here"], counters, exporters, others, path)
     assert last == f"datagrams that cannot be decoded are saved in {path}; see: flowbuf inspect {path}"
-    *_, last = explain_silence(["here"], counters, exporters)
+    *_, last = explain_silence(["here"], counters, exporters, others)
     assert last.startswith("--save-undecoded FILE.pcap saves datagrams")
+
+
+def test_the_explanation_of_silence_counts_unknown_senders_exactly() -> None:
+    """Datagrams arrive while the numbers are read."""
+    with running({"a": ListOutput()}) as service:
+        send([DATA_SET, b"garbage", b"garbage"], address_of(service))
+        wait_for(service, 3)
+        intake = service.intake
+        counters, others = intake.read_counters(), intake.read_others()
+        send([DATA_SET], address_of(service))
+        wait_for(service, 4)
+        lines = list(explain_silence(["here"], counters, intake.read_exporters(), others))
+    assert lines[0].startswith("127.0.0.1: 2 datagrams, no flows: early_data 2 ")
+    assert lines[1].startswith("2 datagrams of unknown senders or protocols: other_packet 2 ")
+    assert "early_data" not in lines[1]
 
 
 # Reloading --------------------------------------------------------------------------------------------------

@@ -347,6 +347,10 @@ class Intake:
         """Return the state of all exporters: see `Decoder.read_exporters`."""
         return self._gather(Decoder.read_exporters)
 
+    def read_others(self) -> list[dict[str, Any]]:
+        """Return the counters of datagrams without an exporter, of each worker: see `Decoder.read_other`."""
+        return self._gather(_read_other)
+
     def _gather(self, read: Callable[[Decoder], list[Item]], timeout: float = CALL_SECONDS) -> list[Item]:
         """Return the items of the decoders of all workers."""
         futures = [worker.call(read) for worker in self._all]
@@ -410,6 +414,10 @@ def _wait(futures: Sequence[Future[Item]], timeout: float = CALL_SECONDS) -> lis
     """
     end = time.monotonic() + timeout
     return [future.result(max(end - time.monotonic(), 0)) for future in futures]
+
+
+def _read_other(decoder: Decoder) -> list[dict[str, Any]]:
+    return [decoder.read_other()]
 
 
 def _restore(exporters: list[dict[str, Any]], decoder: Decoder) -> None:

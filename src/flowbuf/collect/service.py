@@ -484,8 +484,8 @@ class Service:
 
     def _log_silence(self, counters: IntakeCounters) -> None:
         addresses = [str(listener.address) for listener in self.listeners]
-        exporters = self._intake.read_exporters()
-        for line in explain_silence(addresses, counters, exporters, self._config.save_undecoded):
+        exporters, others = self._intake.read_exporters(), self._intake.read_others()
+        for line in explain_silence(addresses, counters, exporters, others, self._config.save_undecoded):
             logger.warning("%s", line)
 
     def find_dead_workers(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flowbuf._core import STATUSES
@@ -23,6 +23,7 @@ def explain_silence(
     addresses: Sequence[str],
     counters: IntakeCounters,
     exporters: Sequence[dict[str, Any]],
+    others: Sequence[dict[str, Any]],
     saved_in: str = "",
 ) -> Iterator[str]:
     """Yield lines that say which sources send, what they send, and why it gives no flows.
@@ -31,6 +32,7 @@ def explain_silence(
         addresses: Addresses on which the collector listens.
         counters: Totals of the collector.
         exporters: State of the exporters: see `Decoder.read_exporters`.
+        others: Counters of datagrams without an exporter, of each worker: see `Decoder.read_other`.
         saved_in: Path of the file of undecoded datagrams. Default: they are not saved.
     """
     if counters.streams:
@@ -54,10 +56,11 @@ def explain_silence(
         )
     if len(silent) > MAX_EXPORTERS:
         yield f"{len(silent) - MAX_EXPORTERS} more exporters send datagrams without flows"
-    known = sum(each["datagrams"] for each in exporters)
-    if other := counters.received - counters.denied + counters.messages - known:
-        yield f"{other:,} datagrams of unknown senders or protocols: {_explain(counters.statuses)}"
-    if silent or other:
+    unknown = sum(each["datagrams"] for each in others)
+    if unknown:
+        reasons = sum((Counter(each["counters"]) for each in others), Counter[str]())
+        yield f"{unknown:,} datagrams of unknown senders or protocols: {_explain(reasons)}"
+    if silent or unknown:
         yield _suggest(saved_in)
 
 
@@ -83,7 +86,7 @@ def _explain_sessions(streams: StreamCounters) -> Iterator[str]:
             yield f"{count:,} sessions or connections ended ({reason}): {REASONS[reason]}"
 
 
-def _explain(counters: dict[str, int]) -> str:
+def _explain(counters: Mapping[str, int]) -> str:
     reasons = sorted(counters.items(), key=lambda item: -item[1])[:MAX_REASONS]
     texts = [f"{name} {count:,} ({_EXPLAINED.get(name, STATUSES[name][1])})" for name, count in reasons]
     return "; ".join(texts) or "they have no data yet"
