@@ -25,6 +25,7 @@ import pytest
 from click.testing import Result
 
 from flowbuf import Schema, read_messages
+from flowbuf.cli import collect
 from flowbuf.collect.listen import Address
 from flowbuf.collect.takeover import take_over
 from tests.collect.test_collector import DATA_SET, LEARNED, flows5, payloads_of
@@ -531,6 +532,7 @@ def test_the_second_signal_ends_a_collector_whose_output_works(tmp_path: Path) -
         wait_until((tmp_path / "begun").exists, "a batch in the output")
         running.process.send_signal(signal.SIGTERM)
         wait_until(lambda: is_free(running.address), "the end of receiving")
+        time.sleep(collect.REPEAT_SECONDS)
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(60) == 130, running.log.read_text()
     finally:

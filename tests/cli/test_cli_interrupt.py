@@ -1,4 +1,4 @@
-"""Ctrl-C on a live pipe: `encode` and `read` write the flows before it."""
+"""Ctrl-C: `encode` and `read` write the flows of a pipe before it, and `collect` those it has received."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
+from flowbuf.cli import collect
+from flowbuf.collect.config import CollectConfig, OutputConfig
+from flowbuf.collect.outputs.null import NullOutput
+from flowbuf.collect.service import Service
 from flowbuf.io.message_stream import MessageStream
 from tests.decode.test_row_kinds import MIXED
 from tests.support.cases import slow, slow_after
@@ -339,3 +343,17 @@ def test_an_interrupt_during_the_imports_ends_the_command_silently(module: str, 
     line = [sys.executable, "-c", STARTING.format(module=module, start=start)]
     result = subprocess.run(line, capture_output=True, timeout=PATIENCE, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
+
+
+def test_a_signal_that_is_sent_twice_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`timeout` sends it to the process and to its group."""
+    config = CollectConfig(listen=("127.0.0.1:0",), outputs=(OutputConfig(to="null:"),))
+    service = Service(config, config.load_schemas(), lambda *_: NullOutput())
+    with contextlib.closing(service.intake), collect._handled_signals(service):
+        monkeypatch.setattr(collect, "REPEAT_SECONDS", 60)
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+        assert service.stopping
+        monkeypatch.setattr(collect, "REPEAT_SECONDS", 0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["collect"]
 
 logger = logging.getLogger("flowbuf.collect")
+
+REPEAT_SECONDS = 0.2
+"""Time in which further signals are part of the first one. Programs such as `timeout` send it twice."""
 
 MORE_BUFFER = (
     "the kernel granted receive buffers of {granted:,} bytes instead of {wanted:,}; datagrams of a burst may "
@@ -256,9 +260,10 @@ def _serving(service: Service, address: Address | None, patient: bool) -> Iterat
 def _handled_signals(service: Service) -> Iterator[None]:
     """Handle signals inside the block.
 
-    SIGHUP reads the configuration again. The first SIGINT or SIGTERM stops the service, and the next one acts
-    as usual. SIGHUP has no effect then: a closed terminal must not lose the last flows.
+    SIGHUP reads the configuration again. The first SIGINT or SIGTERM stops the service. One after
+    REPEAT_SECONDS acts as usual. SIGHUP has no effect then: a closed terminal must not lose the last flows.
     """
+    first = float("inf")
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
 
@@ -267,8 +272,12 @@ def _handled_signals(service: Service) -> Iterator[None]:
             signal.signal(number, before[number])
 
     def stop(number: int, frame: Any) -> None:
+        nonlocal first
         service.stop()
-        restore(signal.SIGINT, signal.SIGTERM)
+        first = min(first, time.monotonic())
+        if time.monotonic() - first >= REPEAT_SECONDS:
+            restore(signal.SIGINT, signal.SIGTERM)
+            signal.raise_signal(number)
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
