@@ -201,6 +201,17 @@ class StateError(FlowbufError):
         self.replaceable = replaceable
 
 
+@contextmanager
+def contained_exit() -> Iterator[None]:
+    """Turn an exception that would end a thread, such as SystemExit, into a RuntimeError."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+
+
 def error_text(error: BaseException) -> str:
     """Return the text of an exception, or the name of its class if it has none."""
     return str(error) or type(error).__name__

@@ -427,6 +427,22 @@ def test_an_enrichment_that_exits_loses_its_batch_alone(
     assert "SystemExit" in caplog.text
 
 
+def test_an_enrichment_that_exits_when_it_is_loaded_does_not_end_the_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "leaves.py").write_text("raise SystemExit('no license')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    output = ListOutput()
+    with running({"one": output}) as service:
+        changed = replace(service._config, outputs=(OutputConfig(to="one", enrich=("leaves:once",)),))
+        service._read_config = lambda: (changed, changed.load_schemas())
+        service.request_reload()
+        wait_until(lambda: "the old one stays" in caplog.text, "the reload")
+        send([flows5(3)], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["one"].stored == 3, "the flows")
+    assert "the old one stays: SystemExit: no license" in caplog.text
+
+
 class BrokenOutput(ListOutput):
     """Raise exceptions where none is expected, when the third batch was written."""
 

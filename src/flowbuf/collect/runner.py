@@ -20,7 +20,14 @@ from flowbuf.collect.queue import FlowQueue, QueuedBatch
 from flowbuf.collect.spools.counts import SpoolCounters
 from flowbuf.collect.spools.spool import Spool
 from flowbuf.collect.unsettled import UnsettledBatches
-from flowbuf.errors import ClickHouseError, FlowbufError, KafkaError, SpoolError, error_text
+from flowbuf.errors import (
+    ClickHouseError,
+    FlowbufError,
+    KafkaError,
+    SpoolError,
+    contained_exit,
+    error_text,
+)
 from flowbuf.schema import Schema
 from flowbuf.selection import FlowSelection
 
@@ -534,17 +541,13 @@ class OutputRunner:
         """Call the output or an enrichment, without the lock. REQUIRES: the counters are published.
 
         Raises:
-            Exception: The call has failed. If its exception is no Exception, such as SystemExit, this is a
-                RuntimeError, so that the thread does not end.
+            Exception: The call has failed. See `contained_exit` for exceptions that would end the thread.
             _LeftBehind: The call has returned too late.
         """
         self._lock.release()
         try:
-            return work()
-        except Exception:
-            raise
-        except BaseException as error:
-            raise RuntimeError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+            with contained_exit():
+                return work()
         finally:
             self._lock.acquire()
             if self._left_behind:

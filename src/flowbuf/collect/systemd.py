@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from flowbuf.collect.listen import Address, Listener, StreamListener
-from flowbuf.errors import ListenError
+from flowbuf.errors import ListenError, contained_exit
 
 __all__ = ["Watchdog", "activated_listeners", "notify", "reloading", "tell_manager", "watchdog_seconds"]
 
@@ -111,8 +111,9 @@ class Watchdog:
 
 def _fulfil(future: Future[Result], work: Callable[[], Result]) -> None:
     try:
-        future.set_result(work())
-    except BaseException as error:
+        with contained_exit():  # otherwise, a user's module could end the collector at a reload
+            future.set_result(work())
+    except Exception as error:
         future.set_exception(error)
 
 
