@@ -19,6 +19,7 @@ from flowbuf._core import Capture
 from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.queue import QueueCounters
 from flowbuf.collect.worker import Worker
+from flowbuf.errors import ListenError
 from tests.support.datagrams import data_set, ipfix, netflow5, record5, template, template_set
 from tests.support.live import room_for_files, send, wait_until
 
@@ -271,6 +272,19 @@ def test_a_collector_starts_once() -> None:
         pass
     with pytest.raises(RuntimeError, match="started before; create another one"), collector:
         pass
+
+
+@pytest.mark.parametrize("interval", [0, -1.0, 0.0001, 1e11, float("inf"), float("nan")])
+def test_an_interval_out_of_range_is_refused(interval: float) -> None:
+    with pytest.raises(ValueError, match=f"interval is {interval}; use 0.001 to 1000000000 seconds"):
+        flowbuf.Collector([LOCAL], interval=interval)
+
+
+def test_a_collector_needs_an_address_and_a_worker() -> None:
+    with pytest.raises(ListenError, match=r'no address to listen on; pass one, such as "0.0.0.0:2055"'):
+        flowbuf.Collector([])
+    with pytest.raises(ValueError, match="workers is 0; use at least 1"):
+        flowbuf.Collector([LOCAL], workers=0)
 
 
 def test_sockets_are_closed() -> None:

@@ -15,6 +15,7 @@ from flowbuf.collect.listen import BUFFER_BYTES, DEFAULT_LISTEN, Address
 from flowbuf.collect.queue import FlowQueue, QueueCounters
 from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.decoder import load_schemas
+from flowbuf.errors import ListenError
 from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Schema
 
@@ -55,7 +56,8 @@ class Collector:
         receive_buffer: Size of the receive buffer of each socket, in bytes. The kernel limits it to
             `net.core.rmem_max`. Default: 32 MiB.
         interface: Name of the network interface to receive from. Default: all.
-        interval: Longest time that flows wait for the rest of a batch, in seconds. Default: 1.
+        interval: Longest time that flows wait for the rest of a batch, in seconds, 0.001 or more.
+            Default: 1.
         allow: Networks such as "192.0.2.0/24" whose datagrams are decoded. Default: all.
         deny: Networks whose datagrams are not decoded, also if they are allowed. Default: none.
         queue_flows: Most flows that wait for the iterator. Default: 1,048,576.
@@ -66,10 +68,10 @@ class Collector:
 
     Raises:
         ConfigError: a network of `allow` or `deny` is invalid.
-        ListenError: an address is invalid, in use, or not of this machine, or needs a certificate. Raised
-            when the block is entered.
+        ListenError: there is no address, or one is invalid. When the block is entered: an address is in use,
+            not of this machine, or needs a certificate.
         SchemaError: the schema cannot be decoded into.
-        ValueError: two schemas have the same kind of rows.
+        ValueError: two schemas have the same kind of rows, or a number is out of range.
 
     Example:
         with flowbuf.Collector(["0.0.0.0:2055"]) as collector:
@@ -96,6 +98,8 @@ class Collector:
         **keywords: Unpack[DecodeKeywords],
     ) -> None:
         self._addresses = [Address.parse(text) for text in listen]
+        if not self._addresses:
+            raise ListenError('no address to listen on; pass one, such as "0.0.0.0:2055"')
         self.schemas = load_schemas(schema, schemas)
         self.schema = self.schemas[0]
         self._options = merge_options(options, keywords)

@@ -22,6 +22,7 @@ from flowbuf.collect.listen import (
     open_listeners,
     open_stream_listeners,
 )
+from flowbuf.collect.settings import MAX_SECONDS
 from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.worker import StreamCounters, StreamWorker, check_encryption, stream_options
 from flowbuf.collect.worker import RowCounters, Worker, WorkerCounters, read_all_counters
@@ -38,6 +39,9 @@ Item = TypeVar("Item")
 ExporterTotals = tuple[str, int, int, int, int, int | None, dict[str, int], dict[str, int], int]
 """Totals of an exporter: see `Decoder.list_exporters`."""
 
+MIN_INTERVAL = 0.001
+"""Shortest interval in seconds. A shorter one could pass before a worker receives."""
+
 CALL_SECONDS = 10.0
 """Longest time to wait for workers. Raises TimeoutError of concurrent.futures."""
 
@@ -51,9 +55,13 @@ class IntakeOptions:
         receive_buffer: Size of the receive buffer of each socket, in bytes. The kernel limits it to
             `net.core.rmem_max`. Default: 32 MiB.
         interface: Name of the network interface to receive from. Default: all.
-        interval: Longest time that flows wait for the rest of a batch, in seconds. Default: 1.
+        interval: Longest time that flows wait for the rest of a batch, in seconds, MIN_INTERVAL or more.
+            Default: 1.
         sessions: Limits and encryption of IPFIX over TCP and TLS.
         access: Sources whose datagrams are decoded. Default: all.
+
+    Raises:
+        ValueError: a number is out of range.
     """
 
     workers: int = 1
@@ -62,6 +70,12 @@ class IntakeOptions:
     interval: float = 1.0
     sessions: SessionOptions = field(default_factory=SessionOptions)
     access: AccessList | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ValueError(f"workers is {self.workers}; use at least 1")
+        if not MIN_INTERVAL <= self.interval <= MAX_SECONDS:
+            raise ValueError(f"interval is {self.interval}; use {MIN_INTERVAL} to {MAX_SECONDS} seconds")
 
 
 @dataclass
