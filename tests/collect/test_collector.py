@@ -217,7 +217,7 @@ def test_calls_do_not_accumulate_while_a_worker_is_blocked(monkeypatch: pytest.M
         wait_until(blocked.running, "the call that blocks the worker")
         for _ in range(3):
             assert collector.counters.received == 0
-            with pytest.raises(FutureTimeout):
+            with pytest.raises(FutureTimeout, match="a worker waits for a full queue"):
                 intake.list_exporters(0.01)
         assert len(worker._calls) == 2  # one for counters, and one for exporters
         held.set()

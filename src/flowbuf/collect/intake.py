@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -296,7 +297,7 @@ class Intake:
             TimeoutError: a worker does not answer. Its class is that of concurrent.futures.
         """
         for worker in self._workers:
-            yield worker.read_early_data().result(CALL_SECONDS)
+            yield from _wait([worker.read_early_data()])
 
     def hand_over_early_data(self) -> None:
         """Count the data sets of `read_early_data` as handed over, and drop them. REQUIRES: `pause`."""
@@ -427,7 +428,10 @@ def _wait(futures: Sequence[Future[Item]], timeout: float = CALL_SECONDS) -> lis
         TimeoutError: a worker does not answer. Its class is that of concurrent.futures.
     """
     end = time.monotonic() + timeout
-    return [future.result(max(end - time.monotonic(), 0)) for future in futures]
+    try:
+        return [future.result(max(end - time.monotonic(), 0)) for future in futures]
+    except FutureTimeout:
+        raise FutureTimeout("a worker waits for a full queue") from None
 
 
 def _read_other(decoder: Decoder) -> list[dict[str, Any]]:

@@ -396,7 +396,7 @@ class Service:
         try:
             save_state(self._intake, self._config.state)
         except (StateError, OSError, FutureTimeout) as error:
-            logger.error("the state was not saved: %s", str(error) or "a worker waits for a full queue")
+            logger.error("the state was not saved: %s", error)
 
     def _finish(self) -> None:
         """Decode and write everything that was received.

@@ -38,7 +38,7 @@ from typing import Any
 
 from flowbuf._core import EARLY_DATA_VERSION
 from flowbuf.collect.listen import Address, Listener, StreamListener
-from flowbuf.errors import ListenError
+from flowbuf.errors import ListenError, error_text
 
 __all__ = ["Handover", "TakeoverServer", "take_over"]
 
@@ -224,9 +224,7 @@ class TakeoverServer:
                 self._send_early_data(channel)
             channel.expect("done", DONE_SECONDS)
         except Exception as error:  # of the connection, or of delivering the flows that wait
-            logger.warning(
-                "takeover: failed, and this collector continues: %s", str(error) or "a worker is blocked"
-            )
+            logger.warning("takeover: failed, and this collector continues: %s", error_text(error))
             if paused:
                 self._resume()
             return
