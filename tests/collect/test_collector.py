@@ -182,7 +182,8 @@ def test_a_failing_worker_starts_again_with_its_templates() -> None:
         batches.append(batch)
 
     (listener,) = open_listeners([Address("127.0.0.1", 0)])
-    worker = Worker(0, [listener], lambda: flowbuf.Decoder("flow"), deliver, failures.append, 0.02)
+    schema = flowbuf.Schema.load("flow")
+    worker = Worker(0, [listener], lambda: flowbuf.Decoder(schema), deliver, failures.append, 0.02)
     worker.start()
     try:
         to = str(listener.address)
@@ -190,7 +191,7 @@ def test_a_failing_worker_starts_again_with_its_templates() -> None:
         wait_until(lambda: len(batches) == 1, "the first batch")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.connect(listener.sockets[0].getsockname())
-            with room_for_files(0):
+            with room_for_files(3):
                 sender.send(DATA_SET)
                 wait_until(lambda: bool(failures), "the failure")
                 worker.call(lambda decoder: None).result(30)

@@ -335,7 +335,7 @@ def test_a_state_that_is_not_saved_has_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def wait(*arguments: object) -> None:
-        raise FutureTimeout
+        raise FutureTimeout("a worker waits for a full queue")
 
     with running({"a": ListOutput()}, state=str(tmp_path / "state")):
         monkeypatch.setattr("flowbuf.collect.service.save_state", wait)
@@ -520,8 +520,9 @@ def test_a_reload_needs_no_descriptor() -> None:
         outputs["one"] = ListOutput()
         service._new_output = lambda output, selection, spool: outputs[output.to]
         changed = replace(service._config, outputs=(OutputConfig(to="one", queue_flows=9),))
-        with room_for_files(0):
-            service.reload(changed, [flowbuf.Schema.load("flow")])
+        schema = flowbuf.Schema.load("flow")
+        with room_for_files(3):
+            service.reload(changed, [schema])
         send([flows5(7)], to)
         wait_until(lambda: outputs["one"].stored == 7, "the flows after the reload")
     counters = service.read_counters()

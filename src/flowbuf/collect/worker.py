@@ -414,7 +414,7 @@ class Worker:
     def _read_counters(self) -> WorkerCounters:
         past, totals = self._past, self._decoder.read_totals()
         return WorkerCounters(
-            listeners=[Counter(each) for each in self._receiver.read_counters()],
+            listeners=[+Counter(each) for each in self._receiver.read_counters()],
             kernel_drops=[listener.read_drops(self._index) for listener in self._listeners],
             rows=self._read_rows(),
             denied=self._receiver.denied,
