@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from flowbuf.kafka.consumer import KafkaSource
     from flowbuf.kafka.schema_registry import SchemaRegistry
     from flowbuf.kafka.sink import KafkaSink, ProduceReport
+    from flowbuf.lazy_tables import scan
     from flowbuf.options import DecodeOptions
     from flowbuf.sampling import SamplingRule
-    from flowbuf.scan import scan
     from flowbuf.schema import Column, Schema
 
 __all__ = [
@@ -114,7 +114,6 @@ _MODULES = {
     "decoder": ("Decoder",),
     "options": ("DecodeOptions",),
     "sampling": ("SamplingRule",),
-    "scan": ("scan",),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "io.capture": ("CaptureReader",),
     "io.columns": ("encode_columns", "read_capture", "read_messages"),
@@ -123,6 +122,7 @@ _MODULES = {
     "kafka.consumer": ("KafkaSource",),
     "kafka.schema_registry": ("SchemaRegistry",),
     "kafka.sink": ("KafkaSink", "ProduceReport"),
+    "lazy_tables": ("scan",),
     "schema": ("Column", "Schema"),
 }
 _LATER = {name: f"flowbuf.{module}" for module, names in _MODULES.items() for name in names}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import flowbuf
 from tests.support.cases import slow
 from tests.support.core_build import EXT, find_compiler, find_tool, make
 
@@ -42,7 +43,7 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "options": {"errors", "sampling", "_core"},
     "decoder": {"schema", "arrow", "options", "_core"},
     "io": {"errors", "schema", "arrow", "decoder", "options", "_core"},
-    "scan": {"errors", "schema", "arrow", "io"},
+    "lazy_tables": {"errors", "schema", "arrow", "io"},
     "kafka": {"errors", "schema", "arrow", "io", "_core"},
     "clickhouse": {"errors", "schema", "targets", "arrow"},
     "enrich": {"_core", "errors", "schema", "targets"},
@@ -338,6 +339,11 @@ def test_layers_list_every_module() -> None:
         path.parent.name for path in PACKAGE.glob("*/__init__.py")
     }
     assert units - {"__init__", "__main__", "cli"} <= set(PACKAGE_LAYERS)
+
+
+def test_no_module_has_the_name_of_a_public_object() -> None:
+    """The import of such a module would replace the object in the package."""
+    assert PACKAGE_LAYERS.keys() & set(flowbuf.__all__) == set()
 
 
 def test_layers_have_no_cycle() -> None:

@@ -50,9 +50,9 @@ def scan(
 ) -> Any:
     """Return the flows of captures as a lazy table, which is read when a query needs its rows.
 
-    The query determines what is decoded: columns that it does not use are not decoded, rows that its filter
-    excludes leave memory after each batch, and reading ends at its limit. Each query reads the captures
-    again. flowbuf writes addresses as text.
+    The query determines what is decoded. Columns that it does not use are not decoded. Rows that its filter
+    excludes leave memory after each batch. Reading ends at its limit. Each query reads the captures again.
+    Addresses are text.
 
     Args:
         source: Captures, as in `read_capture`.
