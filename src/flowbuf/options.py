@@ -71,9 +71,9 @@ class DecodeOptions:
             default they are only counted.
         sampling: Sampling rates of exporters and interfaces. Flows without a rule and without a reported rate
             get `default_sampling_rate`. Default: none.
-        rate_limit: Most flows per second of one exporter, up to 100,000,000. Flows above it are skipped and
-            counted (`rate_limited`), and the sampling rate of the flows after them is increased, so that
-            scaled totals stay right. The clock is the time of reception. Default: 0, no limit.
+        rate_limit: Maximum number of flows per second of one exporter, up to 100,000,000. Flows above it are
+            skipped and counted (`rate_limited`). The sampling rate of the flows after them is increased, so
+            that scaled totals stay right. The clock is the time of reception. Default: 0, no limit.
         processor: Newest kind of processor whose instructions are used: "any", "bmi2" or "avx512". It changes
             the speed, and the order of fields in a message. Default: None, all that this processor has.
 

@@ -95,8 +95,8 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **options: Any) -> None:
     """Receive flows of live exporters, and write them.
 
-    Options can also stand in FILE.toml, with the same names. The options of an output apply to each -o. In
-    the file, each [[output]] has its own.
+    FILE.toml can have the same options as keys. The options of an output apply to each -o. In the file, each
+    [[output]] has its own.
 
     To upgrade a running collector, start the new one with the same addresses and --takeover. It gets the
     sockets and the templates. The old one writes its flows, and ends with status 0.

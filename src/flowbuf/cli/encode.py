@@ -83,8 +83,8 @@ def encode(
     OUT.proto. A .proto that flowbuf did not write is never replaced. Each file appears whole or not at
     all.
 
-    An INPUT is a capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd), a pattern of
-    several, in which ** stands for any folders, or - for stdin. Templates and sampling rates of one INPUT are
+    An INPUT is a capture (pcap, pcapng, IPFIX file or file of nfcapd; plain, gzip or zstd), or - for stdin.
+    It may be a pattern, in which ** stands for any folders. Templates and sampling rates of one INPUT are
     known in the next, and with --state in the next run too.
 
     --format ipfix writes an IPFIX file (RFC 5655), without a .proto. Each column becomes its information

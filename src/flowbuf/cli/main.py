@@ -153,7 +153,7 @@ def _forget_stdout() -> None:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main() -> None:
-    """Decode sFlow, NetFlow and IPFIX straight into Protocol Buffers.
+    """Decode sFlow, NetFlow and IPFIX into Protocol Buffers messages and Arrow columns.
 
     \b
     Examples:

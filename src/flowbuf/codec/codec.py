@@ -212,8 +212,8 @@ class Codec(ColumnCodec[T]):
                 .proto files, or a descriptor set of protoc or buf (any other extension). A .proto file may
                 also be named as in an import, from a folder of `include`.
             message: Name of the message, if the file defines several.
-            include: Folders in which a .proto file and its imports are searched, besides its own folder.
-                Default: none.
+            include: Folders in which a .proto file and its imports are searched, in addition to its own
+                folder. Default: none.
             **options: Options of `Codec`.
 
         Returns:

@@ -59,7 +59,7 @@ class _Null:
 
 
 NULL = _Null()
-"""The null of a `google.protobuf.Value` that is a field of its own. There, None means an absent field."""
+"""The null of a `google.protobuf.Value` that is a field of its own. None means an absent field there."""
 
 
 def plain_kind(message: Message) -> str:

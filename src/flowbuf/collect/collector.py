@@ -60,7 +60,7 @@ class Collector:
             Default: 1.
         allow: Networks such as "192.0.2.0/24" whose datagrams are decoded. Default: all.
         deny: Networks whose datagrams are not decoded, also if they are allowed. Default: none.
-        queue_flows: Most flows that wait for the iterator. Default: 1,048,576.
+        queue_flows: Maximum number of flows that wait for the iterator. Default: 1,048,576.
         block: Stop receiving while the queue is full, so that the kernel drops datagrams, and exporters with
             TCP wait. Default: False, drop flows. Both losses are counted.
         sessions: Limits and encryption of IPFIX over TCP and TLS. Default: `SessionOptions()`.

@@ -84,7 +84,7 @@ class OutputConfig:
     )
     ip: str = setting("text", "text", "Form of addresses in Parquet.", choices=("text", "binary"))
     queue_flows: int = setting(
-        "whole", 1 << 20, "Most flows that wait in memory for this output.", "N", least=1
+        "whole", 1 << 20, "Maximum number of flows that wait in memory for this output.", "N", least=1
     )
     on_overflow: str = setting(
         "text",
@@ -194,7 +194,10 @@ class CollectConfig:
     report: float = setting("seconds", 60.0, "Report totals this often. 0 disables it.", "TIME")
     log: str = setting("text", "text", "Form of the messages on stderr.", choices=("text", "json"))
     log_limit: int = setting(
-        "whole", 10, "Most warnings of one kind per minute; others are counted. 0 disables the limit.", "N"
+        "whole",
+        10,
+        "Maximum number of warnings of one kind per minute; others are counted. 0 disables the limit.",
+        "N",
     )
     time: str = setting("text", TIMES[0], "Fill time_received with this time.", choices=TIMES)
     allow: tuple[str, ...] = setting(
@@ -220,7 +223,9 @@ class CollectConfig:
     template_expiry: float = setting(
         "seconds", 0.0, "Forget templates that were not refreshed for this long. 0 keeps them.", "TIME"
     )
-    exporter_limit: int = setting("whole", 0, "Most exporters to remember. 0 means 1,048,576.", "N")
+    exporter_limit: int = setting(
+        "whole", 0, "Maximum number of exporters to remember. 0 means 1,048,576.", "N"
+    )
     forward: tuple[str, ...] = setting(
         "list", (), "Send a copy of each received datagram and message to this UDP address.", "HOST:PORT"
     )
@@ -240,10 +245,14 @@ class CollectConfig:
         "text", "", "Accept only exporters with a certificate of an authority in this PEM file.", "FILE"
     )
     session_limit: int = setting(
-        "whole", SESSIONS.session_limit, "Most TCP and TLS sessions at once.", "N", least=1
+        "whole", SESSIONS.session_limit, "Maximum number of TCP and TLS sessions at once.", "N", least=1
     )
     peer_session_limit: int = setting(
-        "whole", SESSIONS.peer_session_limit, "Most TCP and TLS sessions of one address.", "N", least=1
+        "whole",
+        SESSIONS.peer_session_limit,
+        "Maximum number of TCP and TLS sessions of one address.",
+        "N",
+        least=1,
     )
     idle_timeout: float = setting(
         "seconds",

@@ -82,9 +82,10 @@ class SessionOptions:
     """Limits and encryption of IPFIX over TCP and TLS.
 
     Args:
-        session_limit: Most sessions at once. A further connection replaces a session that has sent no message
-            yet. If there is none, it is refused. Default: 512.
-        peer_session_limit: Most sessions of one address. Further connections are refused. Default: 32.
+        session_limit: Maximum number of sessions at once. A further connection replaces a session that has
+            sent no message yet. If there is none, it is refused. Default: 512.
+        peer_session_limit: Maximum number of sessions of one address. Further connections are refused.
+            Default: 32.
         idle_timeout: Time without data after which a session ends, in seconds. 0 disables it. Default: 1,800.
         message_timeout: Longest time for the rest of an incomplete message, in seconds. Default: 30.
         handshake_timeout: Longest time for a TLS handshake, in seconds. Default: 10.
