@@ -1,4 +1,4 @@
-"""Print the tables of benchmarks/README.md in Markdown, from one run.
+"""Print the tables of benchmarks/lab/README.md in Markdown, from one run.
 
     python -m benchmarks.lab.tables RESULT.json
 

@@ -1,4 +1,4 @@
-"""Format results as tables and as JSON. The command prints the table of benchmarks/README.md:
+"""Format results as tables and as JSON. The command prints the table of benchmarks/lab/README.md:
 
 python -m benchmarks.pipeline.report RESULT.json
 """
