@@ -18,7 +18,7 @@
 #   make bench-collectors      build the collectors that benchmarks/collector.py compares (needs Go)
 #   make wheel                 build wheels for all installed Python versions into build/wheels (Linux)
 #   make docs                  build the documentation site into build/site
-#   make fields                write the tables of docs/reference from the code and docs/reference/collectors.csv
+#   make fields                write the generated texts of docs/ from the code and docs/reference/collectors.csv
 #   make kafka                 start a real Kafka broker on this machine; make kafka-stop ends it
 #   make registry              start a schema registry on this machine; make registry-stop ends it
 #   make s3-server             build the S3 server that tests of object stores use (needs Go)
@@ -161,6 +161,7 @@ docs: $(BUILT)
 	@echo "build/site/index.html is the site; its search needs a server: $(PY) -m http.server -d build/site"
 
 fields: $(BUILT)
+	@$(PY) -m pip install -q --group docs
 	$(PY) tools/make_fields.py
 	$(PY) tools/make_docs.py
 

@@ -1,18 +1,19 @@
 """Complete the pages of the documentation site. mkdocs runs this file as a hook (`make docs`).
 
-- A line `<!-- generated: NAME -->` of a page, with the note below it, is replaced by text from the code:
-  commands, the Python API, schema keys, columns and counters. Pages for readers of the repository have the
-  text itself, up to the line `<!-- end of NAME -->`.
+- The text of a page from `<!-- generated: NAME -->` to `<!-- end of NAME -->` comes from the code: commands,
+  the Python API, schema keys, columns, counters and measurements. It is committed, for readers of the
+  repository.
 - README.md and other pages outside of docs/ become pages of the site, and so do the notebooks.
 - A link to a file that is not on the site becomes text.
 
     python tools/make_docs.py counters    # print one generated text
-    python tools/make_docs.py             # write the texts of pages that have them; or: make fields
+    python tools/make_docs.py             # write the texts of all pages; or: make fields
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import importlib
 import inspect
 import json
@@ -31,6 +32,7 @@ from flowbuf import STATUSES, Schema
 from flowbuf.cli.main import COMMANDS, main
 from flowbuf.schema import Column, loader
 from flowbuf.schema.column import COLUMN_KEYS
+from tools import python_reference
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,6 +45,7 @@ OUTSIDE = {
     "CHANGELOG.md": "project/changelog.md",
     "ext/README.md": "project/core.md",
     "benchmarks/README.md": "project/benchmarks.md",
+    "benchmarks/lab/README.md": "project/lab.md",
     "benchmarks/peers/README.md": "project/peers.md",
 }
 
@@ -117,8 +120,21 @@ def _escape(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as code for a table cell."""
-    return f"`{text}`"
+    r"""Return text as code for a table cell.
+
+    A repository's viewer needs \| for a pipe in a table. The site needs a plain pipe: see `unescape_pipes`.
+    """
+    escaped = text.replace("|", r"\|")
+    return f"`{escaped}`"
+
+
+def unescape_pipes(markdown: str) -> str:
+    """Return a page whose code in tables has plain pipes, which Python-Markdown expects there."""
+
+    def unescape(row: re.Match[str]) -> str:
+        return re.sub(r"`[^`]*`", lambda code: code[0].replace(r"\|", "|"), row[0])
+
+    return re.sub(r"(?m)^\|.*$", unescape, markdown)
 
 
 def table(headings: list[str], rows: Iterator[list[str]] | list[list[str]]) -> str:
@@ -151,8 +167,18 @@ def all_commands(parent: click.Context | None = None) -> Iterator[click.Context]
 
 
 def commands() -> str:
-    """Return every command with its help text and options."""
-    return "\n".join(text for context in all_commands() for text in _describe(context))
+    """Return a table of the commands, and every command with its help text and options."""
+    contexts = list(all_commands())
+    rows = [
+        [
+            f"[`{each.command_path}`](#{each.command_path.replace(' ', '-')})",
+            escape(first_sentence(each.command.help or "")),
+        ]
+        for each in contexts
+    ]
+    return "\n".join(
+        [table(["Command", "Purpose"], rows), *(text for each in contexts for text in _describe(each))]
+    )
 
 
 def _describe(context: click.Context) -> Iterator[str]:
@@ -161,15 +187,16 @@ def _describe(context: click.Context) -> Iterator[str]:
     yield f"```text\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```\n"
     yield _help_text(inspect.cleandoc(command.help or ""))
     options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
-    records = filter(None, (each.get_help_record(context) for each in options))
+    records = filter(None, (each.get_help_record(context) for each in options if "--help" not in each.opts))
     rows = [[code(option), escape(_mark_options(text))] for option, text in records]
-    if len(rows) > 1:  # every command has --help
+    if rows:
         yield table(["Option", "Effect"], rows)
 
 
 def _mark_options(text: str) -> str:
-    """Return text with its option names as code."""
-    return re.sub(r"(?<![\w'\"`-])(--[a-z][a-z-]*|-[a-zA-Z]\b)", r"`\1`", text)
+    """Return text with its options as code, with values such as flows,counters or group:NAME."""
+    value = r"(?: (?=\w+[,:_])[\w,:]+\w)?"
+    return re.sub(rf"(?<![\w'\"`-])(--[a-z][a-z-]*{value}|-[a-zA-Z]\b)", r"`\1`", text)
 
 
 def _help_text(text: str) -> str:
@@ -193,8 +220,11 @@ def python_page(name: str) -> str:
     return "\n\n".join(f"::: {path}" for path in PYTHON[name])
 
 
-def python_names() -> str:
-    """Return a table of all documented names, with links.
+def python_names(link: Callable[[str, str], str] = "[`{1}`][{1}]".format) -> str:
+    """Return a table of all documented names.
+
+    Args:
+        link: Return the link to a name, from its page and its path. Default: a link of mkdocstrings.
 
     Raises:
         LookupError: a public name of flowbuf is on no page.
@@ -203,28 +233,20 @@ def python_names() -> str:
     missing -= {path for paths in PYTHON.values() for path in paths}
     if missing:
         raise LookupError(f"add to PYTHON in tools/make_docs.py: {', '.join(sorted(missing))}")
-    package = _load_package()
     rows = [
-        [f"[`{path}`][{path}]", escape(_summarize(package, path)), f"[{page}]({page}.md)"]
+        [
+            link(page, path),
+            escape(first_sentence(python_reference.find(path).docstring.value)),
+            f"[{page}]({page}.md)",
+        ]
         for page, paths in PYTHON.items()
         for path in paths
     ]
     return table(["Name", "Summary", "Page"], rows)
 
 
-def _load_package() -> Any:
-    """Return flowbuf as mkdocstrings reads it."""
-    import griffe
-
-    extensions = griffe.load_extensions(ROOT / "tools/docstrings.py")
-    return griffe.load("flowbuf", search_paths=[ROOT / "src"], extensions=extensions, allow_inspection=True)
-
-
-def _summarize(package: Any, path: str) -> str:
-    docstring = package[path.removeprefix("flowbuf.")].docstring
-    if not docstring:
-        raise LookupError(f"{path} has no docstring")
-    return first_sentence(docstring.value)
+def _link_to_heading(page: str, path: str) -> str:
+    return f"[`{path}`]({page}.md#{python_reference.anchor(path)})"
 
 
 # Schemas ----------------------------------------------------------------------------------------------------
@@ -304,7 +326,7 @@ def counters() -> str:
     parts = []
     for kind, title in CLASSES.items():
         rows = [[code(name), escape(text)] for name, (each, text) in STATUSES.items() if each == kind]
-        parts += [f"## {title}", table(["Counter", "Meaning"], rows)]
+        parts += [f"### {title}", table(["Counter", "Meaning"], rows)]
     return "\n\n".join(parts)
 
 
@@ -315,12 +337,16 @@ COLLECTOR_CHART = COLLECTOR_RESULTS.with_suffix(".svg")
 COMMAND = "python benchmarks/collector.py --results benchmarks/collector.json"
 
 
-def collector_results() -> str:
-    """Return the chart and the tables of benchmarks/collector.json."""
+def collector_results(chart: str = COLLECTOR_CHART.name) -> str:
+    """Return the chart and the tables of benchmarks/collector.json.
+
+    Args:
+        chart: Path of the chart from the page. Default: that of the site.
+    """
     if not COLLECTOR_RESULTS.exists():
         return f"No results are recorded in this version. `{COMMAND}` records them.\n"
-    chart = [f"![Chart of the results]({COLLECTOR_CHART.name})", ""] if COLLECTOR_CHART.exists() else []
-    return "\n".join([*chart, *make_tables(json.loads(COLLECTOR_RESULTS.read_text()), level=3)]) + "\n"
+    image = [f"![Chart of the results]({chart})", ""] if COLLECTOR_CHART.exists() else []
+    return "\n".join([*image, *make_tables(json.loads(COLLECTOR_RESULTS.read_text()), level=3)]) + "\n"
 
 
 GENERATED: dict[str, Callable[[], str]] = {
@@ -334,20 +360,29 @@ GENERATED: dict[str, Callable[[], str]] = {
     "collector-results": collector_results,
 }
 
-MARK = re.compile(
-    r"(?m)^<!-- generated: ([\w-]+) -->(?:\n\*Generated from .*\*$|\n(?s:.*?)\n<!-- end of \1 -->$)?"
-)
-WRITTEN = re.compile(r"(?s)(<!-- generated: ([\w-]+) -->\n).*?(<!-- end of \2 -->\n)")
+# Texts that the site has in another form: mkdocstrings makes its Python reference.
+IN_REPOSITORY: dict[str, Callable[[], str]] = {
+    "python-names": lambda: python_names(_link_to_heading),
+    **{f"python-{name}": functools.partial(python_reference.describe, PYTHON[name]) for name in PYTHON},
+    "collector-results": lambda: collector_results("../../benchmarks/collector.svg"),
+}
+
+MARK = re.compile(r"(?ms)^<!-- generated: ([\w-]+) -->\n.*?^<!-- end of \1 -->$")
 
 
 def complete(markdown: str) -> str:
-    """Return a page with its generated texts. Raises KeyError if a name is unknown."""
+    """Return a page of the site with its generated texts. Raises KeyError if a name is unknown."""
     return MARK.sub(lambda mark: GENERATED[mark[1]](), markdown)
 
 
 def write_again(markdown: str) -> str:
-    """Return a page whose texts up to `<!-- end of NAME -->` are current."""
-    return WRITTEN.sub(lambda mark: f"{mark[1]}{GENERATED[mark[2]]().rstrip()}\n\n{mark[3]}", markdown)
+    """Return a page of the repository whose generated texts are current."""
+    return MARK.sub(lambda mark: _write(mark[1]), markdown)
+
+
+def _write(name: str) -> str:
+    text = (GENERATED | IN_REPOSITORY)[name]()
+    return f"<!-- generated: {name} -->\n{text.rstrip()}\n\n<!-- end of {name} -->"
 
 
 # Notebooks --------------------------------------------------------------------------------------------------
@@ -434,12 +469,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     place = page.file.src_uri
     if place == "index.md":
         page.meta["hide"] = ["navigation"]
-    return relink(complete(markdown), places.get(place, f"docs/{place}"))
+    return relink(unescape_pipes(complete(markdown)), places.get(place, f"docs/{place}"))
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
         click.echo(GENERATED[sys.argv[1]]())
     else:
-        for each in ROOT.glob("docs/reference/*.md"):
+        for each in ROOT.glob("docs/**/*.md"):
             each.write_text(write_again(each.read_text(encoding="utf-8")), encoding="utf-8")

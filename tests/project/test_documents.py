@@ -59,10 +59,10 @@ def test_links_have_targets_and_no_placeholder_remains(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_to_headings_have_targets(name: str) -> None:
-    """Check links to headings of the page itself and of other pages."""
+    """Check links to headings of the page itself and of other pages. mkdocs checks those of the site."""
     for page, anchor in re.findall(r"\]\(([^)#:]*\.md)?#([^)]+)\)", (ROOT / name).read_text()):
         target = (ROOT / name).parent / page if page else ROOT / name
-        text = re.sub(r"```.*?```", "", make_docs.complete(target.read_text()), flags=re.S)
+        text = re.sub(r"```.*?```", "", target.read_text(), flags=re.S)
         headings = [re.sub(r"[^\w -]", "", title.lower()) for title in re.findall(r"^#+ (.+)$", text, re.M)]
         assert anchor in [heading.replace(" ", "-") for heading in headings], f"{page}#{anchor}"
 

@@ -123,6 +123,7 @@ def _run_here(page: str, run: Run) -> None:
     blocks = list(read_blocks((ROOT / page).read_text()))
     for block in blocks:
         if block.title:
+            assert Path(block.title).name == block.title, f"{page}:{block.line}: the title has a folder"
             Path(block.title).write_text(run.apply(block.code))
     names: dict[str, Any] = {"__name__": "__main__"}
     said = ""
