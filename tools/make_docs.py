@@ -30,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.collecting.report import make_tables
 from flowbuf import STATUSES, Schema
 from flowbuf.cli.main import COMMANDS, main
+from flowbuf.collect.metrics import GAUGES, METRICS
+from flowbuf.collect.streams.sessions import REASONS
 from flowbuf.schema import Column, loader
 from flowbuf.schema.column import COLUMN_KEYS
 from tools import python_reference
@@ -330,6 +332,20 @@ def counters() -> str:
     return "\n\n".join(parts)
 
 
+def metrics() -> str:
+    """Return the metrics of the collector by their names in Prometheus."""
+    rows = [
+        [code(f"flowbuf_{name}{'' if name in GAUGES else '_total'}"), escape(text)]
+        for name, text in METRICS.items()
+    ]
+    return table(["Metric", "Meaning"], rows)
+
+
+def session_reasons() -> str:
+    """Return the reasons for which sessions over TCP and TLS are closed or refused."""
+    return table(["Reason", "Meaning"], [[code(reason), escape(text)] for reason, text in REASONS.items()])
+
+
 # Measurements -----------------------------------------------------------------------------------------------
 
 COLLECTOR_RESULTS = ROOT / "benchmarks/collector.json"
@@ -357,6 +373,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "schema-keys": schema_keys,
     "columns": columns,
     "counters": counters,
+    "metrics": metrics,
+    "session-reasons": session_reasons,
     "collector-results": collector_results,
 }
 

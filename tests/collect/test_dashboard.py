@@ -1,4 +1,4 @@
-"""The dashboard in examples/ uses metrics and labels that the collector has."""
+"""The dashboard and the alerts in examples/ use metrics and labels that the collector has."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from tests.collect.test_collector import flows5
 from tests.collect.test_service import ListOutput, address_of, running
 from tests.support.live import receiver, send, wait_until
 
-DASHBOARD = json.loads((Path(__file__).parents[2] / "examples/collector/grafana.json").read_text())
+EXAMPLES = Path(__file__).parents[2] / "examples/collector"
+DASHBOARD = json.loads((EXAMPLES / "grafana.json").read_text())
 QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
+ALERTS = (EXAMPLES / "alerts.yml").read_text().split("- alert: ")[1:]
 OF_PROMETHEUS = {"job", "instance"}
 """Labels that Prometheus adds when it scrapes."""
 
@@ -81,6 +83,13 @@ def test_queries_use_metrics_and_labels_that_exist(query: str, metrics: dict[str
     assert names
     for name in names:
         assert labels <= metrics[name], name
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.split()[0])
+def test_alerts_use_metrics_and_labels_that_exist(alert: str, metrics: dict[str, set[str]]) -> None:
+    (name,) = re.findall(r"flowbuf_\w+", alert)
+    labels = set(re.findall(r"\$labels\.(\w+)|{(\w+)=", alert.replace("{{ $", "$")))
+    assert {each or other for each, other in labels} - OF_PROMETHEUS <= metrics[name]
 
 
 @pytest.mark.parametrize("panel", DASHBOARD["panels"], ids=lambda panel: panel["title"])
