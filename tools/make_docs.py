@@ -197,8 +197,9 @@ def _describe(context: click.Context) -> Iterator[str]:
 
 def _mark_options(text: str) -> str:
     """Return text with its options as code, with values such as flows,counters or group:NAME."""
-    value = r"(?: (?=\w+[,:_])[\w,:]+\w)?"
-    return re.sub(rf"(?<![\w'\"`-])(--[a-z][a-z-]*{value}|-[a-zA-Z]\b)", r"`\1`", text)
+    value = r"(?:\s(?=\w+[,:_])[\w,:]+\w)?"
+    option = rf"(?<![\w'\"`-])(?:--[a-z][a-z-]*{value}|-[a-zA-Z]\b)"
+    return re.sub(option, lambda found: "`" + " ".join(found[0].split()) + "`", text)
 
 
 def _help_text(text: str) -> str:
