@@ -208,9 +208,9 @@ class Codec(ColumnCodec[T]):
         """Load a codec from a built-in schema or a file.
 
         Args:
-            reference: Name of a built-in schema, or path of a schema (.toml), a .proto file, a folder of
-                .proto files, or a descriptor set of protoc or buf (any other extension). A .proto file may
-                also be named as in an import, from a folder of `include`.
+            reference: Name of a built-in schema, or path of a schema (.toml), a .proto file, or a folder of
+                .proto files. A path with any other extension is a descriptor set of protoc or buf. A .proto
+                file may also be named as in an import, from a folder of `include`.
             message: Name of the message, if the file defines several.
             include: Folders in which a .proto file and its imports are searched, in addition to its own
                 folder. Default: none.

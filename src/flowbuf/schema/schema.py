@@ -41,9 +41,9 @@ class Schema:
         reserved: Numbers and names of retired columns.
         origin: File of the schema, or "schema NAME" of a built-in one, for error messages.
         message_name: Name of the Protocol Buffers message. Default: the name of the schema in CamelCase.
-        rows: Kind of rows: "flows" (default), "counters" (sFlow counter samples and drop samples),
-            "options" (options records of NetFlow v9 and IPFIX), or "records" (objects of a Codec, which
-            need not be flat).
+        rows: Kind of rows: "flows" (default), "counters", "options" or "records". Counters are sFlow counter
+            samples and drop samples. Options are options records of NetFlow v9 and IPFIX. Records are objects
+            of a Codec, which need not be flat.
         framing: Framing of messages in Kafka records: "bare" or "delimited". Default: by the number of
             messages.
         nested: Messages that columns of records may hold, in the order of the files.
