@@ -252,6 +252,29 @@ def test_a_blocked_worker_still_has_counters() -> None:
     assert counters.outputs["slow"].stored == counters.intake.received * 30 >= sent * 30
 
 
+def test_a_reload_while_a_worker_waits_for_a_full_queue_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The old output takes the flows that the worker still delivers to it."""
+    monkeypatch.setattr("flowbuf.collect.intake._wait.__defaults__", (0.1,))
+    release = threading.Event()
+    outputs = {"one": ListOutput(lambda: assert_true(release.wait(30)))}
+    settings: dict[str, Any] = {"queue_flows": 1, "on_overflow": "block"}
+    with running({"one": outputs["one"]}, {"one": settings}) as service:
+        (worker,) = service.intake._workers
+        while not wait([worker.call(Decoder.list_exporters)], 0.2).not_done:
+            send([flows5(30)], address_of(service))
+        outputs["one"] = ListOutput()
+        service._new_output = lambda output, selection, spool: outputs[output.to]
+        changed = OutputConfig(to="one", columns=("bytes",), **settings)
+        service.reload(replace(service._config, outputs=(changed,)), [flowbuf.Schema.load("flow")])
+        release.set()
+        wait_until(lambda: not service._retiring, "the end of the first output")
+    counters = service.read_counters()
+    check_sums(counters)
+    assert counters.outputs["one"].stored == 30 * counters.intake.received
+
+
 def test_blocked_workers_do_not_delay_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     """They have the values of before, also those of exporters."""
     release = threading.Event()

@@ -277,6 +277,14 @@ class Intake:
         changes += [worker.copy(copier) for worker, copier in zip(self._all, copiers, strict=True)]
         _wait(changes)
 
+    def wait_for_replacement(self, timeout: float) -> None:
+        """Wait until all workers use what `replace` has given them, for at most `timeout` seconds.
+
+        Raises:
+            TimeoutError: a worker still waits for a full queue. Its class is that of concurrent.futures.
+        """
+        _wait([worker.call(lambda decoder: None) for worker in self._all], timeout)  # calls have an order
+
     def pause(self) -> dict[str, Any]:
         """Stop receiving, and return the state for another process. `resume` continues.
 

@@ -262,6 +262,8 @@ class Service:
 
     def _retire(self, runner: OutputRunner) -> None:
         """Write the flows of an output that is not in the configuration any more."""
+        with contextlib.suppress(FutureTimeout):  # until then, workers may deliver to it
+            self._intake.wait_for_replacement(PATIENCE)
         folder = runner.spool_folder
         runner.request_stop(hands_on=any(each.spool_folder == folder != "" for each in self._runners))
         runner.join()
@@ -418,7 +420,7 @@ class Service:
             thread.join()
 
     def _unblock(self) -> None:
-        for runner in self._runners:
+        for runner in (*self._runners, *self._retiring):
             runner.queue.unblock()
 
     def _watch(self) -> None:
