@@ -14,7 +14,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from flowbuf import UNKNOWN_FIELDS, Codec
-from flowbuf.errors import EncodeError, SchemaError
+from flowbuf.errors import DecodeError, EncodeError, SchemaError
 from tests.support.codec.messages import (
     PROTO2,
     PROTO3,
@@ -158,6 +158,21 @@ def test_nested_messages_have_the_limits_of_the_schema(tmp_path: Path) -> None:
     assert codec.decode(codec.encode({"small": -32768})) == {"small": -32768}
     with pytest.raises(EncodeError, match="small: 32768 is out of range: -32768 to 32767"):
         codec.encode({"small": 32768})
+
+
+def test_zeros_of_required_columns_survive_json(tmp_path: Path) -> None:
+    """JSON leaves out zeros, so that a missing column may be one. An explicit column has a value."""
+    column = '[[column]]\nname = "{0}"\nnumber = {1}\ntype = "uint32"\nrequired = true\nexplicit = {2}\n'
+    columns = column.format("plain", 1, "false") + column.format("explicit", 2, "true")
+    (tmp_path / "zeros.toml").write_text(f'[schema]\nname = "zeros"\nrows = "records"\n{columns}')
+    codec = Codec.load(tmp_path / "zeros.toml")
+    zeros = {"plain": 0, "explicit": 0}
+    assert codec.encode_json(zeros) == '{"explicit":0}'
+    assert codec.decode_json('{"explicit":0}') == zeros
+    with pytest.raises(DecodeError, match="a required field is missing"):
+        codec.from_json('{"plain":0}')
+    with pytest.raises(EncodeError, match="plain: required, and not given"):
+        codec.encode({"explicit": 0})
 
 
 def test_values_outside_the_limits_of_a_schema_are_read(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def make_converter(descriptor: Descriptor, message: Message) -> JsonConverter:
 
 def _describe(field: Field) -> dict[str, Any]:
     return {
+        "required": field.required and field.presence,  # JSON leaves out zeros without presence
         "json_name": field.json_name,
         "key": f"{json.dumps(field.name, ensure_ascii=False)}:",
         "json_key": f"{json.dumps(field.json_name, ensure_ascii=False)}:",
