@@ -175,6 +175,15 @@ def test_zeros_of_required_columns_survive_json(tmp_path: Path) -> None:
         codec.encode({"explicit": 0})
 
 
+def test_names_in_json_take_precedence_over_names_of_other_fields(tmp_path: Path) -> None:
+    text = 'syntax = "proto3"; message Swap { int32 b = 2 [json_name = "a"]; int32 a = 1 [json_name = "c"]; }'
+    (tmp_path / "swap.proto").write_text(text)
+    codec = Codec.load(tmp_path / "swap.proto")
+    for record in ({"a": 5, "b": 0}, {"a": 0, "b": 5}, {"a": 5, "b": 6}):
+        assert codec.decode_json(codec.encode_json(record)) == record
+    assert codec.decode_json('{"b": 5}') == {"a": 0, "b": 5}
+
+
 def test_values_outside_the_limits_of_a_schema_are_read(tmp_path: Path) -> None:
     """The message is well-formed, although such values cannot be encoded."""
     kinds = [("int8", ""), ("ip", ""), ("timestamp", 'unit = "proto"\n'), ("duration", 'unit = "proto"\n')]

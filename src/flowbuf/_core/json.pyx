@@ -152,7 +152,7 @@ cdef class JsonConverter:
         cdef size_t slot, i, count = len(fields)
         cdef fb_codec_field *core = <fb_codec_field *> take_memory(count, sizeof(fb_codec_field), self.blocks)
         cdef uint16_t *places
-        cdef list pairs = []
+        cdef list pairs
         type.name = view_text(name, self.blocks)
         type.form = form
         type.fields = <fb_json_field *> take_memory(count, sizeof(fb_json_field), self.blocks)
@@ -174,9 +174,8 @@ cdef class JsonConverter:
             type.oneofs = max(type.oneofs, <size_t> field["oneof"])
         places = <uint16_t *> take_memory(_PLACES, sizeof(uint16_t), self.blocks)
         check(fb_codec_message_finish(&type.core, places, _PLACES))
-        for i in range(count):
-            field = fields[core[i].slot]
-            pairs += [(field["json_name"], i), (field["name"], i)]
+        # a name in JSON takes precedence over another field's own name
+        pairs = [(fields[core[i].slot][key], i) for key in ("json_name", "name") for i in range(count)]
         fill_names(&type.names, pairs, self.blocks)
 
     cdef const fb_json_type *_find(self, str name) except NULL:
