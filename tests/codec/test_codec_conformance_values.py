@@ -122,6 +122,8 @@ def test_map_entries_with_unknown_enum_numbers_are_unknown_fields() -> None:
         )
         assert record["m_enum"] == {"b": 2}
         assert record[UNKNOWN_FIELDS] == bytes_field(30, entry)
+        assert OLD.to_json(bytes_field(30, entry)) == "{}"
+        assert '"mEnum":{}' in OLD.to_json(bytes_field(30, entry), defaults=True)
     skipping = make_relaxed("Old").decode(bytes_field(30, number_field(2, 99)))
     assert skipping["m_enum"] == {}
     assert UNKNOWN_FIELDS not in skipping

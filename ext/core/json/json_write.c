@@ -344,8 +344,15 @@ static bool put_entries(writer *w, fb_json_fields *fields, fb_status *status,
 
 static bool put_map(writer *w, fb_json_fields *fields, fb_status *status, const fb_json_type *type,
                     fb_json_where *place) {
-    return put_key(w, fb_json_field_of(type, fields->item->field)) &&
-           put_entries(w, fields, status, place) && put_char(w, ',');
+    const size_t before = fb_buffer_size(w->output);
+    if (!put_key(w, fb_json_field_of(type, fields->item->field))) return false;
+    const size_t begin = fb_buffer_size(w->output);
+    if (!put_entries(w, fields, status, place)) return false;
+    if (fb_buffer_size(w->output) - begin == 2 && !w->options.defaults) { /* no known entries: {} */
+        w->output->p = w->output->begin + before;
+        return true;
+    }
+    return put_char(w, ',');
 }
 
 static bool is_empty(const fb_codec_item *item) {
