@@ -320,7 +320,7 @@ static uint8_t *put_time(const fb_nested_column *column, uint64_t cell, uint8_t 
 
 static uint8_t *put_text(fb_nested_writer *writer, const fb_codec_field *field, fb_bytes text,
                          uint8_t *p) {
-    if (field->most && text.size != (uint64_t)field->least && text.size != field->most)
+    if (field->most && text.size && text.size != (uint64_t)field->least && text.size != field->most)
         return refuse(writer, FB_ARROW_ADDRESS_SIZE);
     if (!has_room(writer, p, FB_CODEC_ROOM + text.size)) return stop(writer, FB_NO_SPACE);
     p = fb_codec_put_length(p, field, text.size);

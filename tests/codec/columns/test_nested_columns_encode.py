@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from flowbuf import EncodeError, _core
+from flowbuf import Codec, EncodeError, _core
 from tests.support.codec.messages import bytes_field, number_field
 from tests.support.codec.shop import check_refused, framed, load, some_orders
 
@@ -197,6 +198,18 @@ def test_types_that_contain_themselves_are_encoded_with_paths() -> None:
     assert flat.encode_columns(pa.table({"count": [3]}), columns=["count"]) == framed(number_field(2, 3))
     with pytest.raises(EncodeError, match="column 'count' is disabled"):
         flat.encode_columns(pa.table({"count": [3]}), columns=["article"])
+
+
+def test_addresses_may_be_empty(tmp_path: Path) -> None:
+    column = '[[column]]\nname = "{0}"\nnumber = {1}\ntype = "ip"\n{2}\n'
+    text = column.format("many", 1, "repeated = true") + column.format("one", 2, "explicit = true")
+    text += '[[column]]\nname = "names"\nnumber = 3\ntype = "map"\nkey = "string"\nvalue = "string"\n'
+    (tmp_path / "hosts.toml").write_text(f'[schema]\nname = "hosts"\nrows = "records"\n{text}')
+    codec = Codec.load(tmp_path / "hosts.toml")
+    stream = codec.encode_many([{"many": [b"", bytes(16)], "one": b""}])
+    assert codec.encode_columns(codec.read_columns(stream)) == stream
+    with pytest.raises(EncodeError, match="an address has 4 or 16 bytes"):
+        codec.encode_columns(pa.table({"one": [b"12345"]}))
 
 
 def test_floats_keep_every_value() -> None:
