@@ -5,8 +5,9 @@ from __future__ import annotations
 import array
 import dataclasses
 import enum
+import sys
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, NewType, TypedDict, TypeVar
 
 import msgspec
 import pytest
@@ -106,6 +107,22 @@ class Pair(NamedTuple):
     id: int
 
 
+Named = NewType("Named", LineName)
+Name = TypeVar("Name")
+
+
+@dataclasses.dataclass
+class GenericLine(Generic[Name]):
+    name: Name
+
+
+@dataclasses.dataclass
+class GenericLines(Generic[Name]):
+    by_name: dict[str, GenericLine[Name]]
+    first: Named
+    lines: list[Named]
+
+
 class Quick(msgspec.Struct):
     version: int
     lines: list[LineName]
@@ -122,6 +139,21 @@ def test_a_class_may_take_some_of_the_fields(codec: Codec[dict[str, Any]]) -> No
     assert codec.decode_many(codec.encode_many([ORDER, ORDER]), Id) == [Id(7), Id(7)]
     assert Codec(codec.message_class(), into=Id).decode(data) == Id(7)
     assert codec.decode(b"", Id).id is None
+
+
+def test_classes_are_found_in_new_types_and_generic_classes(codec: Codec[dict[str, Any]]) -> None:
+    names = [LineName("a"), LineName("c")]
+    expected = GenericLines({"y": GenericLine("e")}, LineName("d"), names)  # type: ignore[arg-type]
+    assert codec.decode(codec.encode(ORDER), GenericLines[str]) == expected
+    assert codec.decode(codec.encode(ORDER), GenericLines) == expected
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="has no statement `type`")
+def test_classes_are_found_in_aliases(codec: Codec[dict[str, Any]]) -> None:
+    scope: dict[str, Any] = {"LineName": LineName}
+    exec("type Names = list[LineName]", scope)
+    into = dataclasses.make_dataclass("Aliased", [("lines", scope["Names"])])
+    assert codec.decode(codec.encode(ORDER), into) == into([LineName("a"), LineName("c")])
 
 
 def test_some_of_the_fields_of_a_class_that_takes_any(codec: Codec[dict[str, Any]]) -> None:

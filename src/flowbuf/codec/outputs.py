@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from flowbuf._core import OUTPUT_KINDS, ObjectOutput, ObjectTypes
-from flowbuf.codec.class_fields import check_aliases, parameters_of
+from flowbuf.codec.class_fields import check_aliases, is_annotated_class, parameters_of
 from flowbuf.codec.hints import read_hints
 from flowbuf.codec.model import Field, Message, too_deep
 from flowbuf.codec.plain import NULL, PLAIN, plain_kind
@@ -25,6 +25,9 @@ __all__ = ["make_output"]
 
 _NESTED = ("object", "map")
 """Roles of fields whose values, or whose map values, can have their own type."""
+
+_ALIAS = getattr(typing, "TypeAliasType", ())
+"""Class of the aliases that the statement `type` makes, since Python 3.12."""
 
 _MISSING = object()
 """Stands for the value of a map entry without one, until the core has made it from an empty message."""
@@ -64,7 +67,8 @@ def make_output(object_types: ObjectTypes, messages: list[Message], forms: Forms
     """
     origin = typing.get_origin(into)
     try:
-        nodes = _Nodes(messages, forms).of(messages[0], origin if origin in (dict, tuple) else into)
+        of_class = origin in (dict, tuple) or is_annotated_class(origin)  # without its type arguments
+        nodes = _Nodes(messages, forms).of(messages[0], origin if of_class else into)
     except RecursionError:
         raise too_deep(messages[0]) from None
     return ObjectOutput(object_types, tuple(nodes))
@@ -301,7 +305,13 @@ def _class_in(hint: Any) -> Any:
 
     Other annotations give dict.
     """
+    if isinstance(hint, typing.NewType):
+        return _class_in(hint.__supertype__)
+    if isinstance(hint, _ALIAS):
+        return _class_in(hint.__value__)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if is_annotated_class(origin):  # a generic one, such as Page[Item]
+        return origin
     if origin in (typing.Union, types.UnionType):
         return _class_in(next((each for each in arguments if each is not type(None)), None))
     if origin is typing.Annotated or (arguments and not _is_mapping(origin)):
