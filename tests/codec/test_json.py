@@ -393,7 +393,7 @@ def test_the_last_value_counts_and_parts_are_merged(codec: Codec) -> None:
         (bytes_field(13, bytes_field(2, number_field(2, 1)) + bytes_field(1, b"k")
                      + bytes_field(2, bytes_field(1, b"x"))),
          '{"byName":{"k":{"article":"x","count":1}}}'),
-        (bytes_field(20, number_field(2, 1) + number_field(1, 5)) + bytes_field(20, number_field(2, 2)),
+        (bytes_field(20, number_field(2, 10**9) + number_field(1, 5)) + bytes_field(20, number_field(2, 2)),
          '{"placed":"1970-01-01T00:00:05.000000002Z"}'),
         (bytes_field(999, b"x") + number_field(2, 1) + number_field(998, 1), '{"small":1}'),
     ]:  # fmt: skip

@@ -17,9 +17,8 @@ typedef struct {
     size_t depth; /* messages that are open */
     uint64_t unknown;
     /* Messages are ordered before they are written. Most are in order already, so this is tried
-       only after a message that is not. */
+       only after a failure. */
     bool ordering;
-    bool unordered; /* the failure is such a message */
 } writer;
 
 static bool put_message(writer *w, const fb_json_type *type, fb_json_message message,
@@ -386,12 +385,11 @@ static bool fail_field(writer *w, const fb_codec_reader *fields, const fb_json_t
 
 /* Check that the field of a message comes behind the fields before it. `oneofs` has a bit for each
    oneof of these. */
-static bool is_in_order(writer *w, const fb_codec_field *field, const fb_codec_field *next,
+static bool is_in_order(const writer *w, const fb_codec_field *field, const fb_codec_field *next,
                         uint64_t *oneofs) {
     const uint64_t bit = field->oneof ? UINT64_C(1) << (field->oneof & 63) : 0;
     const bool fine = field >= next && (!(*oneofs & bit) || w->ordering);
     *oneofs |= bit;
-    w->unordered |= !fine;
     return fine;
 }
 
@@ -568,12 +566,18 @@ fb_status fb_json_write(const fb_json_types *types, const fb_json_type *type, fb
     writer w = {.types = types, .options = options, .output = output, .fault = fault};
     w.input = message.data;
     bool written = put_message(&w, type, whole, NULL);
-    if (w.unordered) { /* begin again */
+    if (!written && w.status != FB_NO_MEMORY) {
+        /* Begin again in order, also after a fault: a later value may replace the one at fault. The
+           first fault has the more precise place. */
+        const bool faulty = w.status != FB_OK;
+        fb_json_fault first;
+        if (faulty) first = *fault;
         output->p = output->begin + before;
         w = (writer){.types = types, .options = options, .output = output, .fault = fault};
         w.input = message.data;
         w.ordering = true;
         written = put_message(&w, type, whole, NULL);
+        if (faulty && w.status == FB_BAD_MESSAGE && fault->offset == first.offset) *fault = first;
     }
     *unknown += w.unknown;
     if (!written && w.status == FB_OK)
