@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import socket
 import struct
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from flowbuf.collect.http import WAIT_SECONDS, HttpServer
+from flowbuf.collect.listen import Address
 from tests.cli.test_cli_collect import collecting, get
 from tests.collect.test_collector import flows5, payloads_of
-from tests.support.live import send, wait_until
+from tests.collect.test_service import ListOutput, running
+from tests.support.live import room_for_files, send, wait_until
 
 
 def test_metrics_and_health(tmp_path: Path) -> None:
@@ -55,6 +62,30 @@ def test_a_client_that_does_not_wait_for_metrics_is_no_error(tmp_path: Path) -> 
         assert get(f"http://{host}:{port}/healthz") == (200, "ok\n")
     lines = running.log.read_text().splitlines()
     assert all(" info: " in line for line in lines), lines
+
+
+def test_a_server_without_free_descriptors_waits_between_its_attempts() -> None:
+    """Otherwise, it would take a processor from the workers."""
+    attempts: list[float] = []
+
+    def accept(original: Callable[[], Any]) -> Any:
+        attempts.append(time.monotonic())
+        return original()
+
+    with (
+        running({"one": ListOutput()}) as service,
+        HttpServer(Address.parse("127.0.0.1:0"), service) as server,
+        socket.socket() as client,
+    ):
+        assert server._server
+        client.settimeout(30)
+        server._server.get_request = functools.partial(accept, server._server.get_request)
+        with room_for_files(3):
+            client.connect(server._server.server_address)
+            client.sendall(b"GET /other HTTP/1.0\r\n\r\n")
+            wait_until(lambda: len(attempts) > 1, "the second attempt")
+        assert client.recv(100).startswith(b"HTTP/1.0 404 ")
+    assert attempts[1] - attempts[0] >= WAIT_SECONDS
 
 
 def test_a_successor_reports_an_address_for_metrics_that_is_not_here(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -128,6 +129,14 @@ class _Server(ThreadingHTTPServer):
     ) -> None:
         self.address_family = address.family
         super().__init__(place, handler)
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection. If no descriptor is free, wait: the next attempt would fail at once."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(WAIT_SECONDS)
+            raise
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log an error of a request. A client that does not wait for its answer is none."""
