@@ -365,6 +365,20 @@ def test_a_state_that_is_not_saved_has_a_reason(
     assert "the state was not saved: a worker waits for a full queue" in caplog.text
 
 
+def test_a_lack_of_memory_for_the_state_does_not_end_the_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(decoder: Decoder) -> list[Any]:
+        raise MemoryError
+
+    monkeypatch.setattr("flowbuf.collect.service.SAVE_SECONDS", 0)
+    monkeypatch.setattr(Decoder, "read_exporters", read)
+    with running({"one": ListOutput()}, state=str(tmp_path / "state")) as service:
+        wait_until(lambda: "the state was not saved: MemoryError" in caplog.text, "an attempt to save")
+        send([flows5(3)], address_of(service))
+        wait_until(lambda: service.read_counters().outputs["one"].stored == 3, "the flows")
+
+
 def test_a_batch_that_can_never_be_written_is_lost_alone() -> None:
     failures: list[BaseException] = [ValueError("bad value"), SystemExit(), TypeError("bad type")]
 

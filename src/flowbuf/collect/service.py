@@ -36,7 +36,7 @@ from flowbuf.collect.systemd import Watchdog, reloading, tell_manager
 from flowbuf.collect.takeover import Handover, TakeoverServer
 from flowbuf.collect.totals import ServiceCounters, format_output, format_totals
 from flowbuf.decoder import Decoder
-from flowbuf.errors import ConfigError, ListenError, QueryError, SpoolError, StateError
+from flowbuf.errors import ConfigError, ListenError, QueryError, SpoolError, StateError, error_text
 from flowbuf.io.state_file import load_state, save_state
 from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
@@ -397,8 +397,8 @@ class Service:
             return
         try:
             save_state(self._intake, self._config.state)
-        except (StateError, OSError, FutureTimeout) as error:
-            logger.error("the state was not saved: %s", error)
+        except Exception as error:  # also a lack of memory, which must not end the collector
+            logger.error("the state was not saved: %s", error_text(error))
 
     def _finish(self) -> None:
         """Decode and write everything that was received.
