@@ -8,12 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from flowbuf.collect.systemd import notify, watchdog_seconds
+from flowbuf.collect.systemd import Watchdog, notify, watchdog_seconds
 from tests.collect.test_collector import flows5
+from tests.collect.test_service import ListOutput, address_of, running
 from tests.support.live import send, wait_until
 
 
@@ -31,6 +33,23 @@ def test_states_are_sent(manager: socket.socket) -> None:
     assert manager.recv(1000) == b"READY=1\nMAINPID=7"
     notify("READY=1", environment={})
     manager.close()
+
+
+def test_slow_work_and_the_end_need_no_further_thread() -> None:
+    """The limit of a container on threads may be reached."""
+    with running({"one": ListOutput()}) as service:
+        send([flows5(3)], address_of(service))
+        wait_until(lambda: service.read_counters().intake.received == 1, "the datagram")
+        before = threading.stack_size(1 << 47)  # more than a process can have
+        try:
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                threading.Thread(target=list).start()
+            assert Watchdog(list).attend(threading.current_thread).result() is threading.current_thread()
+            service.stop()
+            wait_until(lambda: service.read_counters().outputs["one"].stored == 3, "the flows")
+            wait_until(lambda: not service.outputs[0]._thread.is_alive(), "the end of the output")
+        finally:
+            threading.stack_size(before)
 
 
 @pytest.mark.parametrize(

@@ -407,7 +407,8 @@ class Service:
         """
         release = threading.Timer(PATIENCE, self._unblock)
         release.daemon = True
-        release.start()
+        with contextlib.suppress(RuntimeError):  # the system has no room for a thread
+            release.start()
         if not self._handed_over:  # the successor is the main process now
             tell_manager("STOPPING=1")
         self._intake.stop(drain=not self._handed_over)

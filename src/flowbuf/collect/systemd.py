@@ -95,14 +95,19 @@ class Watchdog:
         """Do slow work in a thread, and answer the watchdog in the meantime.
 
         Args:
-            work: Function to call. Its thread does not delay the exit of the process.
+            work: Function to call. Its thread does not delay the exit of the process. If the system has no
+                room for a thread, it is called in this one.
             give_up: Returns True to wait no longer. Default: wait for the end of the work.
 
         Returns:
             Future: Result of the work. It is not done if `give_up` ended the wait.
         """
         future: Future[Result] = Future()
-        threading.Thread(target=_fulfil, args=(future, work), name="flowbuf-work", daemon=True).start()
+        thread = threading.Thread(target=_fulfil, args=(future, work), name="flowbuf-work", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no memory or number for a thread
+            _fulfil(future, work)
         while not (future.done() or give_up()):
             wait([future], ATTEND_SECONDS)
             self.answer()
