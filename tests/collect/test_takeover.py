@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
-from flowbuf import Decoder, read_messages
+from flowbuf import DecodeOptions, Decoder, Schema, read_messages
 from flowbuf.collect import takeover
 from flowbuf.collect.config import CollectConfig
+from flowbuf.collect.intake import Intake, IntakeOptions
 from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.takeover import TakeoverServer, take_over
 from flowbuf.errors import ListenError
@@ -303,6 +304,23 @@ def test_a_successor_is_answered_when_files_can_be_opened_again(caplog: pytest.L
     for opened in (listener, *handover.listeners):
         opened.close()
     assert "takeover: no successor can connect, trying again: [Errno 24]" in caplog.text
+
+
+def test_a_socket_for_ipv6_does_not_replace_one_for_ipv4() -> None:
+    """The sockets of [::] and 0.0.0.0 shared a port, so that the first one receives only IPv6."""
+    (ipv4,) = open_listeners([Address("0.0.0.0", 0)])
+    both = Address("::", ipv4.address.port)
+    ipv4.close()
+    inherited = open_listeners([both, ipv4.address])
+    problem = f"{both} would receive only IPv6, because it shared its port with {ipv4.address}; keep"
+    schemas = [Schema.load("flow")]
+    try:
+        with pytest.raises(ListenError, match=re.escape(problem)):
+            Intake([both], schemas, DecodeOptions(), IntakeOptions(), list, list, inherited)
+        Intake([ipv4.address], schemas, DecodeOptions(), IntakeOptions(), list, list, inherited)
+    finally:
+        for each in inherited:
+            each.close()
 
 
 class Impatient(TakeoverServer):

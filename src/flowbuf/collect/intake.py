@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.worker import StreamCounters, StreamWorker, check_encryption, stream_options
 from flowbuf.collect.worker import RowCounters, Worker, WorkerCounters, read_all_counters
 from flowbuf.decoder import Decoder
+from flowbuf.errors import ListenError
 from flowbuf.io.state_file import to_plain, without_sessions
 from flowbuf.options import DecodeOptions
 from flowbuf.schema import Schema
@@ -184,6 +186,7 @@ class Intake:
         new_decoder = functools.partial(Decoder, options=options, schemas=schemas)
         self._checker = new_decoder()  # reports invalid options before a socket is opened
         kept = [listener for listener in inherited if listener.address in addresses]
+        _check_ipv4([each.address for each in inherited], addresses)
         self.datagram_listeners = [each for each in kept if isinstance(each, Listener)]
         self.stream_listeners = [each for each in kept if isinstance(each, StreamListener)]
         counts = [len(listener.sockets) for listener in inherited if isinstance(listener, Listener)]
@@ -423,6 +426,23 @@ class Intake:
     def find_dead_workers(self) -> list[str]:
         """Return the names of workers whose threads have ended."""
         return [worker.name for worker in self._all if not worker.alive]
+
+
+def _check_ipv4(inherited: Sequence[Address], addresses: Sequence[Address]) -> None:
+    """Refuse a socket for all IPv6 addresses that cannot replace one for IPv4, which is not kept.
+
+    The two shared a port. A socket receives only IPv6 to its end if it was opened for that.
+
+    Raises:
+        ListenError: there is such a socket.
+    """
+    for left in (each for each in inherited if each.family == socket.AF_INET and each not in addresses):
+        both = Address("::", left.port, left.transport)
+        if both in inherited and both in addresses:
+            raise ListenError(
+                f"{both} would receive only IPv6, because it shared its port with {left}; keep that address, "
+                "or restart without --takeover"
+            )
 
 
 def _wait(futures: Sequence[Future[Item]], timeout: float = CALL_SECONDS) -> list[Item]:
