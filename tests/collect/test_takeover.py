@@ -25,7 +25,7 @@ from flowbuf.collect.config import CollectConfig
 from flowbuf.collect.intake import Intake, IntakeOptions
 from flowbuf.collect.listen import Address, open_listeners
 from flowbuf.collect.takeover import TakeoverServer, take_over
-from flowbuf.errors import ListenError
+from flowbuf.errors import ListenError, SpoolError
 from tests.cli.test_cli_collect import Running, collecting, get, totals_of
 from tests.collect.test_collector import LOCAL
 from tests.collect.test_service import ListOutput, address_of, running
@@ -320,6 +320,20 @@ def test_a_socket_for_ipv6_does_not_replace_one_for_ipv4() -> None:
         Intake([ipv4.address], schemas, DecodeOptions(), IntakeOptions(), list, list, inherited)
     finally:
         for each in inherited:
+            each.close()
+
+
+def test_a_successor_learns_where_the_reason_is_if_it_is_refused() -> None:
+    def refuse() -> None:
+        raise SpoolError("an output still waits for its spool; try again later")
+
+    (listener,) = open_listeners([Address("127.0.0.1", 0)])
+    with listener, TakeoverServer([listener], refuse, list, lambda: None, lambda *_: None):
+        handover = take_over([listener.address])
+        with pytest.raises(ListenError, match="closed the connection; its log has the reason"):
+            handover.request_state()
+        handover._channel.close()
+        for each in handover.listeners:
             each.close()
 
 

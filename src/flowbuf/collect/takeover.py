@@ -109,7 +109,7 @@ class _Channel:
         while size > 0:
             piece = self._connection.recv(min(size, 1 << 20))
             if not piece:
-                raise ConnectionError("the other collector has ended")
+                raise ConnectionError("the other collector has closed the connection; its log has the reason")
             pieces.append(piece)
             size -= len(piece)
         return b"".join(pieces)
