@@ -110,6 +110,42 @@ def test_a_device_is_written_to_instead_of_replaced() -> None:
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+def test_an_open_descriptor_is_written_at_its_position(tmp_path: Path, folder: str) -> None:
+    """`>(command)` of a shell is such a path, and /dev/stdout of a loop that is redirected to one file."""
+    if not os.path.isdir(folder):
+        pytest.skip(f"there is no {folder}")
+    with open(tmp_path / "all.csv", "wb", buffering=0) as shared:
+        for content in (b"one ", b"two"):
+            with OutputFile(f"{folder}/{shared.fileno()}") as file:
+                assert not file.is_regular
+                file.write(content)
+    assert (tmp_path / "all.csv").read_bytes() == b"one two"
+    assert names(tmp_path) == ["all.csv"]
+
+
+def test_a_pipe_gets_bytes_at_once() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    with OutputFile(f"/dev/fd/{writer}") as file:
+        file.write(b"flows")
+        assert os.read(reader, 10) == b"flows"
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_closed_descriptor_is_an_error() -> None:
+    with pytest.raises(OSError, match="Bad file descriptor: '/dev/fd/999999'"), OutputFile("/dev/fd/999999"):
+        pass
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_standard_streams_have_names(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with OutputFile(f"/dev/{name}") as file:
+        file.write(b"flows")
+    assert getattr(capfd.readouterr(), name[3:]) == "flows"
+
+
 def test_standard_output_is_flushed_and_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(raw)))  # type: ignore[type-var]

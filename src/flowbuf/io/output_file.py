@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import IO, Any, Protocol
 __all__ = ["OutputFile", "Writable", "open_compressed", "sync_folder"]
 
 COMPRESSION_LEVEL = {".gz": 6, ".zst": 3}
+_STANDARD_STREAMS = {"/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}
 
 
 class Writable(Protocol):
@@ -33,7 +35,8 @@ class OutputFile:
 
     Args:
         path: Path of the file. Names ending in .gz and .zst are compressed. "-" is standard output, which is
-            flushed and left open. A device or a named pipe is written directly.
+            flushed and left open. A device, a named pipe or an open descriptor (/dev/stdout, /dev/fd/63) is
+            written directly, and flushed too.
         durable: Sync a regular file and its name to disk before the block ends. Default: False.
 
     Raises:
@@ -79,13 +82,16 @@ class OutputFile:
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes.
 
-        Standard output is flushed after each call, because another program may wait for the bytes.
+        Standard output, pipes and devices are flushed after each call, because another program may wait for
+        the bytes.
         """
         with self._named_errors():
             if self._raw is None:
                 self._write_out(memoryview(data))
-            else:
-                self._file.write(data)
+                return
+            self._file.write(data)
+            if not self.is_regular:
+                self._raw.flush()
 
     def _write_out(self, data: memoryview) -> None:
         """Write all bytes to standard output.
@@ -125,6 +131,9 @@ class OutputFile:
             raise
 
     def _open(self) -> IO[bytes]:
+        descriptor = _find_descriptor(self.path)
+        if descriptor is not None:
+            return os.fdopen(os.dup(descriptor), "wb")
         try:
             mode = os.stat(self._target).st_mode
         except FileNotFoundError:
@@ -163,6 +172,15 @@ class OutputFile:
         if self._temporary:
             with suppress(OSError):
                 os.unlink(self._temporary)
+
+
+def _find_descriptor(path: str) -> int | None:
+    """Return the open descriptor that a path names, or None.
+
+    Its file must be neither replaced nor opened again, because others write to the same descriptor.
+    """
+    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d{1,9})", _STANDARD_STREAMS.get(path, path))
+    return int(found[1]) if found else None
 
 
 def sync_folder(folder: str) -> None:
