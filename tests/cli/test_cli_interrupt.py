@@ -118,6 +118,29 @@ def end(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     return status, message
 
 
+def test_non_blocking_input_is_read_to_its_end() -> None:
+    """An empty pipe that its reader shares with a program of asynchronous I/O does not end the input."""
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+    arguments = [*FLOWBUF, "top", "src_addr", "-", "-f", "csv"]
+    content = pcap(GOOD, GOOD, GOOD)
+    with (
+        open(sink, "wb", buffering=0) as file,
+        subprocess.Popen(arguments, stdin=source, stdout=subprocess.PIPE) as process,
+    ):
+        os.close(source)
+        process.stdin = file
+        file.write(content[:-5])
+        deadline = time.monotonic() + PATIENCE
+        while unread(process):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        wait_until_asleep(process)
+        file.write(content[-5:])
+        output, _ = process.communicate(timeout=PATIENCE)
+    assert output.decode().splitlines()[1:] == ["198.51.100.1,900,6,3,1.0"]
+
+
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_an_interrupt_writes_the_flows_before_it(tmp_path: Path, output: str) -> None:
     process = start(tmp_path, output, PARTIAL)

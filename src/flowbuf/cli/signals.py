@@ -111,20 +111,21 @@ class _InterruptibleInput:
         self.tell: Callable[[], int] = self._file.tell
         self.fileno: Callable[[], int] = self._file.fileno
 
-    def readinto(self, view: memoryview) -> int:
-        return (self._file.readinto(view) or 0) if self._wait() else 0
+    def readinto(self, view: memoryview) -> int | None:
+        return self._file.readinto(view) if self._wait() else 0
 
-    def read(self, size: int) -> bytes:
-        return (self._file.read(size) or b"") if self._wait() else b""
+    def read(self, size: int) -> bytes | None:
+        return self._file.read(size) if self._wait() else b""
 
     def _wait(self) -> bool:
-        """Wait for input. Return False if an interrupt has ended it."""
+        """Wait for input, which may be non-blocking. Return False if an interrupt has ended it."""
         interrupt = self._interrupt
-        if interrupt.wakeup is None:
+        if not _has_descriptor(self._file):
             return not interrupt.wanted
         descriptor = self.fileno()
+        awaited = [descriptor] if interrupt.wakeup is None else [descriptor, interrupt.wakeup]
         while not interrupt.wanted:
-            ready, _, _ = select.select([descriptor, interrupt.wakeup], [], [])
+            ready, _, _ = select.select(awaited, [], [])
             if interrupt.wakeup in ready:
                 os.read(interrupt.wakeup, 512)
             elif ready:
