@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,40 @@ def test_inspect_describes_the_capture(path: Path) -> None:
         "ports": {"2055": 2},
         "counters": {},
     }
+
+
+def block(kind: int, body: bytes) -> bytes:
+    """Return a block of pcapng."""
+    body += bytes(-len(body) % 4)
+    size = u32le(12 + len(body))
+    return u32le(kind) + size + body + size
+
+
+def u32le(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}I", *values)
+
+
+@pytest.mark.parametrize(
+    ("times", "first", "last", "line"),
+    [
+        ([0, 1, 0, 2, 0], 1, 2, "1970-01-01 00:00:01.000 to 1970-01-01 00:00:02.000 UTC"),
+        ([0, 0], None, None, ""),
+    ],
+)
+def test_packets_without_a_time_do_not_count(
+    path: Path, times: list[int], first: int | None, last: int | None, line: str
+) -> None:
+    """Simple packets of pcapng have no time."""
+    packet = pcap(GOOD)[40:]
+    content = block(0x0A0D0D0A, u32le(0x1A2B3C4D, 1, 0xFFFFFFFF, 0xFFFFFFFF)) + block(1, u32le(101, 0))
+    for seconds in times:
+        sizes = u32le(len(packet), len(packet))
+        enhanced = u32le(0, 0, seconds * 1_000_000) + sizes + packet
+        content += block(6, enhanced) if seconds else block(3, u32le(len(packet)) + packet)
+    capture = inspect(path, content)["capture"]
+    shown = [None if each is None else f"1970-01-01T00:00:0{each}.000000000Z" for each in (first, last)]
+    assert [capture["datagrams"], capture["first"], capture["last"]] == [len(times), *shown]
+    assert flowbuf("inspect", path).stdout.splitlines()[3] == line
 
 
 def test_inspect_describes_exporters_and_templates(path: Path) -> None:

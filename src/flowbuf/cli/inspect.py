@@ -165,7 +165,7 @@ def _amounts_text(capture: dict[str, Any]) -> str:
 
 def _capture_text(capture: dict[str, Any]) -> Text:
     lines = [f"{capture['bytes']:,} bytes, {_amounts_text(capture)}"]
-    if capture["ports"]:
+    if capture["first"]:
         times = [_readable_time(capture[key]) for key in ("first", "last")]
         lines.append(" to ".join(dict.fromkeys(times)) + " UTC")
     text = Text(f"\n{escape_line(capture['name'])}\n", style="bold")

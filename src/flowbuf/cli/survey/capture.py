@@ -64,9 +64,9 @@ class _Watch:
     def see_datagrams(self, batch: Datagrams) -> None:
         datagrams = [batch[i] for i in range(len(batch))]
         self.ports.update(port for _, _, port, _ in datagrams)
-        times = [time for _, _, _, time in datagrams]
-        self.first = min(times) if self.first is None else min(self.first, *times)
-        self.last = max(times) if self.last is None else max(self.last, *times)
+        times = [time for _, _, _, time in datagrams if time]  # simple packets of pcapng have none
+        self.first = min(filter(None, [self.first, *times]), default=None)
+        self.last = max(filter(None, [self.last, *times]), default=None)
 
     def see_messages(self, messages: memoryview) -> None:
         for flows in read_in_steps(self._reader, messages):
