@@ -122,6 +122,19 @@ def test_a_capture_without_flows_is_not_an_error(tmp_path: Path, output: Path) -
 
 
 @pytest.mark.parametrize(
+    ("name", "form"),
+    [("x.parquet", "parquet"), ("x.csv.gz", "csv"), ("x.json", "jsonl"), ("x.arrow", "arrow")],
+)
+def test_the_ending_of_another_format_is_a_usage_error(tmp_path: Path, name: str, form: str) -> None:
+    capture, output = write(tmp_path / "a.pcap", pcap(GOOD)), tmp_path / name
+    result = flowbuf("encode", capture, "-o", output)
+    reason = f"flowbuf read writes {form}; choose a format with -f: pb, ipfix"
+    assert (result.exit_code, result.stderr) == (2, f"Error: {output}: {reason}\n")
+    assert not output.exists()
+    assert flowbuf("encode", capture, "-o", output, "-f", "pb").exit_code == 0
+
+
+@pytest.mark.parametrize(
     ("content", "reason"), [(b"", "it is empty"), (b"hello, world", "neither pcap, pcapng, IPFIX nor nfcapd")]
 )
 def test_a_foreign_file_prints_one_line_and_leaves_no_file(

@@ -104,10 +104,11 @@ def test_encode_scales_and_its_proto_documents_it(capture: Path, tmp_path: Path,
 def test_invalid_options_are_usage_errors_with_their_fix(
     capture: Path, tmp_path: Path, command: str, options: list[object], message: str
 ) -> None:
-    result = flowbuf(command, capture, "-o", tmp_path / "out.jsonl", *options)
+    output = tmp_path / ("out.pb" if command == "encode" else "out.jsonl")
+    result = flowbuf(command, capture, "-o", output, *options)
     assert result.exit_code == 2
     assert message in result.stderr
-    assert not (tmp_path / "out.jsonl").exists()
+    assert not output.exists()
 
 
 @pytest.mark.parametrize(

@@ -185,12 +185,13 @@ def test_a_foreign_file_is_a_usage_error_and_stays(
     first: Path, state: Path, tmp_path: Path, content: bytes, message: str, command: str
 ) -> None:
     write(state, content)
-    options = [] if command == "inspect" else ["-o", tmp_path / "out.jsonl"]
+    output = tmp_path / ("out.pb" if command == "encode" else "out.jsonl")
+    options = [] if command == "inspect" else ["-o", output]
     result = flowbuf(command, first, "--state", state, *options)
     assert result.exit_code == 2
     assert f"{state}: {message}" in result.stderr
     assert state.read_bytes() == content
-    assert not (tmp_path / "out.jsonl").exists()
+    assert not output.exists()
 
 
 def test_a_capture_is_not_a_state_file(first: Path) -> None:

@@ -28,6 +28,7 @@ from flowbuf.cli.output.report import Report, count_things
 from flowbuf.cli.output.streams import (
     check_overwrite,
     force_option,
+    format_of,
     is_terminal,
     open_errors,
     open_output,
@@ -115,6 +116,8 @@ def encode(
         check_overwrite(force, path)
         check_state(decoding.state, path)
     is_ipfix = form == "ipfix" or (form is None and output.endswith(_IPFIX_SUFFIXES))
+    if form is None and (other := format_of(output)):
+        raise UsageProblem(f"{output}: flowbuf read writes {other}; choose a format with -f: pb, ipfix")
     if is_ipfix and decoding.scale:
         fix = "leave out --scale, and scale when you read the file"
         raise UsageProblem(f"--scale: IPFIX does not state that totals are scaled; {fix}")

@@ -15,7 +15,7 @@ from flowbuf.cli.output.failure import describe_os_error
 from flowbuf.io.output_file import OutputFile
 
 __all__ = [
-    *("COLUMN_FORMATS", "check_overwrite", "check_spreadsheet", "default_format"),
+    *("COLUMN_FORMATS", "check_overwrite", "check_spreadsheet", "default_format", "format_of"),
     *("force_option", "format_option", "is_terminal"),
     *(
         "open_errors",
@@ -116,6 +116,17 @@ def check_spreadsheet(spreadsheet: bool, form: str) -> None:
         raise UsageProblem(f"--spreadsheet applies only to csv, not to {form}; leave it out, or use -f csv")
 
 
+def _ending_of(output: str) -> str:
+    """Return the ending of a name, such as .csv, before .gz or .zst."""
+    stem, suffix = os.path.splitext(output)
+    return os.path.splitext(stem)[1] if suffix in (".gz", ".zst") else suffix
+
+
+def format_of(output: str) -> str | None:
+    """Return the format that the ending of a name stands for, or None."""
+    return SUFFIXES.get(_ending_of(output).lower())
+
+
 def default_format(output: str, folder: bool = False) -> str:
     """Return the format for the name of an output.
 
@@ -130,10 +141,7 @@ def default_format(output: str, folder: bool = False) -> str:
     """
     if output == "-":
         return "table" if is_terminal(sys.stdout) else "jsonl"
-    stem, suffix = os.path.splitext(output)
-    if suffix in (".gz", ".zst"):
-        suffix = os.path.splitext(stem)[1]
-    form = SUFFIXES.get(suffix.lower())
+    suffix, form = _ending_of(output), format_of(output)
     if form is not None:
         return form
     if not suffix and os.path.exists(output) and not os.path.isfile(output):
@@ -146,7 +154,7 @@ def default_format(output: str, folder: bool = False) -> str:
             f"{suffix} is not the ending of a format; {endings}" if suffix else f"has no ending; {endings}"
         )
     fix = f"choose a format with -f: {', '.join(FORMATS)}"
-    place = f"; for a folder, write -o {output}/" if folder and stem == output else ""
+    place = f"; for a folder, write -o {output}/" if folder and not os.path.splitext(output)[1] else ""
     raise UsageProblem(f"{output}: {problem}; {fix}{place}")
 
 
