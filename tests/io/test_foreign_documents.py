@@ -43,6 +43,10 @@ def test_deeply_nested_toml_is_an_error(depth: int) -> None:
             Schema.from_toml(text)
 
 
+def test_a_byte_order_mark_is_ignored() -> None:
+    assert parse_toml("\ufeffname = 'mine'\n") == {"name": "mine"}
+
+
 def test_toml_of_the_allowed_depth_is_parsed() -> None:
     for text in nest_toml(MAX_DEPTH):
         assert parse_toml(text)

@@ -33,7 +33,7 @@ class DocumentError(ValueError):
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML document.
+    """Parse a TOML document. A byte order mark at its start is ignored.
 
     Raises:
         DocumentError: the text is not TOML, its values are nested too deeply, or a number is too long.
@@ -45,7 +45,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         if any(line.count(".") >= MAX_DEPTH and _LONG_KEY.search(line) for line in text.split("\n")):
             raise _too_deep()
-        return _check(tomllib.loads(text))  # type: ignore[no-any-return]
+        return _check(tomllib.loads(text.removeprefix("\ufeff")))  # type: ignore[no-any-return]
     except DocumentError:
         raise
     except ValueError as error:  # also raised for a number with too many digits
