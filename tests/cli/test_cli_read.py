@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import struct
 from pathlib import Path
 
 import pyarrow as pa
@@ -176,6 +177,20 @@ def test_streams_are_read_from_standard_input(messages: Path, capture: Path) -> 
         == flowbuf("read", capture).stdout
     )
     assert flowbuf("read", "-", stdin=capture.read_bytes()).stdout == flowbuf("read", capture).stdout
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize(("magic", "extra"), [(0xA1B2C3D4, 0), (0xA1B23C4D, 0), (0xA1B2CD34, 8)])
+def test_captures_of_every_magic_number_are_read_from_standard_input(
+    order: str, magic: int, extra: int
+) -> None:
+    packet = pcap(GOOD)[40:]
+    header = struct.pack(f"{order}IHHIIII", magic, 2, 4, 0, 0, 262144, 101)
+    record = struct.pack(f"{order}IIII", 1_700_000_000, 0, len(packet), len(packet)) + bytes(extra)
+    result = flowbuf(
+        "read", "-", "-f", "csv", "--columns", "time_received,bytes", stdin=header + record + packet
+    )
+    assert result.stdout.splitlines()[1:] == ["2023-11-14T22:13:20.000Z,300"]
 
 
 def test_the_content_decides_the_kind_of_input(capture: Path, tmp_path: Path) -> None:

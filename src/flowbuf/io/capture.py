@@ -20,10 +20,11 @@ from flowbuf.io.statuses import sort_counters
 __all__ = ["MESSAGE_SUFFIXES", "START_SIZE", "CaptureReader", "is_capture"]
 
 _MAGIC = {
-    *(b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d", b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"),
+    *(b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d", b"\xa1\xb2\xcd\x34"),
+    *(b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1", b"\x34\xcd\xb2\xa1"),
     b"\n\r\r\n",
 }
-"""The first bytes of pcap, in microseconds or nanoseconds and in both orders of bytes, and of pcapng."""
+"""The first bytes of pcap (microseconds, nanoseconds, Kuznetzov's patch) in both orders, and of pcapng."""
 
 # 1 MiB: more than the core needs to see at once, so the window never grows.
 WINDOW_SIZE = 2 * MAX_WINDOW
