@@ -308,6 +308,11 @@ def test_a_missing_file_is_an_error() -> None:
         (gzip.compress(b"a text file", mtime=0), "neither pcap, pcapng, IPFIX nor nfcapd"),
         (b"\x1f\x8bno gzip", "its gzip data is damaged from the start"),
         (b"\x28\xb5\x2f\xfdno zstd", "its zstd data is damaged from the start"),
+        # an empty frame with a window of 256 MiB (RFC 8878 section 3.1.1)
+        (
+            b"\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00",
+            "its zstd window is above 128 MiB (compress the file again with zstd --long=27) from the start",
+        ),
     ],
 )
 def test_a_foreign_file_is_an_error(tmp_path: Path, content: bytes, reason: str) -> None:

@@ -25,6 +25,7 @@ PIECE_SIZE = 1 << 9
 T = TypeVar("T")
 
 ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
+ZSTD_WINDOW = 1 << 27  # largest window in bytes, which is the limit of zstd without --long
 SKIPPABLE_FRAME = b"\x2a\x4d\x18"  # its magic number without the first byte, which is 0x50 to 0x5f
 SKIPPABLE_SIZE = 1 << 12  # largest size of the skippable frames in front of a zstd frame, in bytes
 RLE_BLOCK = 1
@@ -357,8 +358,8 @@ class _DecompressedFile:
         piece = self._compressed[: min(PIECE_SIZE, self._part.left)]
         try:
             self._content = memoryview(self._decompressor.decompress(piece))
-        except self._error:
-            self.fault = f"{self._name} data is damaged"
+        except self._error as error:
+            self.fault = f"{self._name} {_describe_damage(error)}"
             self._compressed = memoryview(b"")
             self._content = memoryview(self._decompress_before_damage(piece))
         else:
@@ -380,6 +381,12 @@ class _DecompressedFile:
             except self._error:
                 break
         return content
+
+
+def _describe_damage(error: Exception) -> str:
+    if "too much memory" in str(error):  # the words of libzstd
+        return f"window is above {ZSTD_WINDOW >> 20} MiB (compress the file again with zstd --long=27)"
+    return "data is damaged"
 
 
 class _PlainFile:
@@ -407,7 +414,7 @@ def _get_zstd(name: str) -> tuple[Callable[[], _Decompressor], type[Exception]]:
         raise CaptureError(
             f"{name}: is compressed with zstd; install the package zstandard to read it"
         ) from None
-    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
 
     def new_decompressor() -> _Decompressor:
         return decompressor.decompressobj(write_size=1 << 14)
