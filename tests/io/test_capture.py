@@ -5,9 +5,11 @@ ext/tests/capture/test_capture.c and its neighbours test the contents of capture
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
 import io
+import lzma
 import os
 import random
 import struct
@@ -312,6 +314,14 @@ def test_a_missing_file_is_an_error() -> None:
         (
             b"\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00",
             "its zstd window is above 128 MiB (compress the file again with zstd --long=27) from the start",
+        ),
+        (
+            bz2.compress(CAPTURE),
+            "neither pcap, pcapng, IPFIX nor nfcapd, but bzip2 data; decompress it first: bunzip2 FILE",
+        ),
+        (
+            lzma.compress(CAPTURE),
+            "neither pcap, pcapng, IPFIX nor nfcapd, but xz data; decompress it first: unxz FILE",
         ),
     ],
 )

@@ -28,8 +28,12 @@ _MAGIC = {
 
 # 1 MiB: more than the core needs to see at once, so the window never grows.
 WINDOW_SIZE = 2 * MAX_WINDOW
-# Other formats that flowbuf writes, and their readers.
+# Other formats, and their readers.
 _OTHER_FILES = {
+    b"BZh": "bzip2 data; decompress it first: bunzip2 FILE",
+    b"\xfd7zXZ\0": "xz data; decompress it first: unxz FILE",
+    b"\x04\x22\x4d\x18": "LZ4 data; decompress it first: unlz4 FILE",
+    b"PK\x03\x04": "a zip archive; unpack it first: unzip FILE",
     b"PAR1": "Parquet; read it with flowbuf query",
     b"ARROW1": "Arrow; read it with pyarrow or polars",
     b"\x0c\xa5\x01\x00": "nfcapd of nfdump 1.6; convert it with nfdump 1.7: nfdump -r FILE -w OUT",
