@@ -209,6 +209,7 @@ ENCODE, QUERY = ("encode", "-", "-o", "x.pb"), ("query", "SELECT count(*) FROM f
     ("arguments", "number", "status"),
     [
         (QUERY, signal.SIGINT, 130),
+        (ENCODE, signal.SIGHUP, 129),
         pytest.param(ENCODE, signal.SIGTERM, 143, marks=pytest.mark.slow),
         pytest.param(QUERY, signal.SIGTERM, 143, marks=pytest.mark.slow),
     ],
@@ -251,13 +252,14 @@ def test_a_signal_does_not_wait_for_the_reader_of_a_pipe(tmp_path: Path, argumen
         assert process.wait(20) == 143
 
 
-def test_an_ignored_signal_stays_ignored() -> None:
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_ignored_signal_stays_ignored(number: signal.Signals) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
     try:
         assert flowbuf("schema", "hash").exit_code == 0
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        assert signal.getsignal(number) is signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
 
 
 @pytest.mark.parametrize(

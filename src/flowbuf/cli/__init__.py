@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from flowbuf.cli.signals import INTERRUPTED, TERMINATED, held_signals
+from flowbuf.cli.signals import HUNG_UP, INTERRUPTED, TERMINATED, held_signals
 
 __all__ = ["run"]
 
@@ -39,7 +39,7 @@ def _end_with_threads(status: int) -> None:
     """
     if not any(thread.daemon for thread in threading.enumerate()):
         return
-    if status not in (INTERRUPTED, TERMINATED):  # which discard standard output
+    if status not in (HUNG_UP, INTERRUPTED, TERMINATED):  # which discard standard output
         with contextlib.suppress(AttributeError, OSError, ValueError):
             sys.stdout.flush()
     os._exit(status)

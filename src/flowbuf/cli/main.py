@@ -17,7 +17,7 @@ import click
 from flowbuf import __version__
 from flowbuf.cli.output.failure import PIPE_CLOSED, Failure, describe_os_error
 from flowbuf.cli.output.terminal import escape_line, guard_terminals
-from flowbuf.cli.signals import INTERRUPTED, TERMINATED, held_signals
+from flowbuf.cli.signals import HUNG_UP, INTERRUPTED, TERMINATED, held_signals
 from flowbuf.errors import FlowbufError, did_you_mean
 
 __all__ = ["COMMANDS", "main"]
@@ -87,9 +87,9 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             _forget_stdout()
             context.exit(INTERRUPTED)
-        except _Terminated:
+        except _Terminated as end:
             _forget_stdout()
-            context.exit(TERMINATED)
+            context.exit(end.status)
         except OSError as error:
             _flush_stdout()
             if error.errno == errno.EPIPE:
@@ -110,27 +110,33 @@ def _with_similar_names(error: click.NoSuchOption) -> click.NoSuchOption:
 
 
 class _Terminated(BaseException):
-    """SIGTERM has arrived."""
+    """SIGTERM or SIGHUP has arrived. `status` is the exit status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 @contextlib.contextmanager
 def _raising_terminated() -> Iterator[None]:
-    """Raise an exception at SIGTERM inside the block, as Ctrl-C does, so that no partial file stays.
+    """Raise an exception at SIGTERM and SIGHUP inside the block, so that no partial file stays.
 
-    An ignored SIGTERM stays ignored.
+    Ignored signals stay ignored.
     """
 
     def terminate(number: int, frame: Any) -> None:
-        raise _Terminated
+        raise _Terminated(HUNG_UP if number == signal.SIGHUP else TERMINATED)
 
-    if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, terminate)
+    caught = [
+        number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL
+    ]
+    for number in caught:
+        signal.signal(number, terminate)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _flush_stdout() -> None:

@@ -209,7 +209,7 @@ def _start(pool: ProcessPoolExecutor, tasks: Sequence[_Task]) -> Iterator[_Outco
 def _begin() -> None:
     """Prepare a worker.
 
-    SIGTERM unwinds its current task, so that no partial file stays, and it starts no further task.
+    SIGTERM and SIGHUP unwind its current task, so that no partial file stays. It starts no further task.
     """
 
     def stop(number: int, frame: Any) -> None:
@@ -220,6 +220,7 @@ def _begin() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGHUP, stop)
 
 
 def _run_unless_stopped(task: _Task) -> _Outcome:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 __all__ = [
+    "HUNG_UP",
     "INTERRUPTED",
     "TERMINATED",
     "Interrupt",
@@ -22,7 +23,8 @@ __all__ = [
     "stop_signals",
 ]
 
-# Exit status after SIGINT or SIGTERM: 128 + the number of the signal, as shells report it.
+# Exit status after SIGHUP, SIGINT or SIGTERM: 128 + the number of the signal, as shells report it.
+HUNG_UP = 129
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -32,12 +34,13 @@ LAST_WORDS = 1.0
 
 @contextlib.contextmanager
 def held_signals() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM until the end of the block.
+    """Hold SIGHUP, SIGINT and SIGTERM until the end of the block.
 
     For imports: an exception from a signal inside an import can look like a missing library, or can be
     printed and lost, and the command would continue. For new threads: they keep these signals blocked.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    held = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
     try:
         yield
     finally:
