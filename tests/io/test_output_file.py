@@ -206,6 +206,31 @@ def test_a_signal_loses_no_standard_output() -> None:
         assert 1 + sum(map(len, iter(lambda: process.stdout.read(1 << 16), b""))) == 300_000  # type: ignore[union-attr]
 
 
+NON_BLOCKING = """
+import sys
+from flowbuf.io.output_file import OutputFile
+
+with OutputFile(sys.argv[1]) as file:
+    file.write(bytes(300_000))
+"""
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdout"])
+def test_non_blocking_output_waits_for_its_reader(path: str) -> None:
+    """Programs of asynchronous I/O make a pipe that they share with their children non-blocking."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", NON_BLOCKING, path]
+    with subprocess.Popen(command, stdout=writer, env=environment) as process:
+        os.close(writer)
+        os.read(reader, 1)
+        time.sleep(0.3)  # until the pipe is full
+        assert 1 + sum(map(len, iter(lambda: os.read(reader, 1 << 16), b""))) == 300_000
+    os.close(reader)
+    assert process.returncode == 0
+
+
 def test_a_durable_file_may_be_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import select
 import stat
 import sys
 from collections.abc import Iterator
@@ -86,7 +87,7 @@ class OutputFile:
         the bytes.
         """
         with self._named_errors():
-            if self._raw is None:
+            if self._raw is None or (self._file is self._raw and not self.is_regular):
                 self._write_out(memoryview(data))
                 return
             self._file.write(data)
@@ -94,13 +95,15 @@ class OutputFile:
                 self._raw.flush()
 
     def _write_out(self, data: memoryview) -> None:
-        """Write all bytes to standard output.
-
-        An unbuffered stream may write only a part when a signal arrives.
-        """
-        while len(data):
-            data = data[self._file.write(data) :]
+        """Write all bytes to a file that may be non-blocking, and that may write only a part of them."""
         self._file.flush()
+        raw = getattr(self._file, "raw", self._file)
+        while len(data):
+            written = raw.write(data)
+            if written is None:  # it takes no bytes now
+                select.select([], [raw], [])
+            else:
+                data = data[written:]
 
     def discard(self) -> None:
         """Remove the file at the end of the block, instead of keeping it."""
