@@ -278,6 +278,12 @@ def test_encode_writes_each_kind_to_a_file(tmp_path: Path) -> None:
             assert one.read_bytes() == both.read_bytes()
 
 
+def test_encode_reports_each_kind_without_rows(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pcap", pcap(GOOD))
+    done = flowbuf("encode", path, "--rows", "flows,counters,options", "-o", tmp_path / "{rows}.pb")
+    assert done.stderr == "flowbuf: no counter samples\nflowbuf: no options records\n"
+
+
 def test_messages_have_one_kind_of_rows(tmp_path: Path) -> None:
     stream = tmp_path / "flows.pb"
     flowbuf("encode", CAPTURE, "-o", stream)

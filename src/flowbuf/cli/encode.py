@@ -143,17 +143,20 @@ def encode(
                 file.discard()
             elif file.is_regular and not is_ipfix:
                 write_proto(outputs[schema.rows], schema, scaled=decoding.scale and schema is schemas[0])
-    counted = ", ".join(count_rows(schema, session.decoder.rows[schema.rows]) for schema in schemas)
+    counts = session.decoder.rows
+    counted = ", ".join(count_rows(schema, counts[schema.rows]) for schema in schemas)
     if session.readable:
         for rows, columns in chosen.items():
             _report_left_out(report, columns, encoders[rows])
     if session.interrupted:
         report.add_interrupt(counted)
-    elif session.readable and not session.flows:
-        report.add_note(no_rows(schemas[0], session.counters))
-    elif session.readable and is_terminal(sys.stderr):
-        rate = session.flows / max(time.perf_counter() - began, 1e-9)
-        report.add_note(f"{counted}, {size:,} bytes, {rate:,.0f}/s")
+    elif session.readable:
+        for schema in schemas:
+            if not counts[schema.rows]:
+                report.add_note(no_rows(schema, session.counters, any(counts.values())))
+        if session.flows and is_terminal(sys.stderr):
+            rate = session.flows / max(time.perf_counter() - began, 1e-9)
+            report.add_note(f"{counted}, {size:,} bytes, {rate:,.0f}/s")
     sys.exit(report.status)
 
 
