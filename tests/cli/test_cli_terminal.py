@@ -292,6 +292,13 @@ def test_consume_needs_force_too(folder: Path) -> None:
     assert (status, text.partition(";")[0]) == (2, "Error: out: exists already")
 
 
+def test_a_suggested_schema_needs_force_too(folder: Path) -> None:
+    (folder / "mine.toml").write_bytes(b"old")
+    status, text = on_a_terminal(folder, "schema", "suggest", "a.pcap", "-o", "mine.toml", without=())
+    assert (status, text.partition(";")[0]) == (2, "Error: mine.toml: exists already")
+    assert (folder / "mine.toml").read_bytes() == b"old"
+
+
 def test_devices_need_no_force(folder: Path) -> None:
     status, text = on_a_terminal(folder, "encode", "a.pcap", "-o", "/dev/null", without=())
     assert status == 0, text

@@ -27,6 +27,8 @@ from flowbuf.cli.output.console import StdoutConsole
 from flowbuf.cli.output.failure import Failure
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import (
+    check_overwrite,
+    force_option,
     is_terminal,
     open_output,
     output_option,
@@ -212,8 +214,11 @@ def check(file: str) -> None:
     help="Extend this schema.",
 )
 @output_option
+@force_option
 @exporter_options
-def suggest_columns(captures: tuple[str, ...], reference: str, output: str, decoding: CaptureOptions) -> None:
+def suggest_columns(
+    captures: tuple[str, ...], reference: str, output: str, force: bool, decoding: CaptureOptions
+) -> None:
     """Write a schema with a column for each field of data templates that no column uses.
 
     Known elements of vendors have columns, which the schema enables. It adds columns for all other fields.
@@ -232,6 +237,7 @@ def suggest_columns(captures: tuple[str, ...], reference: str, output: str, deco
 
     paths = expand_inputs(captures)
     check_inputs(paths, output)
+    check_overwrite(force, output)
     check_known_state(decoding.state)
     schema = load_schema(reference)
     place = reference if reference in built_in_names() else os.path.abspath(reference)
