@@ -17,7 +17,7 @@ import pytest
 from flowbuf import _core
 from flowbuf.errors import KafkaError
 from flowbuf.kafka.sink import KafkaSink
-from tests.support.broker import Broker, MakeTopic
+from tests.support.broker import PATIENCE, Broker, MakeTopic
 from tests.support.command import flowbuf as run
 from tests.support.command import generated, pcap, write
 from tests.support.producing import SILENT, Producing, count_records, decode, wait_for
@@ -81,6 +81,33 @@ def test_a_missing_topic_is_reported(broker: Broker, capture: Path) -> None:
     assert result.exit_code == 1
     fix = "create it, or set its number of partitions with --partitions N"
     assert result.stderr == f"flowbuf: topic 'nobody-made-this' does not exist; {fix}\n"
+
+
+class Creating(services.Kafka):
+    """A broker that creates topics when a client names them, which is Kafka's default."""
+
+    def write_properties(self, path: Path, data: Path, ports: list[int]) -> None:
+        super().write_properties(path, data, ports)
+        with path.open("a") as file:  # the last of several settings of a name counts
+            file.write("auto.create.topics.enable=true\nnum.partitions=3\n")
+
+
+def test_a_broker_creates_no_topics_unasked(tmp_path: Path, capture: Path) -> None:
+    """A wrong name is an error, and a new topic has the requested settings."""
+    broker = Broker(tmp_path, Creating)
+    broker.start()
+    try:
+        read = run("consume", "--kafka", broker.servers, "--topic", "nobody-made-this", "--until-end")
+        assert read.stderr.startswith("flowbuf: topic 'nobody-made-this' does not exist")
+        sent = run("produce", capture, "--kafka", broker.servers, "--topic", "flows", "--partitions", 2)
+        assert (sent.exit_code, sent.stderr) == (0, "")
+        topics = broker.admin.list_topics(timeout=PATIENCE).topics
+        assert {name: len(topic.partitions) for name, topic in topics.items()} == {
+            "flows": 2,
+            "flowbuf-schemas": 1,
+        }
+    finally:
+        broker.kill()
 
 
 def test_an_invalid_topic_is_reported(broker: Broker, capture: Path) -> None:

@@ -63,7 +63,7 @@ _STEADY = 2  # connected statistics before it counts: the first may precede the 
 _OF_BROKER = re.compile(r"(?:\S+: )?(?:\w+://)?(?P<address>[^/\s]+:\d+)(?:/\w+)?: (?P<reason>.*)", re.DOTALL)
 _UNAVAILABLE = {"_TRANSPORT", "_RESOLVE", "_TIMED_OUT"}
 _NEW_TOPICS = 30.0  # seconds between two looks for topics that match a regular expression
-_TOPIC_TIMEOUT = 2.0  # seconds for a broker to create a topic automatically
+_TOPIC_TIMEOUT = 2.0  # seconds until a broker knows a topic that was just created
 
 
 def import_kafka() -> Any:
@@ -317,24 +317,28 @@ class Topics:
             matches = re.compile(pattern).match
         except re.error as error:
             raise ValueError(f"topic {pattern!r} is not a regular expression: {error}") from None
-        there = sorted(name for name in self._list(None, time.monotonic(), timeout) if matches(name))
+        begun = time.monotonic()
+        topics = self._ask(lambda left: self._client.list_topics(timeout=left).topics, begun, timeout)
+        there = sorted(filter(matches, topics))
         found = [name for name in there if name not in hidden and not name.startswith("__")]
         if not found:
             raise KafkaError(f"no topic matches {pattern!r}; create one, or correct the expression")
         return found
 
-    def _list(self, topic: str | None, begun: float, timeout: float) -> Any:
-        """Return the metadata of a topic, or of all topics, by name.
+    def _ask(self, request: Callable[[float], Any], begun: float, timeout: float) -> Any:
+        """Return the answer to a request. `request` receives its own timeout.
 
         Raises:
             KafkaError: No broker has answered `timeout` seconds after `begun`.
+            confluent_kafka.KafkaException: A broker has answered with an error.
         """
-        names = () if topic is None else (topic,)
         while True:
             left = timeout - (time.monotonic() - begun)
             try:
-                return self._client.list_topics(*names, timeout=max(min(left, 1.0), 0.1)).topics
+                return request(max(min(left, 1.0), 0.1))
             except self._kafka.KafkaException as error:
+                if error.args[0].code() > 0:  # not an error of the client
+                    raise
                 self._client.poll(0)  # reads the reason
                 if time.monotonic() - begun >= timeout:
                     problem = self._notes.latest or error.args[0].str()
@@ -345,22 +349,32 @@ class Topics:
                     ) from None
             time.sleep(_RETRY)
 
+    def _describe(self, topic: str, timeout: float) -> Any:
+        """Return the description of a topic.
+
+        This request creates no topic. `list_topics` with a name does, if `auto.create.topics.enable` is set.
+        """
+        wanted = self._kafka.TopicCollection([topic])
+        return self._client.describe_topics(wanted, request_timeout=timeout)[topic].result()
+
     def _count_partitions(self, topic: str, timeout: float, wait: bool) -> int:
         """Return the number of partitions, or 0 if the topic does not exist.
 
-        With `wait`, give the broker time to create the topic automatically.
+        With `wait`, the topic may have been created a moment ago.
         """
         begun = time.monotonic()
         while True:
             waited = time.monotonic() - begun
-            found = self._list(topic, begun, timeout)[topic]
-            if found.error is None:
+            try:
+                found = self._ask(functools.partial(self._describe, topic), begun, timeout)
                 return len(found.partitions)
-            missing = found.error.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
+            except self._kafka.KafkaException as error:
+                problem = error.args[0]
+            missing = problem.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
             if missing and (not wait or waited >= min(timeout, _TOPIC_TIMEOUT)):
                 return 0
-            if waited >= timeout or found.error.code() in self._final:
-                raise KafkaError(f"topic {topic!r}: {found.error.str()}")
+            if waited >= timeout or problem.code() in self._final:
+                raise KafkaError(f"topic {topic!r}: {problem.str()}")
             time.sleep(_RETRY)
 
     def _create(self, topic: str, partitions: int, config: dict[str, str], timeout: float) -> None:
@@ -412,11 +426,8 @@ class Topics:
         A topic that is deleted and created again has a new identifier. Brokers before Kafka 2.8 have none;
         the result is then empty.
         """
-        wanted = self._kafka.TopicCollection([topic])
         try:
-            identifier = (
-                self._client.describe_topics(wanted, request_timeout=timeout)[topic].result().topic_id
-            )
+            identifier = self._describe(topic, timeout).topic_id
         except self._kafka.KafkaException as error:
             raise KafkaError(f"topic {topic!r}: {error.args[0].str()}") from error
         parts = identifier.get_most_significant_bits(), identifier.get_least_significant_bits()
