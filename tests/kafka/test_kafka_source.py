@@ -310,7 +310,7 @@ def test_a_batch_is_returned_again_after_a_refused_promise(
         batch, *others = itertools.islice((each for each in one if each), 3)
         answer = one._kafka.KafkaError(one._kafka.KafkaError.ILLEGAL_GENERATION)
         with monkeypatch.context() as patch:
-            patch.setattr(one, "_try_commit", lambda place: answer)
+            patch.setattr(one._commits, "_try", lambda *given: answer)
             with pytest.raises(PartitionLost, match="generation"):
                 one.promise(batch)
         again = [each for each in one if each]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import threading
@@ -131,6 +132,24 @@ def test_a_consumer_reports_a_broker_that_leaves_and_returns(own_broker: Broker,
     assert not [line for line in lines if "brokers are down" in line]
     assert "available" in lines[-1]
     assert "unavailable" not in lines[-1]
+
+
+def test_a_signal_ends_a_commit_that_waits_for_a_broker(own_broker: Broker, group: str) -> None:
+    topic, late = own_broker.make_topic(), threading.Event()
+    own_broker.produce(topic, [b""])
+    timers = [threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)), threading.Timer(30, late.set)]
+    with KafkaSource(own_broker.servers, [topic], group=group, schema=Schema.load("flow")) as source:
+        batch = next(batch for batch in source if batch)
+        own_broker.kill()
+        try:
+            for timer in timers:
+                timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                source.commit(batch)
+            assert not late.is_set()
+        finally:
+            for timer in timers:
+                timer.cancel()
 
 
 def test_a_producer_reports_a_broker_that_leaves_and_returns(own_broker: Broker) -> None:

@@ -22,8 +22,9 @@ from flowbuf.kafka.client import (
     import_kafka,
     new_client,
 )
+from flowbuf.kafka.commits import LOST, Commits
 from flowbuf.kafka.kafka_records import RecordReader
-from flowbuf.kafka.partitions import AWAY, LOST, UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
+from flowbuf.kafka.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
 from flowbuf.kafka.schema_lookup import SchemaFinder
 from flowbuf.kafka.schema_registry import (
     FRAMING_HEADER,
@@ -43,8 +44,6 @@ _CHUNK = 2000  # maximum number of records per request
 _CHUNK_BYTES = 1 << 23  # target size of these records in bytes
 _WAIT = 0.1  # seconds per request
 _BATCHES = 4  # maximum number of full batches in memory, of all partitions
-# Seconds to retry a commit. After them, a group gives the partitions of a silent member to others.
-_PATIENCE = 300.0
 _NO_VALUE = "the Kafka record has no value"
 _UNSAID = f"the schema is unknown, because the Kafka record has no header {SCHEMA_HEADER}"
 
@@ -167,6 +166,7 @@ class KafkaSource:
         if not kip_848:  # with KIP-848, the broker sets it
             own["heartbeat.interval.ms"] = HEARTBEAT
         self._consumer = new_client("Consumer", servers, settings, {**CONSUMER_DEFAULTS, **own}, self._notes)
+        self._commits = Commits(self._consumer)
         self._joining = Joining(servers, group, settings, self._notes, on_problem) if group else None
         if group:
             strategy = str(settings.get("partition.assignment.strategy", ""))
@@ -536,22 +536,10 @@ class KafkaSource:
                 f"{where}: was not committed, because another member of the group has the partition"
             )
         place = self._kafka.TopicPartition(batch.topic, batch.partition, offset, metadata)
-        deadline = time.monotonic() + _PATIENCE
-        while (error := self._try_commit(place)) is not None:
+        error = self._commits.commit(place)
+        if error is not None:
             problem = f"{where}: was not committed: {error.str()}"
-            if error.name() in LOST:
-                raise PartitionLost(problem)
-            if error.name() not in AWAY or time.monotonic() > deadline:
-                raise KafkaError(problem)
-            time.sleep(_WAIT)
-
-    def _try_commit(self, place: Any) -> Any:
-        """Try to commit once. Return the error, or None."""
-        try:
-            (done,) = self._consumer.commit(offsets=[place], asynchronous=False)
-        except self._kafka.KafkaException as error:
-            return error.args[0]
-        return done.error
+            raise PartitionLost(problem) if error.name() in LOST else KafkaError(problem)
 
     def _rewind(self, batch: SourceBatch) -> None:
         """Return a batch again that was not stored, if its partition stays with this member."""
@@ -576,6 +564,8 @@ class KafkaSource:
             self._joining = None
             self._unread.clear()
             self._forget(self._consumer.assignment(), {})
+            if self._commits.running:
+                return  # a thread still uses the client; the broker ends the session after its timeout
             with suppress(self._kafka.KafkaException):  # of a group that it was joining
                 self._consumer.close()
 

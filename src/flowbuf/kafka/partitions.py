@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from flowbuf.kafka.dead_letters import Fault
 
 __all__ = [
-    *("AWAY", "LOST", "RECORD_BYTES", "UNTOLD", "Kind", "Partition"),
+    *("RECORD_BYTES", "UNTOLD", "Kind", "Partition"),
     *("fault_of", "promise_of", "read_promise"),
 ]
 
@@ -18,32 +18,6 @@ RECORD_BYTES = 250
 """Approximate overhead of a Kafka record in Python, in bytes."""
 
 _PROMISE = "flowbuf:"  # prefix of offset metadata that stores the end of the next batch
-
-
-LOST = {
-    *(
-        "ILLEGAL_GENERATION",
-        "UNKNOWN_MEMBER_ID",
-        "REBALANCE_IN_PROGRESS",
-        "STALE_MEMBER_EPOCH",
-        "FENCED_MEMBER_EPOCH",
-    ),
-    "_ASSIGNMENT_LOST",
-}
-"""Errors for a member that was removed from its group, or whose partitions are being reassigned."""
-
-AWAY = {
-    *(
-        "_TRANSPORT",
-        "_ALL_BROKERS_DOWN",
-        "_TIMED_OUT",
-        "_WAIT_COORD",
-        "NETWORK_EXCEPTION",
-        "REQUEST_TIMED_OUT",
-    ),
-    *("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "_TIMED_OUT_QUEUE"),
-}
-"""Temporary errors: a broker is unavailable or has just started."""
 
 
 class Kind(NamedTuple):
