@@ -81,6 +81,16 @@ def test_every_flow_is_inserted_once(
     assert count(front, table) == (FLOWS, FLOWS)
 
 
+def test_groups_store_other_flows_in_the_same_table(
+    broker: Broker, front: ClickHouse, topic: str, table: str
+) -> None:
+    """They read the same batches."""
+    for name, condition in (("tcp", "proto = 6"), ("others", "proto <> 6")):
+        options = ("--group", f"{name}-{topic}", "--where", condition)
+        assert flowbuf(*arguments(broker, front, topic, table), *options).exit_code == 0
+    assert count(front, table) == (FLOWS, FLOWS)
+
+
 def test_a_recreated_topic_is_another_topic(
     broker: Broker, front: ClickHouse, topic: str, table: str, tmp_path: Path
 ) -> None:

@@ -229,7 +229,7 @@ def consume(
         commit = functools.partial(_commit, source, report)
         outlet: Outlet
         if sink:
-            outlet = ClickHouseOutlet(sink, selections, source, commit)
+            outlet = ClickHouseOutlet(sink, selections, source, commit, group or "")
         elif folder:
             outlet = FolderOutlet(form, output, selections, source, commit)
         else:

@@ -347,12 +347,16 @@ class FolderOutlet:
 
 
 class ClickHouseOutlet:
-    """A table of ClickHouse. It stores batches with the same token once."""
+    """A table of ClickHouse. It stores batches of a group with the same token once.
+
+    Groups may store other flows of the same Kafka records.
+    """
 
     def __init__(
-        self, sink: ClickHouseSink, selections: Selections, source: KafkaSource, commit: Commit
+        self, sink: ClickHouseSink, selections: Selections, source: KafkaSource, commit: Commit, group: str
     ) -> None:
         self.count = 0
+        self._group = group
         self._sink = sink
         self._selections = selections
         self._source = source
@@ -362,7 +366,8 @@ class ClickHouseOutlet:
         if len(batch):
             self._source.promise(batch)
             flows = list(self._selections.read(batch, None))
-            self._sink.insert(self._selections.of(batch.schema).schema, flows, batch.token)
+            token = f"{self._group}:{batch.token}"
+            self._sink.insert(self._selections.of(batch.schema).schema, flows, token)
             self.count += sum(map(len, flows))
         self._commit(batch)
 
