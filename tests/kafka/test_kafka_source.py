@@ -16,6 +16,8 @@ import flowbuf
 from flowbuf.errors import KafkaError, PartitionLost
 from flowbuf.kafka.consumer import BatchLimits, KafkaSource, SourceBatch
 from tests.support.broker import PATIENCE, Broker, MakeTopic
+from tests.support.command import json_lines
+from tests.support.consuming import consume
 
 SCHEMA = flowbuf.Schema.load("flow").only("bytes", "src_port")
 Flow = SCHEMA.message_class()
@@ -123,6 +125,16 @@ def delete_before(broker: Broker, topic: str, offset: int) -> None:
         future.result(PATIENCE)
 
 
+def commit(broker: Broker, topic: str, group: str, offset: int, metadata: str = "") -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+    place = TopicPartition(topic, 0, offset, metadata)
+    (done,) = broker.admin.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, [place])]
+    ).values()
+    done.result(PATIENCE)
+
+
 def test_lag_counts_existing_kafka_records(broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
     broker.produce(topic, values(*range(1, 11)), partition=0)
@@ -135,16 +147,34 @@ def test_lag_counts_existing_kafka_records(broker: Broker, make_topic: MakeTopic
         assert batches.lag == 0
 
 
-def test_deleted_kafka_records_are_skipped(broker: Broker, topic: str, group: str) -> None:
-    broker.produce(topic, values(1, 2, 3))
+def test_deleted_kafka_records_are_skipped_and_counted(broker: Broker, topic: str, group: str) -> None:
+    broker.produce(topic, values(*range(1, 11)))
     with source(broker, topic, group=group, limits=ONE_BY_ONE) as batches:
         batches.commit(next_batch(batches))
-    delete_before(broker, topic, 2)
-    with source(broker, topic, group=group) as batches:
-        assert numbers(*batches) == [3]
-    delete_before(broker, topic, 3)
+    delete_before(broker, topic, 5)
+    lines: list[str] = []
+    with source(broker, topic, group=group, on_problem=lines.append) as batches:
+        batch = next_batch(batches)
+        assert numbers(batch) == [6, 7, 8, 9, 10]
+        batches.commit(batch)
+        assert batches.deleted == 4
+    assert lines == [f"topic {topic!r}, partition 0: offsets 1 to 4 were deleted before they were read"]
+    delete_before(broker, topic, 10)
     with source(broker, topic, group=group) as batches:
         assert numbers(*batches) == []
+        assert batches.deleted == 0  # they were read
+
+
+def test_deleted_kafka_records_are_reported(broker: Broker, topic: str, group: str) -> None:
+    broker.produce(topic, values(1, 2, 3))
+    options = ("--schema", "flow", "--group", group, "-f", "jsonl")
+    assert consume(broker, topic, *options, "-n", 1).exit_code == 0
+    commit(broker, topic, group, 1)
+    delete_before(broker, topic, 2)
+    result = consume(broker, topic, *options)
+    assert (result.exit_code, len(json_lines(result))) == (1, 1)
+    assert "offsets 1 to 1 were deleted before they were read" in result.stderr
+    assert "offsets deleted before they were read: 1; " in result.stderr
 
 
 def test_missing_offsets_are_skipped(broker: Broker, make_topic: MakeTopic) -> None:
@@ -215,14 +245,8 @@ def test_a_promised_batch_keeps_its_token_if_kafka_records_are_deleted(
 
 @pytest.mark.parametrize("metadata", ["flowbuf:", "flowbuf:x", "of somebody else", "flowbuf:-1"])
 def test_unknown_metadata_is_ignored(broker: Broker, topic: str, group: str, metadata: str) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
     broker.produce(topic, values(1, 2, 3))
-    place = TopicPartition(topic, 0, 1, metadata)
-    (done,) = broker.admin.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, [place])]
-    ).values()
-    done.result(PATIENCE)
+    commit(broker, topic, group, 1, metadata)
     with source(broker, topic, group=group) as batches:
         assert numbers(*batches) == [2, 3]
 

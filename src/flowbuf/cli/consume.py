@@ -378,6 +378,9 @@ def _until(source: KafkaSource, stop: Stop) -> Iterator[SourceBatch | None]:
 
 
 def _report_counts(source: KafkaSource, report: Report) -> None:
+    if source.deleted:
+        fix = "keep the Kafka records of the topic for longer, or consume them earlier"
+        report.add_problem(f"offsets deleted before they were read: {source.deleted}; {fix}")
     if source.unknown_fields:
         fix = "name the schema that wrote them with --schema, and enable all its columns"
         report.add_problem(f"fields that are not in the schema, left out: {source.unknown_fields}; {fix}")

@@ -80,11 +80,12 @@ class KafkaSource:
         limits: Limits of a batch. Default: 16 MiB, 0 seconds.
         settings: Settings of librdkafka. They override the default settings.
         timeout: Seconds to wait for the first answer of a broker. Default: 30.
-        on_problem: Function that receives a text for each problem that librdkafka retries, and for a group
-            that waits for its members. Default: problems are not reported.
+        on_problem: Function that receives a text for each problem that librdkafka retries, for deleted Kafka
+            records, and for a group that waits for its members. Default: problems are not reported.
 
     Attributes:
         records: Number of Kafka records returned so far.
+        deleted: Number of offsets so far whose Kafka records were deleted before they were read.
 
     Raises:
         ImportError: confluent-kafka is not installed.
@@ -123,6 +124,8 @@ class KafkaSource:
         on_problem: Note = lambda text: None,
     ) -> None:
         self.records = 0
+        self.deleted = 0
+        self._on_problem = on_problem
         self._kafka = import_kafka()
         self._group = group
         self._until_end = until_end or ranges is not None
@@ -330,6 +333,8 @@ class KafkaSource:
                 partition.at_end = True
                 unread.popleft()
                 continue
+            if partition.first is not None and message.offset() > partition.end:
+                self._note_deleted(partition, message.offset())
             kind, reason = self._kind_of(partition, message)
             ended = None
             if partition.must_end(kind, message.offset()):
@@ -357,13 +362,15 @@ class KafkaSource:
         """
         if not self._unread or self._finder.registry is not None:
             return None
-        first, message = self._unread[0], self._kafka.Message
+        first, last, message = self._unread[0], self._unread[-1], self._kafka.Message
         partition = self._partitions.get((first.topic(), first.partition()))
         if partition is None or partition.promised is not None or not partition.plain:
             return None
-        if partition.is_outside(self._unread[-1].offset()):
+        if partition.is_outside(last.offset()):
             return None
-        if partition.kind not in (None, UNTOLD) or first.offset() < partition.end or partition.first is None:
+        if partition.kind not in (None, UNTOLD) or first.offset() != partition.end or partition.first is None:
+            return None
+        if last.offset() - first.offset() + 1 != len(self._unread):  # some may have been deleted
             return None
         if any(map(message.error, self._unread)) or any(map(message.headers, self._unread)):
             return None
@@ -373,6 +380,16 @@ class KafkaSource:
         ):
             return None
         return partition if None not in map(message.value, self._unread) else None
+
+    def _note_deleted(self, partition: Partition, offset: int) -> None:
+        """Count the offsets before a Kafka record that Kafka has deleted. Transactions leave gaps, too."""
+        place = self._kafka.TopicPartition(partition.topic, partition.number)
+        low, _ = self._consumer.get_watermark_offsets(place, cached=True)
+        begin, end = partition.end, min(low, offset)
+        if end > begin:
+            self.deleted += end - begin
+            where = f"topic {partition.topic!r}, partition {partition.number}"
+            self._on_problem(f"{where}: offsets {begin} to {end - 1} were deleted before they were read")
 
     def _note_error(self, message: Any, partition: Partition | None) -> None:
         error, codes = message.error(), self._kafka.KafkaError
