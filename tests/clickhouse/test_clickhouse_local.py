@@ -297,6 +297,7 @@ BESIDE = {
     ),
     "another name of a dimension": renamed(OLD, "note", "remark"),
     "time to number": replaced(OLD, "time_received", 1, "uint64"),
+    "removed time of rows": OLD.disable("time_received").enable("time_flow_start"),
     "wider column of the sorting key": replaced(OLD, "in_if", 12, "uint64", sources=["netflow5:input"]),
 }
 
@@ -340,6 +341,15 @@ def test_incompatible_changes_create_another_table(database: Local, case: str) -
     database.insert(before, OLD)
     assert rows_in(database, OLD) == ordered(rows_expected(before, OLD) * 2)
     assert rows_in(database, new, beside.table) == rows_expected(after, new)
+
+
+def test_totals_keep_their_time() -> None:
+    """Otherwise, new rows of totals would be those of 1970, and a lifetime would delete them."""
+    old = OLD.disable("time_received").enable("time_flow_start")
+    assert obstacles(old, OLD.enable("time_flow_start"), TOTALS) == [
+        "time_received: totals have the time time_flow_start"
+    ]
+    assert obstacles(old, OLD.enable("time_flow_start")) == []
 
 
 def test_nulls_are_kept_when_a_column_is_no_longer_explicit(database: Local) -> None:

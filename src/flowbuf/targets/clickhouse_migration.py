@@ -28,6 +28,7 @@ from flowbuf.targets.clickhouse_tables import (
     drop_kafka,
     kafka_ddl,
     key_columns,
+    time_column,
     to_ddl,
 )
 
@@ -70,6 +71,7 @@ def obstacles(old: Schema, new: Schema, options: TableOptions | None = None) -> 
         for verdict in diff(new, old)
         if not verdict.readable and not _is_retired(new, old, verdict.column)
     ]
+    found += _time_obstacles(old, new, options)
     if found:
         return found
     in_key = {column.number for column in key_columns(old)}
@@ -89,6 +91,21 @@ def obstacles(old: Schema, new: Schema, options: TableOptions | None = None) -> 
             elif before.scale == "count" and was.name != becomes.name:
                 found.append(f"{after.name}: totals would have the old name")
     return found
+
+
+def _time_obstacles(old: Schema, new: Schema, options: TableOptions | None) -> list[str]:
+    """Return the reasons why the times of new rows do not fit the tables. Such rows would be those of 1970.
+
+    A table with a lifetime would delete them at once.
+    """
+    before, after = time_column(old), time_column(new)
+    if before is None:
+        return []
+    if before.number not in {column.number for column in new.enabled}:
+        return [f"{before.name}: the table sorts and deletes rows by this time, which new rows do not have"]
+    if options and options.aggregates and after and before.number != after.number:
+        return [f"{after.name}: totals have the time {before.name}"]
+    return []
 
 
 def _is_retired(new: Schema, old: Schema, name: str) -> bool:
