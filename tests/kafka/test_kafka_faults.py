@@ -118,6 +118,15 @@ def test_an_invalid_topic_is_reported(broker: Broker, capture: Path) -> None:
     assert time.monotonic() - begun < 5
 
 
+def test_flows_are_sent_while_standard_input_has_no_data(broker: Broker, topic: str, capture: Path) -> None:
+    """The flows of a live capture do not wait for the next packet."""
+    producing = Producing(capture.read_bytes(), broker, "--topic", topic, *SILENT, limit=10_000)
+    wait_for(lambda: count_records(broker, topic) == 1)
+    producing.feed()
+    assert producing.end() == 0
+    assert producing.told["flows"] == FLOWS
+
+
 # While it runs ----------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from flowbuf.cli.output.progress import show_progress
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import print_text
 from flowbuf.cli.session import Session
+from flowbuf.cli.signals import Interrupt
 from flowbuf.cli.state import check_state
 from flowbuf.decoder import check_rows
 from flowbuf.errors import KafkaError
@@ -169,12 +170,19 @@ def produce(
         schema.rows: _open_sink(kafka, report, name, schema, **options)
         for schema, name in zip(schemas, _choose_topics(topic, schemas), strict=True)
     }
+
+    def poll() -> None:
+        for sink in sinks.values():
+            sink.poll()
+
     send = _send_by_exporter if key == "exporter" or pack == "datagram" else _send
     try:
         with (
             ExitStack() as stack,
             show_progress(total_size(inputs)) as show,
-            Session(schemas[0], decoding, report, show, "sent", others=schemas[1:]) as session,
+            Session(
+                schemas[0], decoding, report, show, "sent", Interrupt(poll), others=schemas[1:]
+            ) as session,
         ):
             for sink in sinks.values():
                 stack.enter_context(sink)

@@ -80,9 +80,14 @@ def stop_signals() -> Iterator[Stop]:
 
 
 class Interrupt:
-    """The end of standard input at Ctrl-C. `wanted` is true from the first SIGINT after `open`."""
+    """The end of standard input at Ctrl-C. `wanted` is true from the first SIGINT after `open`.
 
-    def __init__(self) -> None:
+    Args:
+        meanwhile: Function that is called about once per second while standard input is read.
+    """
+
+    def __init__(self, meanwhile: Callable[[], None] | None = None) -> None:
+        self.meanwhile = meanwhile
         self.wanted = False
         self.begun = False
         self.deadline = 0.0
@@ -111,6 +116,7 @@ class _InterruptibleInput:
         file: Any = sys.stdin.buffer
         self._file = getattr(file, "raw", file)  # select does not see buffered data
         self._interrupt = interrupt
+        self._next_work = time.monotonic() + 1
         self.tell: Callable[[], int] = self._file.tell
         self.fileno: Callable[[], int] = self._file.fileno
 
@@ -128,7 +134,7 @@ class _InterruptibleInput:
         descriptor = self.fileno()
         awaited = [descriptor] if interrupt.wakeup is None else [descriptor, interrupt.wakeup]
         while not interrupt.wanted:
-            ready, _, _ = select.select(awaited, [], [])
+            ready, _, _ = select.select(awaited, [], [], self._work_if_due())
             if interrupt.wakeup in ready:
                 os.read(interrupt.wakeup, 512)
             elif ready:
@@ -137,6 +143,15 @@ class _InterruptibleInput:
             return False
         left = interrupt.deadline - time.monotonic()
         return left > 0 and bool(select.select([descriptor], [], [], left)[0])
+
+    def _work_if_due(self) -> float | None:
+        """Call `meanwhile` once per second. Return the seconds until the next call. None: there is none."""
+        if self._interrupt.meanwhile is None:
+            return None
+        if time.monotonic() >= self._next_work:
+            self._interrupt.meanwhile()
+            self._next_work = time.monotonic() + 1
+        return max(self._next_work - time.monotonic(), 0)
 
 
 @contextlib.contextmanager
