@@ -175,6 +175,18 @@ def test_an_unknown_schema_is_an_error(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_schema_topics_may_have_several_partitions(
+    broker: Broker, topic: str, make_topic: MakeTopic, capture: Path
+) -> None:
+    described = make_topic(partitions=5)
+    for name in ("bytes", "packets", "src_port"):  # their hashes select several partitions
+        produce(broker, capture, topic, "--columns", name, "--schema-topic", described)
+    assert len({record.partition() for record in broker.read(described)}) > 1
+    result = consume(broker, topic, "--schema-topic", described, "-f", "jsonl")
+    assert (result.exit_code, notes(result)) == (0, [])
+    assert len(json_lines(result)) == 3 * FLOWS
+
+
 def test_a_description_of_another_schema_is_an_error(
     broker: Broker, topic: str, make_topic: MakeTopic
 ) -> None:

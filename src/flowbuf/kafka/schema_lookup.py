@@ -116,22 +116,27 @@ class SchemaFinder:
         consumer = new_client("Consumer", self._servers, self._settings, defaults, self._notes)
         described: dict[str, bytes] = {}
         try:
-            problem = consumer.list_topics(topic, self._timeout).topics[topic].error
+            found = consumer.list_topics(topic, self._timeout).topics[topic]
+            problem, unread = found.error, set(found.partitions or (0,))  # a new topic may have none yet
             if problem is not None and problem.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return {}
             if problem is not None and problem.code() != kafka.KafkaError.LEADER_NOT_AVAILABLE:  # temporary
                 raise KafkaError(f"schema topic {topic!r}: {problem.str()}")
-            consumer.assign([kafka.TopicPartition(topic, 0, kafka.OFFSET_BEGINNING)])
-            while (message := consumer.poll(self._timeout)) is not None:
+            consumer.assign(
+                [kafka.TopicPartition(topic, number, kafka.OFFSET_BEGINNING) for number in unread]
+            )
+            while unread and (message := consumer.poll(self._timeout)) is not None:
                 if message.error() is None:
                     hash = (message.key() or b"").decode("ascii", "replace")
                     described.pop(hash, None)
                     if message.value() is not None:
                         described[hash] = message.value()
                 elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
-                    return described
+                    unread.discard(message.partition())
                 elif not message.error().retriable():
                     raise KafkaError(f"schema topic {topic!r}: {message.error().str()}")
+            if not unread:
+                return described
             raise KafkaError(f"schema topic {topic!r} cannot be read: {self._notes.latest or 'no answer'}")
         except kafka.KafkaException as error:
             raise KafkaError(f"schema topic {topic!r}: {error.args[0].str()}") from error
