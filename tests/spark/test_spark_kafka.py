@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flowbuf import DecodeError, KafkaError, Schema, SchemaError
-from tests.support.broker import Broker, MakeTopic
+from tests.support.broker import PATIENCE, Broker, MakeTopic
 from tests.support.command import generated, write
 from tests.support.consuming import produce
 
@@ -172,6 +172,24 @@ def test_a_deleted_topic_that_was_read_does_not_end_a_stream_of_others(
     produce(broker, captures[1], f"{prefix}-b")
     run_stream(spark, broker, f"^{prefix}-.*", tmp_path)
     assert spark.read.parquet(str(tmp_path / "out")).count() == 3 * FLOWS
+
+
+@pytest.mark.parametrize(("deleted", "read"), [(2, [(2, 3)]), (3, []), (4, [])])
+def test_deleted_records_are_logged(
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture, deleted: int, read: list[tuple[int, int]]
+) -> None:
+    """Also if they are all records of a batch."""
+    from confluent_kafka import TopicPartition as Place
+
+    broker.produce(topic, [b""] * 4)
+    stream = FlowbufDataSource(options(broker, topic, schema="flow")).streamReader(StructType.fromDDL(DDL))
+    begin = stream.initialOffset()
+    end = {topic: {**begin[topic], "0": 3}}
+    broker.admin.delete_records([Place(topic, 0, deleted)])[Place(topic, 0)].result(PATIENCE)
+    ranges = [(each.first, each.end) for each in stream.partitions(begin, end)]  # type: ignore[attr-defined]
+    assert ranges == read
+    last = min(deleted, 3) - 1
+    assert f"{topic}, partition 0: offsets 0 to {last} were deleted before they were read" in caplog.text
 
 
 def test_streams_of_captures_are_an_error(spark: SparkSession, captures: list[Path]) -> None:

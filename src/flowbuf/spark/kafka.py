@@ -370,11 +370,12 @@ class TopicStream(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow)
                 raise KafkaError(
                     f"topic {topic!r}: was deleted or created again, so begin with another checkpoint"
                 )
-            if begin < low < stop:
+            if begin < min(low, stop):
                 LOG.warning(
                     "%s, partition %d: offsets %d to %d were deleted before they were read",
-                    *(topic, partition, begin, low),
+                    *(topic, partition, begin, min(low, stop) - 1),
                 )
+                begin = min(low, stop)
             if begin < stop:
                 ranges.append(TopicPartition(topic, partition, begin, stop, after[topic]))
         return ranges
