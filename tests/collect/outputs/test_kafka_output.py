@@ -48,6 +48,12 @@ def test_a_place_needs_a_broker() -> None:
         KafkaPlace.parse("kafka:///flows")
 
 
+@pytest.mark.parametrize("more", ["?compression=zstd", "#x"])
+def test_a_place_has_no_settings(more: str) -> None:
+    with pytest.raises(ValueError, match="takes no settings after"):
+        KafkaPlace.parse(f"kafka://a:9092/flows{more}")
+
+
 def test_json_needs_a_topic() -> None:
     with pytest.raises(ValueError, match="names no topic, which JSON needs; write kafka://HOST:PORT/TOPIC"):
         KafkaPlace.parse("kafka://a:9092", format="json")

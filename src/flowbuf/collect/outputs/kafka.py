@@ -71,13 +71,15 @@ class KafkaPlace:
             options: Other attributes.
 
         Raises:
-            ValueError: the URI names no broker, or no topic for JSON.
+            ValueError: the URI names no broker, or no topic for JSON, or it has settings.
         """
         parts = urlsplit(uri)
         if not parts.netloc:
             raise ValueError(f"{uri!r} names no broker; write kafka://HOST:PORT/TOPIC")
         if "@" in parts.netloc:
             raise ValueError("kafka:// takes no user and password; set them in the file of --kafka-config")
+        if parts.query or parts.fragment:
+            raise ValueError("kafka:// takes no settings after ?; set them in the file of --kafka-config")
         topic = unquote(parts.path.strip("/"))
         if not topic and options.get("format") == "json":
             raise ValueError(f"{uri!r} names no topic, which JSON needs; write kafka://HOST:PORT/TOPIC")
