@@ -131,6 +131,12 @@ def test_decoded_flows_are_stored(database: Local, name: str, capture: str, tmp_
     assert rows_in(database, schema) == rows
 
 
+def test_streams_may_have_no_flows(database: Local) -> None:
+    database.create(FLOW)
+    database.insert(read_messages(io.BytesIO(b""), FLOW))
+    assert rows_in(database, FLOW) == []
+
+
 def test_unknown_enum_numbers_are_stored_as_digits(database: Local) -> None:
     database.create(FLOW)
     database.insert(bytes(row_of(FLOW, bytes=1, flow_type=99)), FLOW)

@@ -153,6 +153,8 @@ class Local:
             schema = data.schema
         schema = _loaded(schema)
         with _as_file(data) as (path, format):
+            if not os.path.exists(path):  # no flows
+                return
             insert = insert_query(schema, options, format, path)
             settings = insert.settings | (
                 {"insert_deduplication_token": token} if token else {"insert_deduplicate": "0"}
@@ -234,7 +236,7 @@ def _message(error: Exception) -> str:
 def _as_file(data: Any) -> Iterator[tuple[str, str]]:
     """Yield the path of a file that the engine can read, and its format.
 
-    The engine cannot read bytes from memory.
+    The engine cannot read bytes from memory. There is no file for a stream without flows.
     """
     if isinstance(data, str | os.PathLike):
         if not os.path.exists(data):
@@ -259,7 +261,7 @@ def _write_arrow(data: Any, path: str) -> None:
     tables = (pyarrow.table(each) for each in batches)
     first = next(tables, None)
     if first is None:
-        first = data.to_arrow()
+        return
     with pyarrow.OSFile(path, "wb") as file, pyarrow.ipc.new_stream(file, first.schema) as writer:
         writer.write_table(first)
         for table in tables:
