@@ -10,6 +10,8 @@ import pyarrow.dataset
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
+from confluent_kafka.schema_registry import Schema as RegisteredSchema
+from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from flowbuf import Schema, _core
 from tests.support.broker import PATIENCE, Broker, MakeTopic
@@ -386,17 +388,21 @@ def test_foreign_records_in_a_registry_topic_are_reported(
     broker.produce(topic, [b"{}"])
     produce(broker, capture, topic, "--schema-registry", registry)
     prefix = broker.values(topic)[1][:5]
-    broker.produce(topic, [b"", prefix + b"\x04abc"])
+    with SchemaRegistryClient({"url": registry}) as client:
+        avro = client.register_schema(f"{topic}-avro", RegisteredSchema('"string"', "AVRO"))
+    foreign = [b"", prefix + b"\x04abc", b"\0" + avro.to_bytes(4, "big") + b"\0\x04abc"]
+    broker.produce(topic, [*foreign, broker.values(topic)[1]])
     out = tmp_path / "flows.parquet"
     result = consume(broker, topic, "--schema-registry", registry, "-o", out)
     assert result.exit_code == 1
-    assert pyarrow.parquet.read_metadata(out).num_rows == FLOWS
+    assert pyarrow.parquet.read_metadata(out).num_rows == FLOWS + 1
     assert notes(result) == [
         f"flowbuf: {topic}, partition 0, offset {offset}: {reason}"
         for offset, reason in (
             (0, "the value is not in the wire format of a schema registry"),
             (FLOWS + 1, "the value is not in the wire format of a schema registry"),
             (FLOWS + 2, "the value is not the first message type of its .proto"),
+            (FLOWS + 3, f"schema {avro} of the registry is AVRO, not PROTOBUF"),
         )
     ]
 

@@ -32,6 +32,7 @@ from flowbuf.kafka.schema_registry import (
     PREFIX_SIZE,
     SCHEMA_HEADER,
     SCHEMAS_TOPIC,
+    ForeignSchemaError,
     SchemaRegistry,
     find_hash,
 )
@@ -450,9 +451,14 @@ class KafkaSource:
         schema, faults = self._finder.known, list(partition.faults)
         flows: Sequence[FlowBatch] = ()
         if partition.kind:
-            reader = self._reader(partition.topic, partition.kind)
-            schema = reader.schema
-            flows, unread = reader.read(list(map(self._kafka.Message.value, partition.records)))
+            unread: Mapping[int, str]
+            try:
+                reader = self._reader(partition.topic, partition.kind)
+            except ForeignSchemaError as error:
+                unread = dict.fromkeys(range(len(partition.records)), str(error))
+            else:
+                schema = reader.schema
+                flows, unread = reader.read(list(map(self._kafka.Message.value, partition.records)))
             faults += [fault_of(partition.records[place], reason) for place, reason in unread.items()]
         elif self._must_know(partition):
             schema = self._finder.of_topic(partition.topic)  # raises the error for an unknown schema

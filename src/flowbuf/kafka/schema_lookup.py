@@ -9,7 +9,13 @@ from typing import Any
 from flowbuf.errors import KafkaError, SchemaError
 from flowbuf.io.proto_file import schema_of_proto
 from flowbuf.kafka.client import Notes, import_kafka, new_client
-from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC, SchemaRegistry, find_hash, read_description
+from flowbuf.kafka.schema_registry import (
+    SCHEMAS_TOPIC,
+    ForeignSchemaError,
+    SchemaRegistry,
+    find_hash,
+    read_description,
+)
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import built_in_names
 
@@ -53,6 +59,7 @@ class SchemaFinder:
         self._timeout = timeout
         self._notes = notes
         self._found: dict[str | int, Schema] = {}
+        self._foreign: dict[int, ForeignSchemaError] = {}
 
     def of_hash(self, hash: str) -> Schema:
         """Return the schema with a hash."""
@@ -61,11 +68,17 @@ class SchemaFinder:
         return self._found[hash]
 
     def of_number(self, number: int) -> Schema:
-        """Return the schema with a number in the registry."""
+        """Return the schema with a number in the registry. Raise ForeignSchemaError if it is no .proto."""
+        if number in self._foreign:
+            raise self._foreign[number]
         if number not in self._found:
             if self.registry is None:
                 raise KafkaError(f"schema {number} is in a registry; name it with --schema-registry URL")
-            text = self.registry.find(number)
+            try:
+                text = self.registry.find(number)
+            except ForeignSchemaError as error:
+                self._foreign[number] = error
+                raise
             self._found[number] = schema_of_proto(text, self._locals, f"schema {number}")
         return self._found[number]
 

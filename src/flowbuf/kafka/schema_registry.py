@@ -25,7 +25,7 @@ from flowbuf.schema.toml_json import DocumentError, parse_json
 
 __all__ = [
     *("FRAMING_HEADER", "MAGIC", "PREFIX_SIZE", "SCHEMAS_TOPIC", "SCHEMA_HEADER"),
-    *("SchemaRegistry", "describe_schema", "find_hash", "read_description"),
+    *("ForeignSchemaError", "SchemaRegistry", "describe_schema", "find_hash", "read_description"),
 ]
 
 SCHEMA_HEADER = "flowbuf-schema"
@@ -149,6 +149,10 @@ def _read_columns(
 # Schema registry --------------------------------------------------------------------------------------------
 
 
+class ForeignSchemaError(KafkaError):
+    """A schema of the registry is not for Protocol Buffers."""
+
+
 class SchemaRegistry:
     """A Confluent schema registry, or a compatible one.
 
@@ -203,12 +207,20 @@ class SchemaRegistry:
         return MAGIC + int(number).to_bytes(4, "big") + b"\0"
 
     def find(self, number: int) -> str:
-        """Return the .proto with a number. Raise KafkaError if the registry does not have it."""
+        """Return the .proto with a number.
+
+        Raises:
+            ForeignSchemaError: The schema with this number is no .proto, but of Avro or JSON Schema.
+            KafkaError: The registry does not have the number, or did not answer.
+        """
         try:
             with self._open() as client:
-                return str(client.get_schema(number).schema_str)
+                schema = client.get_schema(number)
         except Exception as error:
             raise self._error(error, f"schema {number}: ") from None
+        if schema.schema_type != "PROTOBUF":
+            raise ForeignSchemaError(f"schema {number} of the registry is {schema.schema_type}, not PROTOBUF")
+        return str(schema.schema_str)
 
     def _error(self, error: Exception, what: str = "") -> KafkaError:
         """Return an error without secrets. Do not chain the client's error, which may contain them."""
