@@ -446,17 +446,29 @@ GOOD_SAMPLE = flow_sample(extended_switch(1, 0, 2, 0))
     [
         b"",
         bytes(7),
-        sample(1, bytes(28)),
-        sample(3, bytes(40)),
         flow_sample(extended_switch(1, 0, 2, 0), length=10_000),
         sample(2, bytes(8), length=10_000),
         sample(99, bytes(8), length=10_000),
     ],
     ids=short_id,
 )
-def test_a_bad_sample_ends_its_datagram(decode: Decode, rest: bytes) -> None:
+def test_a_sample_beyond_its_datagram_ends_it(decode: Decode, rest: bytes) -> None:
     outcome = decode(sflow(GOOD_SAMPLE, rest, count=5), schema=ALL_READ)
     assert outcome.flows == [{"src_vlan": 1}]
+    assert outcome.counters == {"bad_sample": 1}
+
+
+@pytest.mark.parametrize("short", [sample(1, bytes(28)), sample(3, bytes(40)), sample(1, b"")], ids=short_id)
+def test_the_samples_after_a_short_one_are_decoded(decode: Decode, short: bytes) -> None:
+    outcome = decode(sflow(GOOD_SAMPLE, short, GOOD_SAMPLE), schema=ALL_READ)
+    assert outcome.flows == [{"src_vlan": 1}, {"src_vlan": 1}]
+    assert outcome.counters == {"bad_sample": 1}
+
+
+def test_a_short_sample_is_not_missing(decode: Decode) -> None:
+    """Its sequence number is known."""
+    short = sample(1, u32(6) + bytes(24))
+    outcome = decode(sflow(flow_sample(sequence=5), short, flow_sample(sequence=7)))
     assert outcome.counters == {"bad_sample": 1}
 
 

@@ -135,11 +135,11 @@ def test_counter_samples_are_left_out_if_rows_are_flows(decode: Decode) -> None:
 
 @both_decoders
 @pytest.mark.parametrize("whole", [counters_sample(), counters_sample(expanded=True), discarded_packet()])
-def test_a_truncated_sample_ends_the_datagram(decode: Decode, whole: bytes) -> None:
+def test_the_samples_after_a_truncated_one_are_decoded(decode: Decode, whole: bytes) -> None:
     for size in range(0, len(whole) - 8):
-        cut = whole[:4] + u32(size) + whole[8 : 8 + size]
-        outcome = decode(sflow(counters_sample(), cut), schema=COUNTERS)
-        assert (len(outcome.flows), outcome.counters) == (1, {"bad_sample": 1})
+        cut = whole[:4] + u32(size) + whole[8 : 8 + size] + bytes(-size % 4)
+        outcome = decode(sflow(counters_sample(), cut, counters_sample()), schema=COUNTERS)
+        assert (len(outcome.flows), outcome.counters) == (2, {"bad_sample": 1})
 
 
 # Counters ---------------------------------------------------------------------------------------------------

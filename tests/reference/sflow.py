@@ -4,6 +4,7 @@ All data is XDR: words of four bytes, and opaques padded to words. The specifica
 
 - An agent address of type 0, or of zeros (also ::ffff:0.0.0.0), is absent: the exporter is then the UDP
   source. A type above 2 cannot be skipped, so the datagram cannot be read (`bad_header`).
+- A sample that is too short for its fixed part gives no row. The samples after it are read.
 - A record that is too short, or whose inner lengths overrun it, gives no values.
 - A next hop of address type 0 is absent. A type above 2 makes its record a bad one.
 - A header that overruns its record is not parsed; its frame_length counts.
@@ -70,17 +71,19 @@ def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
         try:
             sample_format = octets.u32()
             sample = Octets(read_opaque(octets))
-            body = sample.data
-            flow = datagram.new_flow()
-            flow.give("sflow:datagram.sub_agent_id", Number(sub_agent))
-            flow.give("sflow:datagram.uptime", Number(uptime))
-            learn_names(datagram, sample_format, body)
-            is_row = read_sample(datagram, flow, sample_format, sample)
         except Short:
             datagram.exporter.counters["bad_sample"] += 1
             return
-        if is_row:
-            yield flow
+        body = sample.data
+        flow = datagram.new_flow()
+        flow.give("sflow:datagram.sub_agent_id", Number(sub_agent))
+        flow.give("sflow:datagram.uptime", Number(uptime))
+        learn_names(datagram, sample_format, body)
+        try:
+            if read_sample(datagram, flow, sample_format, sample):
+                yield flow
+        except Short:
+            datagram.exporter.counters["bad_sample"] += 1
         status = sequences.samples.check(sample_format, body, sequences.totals.restarts)
         datagram.exporter.counters.update([status] if status else [])
 

@@ -165,18 +165,18 @@ FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *emitter, 
         const uint8_t *at = xdr.p;
         prefetch_samples(at);
         uint32_t format;
-        fb_status status = FB_BAD_SAMPLE;
         fb_bytes sample;
-        if (FB_LIKELY(fb_xdr_read_item(&xdr, &format, &sample)))
-            status = decode_sample(c, emitter, format, sample);
-        if (FB_UNLIKELY(status != FB_OK)) {
-            if (status != FB_NO_SPACE) {
-                fb_context_count(c, status, at);
-                return FB_OK;
-            }
+        if (FB_UNLIKELY(!fb_xdr_read_item(&xdr, &format, &sample))) {
+            fb_context_count(c, FB_BAD_SAMPLE, at);
+            return FB_OK;
+        }
+        fb_status status = decode_sample(c, emitter, format, sample);
+        if (FB_UNLIKELY(status == FB_NO_SPACE)) {
             *position = (fb_position){position->datagram, (size_t)(at - begin), i};
             return status;
         }
+        /* its length is known, so the samples after it are read */
+        if (FB_UNLIKELY(status != FB_OK)) fb_context_count(c, status, at);
         check_sample(c, format, sample);
     }
     return FB_OK;

@@ -55,6 +55,11 @@ static void decodes_the_samples_around_a_damaged_one(void) {
     sample_end(&d, sample);
     put_flow_sample(&d, 11, 0x45);
     CHECK_DECODED(few, &d, "bytes=60 port=1000\n\nbytes=60 port=1000\n", "bad_sample_record=1");
+    sflow_begin(&d, 3, (sflow_header){.agent = 1});
+    put_flow_sample(&d, 11, 0x45);
+    sample_end(&d, sample_begin(&d, 3)); /* without its fixed part */
+    put_flow_sample(&d, 11, 0x45);
+    CHECK_DECODED(few, &d, "bytes=60 port=1000\nbytes=60 port=1000\n", "bad_sample=1");
 }
 
 static void identifies_exporters_by_agent_address(void) {
