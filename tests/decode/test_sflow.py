@@ -377,10 +377,12 @@ def test_a_local_route_has_the_as_of_its_router(decode: Decode) -> None:
 
 
 def test_the_first_record_of_each_format_is_used(decode: Decode) -> None:
-    one = flow_sample(extended_switch(1, 0, 2, 0), extended_switch(3, 0, 4, 0))
+    """The second one is counted, also of a format that no column takes."""
+    queues = record(1036, u32(1)), record(1036, u32(2))
+    one = flow_sample(extended_switch(1, 0, 2, 0), extended_switch(3, 0, 4, 0), *queues)
     outcome = decode(sflow(one), schema=columns("src_vlan", "dst_vlan"))
     assert outcome.flow == {"src_vlan": 1, "dst_vlan": 2}
-    assert outcome.counters == {}
+    assert outcome.counters == {"unknown_sample_record": 2}
 
 
 def test_unknown_records_are_counted_and_skipped(decode: Decode) -> None:

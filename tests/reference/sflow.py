@@ -6,6 +6,7 @@ All data is XDR: words of four bytes, and opaques padded to words. The specifica
   source. A type above 2 cannot be skipped, so the datagram cannot be read (`bad_header`).
 - A sample that is too short for its fixed part gives no row. The samples after it are read.
 - A record that is too short, or whose inner lengths overrun it, gives no values.
+- Of two records of one format, the first counts. The second one is counted as one that is not read.
 - A next hop of address type 0 is absent. A type above 2 makes its record a bad one.
 - A header that overruns its record is not parsed; its frame_length counts.
 - If a sample has both a sampled_ipv4 and a sampled_ipv6 record, the former counts.
@@ -173,8 +174,8 @@ def index_records(datagram: Datagram, sample: Octets, count: int) -> dict[int, b
     records: dict[int, bytes] = {}
     for record_format, record in read_records(datagram, sample, count):
         known = record_format in READERS or record_format in sflow_fields.STRUCTURES
-        if known or record_format == SAMPLED_HEADER:
-            records.setdefault(record_format, record)
+        if (known or record_format == SAMPLED_HEADER) and record_format not in records:
+            records[record_format] = record
         else:
             datagram.exporter.counters["unknown_sample_record"] += 1
     return records

@@ -27,19 +27,21 @@ static bool read_opaque(fb_xdr *xdr, uint32_t length, fb_bytes *bytes) {
     return true;
 }
 
-/* Index a record that is not in sflow_layout.h. Return the bits of the records that are present. */
+/* Index a record that is not in sflow_layout.h. Return the bits of the records that are present. A
+   record of an unknown format, or the second one of its format, is counted. */
 FB_NOINLINE static uint64_t index_other_record(fb_context *c, fb_sample_records *records,
                                                uint64_t there, const uint8_t *p) {
     unsigned record = fb_flow_record_find(fb_load32(p)), place = FB_PLACES + record;
-    if (record == FB_FLOW_RECORDS) {
+    if (record == FB_FLOW_RECORDS || there >> place & 1) {
         fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, p);
         return there;
     }
-    if (!(there >> place & 1)) records->of[place] = (fb_bytes){p + 8, fb_load32(p + 4)};
+    records->of[place] = (fb_bytes){p + 8, fb_load32(p + 4)};
     return there | 1ull << place;
 }
 
-/* Index the records of a sample by format. The first of two records of one format is used. */
+/* Index the records of a sample by format. The first of two records of one format is used, and the
+   second one is counted. */
 FB_INLINE void index_records(fb_context *c, fb_xdr xdr, uint32_t count,
                              fb_sample_records *records) {
     const uint8_t *p = xdr.p, *next;
@@ -61,6 +63,8 @@ FB_INLINE void index_records(fb_context *c, fb_xdr xdr, uint32_t count,
         } else if (FB_LIKELY(!(there >> kind & 1))) {
             there |= 1ull << kind;
             records->of[kind] = (fb_bytes){p + 8, length};
+        } else {
+            fb_context_count(c, FB_UNKNOWN_SAMPLE_RECORD, p);
         }
     }
     records->there = there;

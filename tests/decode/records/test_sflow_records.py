@@ -371,7 +371,9 @@ def test_records_around_a_packet_in_any_order(decode: Decode) -> None:
 
 def test_the_first_record_of_a_format_is_used(decode: Decode) -> None:
     records = record(1029, u32(5)), record(1029, u32(6))
-    assert decode_records(decode, *records, names="egress_tunnel_id") == {"egress_tunnel_id": 5}
+    outcome = decode(sflow(flow_sample(*records)), schema=columns("egress_tunnel_id"))
+    assert outcome.flow == {"egress_tunnel_id": 5}
+    assert outcome.counters == {"unknown_sample_record": 1}
 
 
 def test_drop_samples_have_these_records_too(decode: Decode) -> None:
