@@ -315,6 +315,29 @@ def test_invalid_and_excess_templates_are_not_restored() -> None:
     assert exporter["counters"] == {"template_limit": 5003 - 1 - 4096, "empty_template": 1}
 
 
+def test_templates_may_evict_the_agent_of_their_address() -> None:
+    """If memory is short, the templates of a domain evict other exporters. One of them is the sFlow agent in
+    the same entry of the state.
+    """
+
+    def templates(first: int) -> dict[int, Any]:
+        return {256 + i: {"fields": [(0, 1, 4), (first, i, 4)]} for i in range(1500)}
+
+    def netflow(first: int) -> dict[str, Any]:
+        return {"version": 9, "id": 0, "templates": templates(first)}
+
+    def agent(number: int) -> dict[str, Any]:
+        return {"version": 0, "id": number, "names": {"interface": {"1": "eth0"}}}
+
+    decoder = Decoder(SCHEMA, memory_limit=1 << 21)
+    decoder.restore_exporters([{"address": f"192.0.2.{i}", "domains": [netflow(i)]} for i in range(1, 9)])
+    domains = [agent(0), netflow(9), agent(1), agent(2)]
+    decoder.restore_exporters([{"address": "192.0.2.9", "domains": domains}])
+    (restored,) = (each for each in decoder.read_exporters() if each["address"] == "192.0.2.9")
+    assert {(domain["version"], domain["id"]) for domain in restored["domains"]} == {(9, 0), (0, 1), (0, 2)}
+    feed(decoder, DATA)
+
+
 def test_domains_past_the_limit_are_counted() -> None:
     domains = [{"version": 9, "id": 0, "port": port, "samplers": {1: 1}} for port in range(2000)]
     decoder = Decoder(SCHEMA)

@@ -417,20 +417,13 @@ cdef int restore_exporter(fb_exporters *exporters, bytes address, uint64_t agent
     if address is None:
         return 0
     cdef const uint8_t *key = <const uint8_t *> PyBytes_AS_STRING(address)
-    cdef fb_exporter *known = NULL
-    cdef fb_exporter *sflow = NULL
     cdef fb_exporter *exporter
     cdef fb_bytes form
     for version, number, port, system_init, samplers, selections, templates, names in domains:
-        # An sFlow agent and an exporter of the same address are one entry of the state.
-        if version == FB_DOMAIN_SFLOW:
-            if not sflow:
-                sflow = fb_exporters_restore(exporters, key, FB_AGENT_SFLOW | agent)
-            exporter = sflow
-        else:
-            if not known:
-                known = fb_exporters_restore(exporters, key, agent)
-            exporter = known
+        # An sFlow agent and an exporter of the same address are one entry of the state. The templates of a
+        # domain may evict other exporters, so the exporter is looked up for each domain.
+        kind = FB_AGENT_SFLOW if version == FB_DOMAIN_SFLOW else 0
+        exporter = fb_exporters_restore(exporters, key, kind | agent)
         restore_domain(exporters, exporter, version, number, port, system_init, samplers, selections,
                        templates, names)
     if early_data is not None:
