@@ -33,7 +33,7 @@ from . import biflow, derived, early, options
 from .datagram import Datagram
 from .octets import Octets, Short
 from .options import Names, Record
-from .packet import Packet, parse, parse_ip
+from .packet import SFLOW_ETHERNET, Packet, parse, parse_ip
 from .sequence import Content
 from .structured import Structure
 from .values import SILENT, TIMES_END, U64, WRAP, Clock, Element, Field, Flow, Value
@@ -41,6 +41,10 @@ from .values import SILENT, TIMES_END, U64, WRAP, Clock, Element, Field, Flow, V
 VARIABLE = 65535
 SYSTEM_INIT_TIME = 160
 IP_HEADER_PACKET_SECTION, DATA_LINK_FRAME_SECTION = 313, 315
+PACKET_SECTIONS = range(313, 318)
+DATA_LINK_FRAME_TYPE, SECTION_OFFSET = 408, 409
+ETHERNET_FRAME = 1  # a bit of dataLinkFrameType
+NO_PROTOCOL = 0  # a header_protocol of sFlow that is not parsed
 FIRST_TEMPLATE_ID = 256
 REPLACED_KEPT = 4
 MAX_SELECTORS = 8
@@ -449,9 +453,28 @@ def read_reverse(datagram: Datagram, domain: Domain, fields: Record, clock: Cloc
 def sampled_packet(flow: Flow, decapsulate: Collection[str]) -> Packet | None:
     """Return the packet inside a record: the first data link frame section, else the first IP header
     section.
+
+    A section that does not begin with the packet, or a frame that is not of Ethernet, is not parsed. A frame
+    of type 0 is one of Ethernet.
     """
-    frame = flow.field(DATA_LINK_FRAME_SECTION)
-    if frame:
-        return parse(1, frame, decapsulate)
-    section = flow.field(IP_HEADER_PACKET_SECTION)
-    return parse_ip(section, decapsulate) if section else None
+    frame, section = flow.field(DATA_LINK_FRAME_SECTION), flow.field(IP_HEADER_PACKET_SECTION)
+    frame_type = flow.uint(DATA_LINK_FRAME_TYPE)
+    is_ethernet = not frame_type or frame_type & ETHERNET_FRAME
+    if frame and is_ethernet and not has_offset(flow, DATA_LINK_FRAME_SECTION):
+        return parse(SFLOW_ETHERNET, frame, decapsulate)
+    if section and not has_offset(flow, IP_HEADER_PACKET_SECTION):
+        return parse_ip(section, decapsulate)
+    unparsed = frame or section
+    return parse(NO_PROTOCOL, unparsed, decapsulate) if unparsed else None
+
+
+def has_offset(flow: Flow, element_id: int) -> bool:
+    """Return True if the first section of this element begins after the start of the packet.
+
+    RFC 7133: the first sectionOffset of a record applies to its first section, and so on.
+    """
+    ids = [key[1] for key, _ in flow.given if isinstance(key, tuple) and not key[0]]
+    sections = [id for id in ids if id in PACKET_SECTIONS]
+    offsets = flow.fields(SECTION_OFFSET)
+    place = sections.index(element_id)
+    return place < len(offsets) and any(offsets[place])

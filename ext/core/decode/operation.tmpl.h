@@ -39,15 +39,37 @@ static fb_cursor derive(fb_context *c, fb_emitter *emitter, fb_cursor at, const 
     return at;
 }
 
-/* Find the packet section of a record. A non-empty frame has priority over an IP packet. Returns
-   false if there is no section. */
+/* Return true if a section with this field as its offset begins with the packet. */
+static bool has_no_offset(const fb_compiled_template *compiled, uint16_t offset,
+                          const uint8_t *record, const fb_location *locations) {
+    fb_bytes field = fb_compiled_template_field(compiled, offset, record, locations);
+    return fb_is_zero(field.data, fb_end_of(field));
+}
+
+/* Return true if the data link frame is of Ethernet: the lowest bit of dataLinkFrameType (RFC 7133)
+   is set, or the type is 0 or not stated. */
+static bool is_ethernet(const fb_compiled_template *compiled, const uint8_t *record,
+                        const fb_location *locations) {
+    if (!fb_compiled_template_has_role(compiled, FB_ROLE_DATA_LINK_FRAME_TYPE)) return true;
+    uint64_t type = fb_role_uint(compiled, FB_ROLE_DATA_LINK_FRAME_TYPE, record, locations);
+    return !type || type & 1;
+}
+
+/* Find the packet section of a record. A non-empty frame has priority over an IP packet. A section
+   that is not parsed has the type FB_PACKET_UNKNOWN. Returns false if there is no section. */
 static bool find_packet(const fb_compiled_template *compiled, const uint8_t *record,
                         const fb_location *locations, fb_sampled *packet) {
-    packet->bytes = fb_compiled_template_role(compiled, FB_ROLE_DATA_LINK_FRAME, record, locations);
+    fb_bytes frame =
+        fb_compiled_template_role(compiled, FB_ROLE_DATA_LINK_FRAME, record, locations);
+    packet->bytes = frame;
     packet->type = FB_PACKET_FRAME;
-    if (packet->bytes.size) return true;
-    packet->bytes = fb_compiled_template_role(compiled, FB_ROLE_IP_PACKET, record, locations);
-    if (packet->bytes.size) packet->type = find_ip_type(packet->bytes);
+    if (frame.size && is_ethernet(compiled, record, locations) &&
+        has_no_offset(compiled, compiled->data_link_frame_offset, record, locations))
+        return true;
+    fb_bytes ip = fb_compiled_template_role(compiled, FB_ROLE_IP_PACKET, record, locations);
+    bool usable = ip.size && has_no_offset(compiled, compiled->ip_packet_offset, record, locations);
+    packet->type = usable ? find_ip_type(ip) : FB_PACKET_UNKNOWN;
+    if (usable || !frame.size) packet->bytes = ip;
     return packet->bytes.size;
 }
 

@@ -178,9 +178,35 @@ static void find_roles_of_field(fb_compiled_template *compiled, size_t i) {
         set_role(compiled, (fb_role)(role - 1), i);
 }
 
+/* Return true if a field is an element of the direction that a compiled template describes. */
+static bool is_element_of_direction(const fb_compiled_template *compiled, size_t field,
+                                    uint16_t id) {
+    const fb_field *of = &compiled->fields[field];
+    return of->id == id && of->pen == (compiled->reversed ? FB_PEN_REVERSE : 0);
+}
+
+static bool is_packet_section(const fb_compiled_template *compiled, size_t field) {
+    for (uint16_t id = FB_ID_FIRST_SECTION; id <= FB_ID_LAST_SECTION; id++)
+        if (is_element_of_direction(compiled, field, id)) return true;
+    return false;
+}
+
+/* Return the field with the offset of a packet section. The first sectionOffset of a template
+   applies to the first section, the second one to the second section, and so on (RFC 7133). */
+static uint16_t find_section_offset(const fb_compiled_template *compiled, uint16_t section) {
+    size_t first = fb_compiled_template_first_element(compiled), before = 0;
+    if (section == FB_NO_FIELD) return FB_NO_FIELD;
+    for (size_t i = first; i < section; i++) before += is_packet_section(compiled, i);
+    for (size_t i = first; i < compiled->field_count; i++)
+        if (is_element_of_direction(compiled, i, FB_ID_SECTION_OFFSET) && !before--)
+            return (uint16_t)i;
+    return FB_NO_FIELD;
+}
+
 static void find_roles(fb_compiled_template *compiled) {
     memset(compiled->role, 0xff, sizeof compiled->role);
     memset(compiled->address_field, 0xff, sizeof compiled->address_field);
+    compiled->ip_packet_offset = compiled->data_link_frame_offset = FB_NO_FIELD;
     if (compiled->version == 5) {
         find_netflow5_roles(compiled);
         return;
@@ -190,6 +216,9 @@ static void find_roles(fb_compiled_template *compiled) {
         if (fb_compiled_template_is_own(compiled, i)) find_roles_of_field(compiled, i);
     for (size_t i = first; i < compiled->field_count; i++)
         if (!fb_compiled_template_is_own(compiled, i)) find_roles_of_field(compiled, i);
+    compiled->ip_packet_offset = find_section_offset(compiled, compiled->role[FB_ROLE_IP_PACKET]);
+    compiled->data_link_frame_offset =
+        find_section_offset(compiled, compiled->role[FB_ROLE_DATA_LINK_FRAME]);
 }
 
 static bool has_sampling_rate(const fb_compiled_template *compiled) {

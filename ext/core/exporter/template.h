@@ -44,6 +44,9 @@
 #define FB_PEN_JUNIPER                  2636
 #define FB_ID_COMMON_PROPERTIES         137
 #define FB_ID_PADDING                   210
+#define FB_ID_FIRST_SECTION             313 /* sections of packets (RFC 5477) */
+#define FB_ID_LAST_SECTION              317
+#define FB_ID_SECTION_OFFSET            409
 #define FB_LIST_DEPTH                   4 /* nesting of lists of records (RFC 6313) */
 
 /* A field specifier. */
@@ -144,7 +147,8 @@ _Static_assert(sizeof(fb_lane_group) % FB_CACHE_LINE == 0, "lanes are read by wh
     X(INGRESS_PHYSICAL_INTERFACE, 252) \
     \
     X(SRC_PORT, 7) X(DST_PORT, 11) X(ICMP_IPV4, 32) X(ICMP_IPV6, 139) X(FRAGMENT_FLAGS, 197) \
-    X(IP_PACKET, 313) X(DATA_LINK_FRAME, 315) X(MPLS_1, 70) X(MPLS_2, 71) X(MPLS_3, 72) \
+    X(IP_PACKET, 313) X(DATA_LINK_FRAME, 315) X(DATA_LINK_FRAME_TYPE, 408) \
+    X(MPLS_1, 70) X(MPLS_2, 71) X(MPLS_3, 72) \
     X(MPLS_4, 73) X(MPLS_5, 74) X(MPLS_6, 75) X(MPLS_7, 76) X(MPLS_8, 77) X(MPLS_9, 78) \
     X(MPLS_10, 79)
 /* clang-format on */
@@ -188,6 +192,8 @@ struct fb_compiled_template {
        all others are shared */
     bool reversed;
     uint16_t role[FB_ROLE_COUNT]; /* field index, or FB_NO_FIELD */
+    /* fields with the sectionOffset of the sections 313 and 315, or FB_NO_FIELD */
+    uint16_t ip_packet_offset, data_link_frame_offset;
     /* elements 8, 12, 27, 28 in record order, then FB_NO_FIELD */
     uint16_t address_field[FB_MAX_ADDRESS_FIELDS];
     uint16_t *offsets;   /* of the fields, each from its base */

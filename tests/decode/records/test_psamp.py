@@ -10,6 +10,7 @@ import pytest
 from tests.support.datagrams import (
     Specifier,
     data_set,
+    ethernet,
     ip,
     ipfix,
     ipv4,
@@ -122,6 +123,45 @@ def test_a_packet_gives_its_fields_and_its_bytes(decode: Decode) -> None:
         "etype": 0x0800,
         "ip_section": packet,
     }
+
+
+PACKET = ipv4(tcp(1372, 80), src="192.0.2.1", dst="192.0.2.106", ttl=9)
+FRAME = ethernet(PACKET)
+
+
+@pytest.mark.parametrize(
+    ("fields", "record", "ports"),
+    [
+        ([(409, 2), (315, 65535)], u16(0) + variable(FRAME), (1372, 80)),
+        ([(409, 2), (315, 65535)], u16(14) + variable(PACKET), None),
+        ([(315, 65535), (409, 1)], variable(PACKET) + b"\x0e", None),
+        ([(409, 2), (313, 65535)], u16(20) + variable(tcp(1372, 80)), None),
+        # The first offset is that of the payload section 314, the second one that of the frame.
+        (
+            [(314, 4), (409, 2), (315, 65535), (409, 2)],
+            bytes(4) + u16(20) + variable(FRAME) + u16(0),
+            (1372, 80),
+        ),
+        ([(314, 4), (409, 2), (315, 65535), (409, 2)], bytes(4) + u16(0) + variable(PACKET) + u16(14), None),
+        ([(314, 4), (409, 2), (315, 65535)], bytes(4) + u16(20) + variable(FRAME), (1372, 80)),
+        # A section that can be parsed precedes a frame that cannot.
+        ([(409, 2), (315, 65535), (313, 65535)], u16(6) + variable(FRAME[6:]) + variable(PACKET), (1372, 80)),
+        ([(408, 2), (315, 65535)], u16(1) + variable(FRAME), (1372, 80)),
+        ([(408, 2), (315, 65535)], u16(0) + variable(FRAME), (1372, 80)),
+        ([(408, 2), (315, 65535)], u16(2) + variable(FRAME), None),
+    ],
+)
+def test_only_a_section_that_begins_with_the_packet_is_parsed(
+    decode: Decode, fields: list[Specifier], record: bytes, ports: tuple[int, int] | None
+) -> None:
+    """RFC 7133: sectionOffset 409, of the sections in their order, and dataLinkFrameType 408."""
+    schema = columns("packets", "src_mac", "src_addr", "src_port", "dst_port", "etype")
+    outcome = decode(ipfix_record(fields, record), schema=schema)
+    if ports is None:
+        assert (outcome.flow, outcome.counters) == ({"packets": 1}, {"unknown_header": 1})
+    else:
+        assert (outcome.flow["src_port"], outcome.flow["dst_port"]) == ports
+        assert outcome.counters == {}
 
 
 def test_zero_is_not_a_missing_identifier(decode: Decode) -> None:
