@@ -231,6 +231,29 @@ static void send_lists(void) {
     send();
 }
 
+/* Empty fields ------------------------------------------------------------------------------- */
+
+enum { MOST_EMPTY_FIELDS = 16 };
+
+/* Define a template of one byte and as many empty fields as possible. The others have columns. */
+static void define_empty_fields(void) {
+    begin(0);
+    size_t set = set_begin(&buffer, 2);
+    put16(&buffer, 256), put16(&buffer, MOST_EMPTY_FIELDS + 1);
+    put16(&buffer, 4), put16(&buffer, 1);
+    for (unsigned i = 0; i < MOST_EMPTY_FIELDS; i++) put16(&buffer, 5 + i), put16(&buffer, 0);
+    set_end(&buffer, set);
+    send();
+}
+
+static void send_short_records(void) {
+    begin(0);
+    size_t set = set_begin(&buffer, 256);
+    while (buffer.size < MOST) put8(&buffer, 6);
+    set_end(&buffer, set);
+    send();
+}
+
 /* Scenarios ---------------------------------------------------------------------------------- */
 
 static void build_nothing(void) {
@@ -254,6 +277,7 @@ static const struct {
     {"samplers-inserted", build_nothing, insert_samplers, NEW_ADDRESS},
     {"options-netflow9", define_sampling9, send_options9, SAME},
     {"sub-template-lists", define_list, send_lists, SAME},
+    {"empty-fields", define_empty_fields, send_short_records, SAME},
 };
 enum { SCENARIOS = sizeof scenarios / sizeof *scenarios };
 

@@ -21,6 +21,8 @@ LIMITS = {
     "splits-beside-pending": 20,
     "options-netflow9": 20,
     "sub-template-lists": 20,
+    # Each byte is a record, and each field of the template is an operation.
+    "empty-fields": 100,
     # Each definition of a few bytes compiles a template, which costs as much as many records.
     "templates-inserted": 30,
     "templates-redefined": 100,

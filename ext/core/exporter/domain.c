@@ -6,7 +6,7 @@
 /* Fields may be empty, so the work for a template with many of them is not bounded by the bytes of
    its records. These limits bound it; no real exporter comes near them. */
 #define MAX_FIELDS       1024
-#define MAX_EMPTY_FIELDS 64
+#define MAX_EMPTY_FIELDS 16
 
 /* A template with only empty fields is not excessive; it is an empty template. */
 static bool is_excessive(const fb_definition *definition) {

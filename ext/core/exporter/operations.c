@@ -25,6 +25,7 @@ static void add_candidate(compiler *c, fb_target target, uint16_t field, fb_op_c
     if (!(column->flags & FB_COLUMN_ENABLED)) return;
     if (c->compiled->reversed && !own && column->flags & FB_COLUMN_ONE_DIRECTION) return;
     c->compiled_templates->has_reverse[target.column] |= own;
+    if (fb_field_fills_nothing(c->compiled, field, code, column)) return;
     /* their zero means unknown */
     bool unknown =
         code == FB_OP_DERIVED_ETYPE || code == FB_OP_DERIVED_SAMPLING_RATE || fb_op_is_name(code);
@@ -518,7 +519,6 @@ void fb_operations_write(fb_compiled_templates *compiled_templates,
     size_t count =
         end_ranks(compiled_templates, compiled, collect_candidates(compiled_templates, compiled));
     size_t first_after = 0;
-    bool packet = compiled_templates->plan->has_packet && has_packet(compiled);
     while (first_after < count && !compiled_templates->candidates[first_after].after_packet)
         first_after++;
     choose_groups(compiled_templates, compiled, count);
@@ -529,7 +529,7 @@ void fb_operations_write(fb_compiled_templates *compiled_templates,
     write_group(compiled_templates, compiled, GROUP_NAME, 0, count);
     compiled->name_end = compiled->op_count;
     write_group(compiled_templates, compiled, GROUP_OTHER, 0, first_after);
-    if (packet)
+    if (compiled_templates->plan->has_packet && has_packet(compiled))
         compiled->ops[compiled->op_count++] = (fb_op){.code = FB_OP_PACKET, .field = FB_NO_FIELD};
     write_group(compiled_templates, compiled, GROUP_OTHER, first_after, count);
 }

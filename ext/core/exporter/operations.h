@@ -23,6 +23,15 @@ struct fb_occurrences {
     uint16_t count, first, last, link;
 };
 
+/* Return true if a field has no bytes that could fill a column. An empty field is a value only of
+   an explicit text. Without an operation, it costs nothing in the shortest records. */
+FB_INLINE bool fb_field_fills_nothing(const fb_compiled_template *compiled, uint16_t field,
+                                      fb_op_code code, const fb_column *column) {
+    bool text = column->type == FB_TYPE_STRING || column->type == FB_TYPE_BYTES;
+    if (field == FB_NO_FIELD || compiled->fields[field].size || code == FB_OP_COLLECT) return false;
+    return !text || !(column->flags & FB_COLUMN_EXPLICIT);
+}
+
 /* Append the operations to compiled->ops and count them. REQUIRES: fields, offsets and roles are
    set; room for as many operations as the plan can need. */
 void fb_operations_write(fb_compiled_templates *compiled_templates, fb_compiled_template *compiled);
