@@ -103,6 +103,8 @@ static fb_cursor put_mpls_labels(fb_context *c, fb_emitter *emitter, fb_cursor a
     unsigned empty = 0;
     for (unsigned role = FB_ROLE_MPLS_1; role <= FB_ROLE_MPLS_10; role++) {
         fb_bytes section = fb_compiled_template_role(compiled, role, record, locations);
+        if (section.size && section.size != 3)
+            count_fault(c, emitter, at, target, FB_BAD_FIELD_SIZE, section.data);
         if (section.size != 3) continue;
         uint32_t value = fb_load24(section.data);
         if (!value) {

@@ -498,6 +498,19 @@ static void falls_back_to_the_default_sampling_rate(void) {
     session_close(&s);
 }
 
+static void counts_label_sections_of_other_sizes(void) {
+    byte_buffer d;
+    ipfix_begin(&d, (ipfix_header){0});
+    size_t set = set_begin(&d, 2);
+    put_template(&d, 256, FIELDS({70, 3}, {71, 4}, {72, 3}));
+    set_end(&d, set);
+    set = set_begin(&d, 256);
+    put24(&d, 100 << 4), put32(&d, 150 << 12), put24(&d, 200 << 4 | 1);
+    set_end(&d, set), ipfix_end(&d);
+    CHECK_DECODED("1 labels uint repeated : derived:mpls_labels\n", &d, "labels=[100,200]\n",
+                  "bad_field_size=1");
+}
+
 RUN_TESTS(TEST(decodes_every_sample_datagram), TEST(detects_protocols_by_their_first_bytes),
           TEST(decodes_the_records_of_truncated_netflow5), TEST(counts_truncated_headers),
           TEST(decodes_the_sets_of_truncated_messages), TEST(counts_invalid_sets),
@@ -511,4 +524,4 @@ RUN_TESTS(TEST(decodes_every_sample_datagram), TEST(detects_protocols_by_their_f
           TEST(reports_other_payloads_as_faults_if_flows_are_expected),
           TEST(creates_no_exporter_for_other_payloads), TEST(decodes_a_batch_like_single_datagrams),
           TEST(keeps_the_first_fault), TEST(counts_evicted_exporters),
-          TEST(falls_back_to_the_default_sampling_rate))
+          TEST(falls_back_to_the_default_sampling_rate), TEST(counts_label_sections_of_other_sizes))
