@@ -190,17 +190,18 @@ def test_compressing_column_files_is_a_usage_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "options", "fix"),
+    ("module", "command", "fix"),
     [
-        ("pyarrow", ("-f", "parquet"), "-f parquet needs pyarrow; run pip install 'flowbuf[arrow]'"),
-        ("pyarrow", ("--where", "true"), "--where needs pyarrow; run pip install 'flowbuf[sql]'"),
-        ("duckdb", ("--where", "true"), "--where needs duckdb; run pip install 'flowbuf[sql]'"),
+        ("pyarrow", ("read", SFLOW, "-f", "parquet"), "-f parquet needs pyarrow; run {}[arrow]'"),
+        ("pyarrow", ("read", SFLOW, "--where", "true"), "--where needs pyarrow; run {}[sql]'"),
+        ("duckdb", ("read", SFLOW, "--where", "true"), "--where needs duckdb; run {}[sql]'"),
+        ("pyarrow", ("collect", "-o", "null:"), "flowbuf collect needs pyarrow; run {}[collect]'"),
     ],
 )
 def test_a_missing_library_is_an_error_with_its_fix(
-    monkeypatch: pytest.MonkeyPatch, module: str, options: tuple[str, ...], fix: str
+    monkeypatch: pytest.MonkeyPatch, module: str, command: tuple[object, ...], fix: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    result = flowbuf("read", SFLOW, *options)
+    result = flowbuf(*command)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert fix in result.stderr
+    assert fix.format("pip install 'flowbuf") in result.stderr

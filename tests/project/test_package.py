@@ -257,3 +257,10 @@ def test_a_missing_library_is_an_error_that_names_it(
         with pytest.raises(ImportError, match=re.escape(text)) as raised:
             call(flows)
         assert raised.value.name == missing
+
+
+@pytest.mark.parametrize("missing", ["pyarrow", "pyspark"])
+def test_without_its_libraries_the_spark_source_names_its_extra(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; import flowbuf.spark"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "run pip install 'flowbuf[spark]'" in done.stderr.splitlines()[-1]

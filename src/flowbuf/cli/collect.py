@@ -171,7 +171,7 @@ def _read_options(settings: Iterable[Setting], options: dict[str, Any]) -> dict[
 def _run(config: CollectConfig, takeover: bool, live: bool, read_again: Callable[[], CollectConfig]) -> None:
     if not config.outputs:
         raise ConfigError("no output; add -o flows/ for Parquet files, or -o - for JSON lines")
-    need("pyarrow", "arrow", "flowbuf collect")
+    need("pyarrow", "collect", "flowbuf collect")
     start_log(config.log, config.log_limit)
     if not live:
         _collect(config, takeover, read_again, None)

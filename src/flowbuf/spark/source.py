@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-
 try:
+    import pyarrow as pa
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
     from pyspark.sql.types import StructType
 except ImportError as error:
     raise ImportError(
-        f"flowbuf.spark needs pyspark 4 or newer; run pip install 'flowbuf[spark]' ({error})"
+        f"flowbuf.spark needs pyarrow and pyspark 4 or newer; run pip install 'flowbuf[spark]' ({error})"
     ) from error
 
 from flowbuf._core import STATUSES
