@@ -339,8 +339,6 @@ HASHES = {
 
 def test_hashes_of_the_built_in_schemas_never_change():
     assert {name: Schema.load(name).hash for name in built_in_names()} == HASHES
-    flow = Schema.load("flow")
-    assert flow.enable(*(each.name for each in flow)).hash == "168a9c9ee400a03f"
 
 
 def test_the_hash_covers_used_messages():
