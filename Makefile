@@ -80,6 +80,7 @@ test-all: setup
 
 # What tests use of other projects. Spark needs Java, and ClickHouse's engine has no wheels for some systems.
 $(TOOLS): $(VENV)/bin/python pyproject.toml
+	@echo "installing what the tests use: one to three minutes"
 	@$(PY) -m pip install -q --group test $$(command -v java >/dev/null && echo --group spark)
 	@$(PY) -m pip install -q --only-binary chdb-core --group chdb || echo "no chdb for this system: its tests are skipped"
 	@touch $@
@@ -144,6 +145,7 @@ bench-collectors:
 # Style, types, spelling, the tests of structure and prose, and instructions per flow
 # (benchmarks/instructions.py).
 check: setup
+	@git rev-parse --git-dir >/dev/null 2>&1 || { echo "make check needs git and a clone: git lists the files"; exit 1; }
 	$(PY) -m pip install -q --group lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -191,11 +193,14 @@ $(VENV)/bin/python:
 	@test -n "$(VERSION)" || { echo "$(PYTHON) is missing: install Python 3.10 or newer, or say make PYTHON=…"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "flowbuf needs Python 3.10 or newer; $(PYTHON) is $(VERSION)"; exit 1; }
 	@command -v $${CC:-cc} >/dev/null || { echo "a C compiler is missing: install gcc or clang"; exit 1; }
+	@test -f "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" || \
+		{ echo "Python.h is missing: install the headers of $(PYTHON), such as the package python3-dev"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) && $(PY) -m pip install -q --upgrade pip || \
 		{ rm -rf $(VENV); echo "no virtual environment: python3-venv or the network may be missing"; exit 1; }
 
 # Installation also builds the extension. Later builds compile only changed files.
 $(VENV)/.installed: $(VENV)/bin/python setup.py pyproject.toml
+	@echo "compiling flowbuf for Python $(VERSION): one to three minutes"
 	@$(PY) -m pip install -q "cython>=3.1" "setuptools>=77" "tomli>=2; python_version < '3.11'"
 	@$(PY) -m pip install -q --no-build-isolation --editable . 2>$(VENV)/build.log || { cat $(VENV)/build.log; exit 1; }
 	@touch $@
