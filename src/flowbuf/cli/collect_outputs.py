@@ -17,7 +17,7 @@ from typing import Any
 
 from flowbuf.arrow.row_text import RowText
 from flowbuf.cli.output.columnar import need
-from flowbuf.collect.config import OutputConfig, output_name
+from flowbuf.collect.config import DESTINATIONS, OutputConfig, output_name
 from flowbuf.collect.outputs.null import NullOutput
 from flowbuf.collect.outputs.output import WAIT_SECONDS, Output
 from flowbuf.collect.places import describe
@@ -28,11 +28,6 @@ from flowbuf.selection import FlowSelection
 __all__ = ["new_output"]
 
 logger = logging.getLogger("flowbuf.collect")
-
-FORMS = (
-    "write DIR/ or s3://BUCKET/PREFIX for Parquet files, pb:DIR/ for Protobuf files, "
-    "kafka://HOST:PORT/TOPIC, http[s]://HOST:PORT for ClickHouse, - for JSON lines, or null:"
-)
 
 
 def new_output(config: OutputConfig, selection: FlowSelection, spool: str) -> Output:
@@ -57,7 +52,7 @@ def new_output(config: OutputConfig, selection: FlowSelection, spool: str) -> Ou
         return _new_clickhouse_output(config, selection, spool)
     if config.to.startswith(("pb:", "s3://")) or config.to.endswith("/"):
         return _new_file_output(config, selection, spool)
-    raise ConfigError(f"{describe(config.to)!r} is not a destination; {FORMS}")
+    raise ConfigError(f"{describe(config.to)!r} is not a destination; write {DESTINATIONS}")
 
 
 def _new_file_output(config: OutputConfig, selection: FlowSelection, spool: str) -> Output:

@@ -28,7 +28,7 @@ from flowbuf.schema.row_kinds import (
 from flowbuf.schema.toml_json import DocumentError, parse_toml
 
 __all__ = [
-    *("LIVE", "RESTART", "CollectConfig", "OutputConfig", "SamplingConfig"),
+    *("DESTINATIONS", "LIVE", "RESTART", "CollectConfig", "OutputConfig", "SamplingConfig"),
     *("expand_outputs", "format_config", "output_name", "read_config"),
 ]
 
@@ -41,6 +41,12 @@ SESSIONS = SessionOptions()
 
 OVERFLOW = ("drop", "spool", "block")
 """Values of `on_overflow`."""
+
+DESTINATIONS = (
+    "DIR/ or s3://BUCKET/PREFIX (Parquet files), pb:DIR/ (Protobuf files), kafka://HOST:PORT/TOPIC, "
+    "http[s]://HOST:PORT (ClickHouse), - (JSON lines on stdout), or null: (discard)"
+)
+"""Forms of `to`, for the help and for errors."""
 
 LIVE = "live:"
 """Destination of the flows for the live view. It is in no total, and its losses are not reported."""
@@ -64,9 +70,7 @@ class OutputConfig:
     to: str = setting(
         "text",
         "",
-        "Destination: DIR/ or s3://BUCKET/PREFIX (Parquet files), pb:DIR/ (Protobuf files), "
-        "kafka://HOST:PORT/TOPIC, "
-        "http[s]://HOST:PORT (ClickHouse), - (JSON lines on stdout), or null: (discard).",
+        f"Destination: {DESTINATIONS}.",
         "DESTINATION",
     )
     rows: str = setting(
