@@ -16,6 +16,7 @@ from flowbuf.kafka.sink import KafkaSink
 from tests.support.broker import Broker, MakeTopic
 from tests.support.command import flowbuf as run
 from tests.support.command import generated, write
+from tests.support.producing import decode
 
 FLOWS = 3000
 
@@ -23,12 +24,6 @@ FLOWS = 3000
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("capture") / "capture.pcap", generated("ipfix", FLOWS, exporters=3))
-
-
-def decode(capture: Path, schema: str | flowbuf.Schema = "flow") -> bytes:
-    decoder = flowbuf.Decoder(schema)
-    with CaptureReader(capture) as reader:
-        return b"".join(decoder.encode_datagrams(batch) for batch in reader)
 
 
 def send(capture: Path, sink: KafkaSink, *, each: bool = False) -> flowbuf.ProduceReport:
