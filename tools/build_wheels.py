@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NEWEST_GLIBC = (2, 28)
 """The newest C library that a wheel may require."""
 
-EXCLUDED = (".venv", ".git", "build", "*.so", "*.egg-info", ".hypothesis", "__pycache__")
+EXCLUDED = (".venv", ".git", "build", "*.egg-info", ".hypothesis")
 
 
 def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
