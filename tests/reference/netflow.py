@@ -45,7 +45,6 @@ RECORD5_FIELDS: Fields = [
 # v7 has flags at the place of padding in v5. They mark fields that are not filled, which are zero.
 RECORD7_FIELDS = [*RECORD5_FIELDS[:11], ("pad1", 1), *RECORD5_FIELDS[12:19], ("pad2", 2), ("router_sc", 4)]
 RECORD1_FIELDS = [*RECORD5_FIELDS[:11], (None, 2), ("prot", 1), ("tos", 1), ("tcp_flags", 1), (None, 7)]
-RECORD1_SIZES = (48, 52)
 RECORD5_ADDRESSES = {"srcaddr", "dstaddr", "nexthop", "router_sc"}
 RECORD5_TIMES = {"First", "Last"}
 

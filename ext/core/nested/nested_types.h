@@ -83,9 +83,4 @@ FB_INLINE bool fb_nested_is_text(const fb_nested_type *type) {
            type->kind == FB_NESTED_JSON;
 }
 
-/* True for Int32Value and the other wrappers: a scalar in a message of its own. */
-FB_INLINE bool fb_nested_is_wrapper(const fb_nested_type *type) {
-    return type->kind != FB_NESTED_STRUCT && type->message;
-}
-
 #endif

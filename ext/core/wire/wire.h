@@ -1,8 +1,7 @@
 /* The Protocol Buffers wire format: writers and readers of varints, fixed-size numbers and bytes.
 
-   A writer takes the output pointer and returns it advanced. `put` functions are unchecked: the
-   caller has checked the room once for a whole row. `append` functions check it and return NULL if
-   the value does not fit. */
+   A writer takes the output pointer and returns it advanced. It checks no room: the caller has
+   checked it once for a whole row. */
 #ifndef FB_WIRE_WIRE_H
 #define FB_WIRE_WIRE_H
 
@@ -131,24 +130,6 @@ FB_INLINE uint8_t *fb_wire_put_few_bytes(uint8_t *p, const uint8_t *data, size_t
 }
 
 #undef FB_PUT_ENDS
-
-/* Checked writers: they return NULL if [p, end) is too small. */
-FB_INLINE uint8_t *fb_wire_append_varint(uint8_t *p, const uint8_t *end, uint64_t value) {
-    return (size_t)(end - p) < fb_wire_varint_size(value) ? NULL : fb_wire_put_varint(p, value);
-}
-
-FB_INLINE uint8_t *fb_wire_append_fixed32(uint8_t *p, const uint8_t *end, uint32_t value) {
-    return end - p < 4 ? NULL : fb_wire_put_fixed32(p, value);
-}
-
-FB_INLINE uint8_t *fb_wire_append_fixed64(uint8_t *p, const uint8_t *end, uint64_t value) {
-    return end - p < 8 ? NULL : fb_wire_put_fixed64(p, value);
-}
-
-FB_INLINE uint8_t *fb_wire_append_bytes(uint8_t *p, const uint8_t *end, const void *data,
-                                        size_t size) {
-    return (size_t)(end - p) < size ? NULL : fb_wire_put_bytes(p, data, size);
-}
 
 /* Readers return the position after the value. They return NULL if the value is cut short or a
    varint is longer than 10 bytes. Bits of a varint beyond the 64th are dropped, like in other

@@ -114,34 +114,7 @@ static void computes_tags(void) {
     CHECK_EQUAL(fb_wire_varint_size(fb_wire_tag(FB_NUMBER_MAX, FB_WIRE_FIXED32)), FB_TAG_MAX);
 }
 
-/* Rooms and prefixes ------------------------------------------------------------------------- */
-
-static const uint8_t appended[] = "some bytes";
-
-/* Call an append function by number, with the room [p, end). */
-static uint8_t *append(unsigned which, uint8_t *p, const uint8_t *end) {
-    switch (which) {
-        case 0: return fb_wire_append_fixed32(p, end, 0x04030201);
-        case 1: return fb_wire_append_fixed64(p, end, 0x0807060504030201);
-        case 2: return fb_wire_append_bytes(p, end, appended, sizeof appended);
-        case 3: return fb_wire_append_bytes(p, end, NULL, 0);
-        /* a varint of which - 3 bytes */
-        default: return fb_wire_append_varint(p, end, UINT64_C(1) << 7 * (which - 4));
-    }
-}
-
-static void appends_only_into_enough_room(void) {
-    static const size_t needs[] = {4, 8, sizeof appended, 0};
-    for (unsigned which = 0; which < 14; which++) {
-        size_t need = which < 4 ? needs[which] : which - 3;
-        for (size_t room = 0; room < 16; room++) {
-            uint8_t *p = fb_guarded_room_of(room);
-            uint8_t *end = append(which, p, p + room);
-            CHECK(end == (room < need ? NULL : p + need));
-            fb_guarded_free(p, room);
-        }
-    }
-}
+/* Fixed sizes and prefixes -------------------------------------------------------------------- */
 
 static void writes_fixed_sizes_least_significant_first(void) {
     uint8_t bytes[8];
@@ -269,7 +242,7 @@ static void accepts_exactly_the_valid_code_points(void) {
 
 RUN_TESTS(TEST(sizes_varints_at_every_boundary), TEST(writes_short_varints_like_all_others),
           TEST(loads_varints_like_the_bounded_reader), TEST(reads_varints_of_other_writers),
-          TEST(zigzags_the_limits), TEST(computes_tags), TEST(appends_only_into_enough_room),
+          TEST(zigzags_the_limits), TEST(computes_tags),
           TEST(writes_fixed_sizes_least_significant_first), TEST(refuses_every_prefix_of_a_value),
           TEST(refuses_lengths_that_wrap_around), TEST(replaces_malformed_parts_of_text),
           TEST(accepts_exactly_the_valid_code_points))

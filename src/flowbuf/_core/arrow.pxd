@@ -18,7 +18,6 @@ from flowbuf._core.core cimport (
 
 cdef extern from "core/arrow/arrow_view.h" nogil:
     ctypedef enum fb_arrow_reason:
-        FB_ARROW_NONE
         FB_ARROW_NOT_A_BATCH
         FB_ARROW_BAD_SCHEMA
         FB_ARROW_NOT_JSON
@@ -66,7 +65,7 @@ cdef extern from "core/arrow/arrow_text.h" nogil:
 
 cdef extern from "core/arrow/message_columns.h" nogil:
     ctypedef enum fb_message_fault_kind:
-        FB_MESSAGE_FAULT_NONE
+        pass
     ctypedef struct fb_message_fault:
         fb_message_fault_kind kind
         uint16_t column

@@ -18,7 +18,7 @@ cdef extern from "core/base/base.h" nogil:
         FB_TEMPLATE_LIMIT
         FB_STATUS_COUNT
     ctypedef enum fb_status_class:
-        FB_CLASS_CONTROL
+        pass
     const char *fb_status_name(fb_status status)
     const char *fb_status_text(fb_status status)
     fb_status_class fb_status_get_class(fb_status status)
@@ -55,7 +55,6 @@ cdef extern from "core/wire/wire.h" nogil:
         FB_VARINT_MAX
         FB_NUMBER_MAX
     ctypedef enum fb_wire_type:
-        FB_WIRE_VARINT
         FB_WIRE_BYTES
     uint8_t *fb_wire_put_varint(uint8_t *p, uint64_t value)
     size_t fb_wire_varint_size(uint64_t value)
@@ -164,7 +163,6 @@ cdef extern from "core/plan/plan.h" nogil:
     fb_status fb_plan_seal(fb_plan *plan)
     bint fb_kind_fits(fb_kind kind, fb_type type)
     const char *fb_source_name(fb_source source)
-    fb_kind fb_source_kind(fb_source source)
     const char *fb_kind_name(fb_kind kind)
     const char *fb_scope_name(fb_scope scope)
     size_t fb_netflow5_field_count()
@@ -329,7 +327,7 @@ cdef extern from "core/exporter/template.h" nogil:
 
 cdef extern from "core/exporter/sequence.h" nogil:
     ctypedef enum fb_sequence_unit:
-        FB_SEQUENCE_NONE
+        pass
     ctypedef struct fb_sequence_totals:
         uint64_t expected
         uint64_t lost
@@ -418,7 +416,6 @@ cdef extern from "core/exporter/exporter.h" nogil:
     ctypedef struct fb_exporter:
         uint8_t *address
         uint64_t agent
-        bint stateless
         fb_domain *latest
         fb_map domains
         fb_pending_list pending
@@ -472,7 +469,6 @@ cdef extern from "core/exporter/pending_state.h" nogil:
 cdef extern from "core/decode/decode.h" nogil:
     ctypedef struct fb_decoder_options:
         size_t exporter_limit
-        size_t exporter_memory
         uint64_t default_sampling_rate
         uint64_t hash_seed
         size_t early_data_limit

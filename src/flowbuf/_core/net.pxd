@@ -84,9 +84,7 @@ cdef extern from "net/access_list.h" nogil:
 
 cdef extern from "net/collect.h" nogil:
     ctypedef enum fb_collect_result:
-        FB_COLLECT_DUE
         FB_COLLECT_FULL
-        FB_COLLECT_WOKEN
         FB_COLLECT_FAILED
     ctypedef struct fb_collect:
         fb_receiver *receiver

@@ -32,7 +32,6 @@ cdef extern from "core/nested/nested_names.h" nogil:
 
 cdef extern from "core/nested/nested_types.h" nogil:
     int FB_NESTED_KIND_COUNT
-    int FB_NESTED_NO_NODE
     const char *fb_nested_kind_name(int kind)
     ctypedef struct fb_nested_type:
         const fb_codec_field *field
