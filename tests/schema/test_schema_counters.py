@@ -8,6 +8,7 @@ import pytest
 from flowbuf import Decoder, SchemaError
 from flowbuf.schema import Schema
 from flowbuf.schema.evolution import diff
+from tests.support.pinned import check_pinned, describe_type
 
 COUNTERS = Schema.load("sflow_counters")
 FLOW = Schema.load("flow")
@@ -163,13 +164,10 @@ PINNED = """
 
 
 def test_numbers_names_and_types_are_pinned():
-    rows = [row.split() for row in PINNED.replace("\n", " ").split(",")]
-    for number, name, type_name in rows:
-        column = COUNTERS[name]
-        assert column.number == int(number)
-        assert ("repeated-" if column.repeated else "") + column.type == type_name.rstrip("!")
-        assert column.explicit == type_name.endswith("!")
-    assert len(rows) == len(COUNTERS)
+    def describe(column):
+        return f"{column.number} {column.name} {describe_type(column)}{'!' * column.explicit}"
+
+    check_pinned(PINNED, COUNTERS, describe)
 
 
 def test_members_of_enums_are_pinned():

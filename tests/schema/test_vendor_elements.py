@@ -101,7 +101,8 @@ def test_names_are_unique_among_the_elements_of_a_vendor() -> None:
 def test_the_page_lists_each_vendor_with_its_number_of_elements() -> None:
     page = Path(__file__).parents[2] / "docs/how-to/vendor-elements.md"
     listed = re.findall(r"^\| `(\w+)` \|.* (\d+) \|$", page.read_text(), re.MULTILINE)
-    assert listed == [(vendor, str(len(elements.of_vendor(vendor)))) for vendor in sorted(VENDORS)]
+    expected = [(vendor, str(len(elements.of_vendor(vendor)))) for vendor in sorted(VENDORS)]
+    assert listed == expected, f"update the table in {page}"
 
 
 # Sources ----------------------------------------------------------------------------------------------------
