@@ -24,7 +24,7 @@ from flowbuf.kafka.client import (
 )
 from flowbuf.kafka.commits import LOST, Commits
 from flowbuf.kafka.kafka_records import RecordReader
-from flowbuf.kafka.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise
+from flowbuf.kafka.partitions import UNTOLD, Kind, Partition, fault_of, promise_of, read_promise, text_of
 from flowbuf.kafka.schema_lookup import SchemaFinder
 from flowbuf.kafka.schema_registry import (
     FRAMING_HEADER,
@@ -414,7 +414,7 @@ class KafkaSource:
                 self._told.add(partition.topic)
                 if message.value() is None:
                     return None, _NO_VALUE
-                return Kind(*(_text(told.get(name)) for name in (SCHEMA_HEADER, FRAMING_HEADER))), ""
+                return Kind(*(text_of(told.get(name)) for name in (SCHEMA_HEADER, FRAMING_HEADER))), ""
         value = message.value()
         if value is None:
             return None, _NO_VALUE
@@ -451,15 +451,14 @@ class KafkaSource:
         schema, faults = self._finder.known, list(partition.faults)
         flows: Sequence[FlowBatch] = ()
         if partition.kind:
-            unread: Mapping[int, str]
             try:
                 reader = self._reader(partition.topic, partition.kind)
             except ForeignSchemaError as error:
-                unread = dict.fromkeys(range(len(partition.records)), str(error))
+                faults += [fault_of(record, str(error)) for record in partition.records]
             else:
                 schema = reader.schema
                 flows, unread = reader.read(list(map(self._kafka.Message.value, partition.records)))
-            faults += [fault_of(partition.records[place], reason) for place, reason in unread.items()]
+                faults += [fault_of(partition.records[place], reason) for place, reason in unread.items()]
         elif self._must_know(partition):
             schema = self._finder.of_topic(partition.topic)  # raises the error for an unknown schema
         if partition.promised is not None and partition.at_end:
@@ -599,7 +598,3 @@ class KafkaSource:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _text(header: bytes | str | None) -> str | None:
-    return header.decode("utf-8", "replace") if isinstance(header, bytes) else header

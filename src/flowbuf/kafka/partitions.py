@@ -11,7 +11,7 @@ from flowbuf.kafka.dead_letters import Fault
 
 __all__ = [
     *("RECORD_BYTES", "UNTOLD", "Kind", "Partition"),
-    *("fault_of", "promise_of", "read_promise"),
+    *("fault_of", "promise_of", "read_promise", "text_of"),
 ]
 
 RECORD_BYTES = 250
@@ -143,3 +143,8 @@ def fault_of(record: Any, reason: str) -> Fault:
     """Return the fault for a Kafka record that cannot be decoded."""
     place = record.topic(), record.partition(), record.offset()
     return Fault(*place, reason, record.key(), record.value(), tuple(record.headers() or ()))
+
+
+def text_of(header: bytes | str | None) -> str | None:
+    """Return the value of a header as text."""
+    return header.decode("utf-8", "replace") if isinstance(header, bytes) else header
