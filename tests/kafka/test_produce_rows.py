@@ -9,7 +9,7 @@ import pytest
 from flowbuf import Decoder
 from tests.decode.test_row_kinds import BOTH, MIXED
 from tests.support.broker import Broker
-from tests.support.command import flowbuf, pcap
+from tests.support.command import flowbuf, generated, pcap, write
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +33,13 @@ def test_each_kind_has_its_topic(
     flowbuf("encode", capture, "--rows", "flows,counters", "-o", tmp_path / "{rows}.pb")
     for kind in ("flows", "counters"):
         assert b"".join(broker.values(f"{topic}-{kind}")) == (tmp_path / f"{kind}.pb").read_bytes()
+
+
+def test_each_kind_without_rows_is_reported(broker: Broker, topic: str, tmp_path: Path) -> None:
+    capture = write(tmp_path / "flows.pcap", generated("netflow5", 9))
+    where = ("--kafka", broker.servers, "--partitions", 1, "--topic", f"{topic}-{{rows}}")
+    done = flowbuf("produce", capture, *where, "--rows", "flows,counters,options")
+    assert (done.exit_code, done.stderr) == (0, "flowbuf: no counter samples\nflowbuf: no options records\n")
 
 
 def test_the_default_topics_name_the_kind(broker: Broker, capture: Path) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flowbuf._core import STATUSES
 from flowbuf.schema import Schema
 
-__all__ = ["COUNTER_WORDS", "SECTIONS", "count_rows", "no_rows", "section_of", "section_schema"]
+__all__ = [
+    "COUNTER_WORDS",
+    "SECTIONS",
+    "count_rows",
+    "missing_kinds",
+    "no_rows",
+    "section_of",
+    "section_schema",
+]
 
 # Sections of rows, with the columns of their tables by importance, unless the user chooses columns. JSON
 # lines and CSV have all columns.
@@ -140,6 +148,21 @@ def no_rows(schema: Schema, counters: Mapping[str, int], among_others: bool = Fa
     if counters.get(reason, 0) and not among_others:
         return f"{text}; {counters[reason]:,} {reason}: {STATUSES[reason][1]}"
     return text
+
+
+def missing_kinds(
+    schemas: Iterable[Schema], rows: Mapping[str, int], counters: Mapping[str, int]
+) -> Iterator[str]:
+    """Yield a note for each schema without rows.
+
+    Args:
+        schemas: Schemas of the kinds that were wanted.
+        rows: Number of rows of each kind.
+        counters: Counters of the decoder and of the captures.
+    """
+    for schema in schemas:
+        if not rows[schema.rows]:
+            yield no_rows(schema, counters, any(rows.values()))
 
 
 def section_of(row: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import click
 
 from flowbuf._core import IpfixWriter
-from flowbuf.cli.counters import count_rows, no_rows
+from flowbuf.cli.counters import count_rows, missing_kinds
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.options import (
     CaptureOptions,
@@ -151,9 +151,8 @@ def encode(
     if session.interrupted:
         report.add_interrupt(counted)
     elif session.readable:
-        for schema in schemas:
-            if not counts[schema.rows]:
-                report.add_note(no_rows(schema, session.counters, any(counts.values())))
+        for note in missing_kinds(schemas, counts, session.counters):
+            report.add_note(note)
         if session.flows and is_terminal(sys.stderr):
             rate = session.flows / max(time.perf_counter() - began, 1e-9)
             report.add_note(f"{counted}, {size:,} bytes, {rate:,.0f}/s")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from flowbuf.cli.counters import no_rows
+from flowbuf.cli.counters import missing_kinds
 from flowbuf.cli.inputs import check_inputs, expand_inputs, total_size
 from flowbuf.cli.kafka_options import KafkaOptions, kafka_options
 from flowbuf.cli.options import (
@@ -196,8 +196,9 @@ def produce(
         print_text("\n".join(map(_summary, sinks.values())))
     if empty := sum(sink.report.empty for sink in sinks.values()):
         report.add_note(f"flows without a value, in empty Kafka records: {empty}; {_EMPTY}")
-    if session.readable and not session.flows:
-        report.add_note(no_rows(schemas[0], session.counters))
+    if session.readable:
+        for note in missing_kinds(schemas, session.decoder.rows, session.counters):
+            report.add_note(note)
     sys.exit(report.status)
 
 
