@@ -60,7 +60,7 @@ REASONS = {
     "denied": "the address of the peer is denied or not allowed",
     "peer_session_limit": "the peer has too many sessions",
     "session_limit": "there are too many sessions",
-    "system_limit": "the system has no file descriptor or memory for a connection",
+    "system_limit": "the system has no file descriptor or memory, so connections wait; each attempt counts",
 }
 """Reasons for which sessions are closed, and connections refused."""
 
