@@ -20,6 +20,9 @@
 
 enum { NANOSECOND = 1000000000, MILLISECOND = 1000000, PAGE = 4096 };
 
+/* Most calls that read the same socket again without poll. */
+enum { MOST_REPEATS = 7 };
+
 typedef struct {
     union {
         struct sockaddr any;
@@ -55,7 +58,8 @@ struct fb_receiver_buffers {
     size_t used;          /* messages that the last call of the kernel has overwritten */
     uint32_t pause;       /* of fb_receiver_options */
     bool lightly_used;    /* the last call filled less than half of the slots */
-    size_t turn;          /* index of the listener to be read first */
+    size_t last;          /* index of the listener that was read last */
+    unsigned repeats;     /* calls that read it again without poll, while it fills all slots */
     int wake[2];          /* a pipe: reading end, writing end */
 };
 
@@ -186,6 +190,7 @@ static fb_status fill(fb_receiver *receiver, const fb_listener *listeners,
     if (status == FB_OK) status = add_listeners(receiver, listeners);
     if (status == FB_OK) connect_slots(buffers);
     buffers->used = buffers->slots;
+    buffers->last = receiver->listener_count - 1; /* the first one has the first turn */
     return status;
 }
 
@@ -364,18 +369,29 @@ static bool read_listener(fb_receiver *receiver, size_t index) {
     return true;
 }
 
-/* Read the sockets that poll reported, beginning at `turn`, until one has datagrams. */
+/* Read the sockets that poll reported, beginning after the last one, until one has datagrams. */
 static fb_receive_result read_ready(fb_receiver *receiver) {
     struct fb_receiver_buffers *buffers = receiver->buffers;
+    size_t first = buffers->last + 1;
     for (size_t i = 0; i < receiver->listener_count; i++) {
-        size_t turn = (buffers->turn + i) % receiver->listener_count;
+        size_t turn = (first + i) % receiver->listener_count;
         if (!buffers->polls[turn].revents) continue;
         if (!read_listener(receiver, turn)) return FB_RECEIVE_FAILED;
         if (!receiver->count) continue;
-        buffers->turn = turn + 1;
+        buffers->last = turn;
+        buffers->repeats = receiver->count == buffers->slots ? MOST_REPEATS : 0;
         return FB_RECEIVED;
     }
     return FB_RECEIVE_IDLE;
+}
+
+/* Read the socket of the last call again, if it has filled all slots. */
+static fb_receive_result read_again(fb_receiver *receiver) {
+    struct fb_receiver_buffers *buffers = receiver->buffers;
+    if (!buffers->repeats) return FB_RECEIVE_IDLE;
+    if (!read_listener(receiver, buffers->last)) return FB_RECEIVE_FAILED;
+    buffers->repeats = receiver->count == buffers->slots ? buffers->repeats - 1 : 0;
+    return receiver->count ? FB_RECEIVED : FB_RECEIVE_IDLE;
 }
 
 static bool take_wake(struct fb_receiver_buffers *buffers, const struct pollfd *poll) {
@@ -405,6 +421,8 @@ fb_receive_result fb_receiver_receive(fb_receiver *receiver, uint64_t deadline) 
     pause_briefly(buffers);
     struct pollfd *wake = &buffers->polls[receiver->listener_count];
     receiver->count = 0;
+    fb_receive_result again = read_again(receiver);
+    if (again != FB_RECEIVE_IDLE) return again;
     for (;;) {
         int timeout = find_timeout(deadline);
         int ready = poll(buffers->polls, (nfds_t)receiver->listener_count + 1, timeout);

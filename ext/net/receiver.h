@@ -66,15 +66,15 @@ fb_status fb_receiver_new(fb_receiver **receiver, const fb_listener *listeners, 
 void fb_receiver_free(fb_receiver *receiver);
 
 /* Wait for datagrams until `deadline`, in nanoseconds of fb_clock_now. The sockets take turns, so
-   that a flood at one of them delays the others by one call at most. */
+   that a flood at one of them delays the others by eight calls at most. */
 fb_receive_result fb_receiver_receive(fb_receiver *receiver, uint64_t deadline);
 
 /* Return true if the end of a datagram is lost, because it was longer than a slot. REQUIRES: the
    payload is one of the last call. */
 bool fb_receiver_is_truncated(const fb_receiver *receiver, const fb_datagram *datagram);
 
-/* End the current or next call of fb_receiver_receive. Any thread may call it, as long as the
-   receiver exists. */
+/* End the current call of fb_receiver_receive, or one of the next eight. Any thread may call it, as
+   long as the receiver exists. */
 void fb_receiver_wake(fb_receiver *receiver);
 
 /* A clock that never goes backwards, in nanoseconds. */

@@ -185,20 +185,35 @@ static void counts_truncated_datagrams(void) {
     loopback_close(&l);
 }
 
-/* A flooded socket does not keep the others from being read. */
+/* A flooded socket does not keep the others from being read. It is read eight times per turn. */
 static void sockets_take_turns(void) {
     loopback l;
     loopback_open(&l, 3);
-    for (int i = 0; i < 5 * SLOTS; i++) send_size(&l, 1, 1);
+    for (int i = 0; i < 20 * SLOTS; i++) send_size(&l, 1, 1);
     send_size(&l, 0, 2);
     send_size(&l, 2, 3);
     size_t seen[SOCKETS] = {0};
-    for (int call = 0; call < 3; call++) {
+    for (int call = 0; call < 10; call++) {
         CHECK_EQUAL(receive(&l), FB_RECEIVED);
         for (size_t i = 0; i < SOCKETS; i++)
             seen[i] += l.receiver->datagrams[0].destination_port == l.listeners[i].port;
     }
-    for (size_t i = 0; i < SOCKETS; i++) CHECK_EQUAL(seen[i], 1);
+    CHECK_EQUAL(seen[0], 1);
+    CHECK_EQUAL(seen[1], 8);
+    CHECK_EQUAL(seen[2], 1);
+    loopback_close(&l);
+}
+
+/* A flooded socket does not keep another thread from waking the receiver. */
+static void wakes_in_a_flood(void) {
+    loopback l;
+    loopback_open(&l, 1);
+    for (int i = 0; i < 20 * SLOTS; i++) send_size(&l, 0, 1);
+    CHECK_EQUAL(receive(&l), FB_RECEIVED);
+    fb_receiver_wake(l.receiver);
+    fb_receive_result result = FB_RECEIVED;
+    for (int call = 0; call < 8 && result == FB_RECEIVED; call++) result = receive(&l);
+    CHECK_EQUAL(result, FB_RECEIVE_WOKEN);
     loopback_close(&l);
 }
 
@@ -326,7 +341,7 @@ static void spreads_only_groups(void) {
 }
 
 RUN_TESTS(TEST(reads_datagrams_in_order), TEST(shares_times_of_new_datagrams_only),
-          TEST(counts_truncated_datagrams), TEST(sockets_take_turns),
+          TEST(counts_truncated_datagrams), TEST(sockets_take_turns), TEST(wakes_in_a_flood),
           TEST(pauses_after_few_datagrams), TEST(ends_at_the_deadline),
           TEST(wakes_once_for_all_calls_before), TEST(reports_a_closed_socket),
           TEST(refuses_invalid_arguments), TEST(survives_failed_allocations), TEST(counts_drops),
