@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,14 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Use one process more than processors. Tests of signals and brokers wait most of their time."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """Let commands end at SIGHUP. They ignore it if nohup has started the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")

@@ -205,6 +205,7 @@ def test_a_full_disk_is_not_a_usage_error(tmp_path: Path, arguments: str, name: 
 ENCODE, QUERY = ("encode", "-", "-o", "x.pb"), ("query", "SELECT count(*) FROM flows", "-", "-o", "x.csv")
 
 
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize(
     ("arguments", "number", "status"),
     [

@@ -131,6 +131,7 @@ def test_options_for_one_output_are_usage_errors(
     assert message in result.stderr
 
 
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize(
     ("number", "status"),
     [
@@ -174,6 +175,19 @@ def test_a_signal_in_a_destructor_stops_a_worker_without_a_message() -> None:
     command = [sys.executable, "-c", STOPPED_IN_A_DESTRUCTOR]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("stopped True\n", "")
+
+
+def test_workers_ignore_the_same_hangup() -> None:
+    """nohup makes a command ignore SIGHUP, and its workers inherit that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    code = (
+        "import signal; from flowbuf.cli import many; many._begin(); print(signal.getsignal(signal.SIGHUP))"
+    )
+    try:
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert said == f"{signal.SIG_IGN}\n"
 
 
 # Files with a limited number of rows ------------------------------------------------------------------------

@@ -210,6 +210,7 @@ def _begin() -> None:
     """Prepare a worker.
 
     SIGTERM and SIGHUP unwind its current task, so that no partial file stays. It starts no further task.
+    SIGHUP stays ignored if nohup has started the command.
     """
 
     def stop(number: int, frame: Any) -> None:
@@ -220,7 +221,8 @@ def _begin() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGHUP, stop)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, stop)
 
 
 def _run_unless_stopped(task: _Task) -> _Outcome:

@@ -52,5 +52,7 @@ HELPERS = {
     "ipfix:systemInitTimeMilliseconds": "the start time for flowStartSysUpTime and flowEndSysUpTime",
     "ipfix:ipHeaderPacketSection": "a sampled packet, see [Packets](#packets)",
     "ipfix:dataLinkFrameSection": "a sampled packet, see [Packets](#packets)",
+    "ipfix:dataLinkFrameType": "whether a frame is Ethernet, see [Packets](#packets)",
+    "ipfix:sectionOffset": "whether a section begins with its packet, see [Packets](#packets)",
 }
 """Elements that fill no column directly, and what flowbuf reads from them."""
