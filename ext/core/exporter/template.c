@@ -186,9 +186,9 @@ static bool is_element_of_direction(const fb_compiled_template *compiled, size_t
 }
 
 static bool is_packet_section(const fb_compiled_template *compiled, size_t field) {
-    for (uint16_t id = FB_ID_FIRST_SECTION; id <= FB_ID_LAST_SECTION; id++)
-        if (is_element_of_direction(compiled, field, id)) return true;
-    return false;
+    uint16_t id = compiled->fields[field].id;
+    return id >= FB_ID_FIRST_SECTION && id <= FB_ID_LAST_SECTION &&
+           is_element_of_direction(compiled, field, id);
 }
 
 /* Return the field with the offset of a packet section. The first sectionOffset of a template
