@@ -148,12 +148,15 @@ def test_classes_are_found_in_new_types_and_generic_classes(codec: Codec[dict[st
     assert codec.decode(codec.encode(ORDER), GenericLines) == expected
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="has no statement `type`")
 def test_classes_are_found_in_aliases(codec: Codec[dict[str, Any]]) -> None:
-    scope: dict[str, Any] = {"LineName": LineName}
-    exec("type Names = list[LineName]", scope)
-    into = dataclasses.make_dataclass("Aliased", [("lines", scope["Names"])])
-    assert codec.decode(codec.encode(ORDER), into) == into([LineName("a"), LineName("c")])
+    aliases: list[Any] = [typing_extensions.TypeAliasType("Names", list[LineName])]
+    if sys.version_info >= (3, 12):
+        scope: dict[str, Any] = {"LineName": LineName}
+        exec("type Names = list[LineName]", scope)
+        aliases.append(scope["Names"])
+    for alias in aliases:
+        into = dataclasses.make_dataclass("Aliased", [("lines", alias)])
+        assert codec.decode(codec.encode(ORDER), into) == into([LineName("a"), LineName("c")])
 
 
 def test_some_of_the_fields_of_a_class_that_takes_any(codec: Codec[dict[str, Any]]) -> None:

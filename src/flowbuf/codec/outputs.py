@@ -26,9 +26,6 @@ __all__ = ["make_output"]
 _NESTED = ("object", "map")
 """Roles of fields whose values, or whose map values, can have their own type."""
 
-_ALIAS = getattr(typing, "TypeAliasType", ())
-"""Class of the aliases that the statement `type` makes, since Python 3.12."""
-
 _MISSING = object()
 """Stands for the value of a map entry without one, until the core has made it from an empty message."""
 
@@ -307,7 +304,7 @@ def _class_in(hint: Any) -> Any:
     """
     if isinstance(hint, typing.NewType):
         return _class_in(hint.__supertype__)
-    if isinstance(hint, _ALIAS):
+    if hasattr(hint, "__value__"):  # an alias of the statement `type`, or of typing_extensions
         return _class_in(hint.__value__)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if is_annotated_class(origin):  # a generic one, such as Page[Item]
