@@ -95,6 +95,7 @@ def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:
             key=config.key,
             compression=config.compression,
             partitions=config.partitions or None,
+            schema_topic=None if config.schema_topic == "none" else config.schema_topic,
             settings=settings,
             expiring=config.on_overflow == "drop",
             ordered=config.on_overflow == "spool",

@@ -15,6 +15,7 @@ from flowbuf.collect.settings import read_settings, setting, write_settings
 from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.tls import new_tls_context
 from flowbuf.errors import ConfigError
+from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.sampling import SamplingRule
 from flowbuf.schema import Schema
@@ -122,6 +123,12 @@ class OutputConfig:
     compression: str = setting("text", "none", "Compress Kafka records.", choices=COMPRESSIONS)
     partitions: int = setting(
         "whole", 0, "Create a missing topic with N partitions. 0 expects the topic.", "N"
+    )
+    schema_topic: str = setting(
+        "text",
+        SCHEMAS_TOPIC,
+        "Store schema descriptions of Protobuf messages in this topic of Kafka. 'none' disables it.",
+        "TOPIC",
     )
     scaled: bool = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import pytest
 import flowbuf
 from flowbuf._core import count_messages, format_ip, split_messages
 from flowbuf.arrow.row_text import RowText
+from flowbuf.cli.collect_outputs import new_output
+from flowbuf.collect.config import OutputConfig
 from flowbuf.collect.outputs.kafka import KafkaOutput, KafkaPlace
 from flowbuf.collect.service import Service
 from flowbuf.errors import KafkaError, SchemaError
+from flowbuf.selection import FlowSelection
 from tests.collect.test_collector import flows5
 from tests.collect.test_service import address_of, check_sums, running
 from tests.support.broker import Broker, MakeTopic
@@ -133,6 +137,23 @@ def test_packed_records_have_one_key(broker: Broker, topic: str) -> None:
         sizes.setdefault(record.key(), []).extend(flow.bytes for flow in flows)
     assert sizes == {f"10.0.0.{i}".encode(): list(range(100 + i, 130, 3)) for i in range(3)}
     assert len(broker.read(topic)) == 3
+
+
+@pytest.mark.slow
+def test_schema_descriptions_of_messages_have_a_topic(broker: Broker, topic: str) -> None:
+    """JSON needs no description."""
+    configs = [
+        OutputConfig(schema_topic=f"{topic}-packed"),
+        OutputConfig(schema_topic=f"{topic}-json", format="json"),
+        OutputConfig(schema_topic="none"),
+    ]
+    for config in configs:
+        config = replace(config, to=f"kafka://{broker.servers}/{topic}")
+        output = new_output(config, FlowSelection(SCHEMA), spool="")
+        assert isinstance(output, KafkaOutput)
+        store(output, three_hosts(1))
+    assert [record.key() for record in broker.read(f"{topic}-packed")] == [SCHEMA.hash.encode()]
+    assert not {f"{topic}-json", "none"} & broker.admin.list_topics(timeout=10).topics.keys()
 
 
 @pytest.mark.slow

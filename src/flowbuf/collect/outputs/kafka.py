@@ -15,6 +15,7 @@ from flowbuf.collect.outputs.kafka_messages import JsonForm, KafkaForm, PackedFo
 from flowbuf.collect.outputs.output import WAIT_SECONDS
 from flowbuf.errors import KafkaError
 from flowbuf.kafka.client import Note, import_kafka
+from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC
 from flowbuf.kafka.topic_producer import TopicProducer, explain_refusal
 from flowbuf.schema import Schema
 
@@ -46,6 +47,7 @@ class KafkaPlace:
         key: Names of the columns whose values are the key of Kafka records. Empty: no key.
         compression: Compression of Kafka records.
         partitions: Number of partitions of a new topic. Default: None, a missing topic is an error.
+        schema_topic: Topic for the schema description of Protobuf messages. None disables it.
         settings: Settings of librdkafka.
         expiring: Flows are lost if they wait longer than `message.timeout.ms` (default: 5 minutes). Otherwise
             they are sent until the broker confirms them.
@@ -58,6 +60,7 @@ class KafkaPlace:
     key: Sequence[str] = ()
     compression: str = "none"
     partitions: int | None = None
+    schema_topic: str | None = SCHEMAS_TOPIC
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     expiring: bool = True
     ordered: bool = False
@@ -96,7 +99,9 @@ class KafkaPlace:
         Raises:
             SchemaError: the key names a column that the output does not have.
         """
-        return JsonForm(schema, self.key) if self.format == "json" else PackedForm(schema, self.key)
+        if self.format == "json":
+            return JsonForm(schema, self.key)
+        return PackedForm(schema, self.key, self.schema_topic)
 
 
 class KafkaOutput:

@@ -113,11 +113,13 @@ class PackedForm:
     Args:
         schema: Schema of the flows.
         key: Names of the columns of the key. Empty: no key.
+        schema_topic: Topic for the schema description, or None.
     """
 
-    schema_topic: str | None = SCHEMAS_TOPIC
-
-    def __init__(self, schema: Schema, key: Sequence[str] = ()) -> None:
+    def __init__(
+        self, schema: Schema, key: Sequence[str] = (), schema_topic: str | None = SCHEMAS_TOPIC
+    ) -> None:
+        self.schema_topic = schema_topic
         self.headers: Sequence[tuple[str, bytes]] = (
             (SCHEMA_HEADER, schema.hash.encode()),
             (FRAMING_HEADER, b"delimited"),
