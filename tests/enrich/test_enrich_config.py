@@ -180,6 +180,7 @@ def test_invalid_toml_files_are_refused(tmp_path: Path, text: str, error: str) -
             "prefix,name\n10.0.0.0/8,a,b\n",
             "x.csv:2: has 3 cells, the header has 2; quote cells that contain commas",
         ),
+        ("prefix,asn\n10.0.0.0/8," + "9" * 5000, "x.csv:2: asn is '999"),
         ("prefix,asn\n10.0.0.0/8,AS1\n", "x.csv:2: asn is 'AS1'; write the number of an autonomous system"),
         ('prefix,name\n10.0.0.0/8,"a\nb"\n10.0.0.0/8,c\n', "x.csv:4: 10.0.0.0/8 occurs twice"),
         ('prefix,name\n10.0.0.0/8,"a"b\n', "x.csv:2: is not CSV: "),

@@ -72,6 +72,8 @@ def test_names_of_fixed_sources_are_not_checked(text):
         ("ipfix:2636/32768", "0 to 32767"),
         ("ipfix:4294967296/1", "32 bits"),
         ("ipfix:2636/x", "unknown element"),
+        ("ipfix:" + "9" * 5000, "unknown element"),
+        ("ipfix:" + "9" * 5000 + "/1", "unknown element"),
         ("netflow9:65536", "1 to 65535"),
         ("netflow9:2636/137", "only IPFIX"),
         ("ipfix:8#", "#1 to #65534"),

@@ -55,7 +55,7 @@ def number(lowest: int, what: str) -> Callable[[Any], int]:
     """Return a reader of integers from `lowest` to 2^32 - 1, which CSV files give as digits."""
 
     def read(value: Any) -> int:
-        if isinstance(value, str) and re.fullmatch("[0-9]+", value):
+        if isinstance(value, str) and re.fullmatch("[0-9]{1,99}", value):
             value = int(value)
         if type(value) is not int or not lowest <= value <= MAX_32:
             raise EnrichmentError(f"is {value!r}", f"write {what}, a whole number from {lowest} to {MAX_32}")

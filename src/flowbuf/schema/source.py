@@ -17,7 +17,8 @@ KINDS = ("ipfix", "netflow9", "netflow5", "sflow", "packet", "meta", "derived", 
 # 16 bits.
 _MAX_ID = {"ipfix": 0x7FFF, "netflow9": 0xFFFF}
 LAST = 0xFFFF  # code of the core for the last occurrence in a record
-_ID = re.compile(r"(?:(?P<pen>[0-9]+)/)?(?P<id>[0-9]+)")
+# Python refuses to convert thousands of digits.
+_ID = re.compile(r"(?:(?P<pen>[0-9]{1,99})/)?(?P<id>[0-9]{1,99})")
 
 
 @dataclass(frozen=True)
