@@ -20,6 +20,7 @@ RULE = "[[interface_rule]]\n"
     ("text", "error"),
     [
         ("x = ]", "net.toml:1: is not TOML: "),
+        ('networks = "a\\u0000.csv"', r"net.toml: has a NUL character in 'a\x00.csv'; remove it"),
         ("exporter_rules = []", "unknown key 'exporter_rules'; did you mean exporter_rule"),
         ("[exporter]\naddress = '192.0.2.1'", "exporter is not a list of tables; write [[exporter]]"),
         (

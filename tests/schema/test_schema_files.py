@@ -309,6 +309,12 @@ def test_bad_syntax_is_reported_with_its_line(tmp_path):
     )
 
 
+@pytest.mark.parametrize("line", ['extends = "a\\u0000b"', 'only = ["a\\u0000b"]', '"a\\u0000b" = 1'])
+def test_nul_characters_are_refused(tmp_path, line):
+    fault = r"mine.toml: has a NUL character in 'a\x00b'; remove it"
+    assert refusal(tmp_path, f'[schema]\nname = "x"\n{line}').endswith(fault)
+
+
 def test_errors_in_an_extended_file_name_that_file(tmp_path):
     (tmp_path / "base.toml").write_text(
         '[schema]\nname = "x"\n[[column]]\nname = "y"\nnumber = 0\ntype = "bool"'

@@ -36,7 +36,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Parse a TOML document. A byte order mark at its start is ignored.
 
     Raises:
-        DocumentError: the text is not TOML, its values are nested too deeply, or a number is too long.
+        DocumentError: the text is not TOML, its values are nested too deeply, a number is too long, or a
+            string has a NUL character.
     """
     if sys.version_info >= (3, 11):  # here, because the built-in schemas are read without it
         import tomllib
@@ -45,7 +46,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         if any(line.count(".") >= MAX_DEPTH and _LONG_KEY.search(line) for line in text.split("\n")):
             raise _too_deep()
-        return _check(tomllib.loads(text.removeprefix("\ufeff")))  # type: ignore[no-any-return]
+        document = _check(tomllib.loads(text.removeprefix("\ufeff")))
     except DocumentError:
         raise
     except ValueError as error:  # also raised for a number with too many digits
@@ -53,6 +54,8 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise DocumentError(f"is not TOML: {error}", int(line[1]) if line else None) from None
     except RecursionError:
         raise _too_deep() from None
+    _check_texts(document)
+    return document  # type: ignore[no-any-return]
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -86,3 +89,14 @@ def _check(document: Any) -> Any:
         if not level:
             return document
     raise _too_deep()
+
+
+def _check_texts(value: Any) -> None:
+    """Raise DocumentError for a NUL character. Functions that open files raise ValueError for one."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for item in value:
+            _check_texts(item)
+    elif isinstance(value, str) and "\0" in value:
+        raise DocumentError(f"has a NUL character in {value[:60]!r}; remove it")
