@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from flowbuf import FlowbufError, Schema, encode_capture, read_capture, read_messages
-from flowbuf.errors import QueryError
+from flowbuf.errors import QueryError, SchemaError
+from flowbuf.targets.clickhouse import columns_of
 from flowbuf.targets.clickhouse_insert import Insert, insert_query
 from flowbuf.targets.clickhouse_migration import migration, obstacles
 from flowbuf.targets.clickhouse_tables import (
@@ -170,6 +171,28 @@ def test_types_and_codecs_of_the_schema_are_used(database: Local) -> None:
     )
     described = [tuple(row.values()) for row in database.query(f"{query} ORDER BY name").to_pylist()]
     assert described == [("UInt64", "CODEC(Delta(8), LZ4)"), ("String", "CODEC(NONE)")]
+
+
+_CODECS = [
+    *("NONE", "LZ4HC(9)", "ZSTD(22)", "DoubleDelta", "T64", "T64('bit')", "Gorilla", "FPC"),
+    *("Delta, ZSTD(1)", "GCD, LZ4", "Delta, T64", "Delta, DoubleDelta, LZ4", "T64, GCD, ZSTD(1)"),
+    *("Delta", "GCD", "T64, NONE", "ZSTD(23)", "Delta, Gorilla", "Gorilla, Delta, ZSTD(1)", "FPC, ZSTD(1)"),
+]
+
+
+@pytest.mark.parametrize("type", ["uint64", "bool", "double", "timestamp"])
+def test_the_engine_accepts_the_same_codecs(database: Local, type: str) -> None:
+    unit = {"unit": "ms"} if type == "timestamp" else {}
+    plain = FLOW.only().add("x", 1000, type, **unit)
+    for codec in _CODECS:
+        definition = f"x {columns_of(plain)[0].type} CODEC({codec})"
+        try:
+            columns_of(plain.alter("x", clickhouse={"codec": codec}))
+        except SchemaError:
+            with pytest.raises(QueryError):
+                database.execute(f"CREATE TABLE refused ({definition}) ENGINE = MergeTree ORDER BY ()")
+        else:
+            database.execute(f"CREATE OR REPLACE TABLE t ({definition}) ENGINE = MergeTree ORDER BY ()")
 
 
 def row_of(schema: Schema, **values: Any) -> Row:

@@ -85,6 +85,10 @@ def test_columns_have_clickhouse_types(
         ("bytes", {"codec": "ZSTD(1)) ENGINE = Null --"}, "clickhouse.codec is"),
         ("bytes", {"codec": "ZSTD(1), Delta"}, "as the last"),
         ("bytes", {"codec": 1}, "clickhouse.codec is 1"),
+        ("bytes", {"codec": "ZSTD(23)"}, "clickhouse.codec is"),
+        ("bytes", {"codec": "T64, NONE"}, "clickhouse.codec is"),
+        ("bytes", {"codec": "FPC, ZSTD(1)"}, r"FPC is not for UInt64; use ZSTD\(1\)"),
+        ("bytes", {"codec": "Delta"}, r"it does not compress; write Delta, ZSTD\(1\)"),
         ("src_addr", {"codec": "T64, ZSTD(1)"}, "which is only for numbers; use ZSTD"),
         ("bytes", {"kodec": "LZ4"}, "unknown key of clickhouse: 'kodec'; keys are type and codec"),
     ],
@@ -92,6 +96,15 @@ def test_columns_have_clickhouse_types(
 def test_invalid_types_and_codecs_are_refused(name: str, key: dict[str, object], fault: str) -> None:
     with pytest.raises(SchemaError, match=f"column '{name}': .*{fault}"):
         columns_of(FLOW.alter(name, clickhouse=key))
+
+
+@pytest.mark.parametrize(
+    ("codec", "fault"),
+    [("GCD, LZ4", "GCD is not for Float64; use ZSTD"), ("Delta, FPC", "Gorilla and FPC store differences")],
+)
+def test_invalid_codecs_of_fractions_are_refused(codec: str, fault: str) -> None:
+    with pytest.raises(SchemaError, match=f"column 'ratio': .*{fault}"):
+        columns_of(FLOW.add("ratio", 1000, "double", clickhouse={"codec": codec}))
 
 
 def test_text_and_names_are_escaped() -> None:

@@ -52,10 +52,14 @@ _WIDER = {
 }
 _TIME = re.compile(r"DateTime\('[\w/+-]+'\)|DateTime64\([0-9], ?'[\w/+-]+'\)")
 
-_GENERAL = r"NONE|LZ4|LZ4HC(\(\d+\))?|ZSTD(\(\d+\))?"
+_GENERAL = r"LZ4|LZ4HC(\(\d+\))?|ZSTD(\((1?\d|2[0-2])\))?"
 _OF_NUMBERS = r"Delta(\([1248]\))?|DoubleDelta|T64(\('(byte|bit)'\))?|GCD|Gorilla|FPC"
-_CODEC = re.compile(rf"((({_OF_NUMBERS}), ?)*({_GENERAL}|{_OF_NUMBERS}))")
+_CODEC = re.compile(rf"NONE|((({_OF_NUMBERS}), ?)*({_GENERAL}|{_OF_NUMBERS}))")
 _COMPACT = re.compile(_OF_NUMBERS)
+_CODEC_NAME = re.compile(r"\b[A-Z]\w*")
+_OF_INTEGERS, _OF_FLOATS = {"T64", "GCD"}, {"Gorilla", "FPC"}
+_TRANSFORMING = {"Delta", "GCD"}
+"""Codecs that prepare values for compression, but do not compress."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,24 @@ def _chosen_codec(schema: Schema, column: Column, type: str) -> str:
     if _COMPACT.search(codec) and ("String" in type or type == "IPv6" or column.repeated):
         problem = f"clickhouse.codec is {codec!r}, which is only for numbers"
         raise schema.error(column.name, problem, "use ZSTD(1)")
+    problem, fix = _find_codec_problem(codec, type)
+    if problem:
+        raise schema.error(column.name, f"clickhouse.codec is {codec!r}: {problem}", fix)
     return codec
+
+
+def _find_codec_problem(codec: str, type: str) -> tuple[str, str]:
+    """Return the reason why ClickHouse refuses a codec for a type, and the fix; empty if it accepts it."""
+    names = _CODEC_NAME.findall(codec)
+    wrong = _OF_INTEGERS if type.startswith("Float") else _OF_FLOATS
+    for name in names:
+        if name in wrong:
+            return f"{name} is not for {type}", "use ZSTD(1)"
+    if _TRANSFORMING.issuperset(names):
+        return "it does not compress", f"write {codec}, ZSTD(1)"
+    if re.search("Delta.*(Gorilla|FPC)", codec):
+        return "Gorilla and FPC store differences already", "remove Delta and DoubleDelta"
+    return "", ""
 
 
 def _usual_codec(column: Column) -> str:
