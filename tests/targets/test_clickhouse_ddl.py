@@ -107,6 +107,11 @@ def test_invalid_codecs_of_fractions_are_refused(codec: str, fault: str) -> None
         columns_of(FLOW.add("ratio", 1000, "double", clickhouse={"codec": codec}))
 
 
+def test_a_table_without_columns_is_refused() -> None:
+    with pytest.raises(SchemaError, match="schema flow: a table of ClickHouse needs a column"):
+        to_ddl(FLOW.only())
+
+
 def test_text_and_names_are_escaped() -> None:
     schema = FLOW.alter("bytes", doc="It's a \\ `comment`\nof two lines")
     statements = to_ddl(schema, TableOptions("a`b", "c\\d\n-- e"))

@@ -244,6 +244,8 @@ def _sortable(schema: Schema) -> Iterator[Column]:
 
 
 def _target(schema: Schema, options: TableOptions) -> Statement:
+    if not schema.enabled:
+        raise schema.error(None, "a table of ClickHouse needs a column, and none is enabled", "enable one")
     time = time_column(schema)
     key = [identifier(column.name) for column in key_columns(schema)]
     if time:
