@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import http.client
 import json
 import socket
 import struct
@@ -50,6 +52,33 @@ def test_metrics_and_health(tmp_path: Path) -> None:
         (domains,) = [each["domains"] for each in json.loads(get(f"{url}/templates")[1])]
         assert domains[0]["templates"]
         assert get(f"{url}/other")[0] == 404
+
+
+def test_head_has_the_status_and_the_headers_of_get() -> None:
+    with (
+        running({"one": ListOutput()}) as service,
+        HttpServer(Address.parse("127.0.0.1:0"), service) as server,
+    ):
+        for path, status in {"/healthz": 200, "/exporters": 200, "/other": 404}.items():
+            got, body = ask(server, "GET", path)
+            assert ask(server, "HEAD", path) == (got, b"")
+            assert (got[0], got[1]["content-length"]) == (status, str(len(body)))
+
+
+def ask(server: HttpServer, method: str, path: str) -> tuple[tuple[int, dict[str, str]], bytes]:
+    """Return the status and the headers of an answer, without its time, and the body."""
+    connection = http.client.HTTPConnection(*address_of(server), timeout=30)
+    with contextlib.closing(connection):
+        connection.request(method, path)
+        answer = connection.getresponse()
+        headers = {name.lower(): value for name, value in answer.getheaders() if name != "Date"}
+        return (answer.status, headers), answer.read()
+
+
+def address_of(server: HttpServer) -> tuple[str, int]:
+    assert server._server
+    host, port = server._server.server_address[:2]
+    return str(host), int(port)
 
 
 def test_a_client_that_does_not_wait_for_metrics_is_no_error(tmp_path: Path) -> None:

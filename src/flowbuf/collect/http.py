@@ -43,7 +43,7 @@ def parse_address(text: str) -> Address:
 
 
 class HttpServer:
-    """Answer GET requests about a service, in threads, inside a `with` block.
+    """Answer GET and HEAD requests about a service, in threads, inside a `with` block.
 
     | Path | Answer |
     |---|---|
@@ -162,7 +162,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # health checks send it
 
     def _unknown(self) -> Answer:
         return 404, "text/plain", f"no such path; there are {', '.join(self.answers)}\n".encode()
