@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from flowbuf.collect.http import WAIT_SECONDS, HttpServer
@@ -115,6 +116,60 @@ def test_a_server_without_free_descriptors_waits_between_its_attempts() -> None:
             wait_until(lambda: len(attempts) > 1, "the second attempt")
         assert client.recv(100).startswith(b"HTTP/1.0 404 ")
     assert attempts[1] - attempts[0] >= WAIT_SECONDS
+
+
+def test_a_request_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if each of its bytes comes in time."""
+    monkeypatch.setattr("flowbuf.collect.http.REQUEST_SECONDS", 0.5)
+    with (
+        running({"one": ListOutput()}) as service,
+        HttpServer(Address.parse("127.0.0.1:0"), service) as server,
+        socket.create_connection(address_of(server)) as client,
+    ):
+        client.settimeout(0.1)
+        wait_until(lambda: not is_open_after(client, b"G"), "the end of the request")
+
+
+def is_open_after(client: socket.socket, sent: bytes) -> bool:
+    """Send bytes, and return True if the server has not closed the connection."""
+    try:
+        client.sendall(sent)
+        return client.recv(1) != b""
+    except TimeoutError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def test_requests_above_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowbuf.collect.http.MOST_REQUESTS", 2)
+    with (
+        running({"one": ListOutput()}) as service,
+        HttpServer(Address.parse("127.0.0.1:0"), service) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        slow = [stack.enter_context(socket.create_connection(address_of(server), 30)) for _ in range(2)]
+        with pytest.raises(ConnectionError):
+            ask(server, "GET", "/healthz")
+        slow[0].close()
+        wait_until(lambda: is_answered(server), "the free place")
+
+
+def is_answered(server: HttpServer) -> bool:
+    try:
+        return ask(server, "GET", "/healthz")[0][0] == 200
+    except ConnectionError:
+        return False
+
+
+def test_connections_wait_while_none_is_accepted() -> None:
+    """The kernel would ignore them otherwise, and the clients would try again after a second."""
+    with running({"one": ListOutput()}) as service, contextlib.ExitStack() as stack:
+        server = HttpServer(Address.parse("127.0.0.1:0"), service)
+        assert server._server
+        stack.callback(server._server.server_close)
+        for _ in range(30):
+            stack.enter_context(socket.create_connection(address_of(server), 30))
 
 
 def test_a_successor_reports_an_address_for_metrics_that_is_not_here(tmp_path: Path) -> None:

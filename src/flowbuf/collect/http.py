@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import logging
+import socket
 import sys
 import threading
 import time
@@ -26,7 +28,10 @@ logger = logging.getLogger("flowbuf.collect")
 
 WAIT_SECONDS = 0.1
 REQUEST_SECONDS = 10.0
-"""Longest time that a client may take for its request."""
+"""Longest time that a client may take for its request, and then for reading the answer."""
+
+MOST_REQUESTS = 256
+"""Most requests at one moment. Without a limit, clients could take the descriptors that outputs need."""
 
 Answer = tuple[int, str, bytes]
 
@@ -123,11 +128,13 @@ class _Server(ThreadingHTTPServer):
     timeout = WAIT_SECONDS  # of handle_request
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 128  # with the default of 5, some of several clients wait for seconds
 
     def __init__(
         self, place: tuple[str, int], handler: type[BaseHTTPRequestHandler], address: Address
     ) -> None:
         self.address_family = address.family
+        self._free = threading.Semaphore(MOST_REQUESTS)
         super().__init__(place, handler)
 
     def get_request(self) -> tuple[Any, Any]:
@@ -138,6 +145,25 @@ class _Server(ThreadingHTTPServer):
             time.sleep(WAIT_SECONDS)
             raise
 
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Return False, which closes the connection, if there are too many requests."""
+        return self._free.acquire(blocking=False)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread."""
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # there is no thread
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer in this thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log an error of a request. A client that does not wait for its answer is none."""
         error = sys.exc_info()[1]
@@ -145,15 +171,48 @@ class _Server(ThreadingHTTPServer):
             logger.error("metrics: a request failed: %s", error, exc_info=error)
 
 
+class _RequestBytes(io.RawIOBase):
+    """The bytes of a request, which must be complete after REQUEST_SECONDS.
+
+    With a limit for each read alone, a client could send single bytes without end.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._end = time.monotonic() + REQUEST_SECONDS
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what has arrived into the buffer. Return the number of bytes; 0: the client has ended.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 class _Handler(BaseHTTPRequestHandler):
     answers: dict[str, Callable[[], Answer]]
-    timeout = REQUEST_SECONDS
     server_version = "flowbuf"
     sys_version = ""
+
+    def setup(self) -> None:
+        """Limit the time of the request."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_RequestBytes(self.connection))
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         answer = self.answers.get(path, self._unknown)
+        self.connection.settimeout(REQUEST_SECONDS)
         try:
             status, kind, body = answer()
         except Exception as error:
