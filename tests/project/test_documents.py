@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import inspect
+import json
+import math
 import re
 import shlex
 import socket
@@ -230,6 +232,19 @@ def test_the_schema_in_the_documents_loads() -> None:
     assert schema["firewall_event"].enabled
     assert schema["src_mac"].enabled
     assert Decoder(schema)
+
+
+# Figures and paths ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["kafka", "parquet"])
+def test_the_sizes_of_a_pipeline_follow_from_the_measured_rates(output: str) -> None:
+    page = (ROOT / "docs/explanation/sizing.md").read_text()
+    results = json.loads((ROOT / "benchmarks/collector.json").read_text())
+    millions = f"{results['outputs']['rates'][output]['median'] / 1e6:.2f}"
+    assert f"| {millions} million flows/s per processor |" in page
+    processors = [math.ceil(2 * flows / float(millions)) for flows in (1, 10, 100)]
+    assert f"| 1 M ÷ {millions} M × 2 | {' | '.join(map(str, processors))} |" in page
 
 
 # Commands and options ---------------------------------------------------------------------------------------
