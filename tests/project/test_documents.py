@@ -247,6 +247,14 @@ def test_the_sizes_of_a_pipeline_follow_from_the_measured_rates(output: str) -> 
     assert f"| 1 M ÷ {millions} M × 2 | {' | '.join(map(str, processors))} |" in page
 
 
+def test_the_unit_of_systemd_has_the_paths_of_the_documents() -> None:
+    unit = (ROOT / "examples/collector/flowbuf.service").read_text()
+    ((program, file),) = re.findall(r"^ExecStart=(\S+) collect (\S+)$", unit, re.M)
+    page = (ROOT / "docs/how-to/operate.md").read_text()
+    assert f"python3 -m venv {program.removesuffix('/bin/flowbuf')}\n" in page
+    assert f" collector.toml {file}\n" in page
+
+
 # Commands and options ---------------------------------------------------------------------------------------
 
 
