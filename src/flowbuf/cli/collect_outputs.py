@@ -23,6 +23,7 @@ from flowbuf.collect.outputs.output import WAIT_SECONDS, Output
 from flowbuf.collect.places import describe
 from flowbuf.errors import ConfigError, KafkaError
 from flowbuf.kafka.client import read_settings
+from flowbuf.kafka.schema_topic import parse_schema_topic
 from flowbuf.selection import FlowSelection
 
 __all__ = ["new_output"]
@@ -95,7 +96,7 @@ def _new_kafka_output(config: OutputConfig, selection: FlowSelection) -> Output:
             key=config.key,
             compression=config.compression,
             partitions=config.partitions or None,
-            schema_topic=None if config.schema_topic == "none" else config.schema_topic,
+            schema_topic=parse_schema_topic(config.schema_topic),
             settings=settings,
             expiring=config.on_overflow == "drop",
             ordered=config.on_overflow == "spool",

@@ -15,7 +15,8 @@ from flowbuf.cli.output.streams import open_errors
 from flowbuf.errors import KafkaError
 from flowbuf.kafka.client import TIMEOUT, Note, Notes, read_settings, split_settings
 from flowbuf.kafka.dead_letters import DeadLetters
-from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC, SchemaRegistry
+from flowbuf.kafka.schema_registry import SchemaRegistry
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC, parse_schema_topic
 
 __all__ = ["KafkaOptions", "kafka_options"]
 
@@ -116,7 +117,7 @@ def kafka_options(command: Callable[..., Any]) -> Callable[..., Any]:
         need("confluent_kafka", "kafka", "--kafka")
         settings = _read_file(kafka_config) | dict(map(_split_pair, pairs))
         ours, theirs = split_settings(settings)
-        topic = None if schema_topic == "none" else schema_topic
+        topic = parse_schema_topic(schema_topic)
         options = KafkaOptions(servers, ours, registry_url, theirs, topic, timeout)
         return command(*args, kafka=options, **rest)
 

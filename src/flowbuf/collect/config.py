@@ -15,7 +15,7 @@ from flowbuf.collect.settings import read_settings, setting, write_settings
 from flowbuf.collect.streams.sessions import SessionOptions
 from flowbuf.collect.streams.tls import new_tls_context
 from flowbuf.errors import ConfigError
-from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC
 from flowbuf.options import TIMES, TUNNELS, DecodeOptions, choose_tunnels
 from flowbuf.sampling import SamplingRule
 from flowbuf.schema import Schema

@@ -31,11 +31,11 @@ from flowbuf.kafka.schema_registry import (
     MAGIC,
     PREFIX_SIZE,
     SCHEMA_HEADER,
-    SCHEMAS_TOPIC,
     ForeignSchemaError,
     SchemaRegistry,
     find_hash,
 )
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC
 from flowbuf.kafka.waiting import HEARTBEAT, Joining, uses_kip_848
 from flowbuf.schema import Schema
 

@@ -10,12 +10,12 @@ from flowbuf.errors import KafkaError, SchemaError
 from flowbuf.io.proto_file import schema_of_proto
 from flowbuf.kafka.client import Notes, import_kafka, new_client
 from flowbuf.kafka.schema_registry import (
-    SCHEMAS_TOPIC,
     ForeignSchemaError,
     SchemaRegistry,
     find_hash,
     read_description,
 )
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import built_in_names
 

@@ -20,17 +20,17 @@ from urllib.parse import unquote
 
 from flowbuf.errors import KafkaError, SchemaError, optional_import
 from flowbuf.kafka.client import TIMEOUT, redact
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC
 from flowbuf.schema import Column, Reserved, Schema, SubMessage
 from flowbuf.schema.toml_json import DocumentError, parse_json
 
 __all__ = [
-    *("FRAMING_HEADER", "MAGIC", "PREFIX_SIZE", "SCHEMAS_TOPIC", "SCHEMA_HEADER"),
+    *("FRAMING_HEADER", "MAGIC", "PREFIX_SIZE", "SCHEMA_HEADER"),
     *("ForeignSchemaError", "SchemaRegistry", "describe_schema", "find_hash", "read_description"),
 ]
 
 SCHEMA_HEADER = "flowbuf-schema"
 FRAMING_HEADER = "flowbuf-framing"
-SCHEMAS_TOPIC = "flowbuf-schemas"
 
 MAGIC = b"\0"
 """First byte of a Kafka record in the wire format of a Confluent schema registry.

@@ -18,7 +18,8 @@ from flowbuf.errors import DecodeError, KafkaError
 from flowbuf.kafka.client import TIMEOUT, Note
 from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.kafka.packs import PACK_SIZE, Packs
-from flowbuf.kafka.schema_registry import FRAMING_HEADER, SCHEMA_HEADER, SCHEMAS_TOPIC, SchemaRegistry
+from flowbuf.kafka.schema_registry import FRAMING_HEADER, SCHEMA_HEADER, SchemaRegistry
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC
 from flowbuf.kafka.topic_producer import COMPRESSIONS, TopicProducer, explain_refusal
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS

@@ -27,7 +27,8 @@ from flowbuf.errors import DecodeError, KafkaError
 from flowbuf.kafka.client import TIMEOUT, Notes, Topics, split_settings
 from flowbuf.kafka.consumer import BatchLimits, KafkaSource
 from flowbuf.kafka.schema_lookup import SchemaFinder
-from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC, SchemaRegistry
+from flowbuf.kafka.schema_registry import SchemaRegistry
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC, parse_schema_topic
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
 from flowbuf.spark.columns import LOG, arrow_schema, cast
@@ -178,7 +179,7 @@ _OPTIONS: dict[str, Callable[[str], Any]] = {
     "columns": names,
     "framing": functools.partial(choice, FRAMINGS),
     "schema_registry": str,
-    "schema_topic": lambda text: None if text == "none" else text,
+    "schema_topic": parse_schema_topic,
     "starting_offsets": functools.partial(choice, ("earliest", "latest")),
     "max_records": functools.partial(number, 2**63 - 1),
     "strict": flag,

@@ -15,7 +15,7 @@ from flowbuf.collect.outputs.kafka_messages import JsonForm, KafkaForm, PackedFo
 from flowbuf.collect.outputs.output import WAIT_SECONDS
 from flowbuf.errors import KafkaError
 from flowbuf.kafka.client import Note, import_kafka
-from flowbuf.kafka.schema_registry import SCHEMAS_TOPIC
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC
 from flowbuf.kafka.topic_producer import TopicProducer, explain_refusal
 from flowbuf.schema import Schema
 

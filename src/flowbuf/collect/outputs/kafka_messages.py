@@ -9,7 +9,8 @@ from flowbuf._core import split_messages
 from flowbuf.arrow.row_text import KeyRows, RowText
 from flowbuf.io.columns import encode_columns
 from flowbuf.kafka.packs import PACK_SIZE, Pack, Packs
-from flowbuf.kafka.schema_registry import FRAMING_HEADER, SCHEMA_HEADER, SCHEMAS_TOPIC
+from flowbuf.kafka.schema_registry import FRAMING_HEADER, SCHEMA_HEADER
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC
 from flowbuf.schema import Schema
 
 if TYPE_CHECKING:
