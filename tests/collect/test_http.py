@@ -111,7 +111,7 @@ def test_a_server_without_free_descriptors_waits_between_its_attempts() -> None:
         client.settimeout(30)
         server._server.get_request = functools.partial(accept, server._server.get_request)
         with room_for_files(3):
-            client.connect(server._server.server_address)
+            client.connect(address_of(server))
             client.sendall(b"GET /other HTTP/1.0\r\n\r\n")
             wait_until(lambda: len(attempts) > 1, "the second attempt")
         assert client.recv(100).startswith(b"HTTP/1.0 404 ")
