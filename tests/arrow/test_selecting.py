@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import flowbuf
-from flowbuf import FlowBatch, FlowStream, QueryError, SchemaError, read_capture, read_messages
+from flowbuf import FlowBatch, FlowStream, QueryError, SamplingRule, SchemaError, read_capture, read_messages
 from flowbuf.io.columns import _CaptureTables
 from flowbuf.schema import Schema
 from tests.support.command import GOOD, WITHOUT_TEMPLATE, pcap, write
@@ -266,6 +266,11 @@ def test_options_apply_without_their_columns() -> None:
     """Scaling needs the sampling rate, and an override its column, whether they are shown or not."""
     scaled = whole(scale=True)
     assert whole(columns=["bytes"], scale=True).equals(scaled.select(["bytes"]))
+    for names in (["src_addr", "sampling_rate"], ["proto"], []):  # without totals
+        for options in ({}, {"sampling": [SamplingRule("0.0.0.0/0", 9, override=True)]}):
+            unscaled = whole(columns=names, scale=True, **options)
+            assert unscaled.equals(whole(scale=True, **options).select(names))
+            assert unscaled.num_rows == scaled.num_rows
     overridden = whole(columns=["bytes"], scale=True, override={"sampling_rate": 7})
     assert overridden["bytes"].to_pylist() == [7 * value for value in whole()["bytes"].to_pylist()]
 

@@ -236,6 +236,15 @@ def test_decoding_options_are_applied() -> None:
     assert counters == [{"n": len(flowbuf("read", SFLOW, "--counters").stdout.splitlines())}]
 
 
+@pytest.mark.parametrize("options", [("--scale",), ("--scale", "--override-sampling", "7")])
+@pytest.mark.parametrize("columns", ["count(*) AS n", "proto, count(*) AS n", "sampling_rate, count(*) AS n"])
+def test_scaling_needs_no_totals_in_the_query(columns: str, options: tuple[str, ...]) -> None:
+    sql = f"SELECT {columns} FROM flows GROUP BY ALL ORDER BY ALL"
+    counted = ask(sql, NETFLOW9, *options)
+    assert counted == ask(sql, NETFLOW9, *options[1:])
+    assert sum(row["n"] for row in counted) == len(flowbuf("read", NETFLOW9).stdout.splitlines())
+
+
 def test_in_net_selects_addresses_of_a_network() -> None:
     rows = ask("SELECT count(*) AS n FROM flows WHERE in_net(src_addr, '10.0.0.0/8')", SFLOW)
     assert rows == [

@@ -195,8 +195,10 @@ def _narrow(
     """Return a source that decodes only the columns that the query uses."""
     schema = everything.schema
     needed = list(question.columns)
-    if schema.rate and (decoding.scale or decoding.override_sampling):
+    if schema.rate and decoding.override_sampling:
         needed.append(schema.rate.name)
+    if decoding.scale:  # needs a total and the rate, even if the query uses neither
+        needed += [column.name for column in schema.enabled if column.scale]
     if not needed:
         return everything
     with schema_errors():

@@ -205,7 +205,9 @@ class _CaptureTables(_Tables):
 
     def open(self, columns: tuple[str, ...], ip: str, count: Count) -> tuple[_core.TableType, Tables]:
         schema = self._decoded(columns)
-        decoder = Decoder(schema, self._options)
+        totals = any(column.scale == "count" for column in schema.enabled)
+        options = self._options if totals else replace(self._options, scale=False)  # nothing to scale
+        decoder = Decoder(schema, options)
         type = new_table_type(schema, decoder.plan, ip, columns)
         return type, self._read(decoder, _core.ColumnBuilder(decoder, type, self._batch_rows), count)
 
