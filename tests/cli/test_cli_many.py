@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -177,15 +179,41 @@ def test_a_signal_in_a_destructor_stops_a_worker_without_a_message() -> None:
     assert (done.stdout, done.stderr) == ("stopped True\n", "")
 
 
-def test_workers_ignore_the_same_hangup() -> None:
-    """nohup makes a command ignore SIGHUP, and its workers inherit that."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    code = "import signal; from flowbuf.cli import many; many._begin(); print(int(signal.getsignal(1)))"
-    try:
-        said = subprocess.check_output([sys.executable, "-c", code], text=True)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert said == f"{int(signal.SIG_IGN)}\n"
+@pytest.mark.usefixtures("hangups")
+def test_a_signal_to_a_worker_is_an_error(tmp_path: Path) -> None:
+    """Workers ignore SIGHUP, which a terminal sends to each process. SIGTERM ends the command."""
+    pipes = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    command = [sys.executable, "-m", "flowbuf", "read", *map(str, pipes), "-o", "out/"]
+    with (
+        subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process,
+        open(pipes[0], "wb") as file,
+        open(pipes[1], "wb"),
+    ):
+        file.write(pcap(GOOD))
+        file.flush()
+        worker = reader_of(pipes[0])
+        os.kill(worker, signal.SIGHUP)
+        time.sleep(0.3)  # in which a signal that is not ignored would end the worker
+        assert process.poll() is None
+        os.kill(worker, signal.SIGTERM)
+        _, error = process.communicate(timeout=20)
+    assert (process.returncode, files_in(tmp_path)) == (1, [])
+    assert error == "flowbuf: a signal ended a worker process; not all inputs were read\n"
+
+
+def reader_of(pipe: Path) -> int:
+    """Return the other process that has this pipe open. Wait for it."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for opened in Path("/proc").glob("[0-9]*/fd/*"):
+            with contextlib.suppress(OSError):  # the process has ended
+                process = int(opened.parts[2])
+                if process != os.getpid() and os.readlink(opened) == str(pipe):
+                    return process
+        time.sleep(0.05)
+    raise AssertionError("no process reads the pipe")
 
 
 # Files with a limited number of rows ------------------------------------------------------------------------

@@ -169,6 +169,8 @@ def _run(task: _Task) -> _Outcome:
 
 # Processes --------------------------------------------------------------------------------------------------
 
+_OF_TERMINALS = (signal.SIGINT, signal.SIGHUP)
+
 _stopped = False
 
 
@@ -184,10 +186,12 @@ def _run_all(tasks: Sequence[_Task]) -> Iterator[_Outcome]:
             yield from _start(pool, tasks)
         except BrokenProcessPool as error:
             raise Failure("a worker process ended abnormally; check that enough memory is free") from error
-        except BaseException:
+        except BaseException as error:
             for child in multiprocessing.active_children():
                 child.terminate()
             pool.shutdown(cancel_futures=True)
+            if isinstance(error, SystemExit):  # of a worker
+                raise Failure("a signal ended a worker process; not all inputs were read") from None
             raise
 
 
@@ -198,32 +202,35 @@ def _processors() -> int:
 
 
 def _start(pool: ProcessPoolExecutor, tasks: Sequence[_Task]) -> Iterator[_Outcome]:
-    """Start the workers. They ignore Ctrl-C; this process stops them."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Start the workers. The signals that `_begin` ignores stay blocked in them until then."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_TERMINALS)
     try:
         return pool.map(_run_unless_stopped, tasks)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin() -> None:
     """Prepare a worker.
 
-    SIGTERM and SIGHUP unwind its current task, so that no partial file stays. It starts no further task.
-    SIGHUP stays ignored if nohup has started the command.
+    SIGTERM unwinds its current task, so that no partial file stays. It starts no further task. Signals that a
+    terminal sends to all processes are ignored: the first process gets them too, and sends SIGTERM.
     """
 
     def stop(number: int, frame: Any) -> None:
         global _stopped
         _stopped = True
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sys.unraisablehook = lambda problem: None  # of a destructor in which the signal arrives
         raise SystemExit
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in _OF_TERMINALS:
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop)
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-        signal.signal(signal.SIGHUP, stop)
 
 
 def _run_unless_stopped(task: _Task) -> _Outcome:
-    return _Outcome() if _stopped else _run(task)
+    """Read one input. Raise SystemExit if a signal has ended this worker."""
+    if _stopped:
+        raise SystemExit
+    return _run(task)
