@@ -585,7 +585,7 @@ class KafkaSource:
             self._closed = True
             self._joining = None
             self._unread.clear()
-            self._forget(self._consumer.assignment(), {})
+            self._forget([self._kafka.TopicPartition(*place) for place in self._partitions], {})
             if self._commits.running:
                 return  # a thread still uses the client; the broker ends the session after its timeout
             with suppress(self._kafka.KafkaException):  # of a group that it was joining
