@@ -130,6 +130,24 @@ def test_a_batch_can_be_decoded_again_after_an_error(capture: bytes) -> None:
     assert len(next(batches)) > 0  # the batch is released
 
 
+def test_overrides_end_with_their_call(capture: bytes) -> None:
+    """Also if something empties their dict during the call."""
+    payloads = [datagram[0] for datagram in next(iter(CaptureReader(io.BytesIO(capture))))]
+    batch = _core.pack_datagrams(payloads, ("192.0.2.1", 4000))
+    decoder = Decoder()
+    override: dict[str, Any] = {"src_as": 64500}
+
+    class Emptier:
+        def __index__(self) -> int:
+            override.clear()
+            return 64501
+
+    override["dst_as"] = Emptier()
+    with pytest.raises(RuntimeError, match="dictionary"):
+        decoder.encode_datagrams(batch, override=override)
+    assert decoder.encode_datagrams(batch) == Decoder().encode_datagrams(batch)
+
+
 def test_advancing_invalidates_the_batch(capture: bytes) -> None:
     scanner = _core.Capture()
     _, _, batch = scanner.scan(capture, True, 100)

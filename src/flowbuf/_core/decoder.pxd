@@ -27,12 +27,13 @@ cdef class Decoder:
     cdef list outputs  # all of them
     cdef uint64_t column_rows[8]  # rows of columns so far, by fb_rows
     cdef bint busy
+    cdef bint overridden  # this call overrides columns; its dict may change meanwhile
     cdef public bint strict
     cdef int set_sampling(self, list networks, list rules) except -1
     cdef int claim(self) except -1
     cdef int begin(self, dict override, int form) except -1
     cdef int prepare(self, dict override) except -1
-    cdef void end(self, dict override) noexcept
+    cdef void end(self) noexcept
     cdef list choose_overridden(self, str name)
     cdef MessageOutput find_full(self)
     cdef list decode_each(self, Datagrams datagrams, dict override, int form)

@@ -152,7 +152,8 @@ cdef class Decoder:
             raise ValueError("this decoder has several schemas; use encode_rows or column_rows")
         self.claim()
         self.decoder.fault.status = FB_OK
-        if override or self.output.buffer.views or self.others:
+        self.overridden = bool(override)
+        if self.overridden or self.output.buffer.views or self.others:
             self.prepare(override)
         self.output.buffer.give(&self.output.row, 0)
         for output in self.others:
@@ -172,7 +173,7 @@ cdef class Decoder:
             for output in self.outputs:  # last, because converting a value may create a view
                 output.leave_views()
         except BaseException:
-            self.end(override)
+            self.end()
             raise
         return 0
 
@@ -181,9 +182,9 @@ cdef class Decoder:
         cdef MessageOutput output
         return [output for output in self.outputs if is_late(output.plan, name)] or [self.output]
 
-    cdef void end(self, dict override) noexcept:
+    cdef void end(self) noexcept:
         cdef MessageOutput output
-        if override:
+        if self.overridden:
             for output in self.outputs:
                 fb_deferred_values_clear_overrides(&output.row.deferred)
         self.busy = False
@@ -266,7 +267,7 @@ cdef class Decoder:
             self.run(datagram, 1)
             return self.result(form)
         finally:
-            self.end(override)
+            self.end()
 
     cdef object result(self, int form):
         """Return the messages of all outputs in a form."""
@@ -357,7 +358,7 @@ cdef class Decoder:
             self.run(datagrams.items, datagrams.count)
             return self.result(form)
         finally:
-            self.end(override)
+            self.end()
 
     def encode_each(self, Datagrams datagrams not None, *, dict override=None):
         """Decode all datagrams of a batch into messages per datagram.
