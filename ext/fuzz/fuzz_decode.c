@@ -3,9 +3,9 @@
    the emitter of the tests (tests/support/trace.h).
 
    Input: a byte of options, then datagrams. The options are 1: late columns have hooks; 2: few
-   columns instead of all; 4: rows of counters; 8: tunnels are opened; 16: flows and rows of
-   counters in one pass. A datagram is a length of two bytes (big-endian) and as many bytes, or all
-   that remain. */
+   columns instead of all; 4: rows of counters; 8: tunnels are opened; 16: all kinds of rows in one
+   pass; 32: rows of options. A datagram is a length of two bytes (big-endian) and as many bytes, or
+   all that remain. */
 #include "fuzz/fuzz.h"
 
 #include "tests/support/session.h"
@@ -17,26 +17,33 @@ enum {
     OPTION_COUNTERS = 4,
     OPTION_TUNNELS = 8,
     OPTION_KINDS = 16,
+    OPTION_OPTIONS = 32,
     MAX_DATAGRAMS = 64,
     MAX_INPUT = 16384,
 };
 
 /* Plans are read once and live as long as the process. */
-static const named_plan *get_plan(bool usual, bool counters) {
-    static named_plan plans[4];
+static const named_plan *get_plan(bool usual, fb_rows rows) {
+    static named_plan plans[2][FB_ROWS_COUNT];
     static fb_memory memory;
-    if (!plans[0].plan) {
+    if (!plans[0][0].plan) {
         text rich = {0}, rich_counters = {0};
         plan_put_rich(&rich);
         plan_put_counters(&rich_counters);
-        const char *lines[] = {text_of(&rich), usual_columns, text_of(&rich_counters),
-                               counter_columns};
+        const char *lines[2][FB_ROWS_COUNT] = {
+            {text_of(&rich), text_of(&rich_counters), options_columns},
+            {usual_columns, counter_columns, options_columns},
+        };
         memory = fb_memory_system(0);
-        for (unsigned i = 0; i < 4; i++) MUST(plan_read(&plans[i], lines[i], &memory) == FB_OK);
+        for (unsigned i = 0; i < 2; i++)
+            for (unsigned k = 0; k < FB_ROWS_COUNT; k++) {
+                MUST(plan_read(&plans[i][k], lines[i][k], &memory) == FB_OK);
+                MUST(plans[i][k].plan->rows == k);
+            }
         text_free(&rich);
         text_free(&rich_counters);
     }
-    return &plans[2 * counters + usual];
+    return &plans[usual][rows];
 }
 
 static size_t split(const uint8_t *data, size_t size, fb_datagram *datagrams) {
@@ -126,40 +133,42 @@ static messages close_output(kind_output *kind) {
     return kind->all;
 }
 
-/* Decode the rows of `plan`, and with `also` those of another plan in the same pass. The buffers
-   have `capacity` bytes, or the size that a row needs if that is larger. `all` has an item per kind
-   of rows. */
-static void decode_kinds(const named_plan *plan, const named_plan *also, const fb_datagram *batch,
-                         size_t count, size_t capacity, unsigned options,
+/* Decode the rows of several plans in one pass. The hook is that of the first one. The buffers have
+   `capacity` bytes, or the size that a row needs if that is larger. `all` has an item per kind of
+   rows. */
+static void decode_kinds(const named_plan *const *plans, unsigned count_plans,
+                         const fb_datagram *batch, size_t count, size_t capacity, unsigned options,
                          messages all[FB_ROWS_COUNT], fb_counters *counters) {
     fb_memory memory = fb_memory_system(0);
     fb_decoder *decoder;
     fb_position position = {0};
     kind_output outputs[FB_ROWS_COUNT];
-    fb_row *row = &outputs[plan->plan->rows].row;
-    MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
-    open_output(&outputs[plan->plan->rows], plan, capacity, &memory);
-    if (options & OPTION_HOOK)
-        fb_deferred_values_set_hook(&row->deferred, halve_late_columns, (void *)(uintptr_t)plan);
-    if (also) {
-        open_output(&outputs[also->plan->rows], also, capacity, &memory);
-        row->others[also->plan->rows] = &outputs[also->plan->rows].row;
-        MUST(fb_decoder_add_rows(decoder, also->plan) == FB_OK);
+    fb_row *row = &outputs[plans[0]->plan->rows].row;
+    MUST(fb_decoder_new(&decoder, plans[0]->plan, decoder_options(options), &memory) == FB_OK);
+    for (unsigned i = 0; i < count_plans; i++) {
+        const unsigned rows = plans[i]->plan->rows;
+        open_output(&outputs[rows], plans[i], capacity, &memory);
+        if (!i) continue;
+        row->others[rows] = &outputs[rows].row;
+        MUST(fb_decoder_add_rows(decoder, plans[i]->plan) == FB_OK);
     }
+    if (options & OPTION_HOOK)
+        fb_deferred_values_set_hook(&row->deferred, halve_late_columns,
+                                    (void *)(uintptr_t)plans[0]);
     while (fb_row_decode(decoder, batch, count, &position, row) == FB_NO_SPACE)
         empty_output(&outputs[decoder->full]);
     fb_decoder_finish(decoder);
     *counters = count_all(decoder);
     fb_decoder_free(decoder);
-    all[plan->plan->rows] = close_output(&outputs[plan->plan->rows]);
-    if (also) all[also->plan->rows] = close_output(&outputs[also->plan->rows]);
+    for (unsigned i = 0; i < count_plans; i++)
+        all[plans[i]->plan->rows] = close_output(&outputs[plans[i]->plan->rows]);
     MUST(memory.used == 0);
 }
 
 static messages decode(const named_plan *plan, const fb_datagram *batch, size_t count,
                        size_t capacity, unsigned options, fb_counters *counters) {
     messages all[FB_ROWS_COUNT];
-    decode_kinds(plan, NULL, batch, count, capacity, options, all, counters);
+    decode_kinds(&plan, 1, batch, count, capacity, options, all, counters);
     return all[plan->plan->rows];
 }
 
@@ -168,18 +177,18 @@ static void check_equal(const messages *a, const messages *b) {
     MUST(a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
 }
 
-/* Check one pass for both kinds of rows. Its output does not depend on the size of the buffers, and
-   its flows equal those of a pass without counters. */
+/* Check one pass for all kinds of rows. Its output does not depend on the size of the buffers, and
+   its flows equal those of a pass for flows alone. */
 static void check_kinds(const fb_datagram *batch, size_t count, size_t capacity, unsigned options) {
-    const named_plan *plan = get_plan(options & OPTION_USUAL, false);
-    const named_plan *also = get_plan(options & OPTION_USUAL, true);
+    const named_plan *plans[FB_ROWS_COUNT];
     messages whole[FB_ROWS_COUNT], pieces[FB_ROWS_COUNT];
     fb_counters counters, again, alone;
+    for (unsigned i = 0; i < FB_ROWS_COUNT; i++) plans[i] = get_plan(options & OPTION_USUAL, i);
     options &= ~(unsigned)OPTION_HOOK;
-    decode_kinds(plan, also, batch, count, 1 << 20, options, whole, &counters);
-    decode_kinds(plan, also, batch, count, capacity, options, pieces, &again);
+    decode_kinds(plans, FB_ROWS_COUNT, batch, count, 1 << 20, options, whole, &counters);
+    decode_kinds(plans, FB_ROWS_COUNT, batch, count, capacity, options, pieces, &again);
     MUST(memcmp(&counters, &again, sizeof counters) == 0);
-    messages flows = decode(plan, batch, count, 1 << 20, options, &alone);
+    messages flows = decode(plans[FB_ROWS_FLOWS], batch, count, 1 << 20, options, &alone);
     check_equal(&whole[FB_ROWS_FLOWS], &flows);
     for (unsigned i = 0; i < FB_ROWS_COUNT; i++) {
         check_equal(&whole[i], &pieces[i]);
@@ -223,16 +232,22 @@ static void decode_columns(const named_plan *plan, fb_decoder *decoder, const fb
 typedef void decode_other(const named_plan *plan, fb_decoder *decoder, const fb_datagram *batch,
                           size_t count, text *flows);
 
-/* Check that another emitter gives the same values and counts. */
+/* Check that another emitter gives the same values and counts. `columns` says that it builds
+   columns, which do not keep the width of an address. */
 static void check_other(const named_plan *plan, const fb_datagram *batch, size_t count,
                         unsigned options, const messages *expected, const fb_counters *counted,
-                        decode_other *decode_other) {
+                        decode_other *decode_other, bool columns) {
     fb_memory memory = fb_memory_system(0);
+    uint64_t unknown = 0;
     fb_decoder *decoder;
     text flows = {0}, others = {0};
     MUST(fb_decoder_new(&decoder, plan->plan, decoder_options(options), &memory) == FB_OK);
     decode_other(plan, decoder, batch, count, &others);
-    describe_messages(&flows, plan, expected->data, expected->size);
+    if (columns)
+        MUST(describe_any_messages(&flows, plan, expected->data, expected->size, &unknown) ==
+             FB_END);
+    else describe_messages(&flows, plan, expected->data, expected->size);
+    MUST(!unknown);
     fb_decoder_finish(decoder);
     fb_counters counters = count_all(decoder);
     MUST(!strstr(text_of(&flows), NOT_A_MESSAGE));
@@ -246,7 +261,10 @@ static void check_other(const named_plan *plan, const fb_datagram *batch, size_t
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fb_datagram batch[MAX_DATAGRAMS];
     if (size < 1 || size > MAX_INPUT) return 0;
-    const named_plan *plan = get_plan(data[0] & OPTION_USUAL, data[0] & OPTION_COUNTERS);
+    fb_rows rows = FB_ROWS_FLOWS;
+    if (data[0] & OPTION_OPTIONS) rows = FB_ROWS_OPTIONS;
+    if (data[0] & OPTION_COUNTERS) rows = FB_ROWS_COUNTERS;
+    const named_plan *plan = get_plan(data[0] & OPTION_USUAL, rows);
     size_t count = split(data + 1, size - 1, batch);
     fb_counters counters, again;
     messages whole = decode(plan, batch, count, 1 << 20, data[0], &counters);
@@ -254,8 +272,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_equal(&whole, &pieces);
     MUST(memcmp(&counters, &again, sizeof counters) == 0);
     if (!(data[0] & OPTION_HOOK)) {
-        check_other(plan, batch, count, data[0], &whole, &counters, decode_trace);
-        check_other(plan, batch, count, data[0], &whole, &counters, decode_columns);
+        check_other(plan, batch, count, data[0], &whole, &counters, decode_trace, false);
+        check_other(plan, batch, count, data[0], &whole, &counters, decode_columns, true);
     }
     if (data[0] & OPTION_KINDS) check_kinds(batch, count, size % 7, data[0]);
     for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)batch[i].payload.data);

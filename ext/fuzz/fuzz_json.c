@@ -16,7 +16,8 @@
 enum { MAX_INPUT = 4096 };
 
 static fb_bytes view(const fb_buffer *buffer) {
-    return (fb_bytes){buffer->begin, fb_buffer_size(buffer)};
+    static const uint8_t nothing[1];
+    return (fb_bytes){buffer->begin ? buffer->begin : nothing, fb_buffer_size(buffer)};
 }
 
 static void check_fault(fb_bytes input, fb_status status, const fb_json_fault *fault) {

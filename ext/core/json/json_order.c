@@ -50,8 +50,8 @@ static fb_status move_bytes(const fb_json_chunk *chunks, size_t count, fb_buffer
 
 fb_status fb_json_chunks_order(fb_json_chunks *chunks, size_t base, fb_buffer *output,
                                const fb_json_chunk **twice) {
-    fb_json_chunk *all = chunks->all + base;
     const size_t count = chunks->count - base;
+    fb_json_chunk *all = count ? chunks->all + base : NULL;
     bool sorted = true;
     *twice = NULL;
     for (size_t i = 1; i < count && sorted; i++)

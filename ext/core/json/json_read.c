@@ -189,8 +189,8 @@ static bool read_field(fb_json_reader *r, const fb_codec_field *field, fb_json_w
 /* Fail if two members of one oneof are there, or a required field is not. */
 static bool check_fields(fb_json_reader *r, const fb_json_type *type, size_t base,
                          const fb_json_where *place) {
-    const fb_json_chunk *all = r->chunks.all + base;
     const size_t count = r->chunks.count - base;
+    const fb_json_chunk *all = count ? r->chunks.all + base : NULL;
     size_t required = 0;
     for (size_t i = 0; i < count; i++) {
         const fb_codec_field *field = all[i].field;
