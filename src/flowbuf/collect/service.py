@@ -467,11 +467,19 @@ class Service:
             else:
                 self._opening = opening
                 opening.add_done_callback(_discard)
-                logger.error("the old configuration stays, because the outputs of the new one do not open")
+                logger.error("the old configuration stays, because %s", self._reason_not_opened())
         except Exception as error:  # also of a missing library, or of a user's function
             problem = error.format_message() if hasattr(error, "format_message") else error
             logger.error("the configuration is invalid, and the old one stays: %s", problem)
         tell_manager("READY=1")
+
+    def _reason_not_opened(self) -> str:
+        if self._stopping:
+            return "a signal ended the reload"
+        return (
+            f"the outputs of the new one did not open within {RELOAD_SECONDS:.0f} s; "
+            "check their destinations, then send SIGHUP again"
+        )
 
     def _report_unchanged(self) -> None:
         """Log the keys whose new values are not used."""
