@@ -392,6 +392,20 @@ def test_nulls_are_kept_when_a_column_is_no_longer_explicit(database: Local) -> 
     assert rows_in(database, OLD) == rows_expected(messages_of(OLD), OLD)
 
 
+def test_totals_are_not_grouped_by_kept_nulls(database: Local) -> None:
+    """Otherwise, the view of the totals would refuse every insert of columns with an absent text."""
+    explicit = OLD.alter("note", explicit=True)
+    assert obstacles(explicit, OLD) == []
+    found = "note: the column keeps its NULLs, and totals cannot be grouped by NULL"
+    assert obstacles(explicit, OLD, TOTALS) == [found]
+    database.create(explicit, TOTALS)
+    database.run(migration(explicit, OLD, TOTALS))
+    beside = TOTALS.beside(OLD)
+    database.insert(read_messages(io.BytesIO(messages_of(OLD)), OLD), options=beside)
+    totals = database.query(f"SELECT sum(flows) AS n FROM {beside.name(OLD, '1h')}")
+    assert totals.to_pylist() == [{"n": 4}]
+
+
 # Local ------------------------------------------------------------------------------------------------------
 
 

@@ -90,6 +90,8 @@ def obstacles(old: Schema, new: Schema, options: TableOptions | None = None) -> 
                 found.append(f"{after.name}: ClickHouse does not change columns of the sorting key of totals")
             elif before.scale == "count" and was.name != becomes.name:
                 found.append(f"{after.name}: totals would have the old name")
+        elif options and options.aggregates and before.explicit and after.name in aggregate_key(new, options):
+            found.append(f"{after.name}: the column keeps its NULLs, and totals cannot be grouped by NULL")
     return found
 
 
