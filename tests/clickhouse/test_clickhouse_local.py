@@ -392,6 +392,18 @@ def test_nulls_are_kept_when_a_column_is_no_longer_explicit(database: Local) -> 
     assert rows_in(database, OLD) == rows_expected(messages_of(OLD), OLD)
 
 
+def test_the_text_of_mac_addresses_may_become_null(database: Local) -> None:
+    old = OLD.enable("src_mac")
+    new = old.alter("src_mac", explicit=True)
+    database.create(old)
+    database.insert(bytes(row_of(old, src_mac=1)), old)
+    for _ in range(2):
+        database.run(migration(old, new))
+    database.insert(bytes(row_of(new, bytes=1)), new)
+    rows = database.query("SELECT src_mac_text FROM flows ORDER BY src_mac_text").to_pylist()
+    assert rows == [{"src_mac_text": "00:00:00:00:00:01"}, {"src_mac_text": None}]
+
+
 def test_totals_are_not_grouped_by_kept_nulls(database: Local) -> None:
     """Otherwise, the view of the totals would refuse every insert of columns with an absent text."""
     explicit = OLD.alter("note", explicit=True)

@@ -203,6 +203,7 @@ def _alter_target(old: Schema, new: Schema, options: TableOptions) -> list[State
     old_by_number = {
         column.number: described for described, column in zip(columns_of(old), old.enabled, strict=True)
     }
+    had_alias = {before.name for before in old.enabled if not before.explicit and text_alias(old, before)}
     table = f"ALTER TABLE {options.name(old)}"
     statements = []
     for described, column in zip(columns_of(new), new.enabled, strict=True):
@@ -213,6 +214,8 @@ def _alter_target(old: Schema, new: Schema, options: TableOptions) -> list[State
             statements += _alter_column(table, was, described)
         if alias := text_alias(new, column):
             statements.append(Statement(f"{table} ADD COLUMN IF NOT EXISTS {alias}"))
+            if column.explicit and column.name in had_alias:  # it would refuse queries of NULLs
+                statements.append(Statement(f"{table} MODIFY COLUMN {alias}"))
     gone = [
         column.name for column in old.enabled if column.number not in {each.number for each in new.enabled}
     ]
