@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from flowbuf import Schema
 from flowbuf.enrich import load_enrichments
 from flowbuf.enrich.records import EXPORTER, INTERFACE, NETWORK
 from flowbuf.errors import EnrichmentError
-from tests.support.enriching import load
+from tests.support.enriching import flows, ip, load
 
 EXPORTER_1 = '[[exporter]]\naddress = "192.0.2.1"\n'
 RULE = "[[interface_rule]]\n"
@@ -212,6 +213,57 @@ def test_schemas_without_the_filled_columns_are_refused(tmp_path: Path) -> None:
         EnrichmentError, match=r"net\.toml: fills columns that schema 'goflow2' does not have: no column"
     ):
         load_enrichments([tmp_path / "net.toml"], Schema.load("goflow2"))
+
+
+def own_schema(**types: str) -> Schema:
+    """Return a schema that does not extend another one. A type may end in [] for a list."""
+    types = {
+        "src_addr": "ip",
+        "dst_addr": "ip",
+        "src_net_prefix": "string",
+        "dst_net_prefix": "string",
+    } | types
+    columns = (
+        f'[[column]]\nname = "{name}"\nnumber = {number}\ntype = "{type.removesuffix("[]")}"\n'
+        + ("repeated = true\n" if type.endswith("[]") else "")
+        + ("values = { none = 0, AT = 1 }\n" if type == "enum" else "")
+        for number, (name, type) in enumerate(types.items(), start=1)
+    )
+    return Schema.from_toml('[schema]\nname = "own"\n' + "".join(columns))
+
+
+@pytest.mark.parametrize(
+    ("name", "type", "problem"),
+    [
+        (
+            "src_as",
+            "uint16",
+            "column 'src_as': is uint16 in schema 'own' and cannot be filled; make it uint32",
+        ),
+        (
+            "src_as",
+            "double",
+            "column 'src_as': is double in schema 'own' and cannot be filled; make it uint32",
+        ),
+        ("dst_as", "uint32[]", "column 'dst_as': is a list of uint32 in schema 'own' and cannot be filled;"),
+        ("src_net_prefix", "bytes", "is bytes in schema 'own' and cannot be filled; make it string"),
+        ("src_addr", "bytes", "column 'src_addr': is bytes in schema 'own' and cannot be read; make it ip"),
+    ],
+)
+def test_columns_of_other_types_are_refused(tmp_path: Path, name: str, type: str, problem: str) -> None:
+    (tmp_path / "net.toml").write_text("[[network]]\nprefix = '0.0.0.0/0'\nasn = 70000")
+    load_enrichments([tmp_path / "net.toml"], own_schema(src_as="uint64", dst_as="fixed32"))
+    schema = own_schema(**{"src_as": "uint32", "dst_as": "uint32", name: type})
+    with pytest.raises(EnrichmentError, match=r"net\.toml: .*" + re.escape(problem)):
+        load_enrichments([tmp_path / "net.toml"], schema)
+
+
+def test_texts_that_an_enum_lacks_are_refused_with_their_place(tmp_path: Path) -> None:
+    (tmp_path / "net.toml").write_text("[[network]]\nprefix = '0.0.0.0/0'\ncountry = 'DE'")
+    schema = own_schema(src_country="enum", dst_country="string")
+    pipeline = load_enrichments([tmp_path / "net.toml"], schema)
+    with pytest.raises(EnrichmentError, match=r"net\.toml: column 'src_country': row 0 is 'DE'; "):
+        pipeline(flows(src_addr=[ip("192.0.2.1")]))
 
 
 def test_every_enrichment_column_can_be_filled() -> None:

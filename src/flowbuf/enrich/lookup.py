@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from flowbuf._core import AddressRows
 from flowbuf.enrich.columns import checked_addresses, dictionary, to_members
+from flowbuf.enrich.records import located
 from flowbuf.schema import Column
 from flowbuf.targets.arrow import arrow_type
 
@@ -243,7 +244,8 @@ class Found:
 def _values(column: Column, values: list[Any]) -> Any:
     """Return values as an array. Absent numbers are 0, all other absent values are null."""
     if column.type == "enum":
-        return to_members(pa.array(values, pa.string()), column).indices
+        with located(where=f"column {column.name!r}"):
+            return to_members(pa.array(values, pa.string()), column).indices
     if column.type == "string":
         return pa.array(values, pa.string())
     return pa.array([value or 0 for value in values], arrow_type(column))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from flowbuf.enrich.config import Config, read_config
@@ -11,9 +11,10 @@ from flowbuf.enrich.exporters import Exporters, Interfaces
 from flowbuf.enrich.flows import Flows
 from flowbuf.enrich.geo import Databases
 from flowbuf.enrich.networks import Networks
+from flowbuf.enrich.records import located
 from flowbuf.enrich.watch import Watch
 from flowbuf.errors import EnrichmentError, SchemaError
-from flowbuf.schema import Schema
+from flowbuf.schema import Column, Schema
 
 __all__ = ["StaticData"]
 
@@ -49,20 +50,24 @@ class StaticData:
         if self._watch.has_changed():
             self._reload()
         flows = Flows(batch, self._schema, frozenset(self.provides))
-        for stage in self._stages:
-            stage.fill(flows)
+        with located(self.name):
+            for stage in self._stages:
+                stage.fill(flows)
         return flows.batch()
 
     def _load(self, config: Config) -> tuple[Stage, ...]:
         read_config(config)
         try:
             databases = Databases(config.geo, self._report)
-            return (
+            stages = (
                 Exporters(config, self._schema),
                 Interfaces(config, self._schema),  # after exporters, because its rules test them
                 Networks(config, databases, self._schema),
                 Derived(config.derive, self._schema),
             )
+            for stage in stages:
+                _check_types(stage, self._schema)
+            return stages
         except EnrichmentError as error:
             raise error.located(self.name) from None
         except SchemaError as error:
@@ -83,6 +88,37 @@ class StaticData:
             self._report(f"{self.name}: new columns {', '.join(new)} are filled after a restart")
         self._stages = stages
         self._watch.start(config.files)
+
+
+# Types for a column that has this type in the schema `flow`. An enum may lack members for some texts.
+_INTEGERS = ("uint32", "uint64", "fixed32", "fixed64", "int64", "sint64")
+_FILLED = {
+    **{"string": ("string", "enum"), "enum": ("enum", "string")},
+    **{"uint32": _INTEGERS, "uint64": ("uint64", "fixed64")},
+}
+_READ = {
+    **{"ip": ("ip",)},
+    **dict.fromkeys(("uint8", "uint32", "uint64"), ("uint8", "uint16", "int32", "sint32", *_INTEGERS)),
+}
+
+
+def _check_types(stage: Stage, schema: Schema) -> None:
+    """Raise EnrichmentError if a stage cannot fill or read a column, because of its type in the schema."""
+    flow = Schema.load("flow")
+    for verb, names, types in (("filled", stage.provides, _FILLED), ("read", stage.needs, _READ)):
+        for name in names:
+            if name in schema and not _is_like(schema[name], flow[name], types):
+                problem = f"is {_describe(schema[name])} in schema {schema.name!r} and cannot be {verb}"
+                fix = f"make it {_describe(flow[name])}"
+                raise EnrichmentError(problem, fix, where=f"column {name!r}")
+
+
+def _is_like(column: Column, usual: Column, types: Mapping[str, tuple[str, ...]]) -> bool:
+    return column.type in types[usual.type] and column.repeated == usual.repeated
+
+
+def _describe(column: Column) -> str:
+    return f"{'a list of ' if column.repeated else ''}{column.type}"
 
 
 def _names(groups: Any) -> tuple[str, ...]:
