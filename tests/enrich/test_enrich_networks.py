@@ -163,6 +163,19 @@ def test_files_that_are_not_databases_are_refused(tmp_path: Path) -> None:
         load_enrichments([tmp_path / "net.toml"], FLOW)
 
 
+@pytest.mark.parametrize("extension", [True, False])
+@pytest.mark.parametrize("text", [b"made for a test", b"build_epoch", b""])
+def test_databases_with_damaged_metadata_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, extension: bool
+) -> None:
+    if not extension:  # as if maxminddb was compiled without it
+        monkeypatch.setattr("maxminddb._extension", None)
+    data = mmdb.database(COUNTRY)
+    damaged = data.replace(text, b"\xff" * len(text)) if text else b""
+    with pytest.raises(EnrichmentError, match=r"country\.mmdb: is not a MaxMind database"):
+        load(tmp_path, write(tmp_path, country=damaged))
+
+
 def test_damaged_databases_are_reported_once(tmp_path: Path) -> None:
     data = mmdb.database(COUNTRY)
     damaged = data.replace(b"\x42CH", b"\xff\xff\xff")  # 0x42: a string of two bytes

@@ -75,15 +75,15 @@ def _open(kind: str, path: str) -> Any:
         raise EnrichmentError("[geo] needs maxminddb", "run pip install 'flowbuf[geo]'") from None
     try:
         reader = maxminddb.open_database(path)
+        type = str(reader.metadata().database_type)
     except OSError as error:
         raise EnrichmentError(f"cannot be read: {error.strerror}", origin=path) from None
-    except maxminddb.InvalidDatabaseError:
+    except (maxminddb.InvalidDatabaseError, ValueError, TypeError):  # the last two without its extension
         raise EnrichmentError(
             "is not a MaxMind database", "name a file in the format .mmdb", origin=path
         ) from None
-    said = set(re.findall("[A-Z][a-z]+|[A-Z]+", reader.metadata().database_type)) & _KNOWN_TYPES
+    said = set(re.findall("[A-Z][a-z]+|[A-Z]+", type)) & _KNOWN_TYPES
     if said and not said & {*_TYPES[kind]}:
-        type = reader.metadata().database_type
         right = next(other for other in _TYPES if said & {*_TYPES[other]})
         raise EnrichmentError(f"geo.{kind} is a {type} database", f"did you mean {right} = …?", origin=path)
     return reader
