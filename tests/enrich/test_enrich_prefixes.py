@@ -100,6 +100,7 @@ def test_networks_are_normalized(text: str, expected: str) -> None:
         ("192.0.2.0/33", "is not a network"),
         ("router1", "is not a network"),
         ("192.0.2.1/24", "'192.0.2.1/24' has bits set beyond its prefix length; did you mean 192.0.2.0/24?"),
+        ("fe80::1%eth0/64", "'fe80::1%eth0/64' has a zone, which flows do not have; remove % and the text"),
     ],
 )
 def test_invalid_networks_are_refused(text: str, error: str) -> None:

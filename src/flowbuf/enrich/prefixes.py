@@ -65,6 +65,10 @@ def parse_prefix(text: str) -> Prefix:
     except ValueError:
         fix = "write an address, or a network such as 192.0.2.0/24 or 2001:db8::/32"
         raise EnrichmentError(f"{text!r} is not a network", fix) from None
+    if "%" in text:
+        raise EnrichmentError(
+            f"{text!r} has a zone, which flows do not have", "remove % and the text after it"
+        )
     network = interface.network
     if interface.ip != network.network_address:
         raise EnrichmentError(f"{text!r} has bits set beyond its prefix length", f"did you mean {network}?")
