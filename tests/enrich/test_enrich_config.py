@@ -178,6 +178,7 @@ def test_invalid_toml_files_are_refused(tmp_path: Path, text: str, error: str) -
         ("prefix,name,name\n", "x.csv:1: has a column twice; remove one"),
         ("prefix,name\n10.0.0.0/8,a\n10.0.0.0/99,b\n", "x.csv:3: prefix: '10.0.0.0/99' is not a network"),
         ("prefix,name\n,a\n", "x.csv:2: has no prefix; add prefix = …"),
+        ("prefix,name\n10.0.0.0/8", "x.csv:2: has 1 cells, the header has 2; write empty cells too"),
         (
             "prefix,name\n10.0.0.0/8,a,b\n",
             "x.csv:2: has 3 cells, the header has 2; quote cells that contain commas",

@@ -204,9 +204,8 @@ def _read_header(kind: Kind, rows: Iterator[list[str]], path: str) -> list[str]:
 def _read_row(kind: Kind, header: list[str], row: list[str], origin: str) -> Record:
     with located(origin):
         if len(row) != len(header):
-            raise EnrichmentError(
-                f"has {len(row)} cells, the header has {len(header)}", "quote cells that contain commas"
-            )
+            fix = "quote cells that contain commas" if len(row) > len(header) else "write empty cells too"
+            raise EnrichmentError(f"has {len(row)} cells, the header has {len(header)}", fix)
         return read_table(
             kind, {key: cell.strip() for key, cell in zip(header, row, strict=True) if cell.strip()}
         )
