@@ -44,7 +44,7 @@ RULE = "[[interface_rule]]\n"
             "[[exporter]]\naddress = '192.0.2.1/24'",
             "address: '192.0.2.1/24' has bits set beyond its prefix length; did you",
         ),
-        (EXPORTER_1 * 2, "[[exporter]] 2: 192.0.2.1/32 occurs twice; merge the two tables"),
+        (EXPORTER_1 * 2, "[[exporter]] 2: 192.0.2.1/32 occurs twice; merge them into one"),
         (
             EXPORTER_1 + "interface = 5",
             "[[exporter]] 1 (192.0.2.1/32): exporter.interface is not a list of tables; write",
@@ -178,6 +178,7 @@ def test_invalid_toml_files_are_refused(tmp_path: Path, text: str, error: str) -
         ("prefix,name,name\n", "x.csv:1: has a column twice; remove one"),
         ("prefix,name\n10.0.0.0/8,a\n10.0.0.0/99,b\n", "x.csv:3: prefix: '10.0.0.0/99' is not a network"),
         ("prefix,name\n,a\n", "x.csv:2: has no prefix; add prefix = …"),
+        ("prefix,name\n10.0.0.0/8,a\n10.0.0.0/8,b", "x.csv:3: 10.0.0.0/8 occurs twice; merge them into one"),
         ("prefix,name\n10.0.0.0/8", "x.csv:2: has 1 cells, the header has 2; write empty cells too"),
         (
             "prefix,name\n10.0.0.0/8,a,b\n",

@@ -109,7 +109,7 @@ class Config:
 
 def _check_once(there: Record, record: Record, what: object) -> None:
     if there is not record:
-        raise EnrichmentError(f"{what} occurs twice", "merge the two tables")
+        raise EnrichmentError(f"{what} occurs twice", "merge them into one")
 
 
 def read_config(config: Config) -> None:
