@@ -203,6 +203,11 @@ def test_each_schema_has_its_own_package() -> None:
     assert schema_settings(FLOW) == schema_settings(Schema.load("flow"))
 
 
+def test_the_schema_in_the_settings_begins_with_the_syntax() -> None:
+    text = schema_settings(replace(FLOW, name="my-syntax"))["format_schema"]
+    assert text.startswith('syntax = "proto3";\n\npackage flowbuf_')
+
+
 def test_invalid_options_are_refused() -> None:
     for wrong, text in (
         ({"partition_by": "year"}, "hour, day, month, none"),

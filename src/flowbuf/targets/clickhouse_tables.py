@@ -379,7 +379,7 @@ def _proto_text(schema: Schema) -> str:
     an error, for example those before and after a migration.
     """
     text = proto.to_text(schema)
-    text = text[text.index("syntax") :]
+    text = text[text.index("\nsyntax") + 1 :]  # the comment before it has the name of the schema
     return text.replace(f"package {proto.PACKAGE};", f"package {_package(text)};", 1)
 
 
