@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from flowbuf.enrich import load_enrichments
 from flowbuf.errors import EnrichmentError
 from tests.support import mmdb
+from tests.support.documents import ROOT
 from tests.support.enriching import FLOW, flows, load, said
 
 LIST = """prefix,name,role,site,region,tenant,asn,country,state,city
@@ -174,6 +177,35 @@ def test_databases_with_damaged_metadata_are_refused(
     damaged = data.replace(text, b"\xff" * len(text)) if text else b""
     with pytest.raises(EnrichmentError, match=r"country\.mmdb: is not a MaxMind database"):
         load(tmp_path, write(tmp_path, country=damaged))
+
+
+def test_a_database_that_is_truncated_in_use_does_not_end_the_process(tmp_path: Path) -> None:
+    """A download onto the file begins with this. The lookup runs in a process of its own."""
+    places = {f"10.{i}.0.0/16": {"country": {"iso_code": "AT"}, "city": f"city-{i}" * 9} for i in range(256)}
+    (tmp_path / "city.mmdb").write_bytes(mmdb.database(places, "GeoLite2-City"))
+    assert (tmp_path / "city.mmdb").stat().st_size > 4 * 4096  # several pages
+    (tmp_path / "net.toml").write_text("[geo]\ncity = 'city.mmdb'")
+    program = (
+        "import os, sys\n"
+        "from flowbuf.enrich import load_enrichments\n"
+        "from tests.support.enriching import FLOW, flows\n"
+        "pipeline = load_enrichments([f'{sys.argv[1]}/net.toml'], FLOW)\n"
+        "os.truncate(f'{sys.argv[1]}/city.mmdb', 0)\n"
+        "batch = pipeline(flows(src_addr=['10.1.0.1', '10.255.0.1']))\n"
+        "print(batch['src_country'].to_pylist(), list(pipeline.problems))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "['AT', 'AT'] []\n", "")
+
+
+def test_databases_are_read_without_a_folder_for_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = write(tmp_path, country=mmdb.database(COUNTRY))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    pipeline = load(tmp_path, text)
+    assert said(pipeline(flows(src_addr=["10.1.2.3"])), "src_country") == ["AT"]
 
 
 def test_damaged_databases_are_reported_once(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ Databases of DB-IP and IPinfo in the same format work too.
 from __future__ import annotations
 
 import re
+import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -74,7 +76,7 @@ def _open(kind: str, path: str) -> Any:
     except ImportError:
         raise EnrichmentError("[geo] needs maxminddb", "run pip install 'flowbuf[geo]'") from None
     try:
-        reader = maxminddb.open_database(path)
+        reader = _open_copy(maxminddb.open_database, path)
         type = str(reader.metadata().database_type)
     except OSError as error:
         raise EnrichmentError(f"cannot be read: {error.strerror}", origin=path) from None
@@ -87,6 +89,20 @@ def _open(kind: str, path: str) -> Any:
         right = next(other for other in _TYPES if said & {*_TYPES[other]})
         raise EnrichmentError(f"geo.{kind} is a {type} database", f"did you mean {right} = …?", origin=path)
     return reader
+
+
+def _open_copy(open_database: Callable[[str], Any], path: str) -> Any:
+    """Open a copy of a database, whose name is removed at once. Readers map their file.
+
+    If a download truncates a mapped file, the next lookup ends the process with SIGBUS.
+    """
+    try:
+        with tempfile.NamedTemporaryFile() as copy, open(path, "rb") as file:
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            return open_database(copy.name)
+    except OSError:  # also if there is no place for a copy
+        return open_database(path)
 
 
 def _read_record(record: dict[str, Any]) -> dict[str, Any]:
