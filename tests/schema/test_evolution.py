@@ -73,6 +73,7 @@ def enum(**values):
         (enum(a=0, b=1), enum(a=0), "enum members changed", True),
         (enum(a=0, b=1), enum(a=0, c=1), "enum members changed", False),
         (enum(a=0, b=1, c=2), enum(a=0, b=2, c=1), "enum members changed", False),
+        (enum(a=0, b=1), enum(a=0, b=2), "enum members changed", False),
         ({}, {"repeated": True}, "now repeated", False),
         ({"repeated": True}, {}, "no longer repeated", True),
         ({}, {"explicit": True}, "now explicit", True),

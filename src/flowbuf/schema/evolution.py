@@ -210,7 +210,7 @@ def _compare_members(old: Column, new: Column) -> Verdict:
     """Compare enum members.
 
     Members may be added and removed, because an unknown number is kept as a number. A number with a new name
-    would be misread.
+    would be misread, and a name with a new number would be read as an unknown number.
     """
     names = {number: name for name, number in old.values.items()}
     moved = [
@@ -225,5 +225,13 @@ def _compare_members(old: Column, new: Column) -> Verdict:
             False,
             f"the same number means another member: {', '.join(moved)}",
         )
+    renumbered = [
+        f"{name} = {old.values[name]} -> {number}"
+        for name, number in new.values.items()
+        if old.values.get(name, number) != number
+    ]
+    if renumbered:
+        text = f"the reader does not know the new number: {', '.join(renumbered)}"
+        return Verdict(old.name, "enum members changed", False, text)
     parts = [f"{word} {', '.join(names)}" for word, names in (("new", added), ("gone", removed)) if names]
     return Verdict(old.name, "enum members changed", True, "; ".join(parts))
