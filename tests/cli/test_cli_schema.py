@@ -133,7 +133,10 @@ def test_check_builds_everything(mine):
 
 def test_check_notes_types_that_are_too_small(tmp_path):
     path = tmp_path / "narrow.toml"
-    columns = [("volume", "uint32", "octetDeltaCount"), ("port", "uint16", "sourceTransportPort")]
+    columns = [
+        *[("volume", "uint32", "octetDeltaCount"), ("port", "uint16", "sourceTransportPort")],
+        *[("neighbour", "int32", "bgpSourceAsNumber"), ("other_port", "int32", "sourceTransportPort")],
+    ]
     path.write_text(
         '[schema]\nextends = "flow"\n'
         + "".join(
@@ -145,6 +148,8 @@ def test_check_notes_types_that_are_too_small(tmp_path):
     assert result.exit_code == 0
     assert result.stderr == (
         f"flowbuf: {path}: column 'volume': uint32 does not hold all values of ipfix:octetDeltaCount; "
+        "larger ones are absent, and count as out_of_range\n"
+        f"flowbuf: {path}: column 'neighbour': int32 does not hold all values of ipfix:bgpSourceAsNumber; "
         "larger ones are absent, and count as out_of_range\n"
     )
 

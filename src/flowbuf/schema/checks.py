@@ -75,11 +75,12 @@ def _free_number(columns: Iterable[Column], reserved: Iterable[Reserved]) -> str
     return f"choose an unused number, such as {free}"
 
 
-_BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "fixed32": 32}
+# without int64 and sint64, because real numbers of 64 bits stay below 2**63
+_BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "fixed32": 32, "int32": 31, "sint32": 31}
 
 
 def find_narrow(columns: Iterable[Column]) -> Iterator[tuple[Column, Source]]:
-    """Yield each column of unsigned numbers whose type cannot hold all values of a source, and the source."""
+    """Yield each column whose type cannot hold all values of a source of unsigned numbers, and the source."""
     for column in columns:
         for source in (source for equals in column.sources for source in equals):
             kind, _, bits = source.element.data_type.partition("unsigned") if source.element else ("", "", "")
