@@ -136,6 +136,7 @@ def test_check_notes_types_that_are_too_small(tmp_path):
     columns = [
         *[("volume", "uint32", "octetDeltaCount"), ("port", "uint16", "sourceTransportPort")],
         *[("neighbour", "int32", "bgpSourceAsNumber"), ("other_port", "int32", "sourceTransportPort")],
+        *[("start", "uint32", "flowStartMilliseconds"), ("seconds", "uint32", "flowStartSeconds")],
     ]
     path.write_text(
         '[schema]\nextends = "flow"\n'
@@ -146,11 +147,11 @@ def test_check_notes_types_that_are_too_small(tmp_path):
     )
     result = run("check", str(path))
     assert result.exit_code == 0
-    assert result.stderr == (
-        f"flowbuf: {path}: column 'volume': uint32 does not hold all values of ipfix:octetDeltaCount; "
+    narrow = (columns[0], columns[2], columns[4])
+    assert result.stderr == "".join(
+        f"flowbuf: {path}: column {name!r}: {kind} does not hold all values of ipfix:{source}; "
         "larger ones are absent, and count as out_of_range\n"
-        f"flowbuf: {path}: column 'neighbour': int32 does not hold all values of ipfix:bgpSourceAsNumber; "
-        "larger ones are absent, and count as out_of_range\n"
+        for name, kind, source in narrow
     )
 
 

@@ -77,12 +77,17 @@ def _free_number(columns: Iterable[Column], reserved: Iterable[Reserved]) -> str
 
 # without int64 and sint64, because real numbers of 64 bits stay below 2**63
 _BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "fixed32": 32, "int32": 31, "sint32": 31}
+_BITS_OF_SOURCES = {
+    **{f"unsigned{bits}": bits for bits in (8, 16, 32, 64)},
+    **{"macAddress": 48, "dateTimeSeconds": 32, "dateTimeMilliseconds": 64},
+    **{"dateTimeMicroseconds": 64, "dateTimeNanoseconds": 64},
+}
 
 
 def find_narrow(columns: Iterable[Column]) -> Iterator[tuple[Column, Source]]:
-    """Yield each column whose type cannot hold all values of a source of unsigned numbers, and the source."""
+    """Yield each column of numbers whose type cannot hold all values of a source, and the source."""
     for column in columns:
         for source in (source for equals in column.sources for source in equals):
-            kind, _, bits = source.element.data_type.partition("unsigned") if source.element else ("", "", "")
-            if not kind and bits and column.type in _BITS and int(bits) > _BITS[column.type]:
+            bits = _BITS_OF_SOURCES.get(source.element.data_type, 0) if source.element else 0
+            if bits > _BITS.get(column.type, 64):
                 yield column, source
