@@ -234,6 +234,15 @@ def test_select_refuses_columns_that_are_not_there(
         select().select(name)
 
 
+@pytest.mark.parametrize("name", [["bytes"], 3, None])
+def test_select_refuses_what_is_not_a_name(name: Any) -> None:
+    stream = read_capture(NETFLOW9)
+    codec = flowbuf.Codec.load("record")
+    for columns in (stream, next(iter(stream)), codec.read_columns(codec.encode_many(codec.examples(1)))):
+        with pytest.raises(TypeError, match=rf"takes names, not {type(name).__name__}; write select"):
+            columns.select(name)
+
+
 def test_columns_are_decoded_in_this_order() -> None:
     names = ("dst_as_path", "bytes", "src_mac")  # two of them are disabled
     table = whole(SFLOW, columns=names)

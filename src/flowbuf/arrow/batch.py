@@ -40,6 +40,7 @@ __all__ = [
     "check_ip",
     "new_table_type",
     "type_of",
+    "unique_names",
 ]
 
 BATCH_ROWS = 1 << 14
@@ -106,9 +107,18 @@ class TableReader(Protocol):
         ...
 
 
+def unique_names(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of columns without repetitions. Raise TypeError for what is not a name."""
+    names = tuple(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"select takes names, not {type(name).__name__}; write select(*names)")
+    return tuple(dict.fromkeys(names))
+
+
 def check_columns(schema: Schema, columns: Iterable[str], there: Sequence[str]) -> tuple[str, ...]:
     """Return the names of columns without repetitions. Raise SchemaError for a column that is not there."""
-    names = tuple(dict.fromkeys(columns))
+    names = unique_names(columns)
     for name in names:
         if name in there:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flowbuf import _core
-from flowbuf.arrow.batch import Count, FlowBatch, FlowStream
+from flowbuf.arrow.batch import Count, FlowBatch, FlowStream, unique_names
 from flowbuf.arrow.preview import describe_columns, preview_html
 from flowbuf.errors import SchemaError, did_you_mean, optional_import
 from flowbuf.io.columns import MessageSource, Source
@@ -125,11 +125,12 @@ class ColumnStream(FlowStream):
         Raises:
             SchemaError: the stream has no such column.
         """
-        for name in columns:
+        names = unique_names(columns)
+        for name in names:
             if name not in self.columns:
                 fix = did_you_mean(name, self.columns) or f"it has {describe_columns(self.columns)}"
                 raise SchemaError(f"the stream has no column {name!r}", fix)
-        return ColumnStream(self._reader, tuple(dict.fromkeys(columns)))
+        return ColumnStream(self._reader, names)
 
     def filter(self, condition: str) -> NoReturn:
         """Not available: raises SchemaError."""
