@@ -349,6 +349,9 @@ def test_invalid_arguments_are_refused_before_reading() -> None:
         for read in each:
             with pytest.raises(TypeError, match=f"source is {type(source).__name__}; it may be a path"):
                 read(source)  # type: ignore[operator]
+    for read in reads:
+        with pytest.raises(TypeError, match="the file is open as text; open it with the mode"):
+            read(io.StringIO("text"))  # type: ignore[operator]
 
 
 def test_files_that_are_not_captures_raise(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import io
 import os
 import stat
 import sys
@@ -36,6 +37,8 @@ def check_source(source: object) -> None:
     """Raise TypeError if the source cannot be read."""
     if not isinstance(source, (str, os.PathLike)) and not hasattr(source, "read"):
         raise TypeError(f'source is {type(source).__name__}; it may be a path, "-" or a binary file object')
+    if isinstance(source, io.TextIOBase):
+        raise TypeError('the file is open as text; open it with the mode "rb", or pass its attribute buffer')
 
 
 class Content:
