@@ -218,6 +218,25 @@ def test_elements_without_a_column_are_listed(tmp_path: Path) -> None:
     assert row == {"bytes": 5, "other_elements": [4711 << 16 | 99], "other_values": ["7a7a"]}
 
 
+def test_a_part_of_the_columns_lists_the_same_elements(tmp_path: Path) -> None:
+    """The columns that take an element are those that were read, not those that a query uses."""
+    path = write(
+        tmp_path / "other.pcap",
+        pcap(ipfix(template_set(template(300, (1, 4), (99, 2, 4711))), data_set(300, u32(5) + b"zz"))),
+    )
+    enabled = flowbuf.Schema.load("flow").enable("other_elements")
+    for whole in (
+        flowbuf.read_capture(path, enabled),
+        flowbuf.read_capture(path, columns=["other_elements", "bytes"]),
+    ):
+        assert whole.select("other_elements").to_arrow().to_pylist() == [
+            {"other_elements": [4711 << 16 | 99]}
+        ]
+    assert flowbuf.scan(path, enabled).select("other_elements").collect().rows() == [([4711 << 16 | 99],)]
+    found = run("query", "select other_elements from flows", path, "--enable", "other_elements")
+    assert json.loads(found.stdout) == {"other_elements": [4711 << 16 | 99]}
+
+
 def test_names_and_texts_stay_if_rates_are_overridden(tmp_path: Path) -> None:
     flow = ipfix(
         template_set(template(301, (1, 4), (10, 4), (96, 8))),

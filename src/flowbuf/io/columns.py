@@ -112,9 +112,8 @@ def read_capture(
         schema = _load(schema)
         with optional_import("a condition needs duckdb and pyarrow", "flowbuf[sql]"):
             schema = schema.with_vendors(columns_named(where, schema))
-    reader = _CaptureTables(source, port, schema, chosen_options, override, batch_rows)
-    chosen = None if columns is None else _choose(reader.schema, columns)
-    stream = FlowStream(reader.schema, reader, ip, chosen)
+    reader = _CaptureTables(source, port, schema, columns, chosen_options, override, batch_rows)
+    stream = FlowStream(reader.schema, reader, ip, reader.columns)
     if where is not None:
         stream = stream.filter(where)
     return stream if limit is None else stream[:limit]
@@ -176,6 +175,7 @@ class _CaptureTables(_Tables):
         source: CaptureSource | Sequence[CaptureSource],
         port: int | None,
         schema: Schema | str,
+        columns: Iterable[str] | None,
         options: DecodeOptions,
         override: dict[str, Any] | None,
         batch_rows: int,
@@ -194,6 +194,10 @@ class _CaptureTables(_Tables):
         decoder = Decoder(schema, options)  # report invalid options now
         decoder.new_builder(batch_rows)
         self.schema = decoder.schema
+        self.columns = None if columns is None else _choose(self.schema, columns)
+        # The schema with the columns of the whole stream enabled. The values of some depend on all of them.
+        none = self.schema.switch(only=())
+        self._whole = self.schema if self.columns is None else none.only_needed(*self.columns)
 
     def _decoded(self, columns: tuple[str, ...]) -> Schema:
         """Return the schema with the columns to decode: also those that chosen ones or options depend on."""
@@ -201,7 +205,7 @@ class _CaptureTables(_Tables):
         needed = [*columns, *(self._override or {})]
         if schema.rate and (self._options.scale or self._options.changes_rates):
             needed.append(schema.rate.name)
-        return schema.only_needed(*needed)
+        return self._whole.only_needed(*needed)
 
     def open(self, columns: tuple[str, ...], ip: str, count: Count) -> tuple[_core.TableType, Tables]:
         schema = self._decoded(columns)

@@ -48,6 +48,9 @@ DERIVED = {
 Names come from options data: the first elements hold an id in the flow, the last ones its name.
 """
 
+OTHERS = frozenset(("derived:other_elements", "derived:other_values"))
+"""Sources with the elements that no enabled column takes: their values depend on all enabled columns."""
+
 HELPERS = {
     "ipfix:systemInitTimeMilliseconds": "the start time for flowStartSysUpTime and flowEndSysUpTime",
     "ipfix:ipHeaderPacketSection": "a sampled packet, see [Packets](#packets)",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from flowbuf import _core
 from flowbuf.errors import SchemaError, did_you_mean
 from flowbuf.schema import Column, Schema, elements
+from flowbuf.schema.derived import OTHERS
 from flowbuf.schema.elements import Element
 from flowbuf.schema.loader import RECORDS, ROWS
 from flowbuf.schema.shape import more_than_flat
@@ -55,7 +56,6 @@ _WANTED = {
 
 
 _ELEMENT_KINDS = ("ipfix", "netflow9")
-_OTHERS = ("derived:other_elements", "derived:other_values")
 _DEFAULT_SAMPLING_RATE = "meta:default_sampling_rate"
 
 # The disabled column of a schema without columns. Protocol Buffers reserves its number, so no field has it.
@@ -221,7 +221,7 @@ def _rows_of(source: Source) -> tuple[str, ...]:
         return ("counters",)
     if source.kind == "scope" or source.text == "derived:scope_elements":
         return ("options",)
-    if source.kind in ("ipfix", "netflow9") or source.text in _OTHERS:
+    if source.kind in ("ipfix", "netflow9") or source.text in OTHERS:
         return ("flows", "options")
     if source.kind == "netflow5" or source.text in _core.NAME_SOURCES:
         return ("flows",)

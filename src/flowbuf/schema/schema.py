@@ -16,6 +16,7 @@ from flowbuf.schema.aliases import suggest_column
 from flowbuf.schema.assemble import assemble, choose_names, no_column, switch
 from flowbuf.schema.checks import check_oneofs, check_reserved, check_unique
 from flowbuf.schema.column import NAME, Column, Reserved, fold
+from flowbuf.schema.derived import OTHERS
 from flowbuf.schema.message import SubMessage, check_messages, check_plain, reach
 from flowbuf.schema.shape import FLAT, more_than_flat
 from flowbuf.schema.vendor_columns import with_vendor_columns
@@ -290,6 +291,8 @@ class Schema:
     def only_needed(self, *names: str) -> Schema:
         """Return the schema with exactly these columns enabled, and those that they depend on.
 
+        A column of the elements that no enabled column takes depends on all enabled ones.
+
         Args:
             *names: Names of columns.
 
@@ -297,6 +300,8 @@ class Schema:
             SchemaError: a name is unknown.
         """
         needed = list(dict.fromkeys(names))
+        if any(self[name].source_texts & OTHERS for name in needed):
+            needed += [column.name for column in self.enabled if column.name not in needed]
         for name in needed:  # the list grows
             needed += [other for other in self[name].depends if other not in needed]
         return self.switch(only=needed)
