@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from flowbuf import DecodeError, SchemaError, encode_capture, read_capture, read_messages, wire
+from flowbuf import (
+    DecodeError,
+    SchemaError,
+    encode_capture,
+    encode_columns,
+    read_capture,
+    read_messages,
+    wire,
+)
 from flowbuf.schema import Schema
 from tests.arrow.test_columns import NETFLOW9, SCHEMAS, SHIPPED, each_schema
 from tests.support.columnar import rows_expected, rows_of
@@ -72,6 +80,20 @@ def test_the_columns_argument_selects_a_subset(stream: Path) -> None:
     ]
     with pytest.raises(SchemaError, match="nothing"):
         read_messages(stream, columns=["nothing"])
+    with pytest.raises(
+        SchemaError, match=r"flows\.pb\.proto: the messages have no column 'src_mac'; columns are"
+    ):
+        read_messages(stream, columns=["src_mac"])
+
+
+def test_the_columns_argument_selects_disabled_columns_without_a_proto_file() -> None:
+    columns = ["layer_size", "src_mac"]  # layer_size depends on layer_stack
+    schema = FLOW.enable("layer_stack", *columns)
+    flows = read_capture(SHIPPED / "generated-sflow.pcap", schema)
+    stream = encode_columns(flows, schema)
+    for given in ("flow", schema, FLOW):
+        some = read_messages(stream, given, columns=iter(columns))
+        assert some.to_arrow().equals(flows.select(*columns).to_arrow())
 
 
 def test_streams_may_be_paths_compressed_files_or_file_objects(stream: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from flowbuf import _core
 from flowbuf.arrow.batch import BATCH_ROWS, Count, FlowStream, Tables, check_ip, new_table_type
 from flowbuf.arrow.sql_tokens import columns_named
 from flowbuf.decoder import Decoder
-from flowbuf.errors import CaptureError, DecodeError, EncodeError, optional_import
+from flowbuf.errors import CaptureError, DecodeError, EncodeError, SchemaError, optional_import
 from flowbuf.io.capture import START_SIZE, CaptureReader, is_capture
 from flowbuf.io.find_files import find_files
 from flowbuf.io.input_stream import Content, check_source
@@ -21,7 +21,7 @@ from flowbuf.io.message_stream import StreamBytes, StreamWindows
 from flowbuf.io.proto_file import find_proto, read_proto
 from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Schema
-from flowbuf.schema.assemble import suggest_fix
+from flowbuf.schema.assemble import list_columns, suggest_fix
 from flowbuf.schema.plan import compile_plan
 
 if TYPE_CHECKING:
@@ -331,14 +331,22 @@ def read_messages(
     check_ip(ip)
     loaded = _load(schema)
     proto = find_proto(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != "-" else None
+    if columns is not None and not isinstance(columns, str):
+        columns = list(columns)
     described = read_proto(proto, loaded) if proto else loaded
+    if columns is not None and not proto:  # the stream may have any column of the schema
+        needed = loaded.only_needed(*_choose(loaded, columns))
+        described = loaded.enable(*(column.name for column in needed.enabled))
     chosen = loaded if isinstance(schema, Schema) else replace(described, columns=described.enabled)
+    names = None
     if columns is not None:
+        for name in columns:
+            if name in loaded and name not in chosen:
+                fix = list_columns([column.name for column in chosen])
+                raise SchemaError(f"the messages have no column {name!r}", fix, origin=proto or "")
         names = _choose(chosen, columns)
-        chosen = chosen.only(*names)
-    return FlowStream(
-        chosen, _MessageTables(source, chosen, batch_rows, strict), ip, None if columns is None else names
-    )
+        chosen = chosen.only_needed(*names)
+    return FlowStream(chosen, _MessageTables(source, chosen, batch_rows, strict), ip, names)
 
 
 class MessageSource(_Tables):
