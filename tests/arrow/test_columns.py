@@ -6,6 +6,7 @@ The columns hold the same flows as the messages of the same capture.
 from __future__ import annotations
 
 import gc
+import gzip
 import io
 import json
 import pickle
@@ -352,6 +353,14 @@ def test_invalid_arguments_are_refused_before_reading() -> None:
     for read in reads:
         with pytest.raises(TypeError, match="the file is open as text; open it with the mode"):
             read(io.StringIO("text"))  # type: ignore[operator]
+
+
+def test_errors_of_file_objects_keep_their_text(tmp_path: Path) -> None:
+    with (
+        gzip.open(write(tmp_path / "not.gz", b"no gzip")) as file,
+        pytest.raises(gzip.BadGzipFile, match="Not a gzipped file"),
+    ):
+        read_capture(file).to_arrow()
 
 
 def test_files_that_are_not_captures_raise(tmp_path: Path) -> None:

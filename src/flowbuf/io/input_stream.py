@@ -88,7 +88,8 @@ class Content:
             self._content, self._compressed = _open_content(self._file, self.name, blocks)
         except BaseException as error:
             self.close()
-            if isinstance(error, OSError):
+            # Without a number, such as those of gzip.open, an error with a file name does not show its text.
+            if isinstance(error, OSError) and error.errno is not None:
                 error.filename = self.name
             raise
 
