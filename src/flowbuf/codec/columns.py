@@ -25,7 +25,7 @@ from flowbuf.codec.schemas import names_of
 from flowbuf.codec.tables import describe
 from flowbuf.errors import EncodeError, SchemaError, did_you_mean
 
-__all__ = ["Paths", "encode_nested", "find_paths", "make_type"]
+__all__ = ["Paths", "encode_nested", "find_paths", "make_type", "refuse_text"]
 
 MOST_LEVELS = 60
 """Most Arrow types inside each other. pyarrow imports 64."""
@@ -61,8 +61,7 @@ def find_paths(message: Message, columns: Iterable[str]) -> Paths:
         SchemaError: the message does not have a path.
         TypeError: `columns` is a text.
     """
-    if isinstance(columns, str):
-        raise TypeError(f"columns is a text; pass a list of paths, such as [{columns!r}]")
+    refuse_text(columns)
     chosen: Paths = {}
     for path in columns:
         inside: Message | None = message
@@ -88,6 +87,12 @@ def find_paths(message: Message, columns: Iterable[str]) -> Paths:
             else:
                 level = level.setdefault(name, {})
     return chosen
+
+
+def refuse_text(columns: Iterable[str]) -> None:
+    """Raise TypeError if `columns` is a text, whose letters would be taken for paths."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns is a text; pass a list of paths, such as [{columns!r}]")
 
 
 def _inner(field: Field) -> Message | None:

@@ -348,6 +348,9 @@ def test_flat_messages_have_paths_too() -> None:
     assert codec.read_columns(stream, columns=["count"]).to_arrow().to_pylist() == [{"count": 3}]
     with pytest.raises(SchemaError, match="count"):
         codec.read_columns(stream, columns=["cuont"])
+    for use in (codec.read_columns, codec.encode_columns):
+        with pytest.raises(TypeError, match="columns is a text"):
+            use(stream, columns="count")
 
 
 def test_a_type_that_contains_itself_needs_a_projection() -> None:
