@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -207,6 +208,15 @@ def test_a_block_that_fails_is_found(tmp_path: Path) -> None:
         page.write_text(code)
         with pytest.raises(AssertionError):
             run_page(str(page), tmp_path)
+
+
+def test_the_payloads_in_the_documents_have_their_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {}
+    exec(next(block.code for block in BLOCKS["docs/how-to/python.md"] if block.language == "python"), names)
+    assert (names["received"], names["times"][0]) == (1_735_689_600_000_000_000,) * 2
+    time_received = names["batch"].select("time_received").to_arrow().column(0)
+    assert time_received[0].as_py().year == 2025
 
 
 # Schemas ----------------------------------------------------------------------------------------------------
