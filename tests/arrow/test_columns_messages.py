@@ -9,6 +9,7 @@ import gzip
 import io
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from flowbuf import (
@@ -119,6 +120,28 @@ def test_streams_may_be_longer_than_a_read_window(tmp_path: Path) -> None:
     stream.write_bytes(stream.read_bytes() * (3_000_000 // one))
     (total,) = {sum(len(batch) for batch in read_messages(stream, schema)) for _ in range(2)}
     assert total == 300 * (3_000_000 // one)
+
+
+def test_bytes_are_read_in_windows_like_files(tmp_path: Path) -> None:
+    schema = Schema.from_toml(
+        '[schema]\nname = "s"\nrows = "records"\n[[column]]\nname = "text"\nnumber = 1\ntype = "string"\n'
+    )
+    sizes = [500] * 6000 + [3_000_000] + [500] * 6000  # in bytes; a window has a million
+    stream = encode_columns(pa.table({"text": ["x" * size for size in sizes]}), schema)
+    for data in (stream, stream[:-1], stream + b"\x02\x08\x01", stream + b"\xff" * 5):
+        (tmp_path / "texts.pb").write_bytes(data)
+        columns, whole = read_messages(tmp_path / "texts.pb", schema), read_messages(data, schema)
+        assert whole.to_arrow().equals(columns.to_arrow())
+        assert whole.counters == columns.counters
+        errors = []
+        for source in (tmp_path / "texts.pb", data):
+            try:
+                read_messages(source, schema, strict=True).to_arrow()
+            except DecodeError as error:
+                errors.append((str(error).partition(": ")[2], error.offset, error.path))
+        assert data == stream or (len(errors) == 2 and errors[0] == errors[1])
+    part = read_messages(stream[:-1], schema, batch_rows=1000)[:10]
+    assert (len(part.to_arrow()), part.counters) == (10, {})  # the end was not read
 
 
 def test_damage_ends_a_stream_and_is_counted(stream: Path) -> None:

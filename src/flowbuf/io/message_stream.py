@@ -86,18 +86,26 @@ class StreamWindows:
 
 
 class StreamBytes(StreamWindows):
-    """A stream that is in memory as a whole: one window."""
+    """A stream in memory. It is read in windows too, so that its messages are not converted at once."""
+
+    _damage = ""
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
         self.name = "bytes"
         self.position = 0
-        self._data = memoryview(data)
+        self._data = memoryview(data).cast("B")
 
     def __iter__(self) -> Iterator[tuple[memoryview, bool]]:
-        yield self._data, True
-
-    def stop(self, error: DecodeError) -> None:
-        self.fault, self.offset, self.path = str(error), error.offset, error.path
+        size = WINDOW_SIZE
+        final = False
+        while not (final or self.fault):
+            window = self._data[self.position : self.position + size]
+            final = self.position + size >= len(self._data)
+            self._used = 0
+            yield window, final
+            self.position += self._used
+            if not self._used:
+                size *= 2  # for a message that is larger than the window
 
 
 class MessageStream:
