@@ -5,8 +5,10 @@ Results are compared with those of pyarrow and duckdb for all flows.
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
+import pickle
 import random
 import shutil
 import sys
@@ -364,6 +366,13 @@ def test_a_filtered_stream_is_read_by_several_threads() -> None:
     with ThreadPoolExecutor(4) as pool:
         tables = list(pool.map(lambda _: stream.to_arrow(), range(8)))
     assert all(table["bytes"].to_pylist() == wanted for table in tables)
+
+
+def test_a_filtered_stream_can_be_pickled_and_copied() -> None:
+    stream = read_capture(NETFLOW9, where=CONDITION, columns=["bytes"])[1:5]
+    for other in (pickle.loads(pickle.dumps(stream)), copy.deepcopy(stream), copy.copy(stream)):
+        assert other.to_arrow().equals(stream.to_arrow())
+        assert len(other.to_arrow())
 
 
 def test_a_condition_names_its_requirement(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -460,12 +460,17 @@ class TableFilter:
             from flowbuf.arrow.sql import RowFilter
 
         self._schema = schema
+        self._condition = condition
         self._filter = RowFilter(condition, schema)
         self._lock = threading.Lock()  # the filter has one connection
         self.columns = self._filter.columns
         register_types(needed=True)
         needed = schema.only_needed(*self.columns)
         self._filter.check(pyarrow.schema(new_table_type(needed, compile_plan(needed), "text", self.columns)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Give copies and pickles a connection of their own: streams can be sent to other processes."""
+        return TableFilter, (self._condition, self._schema)
 
     def apply(self, table: _core.Table) -> _core.Table:
         """Return a table of the matching rows.
