@@ -118,6 +118,17 @@ def test_a_server_without_free_descriptors_waits_between_its_attempts() -> None:
     assert attempts[1] - attempts[0] >= WAIT_SECONDS
 
 
+def test_the_server_starts_without_the_name_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name server that does not answer would delay the collector."""
+    monkeypatch.delattr("socket.getfqdn")
+    monkeypatch.delattr("socket.gethostbyaddr")
+    with (
+        running({"one": ListOutput()}) as service,
+        HttpServer(Address.parse("127.0.0.1:0"), service) as server,
+    ):
+        assert ask(server, "GET", "/healthz")[1] == b"ok\n"
+
+
 def test_a_request_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if each of its bytes comes in time."""
     monkeypatch.setattr("flowbuf.collect.http.REQUEST_SECONDS", 0.5)

@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +125,7 @@ class HttpServer:
         }
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(ThreadingTCPServer):  # ThreadingHTTPServer would ask name servers for the name of its address
     timeout = WAIT_SECONDS  # of handle_request
     daemon_threads = True
     allow_reuse_address = True
