@@ -6,7 +6,6 @@ Brokers are missing, die, return or stay away, topics are missing, flows are too
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import signal
 import time
@@ -40,11 +39,6 @@ def messages(capture: Path) -> bytes:
 
 def closed_port() -> str:
     return f"127.0.0.1:{services.free_ports(1)[0]}"
-
-
-def freeze(broker: Broker) -> None:
-    """Stop the process of the broker. Its sockets still accept data."""
-    os.kill(int(broker.service.pid.read_text()), signal.SIGSTOP)
 
 
 # At the start -----------------------------------------------------------------------------------------------
@@ -147,7 +141,7 @@ def test_a_restarted_broker_stores_every_flow_once(
     own_broker.start()
     before = count_records(own_broker, topic)
     wait_for(lambda: count_records(own_broker, topic) > before)
-    freeze(own_broker)
+    own_broker.freeze()
     producing.feed(len(content) * 3 // 4)
     time.sleep(1)
     own_broker.kill()
@@ -342,7 +336,7 @@ def test_a_signal_ends_the_wait_for_a_broker(own_broker: Broker, capture: Path) 
     options = ["--topic", topic, "--pack", "200", "-X", "queue.buffering.max.messages=100"]
     producing = Producing(capture.read_bytes(), own_broker, *options, limit=1 << 20)
     wait_for(lambda: count_records(own_broker, topic))
-    freeze(own_broker)
+    own_broker.freeze()
     producing.feed()
     time.sleep(1)
     producing.process.terminate()

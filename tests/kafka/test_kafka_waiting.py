@@ -152,6 +152,31 @@ def test_a_signal_ends_a_commit_that_waits_for_a_broker(own_broker: Broker, grou
                 timer.cancel()
 
 
+def test_closing_does_not_wait_for_a_commit_that_a_signal_has_ended(own_broker: Broker, group: str) -> None:
+    """The commit still waits for an answer of the broker."""
+    topic, late = own_broker.make_topic(), threading.Event()
+    own_broker.produce(topic, [b""])
+
+    def give_up() -> None:
+        late.set()
+        own_broker.thaw()
+
+    timers = [threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)), threading.Timer(30, give_up)]
+    source = KafkaSource(own_broker.servers, [topic], group=group, schema=Schema.load("flow"))
+    batch = next(batch for batch in source if batch)
+    own_broker.freeze()
+    try:
+        for timer in timers:
+            timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            source.commit(batch)
+        source.close()
+        assert not late.is_set()
+    finally:
+        for timer in timers:
+            timer.cancel()
+
+
 def test_a_producer_reports_a_broker_that_leaves_and_returns(own_broker: Broker) -> None:
     from flowbuf.kafka.sink import KafkaSink
 

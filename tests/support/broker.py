@@ -6,6 +6,8 @@ kill it. `registry` and `own_registry` follow the same pattern.
 
 from __future__ import annotations
 
+import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -67,6 +69,14 @@ class Broker:
     def kill(self) -> None:
         """Kill the broker with SIGKILL."""
         self.service.kill()
+
+    def freeze(self) -> None:
+        """Stop the process of the broker. Its sockets still accept data."""
+        os.kill(int(self.service.pid.read_text()), signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Continue the process of the broker."""
+        os.kill(int(self.service.pid.read_text()), signal.SIGCONT)
 
     @property
     def admin(self) -> AdminClient:
