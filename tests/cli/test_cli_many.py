@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -159,6 +160,7 @@ def test_a_signal_leaves_no_partial_file(tmp_path: Path, number: signal.Signals,
 
 
 STOPPED_IN_A_DESTRUCTOR = """
+import multiprocessing
 import signal
 from flowbuf.cli import many
 
@@ -167,9 +169,12 @@ class Writer:
         signal.raise_signal(signal.SIGTERM)
         print("unreached")
 
-many._begin()
-Writer()
-print("stopped", many._stopped)
+def work():
+    many._begin()
+    Writer()
+    print("stopped", many._stopped)
+
+multiprocessing.get_context("fork").Process(target=work).start()
 """
 
 
@@ -182,18 +187,7 @@ def test_a_signal_in_a_destructor_stops_a_worker_without_a_message() -> None:
 @pytest.mark.usefixtures("hangups")
 def test_a_signal_to_a_worker_is_an_error(tmp_path: Path) -> None:
     """Workers ignore SIGHUP, which a terminal sends to each process. SIGTERM ends the command."""
-    pipes = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
-    for pipe in pipes:
-        os.mkfifo(pipe)
-    command = [sys.executable, "-m", "flowbuf", "read", *map(str, pipes), "-o", "out/"]
-    with (
-        subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process,
-        open(pipes[0], "wb") as file,
-        open(pipes[1], "wb"),
-    ):
-        file.write(pcap(GOOD))
-        file.flush()
-        worker = reader_of(pipes[0])
+    with reading_pipes(tmp_path) as (process, (worker, _)):
         os.kill(worker, signal.SIGHUP)
         time.sleep(0.3)  # in which a signal that is not ignored would end the worker
         assert process.poll() is None
@@ -201,6 +195,40 @@ def test_a_signal_to_a_worker_is_an_error(tmp_path: Path) -> None:
         _, error = process.communicate(timeout=20)
     assert (process.returncode, files_in(tmp_path)) == (1, [])
     assert error == "flowbuf: a signal ended a worker process; not all inputs were read\n"
+
+
+def test_a_killed_worker_is_an_error(tmp_path: Path) -> None:
+    with reading_pipes(tmp_path) as (process, (worker, other)):
+        os.kill(worker, signal.SIGKILL)
+        _, error = process.communicate(timeout=20)
+        assert not Path(f"/proc/{other}").exists()
+    assert process.returncode == 1
+    assert error == "flowbuf: a worker process ended abnormally; check that enough memory is free\n"
+
+
+def test_workers_end_if_the_command_is_killed(tmp_path: Path) -> None:
+    with reading_pipes(tmp_path) as (process, _):
+        process.kill()
+        process.communicate(timeout=20)  # which waits until all processes have closed standard error
+    assert files_in(tmp_path) == []
+
+
+@contextlib.contextmanager
+def reading_pipes(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """Run a command that reads two captures, which do not end. Yield it and its workers."""
+    pipes = [folder / "a.pcap", folder / "b.pcap"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    command = [sys.executable, "-m", "flowbuf", "read", *map(str, pipes), "-o", "out/"]
+    with (
+        subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process,
+        contextlib.ExitStack() as stack,
+    ):
+        for file in [stack.enter_context(open(pipe, "wb")) for pipe in pipes]:
+            file.write(pcap(GOOD))
+            file.flush()
+        stack.callback(process.kill)
+        yield process, [reader_of(pipe) for pipe in pipes]
 
 
 def reader_of(pipe: Path) -> int:

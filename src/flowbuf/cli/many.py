@@ -7,11 +7,14 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from multiprocessing import connection
 from typing import Any
 
 import click
@@ -169,9 +172,13 @@ def _run(task: _Task) -> _Outcome:
 
 # Processes --------------------------------------------------------------------------------------------------
 
+EXIT_SECONDS = 1.0
+"""Time in which a worker with no further task sends its last result and is ended in order."""
+
 _OF_TERMINALS = (signal.SIGINT, signal.SIGHUP)
 
 _stopped = False
+_busy = threading.Lock()  # held while a worker reads an input
 
 
 def _run_all(tasks: Sequence[_Task]) -> Iterator[_Outcome]:
@@ -181,18 +188,23 @@ def _run_all(tasks: Sequence[_Task]) -> Iterator[_Outcome]:
         yield from map(_run, tasks)
         return
     context = multiprocessing.get_context("spawn")
+    futures: list[Future[_Outcome]] = []
     with ProcessPoolExecutor(workers, context, initializer=_begin) as pool:
         try:
-            yield from _start(pool, tasks)
-        except BrokenProcessPool as error:
-            raise Failure("a worker process ended abnormally; check that enough memory is free") from error
+            _start(pool, tasks, futures)
+            for future in futures:
+                yield future.result()
         except BaseException as error:
+            stopped = any(map(_is_stopped, futures))  # before this process stops the workers
             for child in multiprocessing.active_children():
                 child.terminate()
             pool.shutdown(cancel_futures=True)
-            if isinstance(error, SystemExit):  # of a worker
-                raise Failure("a signal ended a worker process; not all inputs were read") from None
-            raise
+            if not isinstance(error, (SystemExit, BrokenProcessPool)):
+                raise
+            problem = "a worker process ended abnormally; check that enough memory is free"
+            if stopped:
+                problem = "a signal ended a worker process; not all inputs were read"
+            raise Failure(problem) from error
 
 
 def _processors() -> int:
@@ -201,13 +213,18 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _start(pool: ProcessPoolExecutor, tasks: Sequence[_Task]) -> Iterator[_Outcome]:
+def _start(pool: ProcessPoolExecutor, tasks: Sequence[_Task], futures: list[Future[_Outcome]]) -> None:
     """Start the workers. The signals that `_begin` ignores stay blocked in them until then."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_TERMINALS)
     try:
-        return pool.map(_run_unless_stopped, tasks)
+        futures += [pool.submit(_run_unless_stopped, task) for task in tasks]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _is_stopped(future: Future[_Outcome]) -> bool:
+    """Return True if a signal has ended the worker of a task."""
+    return future.done() and not future.cancelled() and isinstance(future.exception(), SystemExit)
 
 
 def _begin() -> None:
@@ -216,21 +233,41 @@ def _begin() -> None:
     SIGTERM unwinds its current task, so that no partial file stays. It starts no further task. Signals that a
     terminal sends to all processes are ignored: the first process gets them too, and sends SIGTERM.
     """
+    reader, writer = os.pipe()
 
     def stop(number: int, frame: Any) -> None:
         global _stopped
         _stopped = True
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sys.unraisablehook = lambda problem: None  # of a destructor in which the signal arrives
+        os.write(writer, b"\0")
         raise SystemExit
 
     for number in _OF_TERMINALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop)
+    threading.Thread(target=_end_if_left, args=(reader,), daemon=True).start()
+
+
+def _end_if_left(stopped: int) -> None:
+    """End this worker after a signal, or when the first process was killed.
+
+    Without this, it would wait for tasks without end, also if the pool waits for its end.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent
+    connection.wait([parent.sentinel, stopped])
+    if not _stopped:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+    with _busy:  # the task removes its partial files
+        pass
+    time.sleep(EXIT_SECONDS)
+    os._exit(1)
 
 
 def _run_unless_stopped(task: _Task) -> _Outcome:
     """Read one input. Raise SystemExit if a signal has ended this worker."""
-    if _stopped:
-        raise SystemExit
-    return _run(task)
+    with _busy:
+        if _stopped:
+            raise SystemExit
+        return _run(task)
