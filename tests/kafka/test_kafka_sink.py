@@ -137,6 +137,7 @@ def test_the_topic_is_created_and_named_after_the_schema(broker: Broker, capture
         ({"key": "flow"}, "one flow per Kafka record"),
         ({"key": "colour"}, "key is 'colour'"),
         ({"compression": "best"}, "compression is 'best'"),
+        ({"schema_topic": "never-asked"}, "is the topic of the messages"),
         (
             {"pack": "flow", "key": "flow", "schema": flowbuf.Schema.load("flow").only("bytes")},
             "enable src_addr",

@@ -19,7 +19,7 @@ from flowbuf.kafka.client import TIMEOUT, Note
 from flowbuf.kafka.kafka_records import RecordReader
 from flowbuf.kafka.packs import PACK_SIZE, Packs
 from flowbuf.kafka.schema_registry import FRAMING_HEADER, SCHEMA_HEADER, SchemaRegistry
-from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC, check_schema_topic
 from flowbuf.kafka.topic_producer import COMPRESSIONS, TopicProducer, explain_refusal
 from flowbuf.schema import Schema
 from flowbuf.schema.loader import FRAMINGS
@@ -190,6 +190,7 @@ class KafkaSink:
             self._json, pack, schema_topic = _JsonValues(self.schema), "flow", None
         elif format != "protobuf":
             raise ValueError(f"format is {format!r}; it may be {' or '.join(FORMATS)}")
+        check_schema_topic(schema_topic, self.topic)
         if registry and pack not in (PACK_SIZE, "flow"):
             raise ValueError("a schema registry needs one message per Kafka record; leave out pack")
         self._pack = "flow" if registry else check_pack(pack)

@@ -63,6 +63,14 @@ def test_json_needs_a_topic() -> None:
         KafkaPlace.parse("kafka://a:9092", format="json")
 
 
+def test_schema_descriptions_need_a_topic_of_their_own() -> None:
+    """Readers of flows cannot decode them. JSON has none."""
+    options = {"schema_topic": "flows"}
+    with pytest.raises(ValueError, match="schema_topic is 'flows', which is the topic of the messages"):
+        KafkaPlace.parse("kafka://a:9092/flows", **options)
+    assert KafkaPlace.parse("kafka://a:9092/flows", format="json", **options).topic == "flows"
+
+
 @pytest.mark.parametrize("form", ["json", "protobuf"])
 def test_a_key_needs_a_column_of_the_output(form: str) -> None:
     place = KafkaPlace("a:9092", format=form, key=("src_mac",))

@@ -15,7 +15,7 @@ from flowbuf.collect.outputs.kafka_messages import JsonForm, KafkaForm, PackedFo
 from flowbuf.collect.outputs.output import WAIT_SECONDS
 from flowbuf.errors import KafkaError
 from flowbuf.kafka.client import Note, import_kafka
-from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC
+from flowbuf.kafka.schema_topic import SCHEMAS_TOPIC, check_schema_topic
 from flowbuf.kafka.topic_producer import TopicProducer, explain_refusal
 from flowbuf.schema import Schema
 
@@ -74,7 +74,8 @@ class KafkaPlace:
             options: Other attributes.
 
         Raises:
-            ValueError: the URI names no broker, or no topic for JSON, or it has settings.
+            ValueError: the URI names no broker, no topic for JSON, or the topic of schema descriptions, or it
+                has settings.
         """
         parts = urlsplit(uri)
         if not parts.netloc:
@@ -86,7 +87,10 @@ class KafkaPlace:
         topic = unquote(parts.path.strip("/"))
         if not topic and options.get("format") == "json":
             raise ValueError(f"{uri!r} names no topic, which JSON needs; write kafka://HOST:PORT/TOPIC")
-        return cls(parts.netloc, topic or "flows-{hash}", **options)
+        place = cls(parts.netloc, topic or "flows-{hash}", **options)
+        if place.format == "protobuf":
+            check_schema_topic(place.schema_topic, place.topic)
+        return place
 
     def client_settings(self) -> dict[str, Any]:
         """Return the settings of librdkafka for an output."""
