@@ -159,6 +159,21 @@ def test_classes_are_found_in_aliases(codec: Codec[dict[str, Any]]) -> None:
         assert codec.decode(codec.encode(ORDER), into) == into([LineName("a"), LineName("c")])
 
 
+def test_classes_are_found_in_aliases_with_parameters(codec: Codec[dict[str, Any]]) -> None:
+    key, item = TypeVar("key"), TypeVar("item")
+    # Its value names the parameters in another order.
+    swapped = typing_extensions.TypeAliasType("Swapped", dict[item, list[key]], type_params=(key, item))
+    same = typing_extensions.TypeAliasType("Same", item, type_params=(item,))
+    aliases: list[Any] = [swapped[LineName, str], same[list[LineName]]]
+    if sys.version_info >= (3, 12):
+        scope: dict[str, Any] = {"LineName": LineName}
+        exec("type Several[T] = list[T]; type Lines = Several[LineName]", scope)
+        aliases += [scope["Several"][LineName], scope["Lines"]]
+    for alias in aliases:
+        into = dataclasses.make_dataclass("Aliased", [("lines", alias)])
+        assert codec.decode(codec.encode(ORDER), into) == into([LineName("a"), LineName("c")])
+
+
 def test_some_of_the_fields_of_a_class_that_takes_any(codec: Codec[dict[str, Any]]) -> None:
     def keep(version: int, **others: Any) -> Any:
         return version, others["id"], len(others)

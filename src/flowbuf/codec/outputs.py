@@ -304,9 +304,9 @@ def _class_in(hint: Any) -> Any:
     """
     if isinstance(hint, typing.NewType):
         return _class_in(hint.__supertype__)
-    if hasattr(hint, "__value__"):  # an alias of the statement `type`, or of typing_extensions
-        return _class_in(hint.__value__)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hasattr(origin or hint, "__value__"):  # an alias of the statement `type`, or of typing_extensions
+        return _class_in(_value_of(origin or hint, arguments))
     if is_annotated_class(origin):  # a generic one, such as Page[Item]
         return origin
     if origin in (typing.Union, types.UnionType):
@@ -317,6 +317,15 @@ def _class_in(hint: Any) -> Any:
         return _class_in(arguments[-1])
     is_class = isinstance(hint, type) and hint.__module__ not in ("builtins", "typing", "collections.abc")
     return hint if is_class or hint is tuple else dict
+
+
+def _value_of(alias: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return the annotation that an alias stands for, with these arguments for its parameters."""
+    value, given = alias.__value__, dict(zip(alias.__type_params__, arguments, strict=False))
+    if isinstance(value, typing.TypeVar):
+        return given.get(value, value)
+    parameters = getattr(value, "__parameters__", ()) if given else ()
+    return value[tuple(given.get(each, each) for each in parameters)] if parameters else value
 
 
 def _is_mapping(origin: Any) -> bool:
