@@ -213,6 +213,15 @@ def test_workers_end_if_the_command_is_killed(tmp_path: Path) -> None:
     assert files_in(tmp_path) == []
 
 
+@pytest.mark.usefixtures("hangups")
+def test_a_closed_terminal_ends_all_processes_without_a_message(tmp_path: Path) -> None:
+    """A terminal sends SIGHUP to each process."""
+    with reading_pipes(tmp_path) as (process, _):
+        os.killpg(process.pid, signal.SIGHUP)
+        _, error = process.communicate(timeout=20)
+    assert (process.returncode, error, files_in(tmp_path)) == (129, "", [])
+
+
 @contextlib.contextmanager
 def reading_pipes(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """Run a command that reads two captures, which do not end. Yield it and its workers."""
@@ -221,7 +230,9 @@ def reading_pipes(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[in
         os.mkfifo(pipe)
     command = [sys.executable, "-m", "flowbuf", "read", *map(str, pipes), "-o", "out/"]
     with (
-        subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process,
+        subprocess.Popen(
+            command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True
+        ) as process,
         contextlib.ExitStack() as stack,
     ):
         for file in [stack.enter_context(open(pipe, "wb")) for pipe in pipes]:

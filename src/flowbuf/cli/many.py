@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from typing import Any
 
 import click
@@ -26,6 +26,7 @@ from flowbuf.cli.output.progress import show_progress
 from flowbuf.cli.output.report import Report
 from flowbuf.cli.output.streams import check_overwrite, open_errors
 from flowbuf.cli.reading import Reading
+from flowbuf.cli.signals import held_signals
 from flowbuf.errors import FlowbufError
 
 __all__ = ["check_each", "read_each"]
@@ -189,6 +190,8 @@ def _run_all(tasks: Sequence[_Task]) -> Iterator[_Outcome]:
         return
     context = multiprocessing.get_context("spawn")
     futures: list[Future[_Outcome]] = []
+    with held_signals():  # its process keeps SIGHUP blocked, and so ends in order after the others
+        resource_tracker.ensure_running()
     with ProcessPoolExecutor(workers, context, initializer=_begin) as pool:
         try:
             _start(pool, tasks, futures)
