@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -161,3 +163,56 @@ def test_a_destination_that_does_not_answer_delays_neither_watchdog_nor_signals(
     assert service.returncode == 0
     assert "the old configuration stays, because a signal ended the reload" in log
     assert "null:: stored=0" in log.splitlines()[-1]
+
+
+class HangingStore(BaseHTTPRequestHandler):
+    """An object store that answers HEAD only: it can be opened, but takes no file."""
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def do_PUT(self) -> None:
+        self.server.left.wait()  # type: ignore[attr-defined]
+
+    do_GET = do_POST = do_PUT
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Print nothing."""
+
+
+IMPATIENT = """
+from flowbuf.cli import run
+from flowbuf.collect import runner
+
+runner.GRACE = 1.0
+runner.OutputRunner.__init__.__defaults__ = (0.5, None, None)
+run()
+"""
+"""The command with less time for outputs to end."""
+
+
+def test_the_collector_ends_although_an_object_store_does_not_answer() -> None:
+    """The library of the object store would wait at its exit, for longer than this test."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), HangingStore) as store:
+        store.daemon_threads = True
+        store.left = threading.Event()  # type: ignore[attr-defined]
+        threading.Thread(target=store.serve_forever, daemon=True).start()
+        place = f"s3://user:secret@bucket/x?scheme=http&endpoint_override=127.0.0.1:{store.server_port}"
+        command = [sys.executable, "-c", IMPATIENT, "collect", "--listen", "127.0.0.1:0", "-o", place]
+        service = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            assert service.stderr
+            address = service.stderr.readline().split()[-1]
+            send([flows5(1)], address)
+            time.sleep(0.5)  # until the flow is in the output
+            service.send_signal(signal.SIGTERM)
+            log = service.communicate(timeout=45)[1].splitlines()
+        finally:
+            service.kill()
+            store.left.set()  # type: ignore[attr-defined]
+            store.shutdown()
+    assert service.returncode == 1
+    assert "does not answer; the flows that wait are lost" in log[-2]
+    assert "stored=0" in log[-1]
+    assert "dropped=1" in log[-1]

@@ -8,7 +8,7 @@ import threading
 
 from flowbuf.cli.signals import HUNG_UP, INTERRUPTED, TERMINATED, held_signals
 
-__all__ = ["run"]
+__all__ = ["end_with_threads", "run"]
 
 
 def run() -> None:
@@ -16,7 +16,7 @@ def run() -> None:
     status = 1  # of an unexpected exception
 
     def end() -> None:
-        _end_with_threads(status)
+        end_with_threads(status)
 
     atexit.register(end)  # before any other function, so that it is called after them
     try:
@@ -31,7 +31,7 @@ def run() -> None:
         raise
 
 
-def _end_with_threads(status: int) -> None:
+def end_with_threads(status: int) -> None:
     """End the process at once if threads still run that nobody waits for.
 
     After a second Ctrl-C, an output of the collector may still write. The end of the interpreter ends each

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from flowbuf.cli import end_with_threads
 from flowbuf.cli.collect_log import start_log, write_counts
 from flowbuf.cli.collect_outputs import new_output
 from flowbuf.cli.options import UsageProblem, split_names
@@ -227,8 +227,8 @@ def _report_end(service: Service) -> None:
     logger.info("%s", format_totals(totals))
     lost = totals.intake.lost_flows + totals.intake.lost_datagrams
     status = int(lost > 0 or any(each.dropped.total() for each in totals.outputs.values()))
-    if service.opening:
-        atexit.register(os._exit, status)  # before pyarrow, which would wait for the object store
+    if service.unanswered:
+        atexit.register(end_with_threads, status)  # before pyarrow, which would wait for the object store
     if status:
         click.get_current_context().exit(status)
 

@@ -201,6 +201,11 @@ class OutputRunner:
             self._attempt(release)
 
     @property
+    def left_behind(self) -> bool:
+        """True if the output did not answer at the end. Its thread still waits."""
+        return self._left_behind
+
+    @property
     def waits(self) -> bool:
         """True if the output waits for its spool."""
         return self._before is not None and not self._ended

@@ -294,9 +294,10 @@ class Service:
         return self._stopping
 
     @property
-    def opening(self) -> bool:
-        """True while outputs open for a reload that took too long. Their destinations do not answer."""
-        return self._opening is not None and not self._opening.done()
+    def unanswered(self) -> bool:
+        """True if a thread still waits for a destination that does not answer, at a reload or at the end."""
+        opening = self._opening is not None and not self._opening.done()
+        return opening or any(runner.left_behind for runner in self._runners)
 
     def stop(self) -> None:
         """Ask `run` to return. A signal handler may call it, so it takes no lock."""
