@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from flowbuf._core import STATUSES
 from flowbuf.collect.metrics import METRICS, format_metrics
 from flowbuf.collect.service import Service
 from flowbuf.collect.streams.sessions import SessionCounters
@@ -90,6 +91,26 @@ def test_alerts_use_metrics_and_labels_that_exist(alert: str, metrics: dict[str,
     (name,) = re.findall(r"flowbuf_\w+", alert)
     labels = set(re.findall(r"\$labels\.(\w+)|{(\w+)=", alert.replace("{{ $", "$")))
     assert {each or other for each, other in labels} - OF_PROMETHEUS <= metrics[name]
+
+
+def test_losses_of_each_reason_have_a_series_from_the_start() -> None:
+    """`increase` misses the first value of a series, so an alert would miss the first loss."""
+    with running({"one": ListOutput()}) as service:
+        families = text_string_to_metric_families(format_metrics(service).decode())
+        zeros = {
+            (sample.name.removeprefix("flowbuf_").removesuffix("_total"), sample.labels.get("reason"))
+            for family in families
+            for sample in family.samples
+            if not sample.value
+        }
+    page = (EXAMPLES.parents[1] / "docs/reference/metrics.md").read_text()
+    table = page.partition("## Reasons of dropped flows")[2].partition("\n## ")[0]
+    reasons = re.findall(r"(?m)^\| `(\w+)` \|", table)
+    assert len(reasons) == 12
+    assert {("output_dropped_flows", reason) for reason in reasons} <= zeros
+    losses = {name for name, (kind, _) in STATUSES.items() if kind in ("fault", "loss")}
+    assert "template_missing" in losses
+    assert {("decoder_events", reason) for reason in losses} <= zeros
 
 
 @pytest.mark.parametrize("panel", DASHBOARD["panels"], ids=lambda panel: panel["title"])

@@ -132,7 +132,7 @@ def test_losses_of_the_queue_and_of_its_output_are_added(tmp_path: Path) -> None
     assert counters.dropped == {"spool_full": 15}
     samples = _output_samples(ServiceCounters(IntakeCounters(), {"one": counters}))
     dropped = {labels["reason"]: n for name, labels, n in samples if name == "output_dropped_flows"}
-    assert dropped == {"queue_full": 0, "spool_full": 15}
+    assert {reason: flows for reason, flows in dropped.items() if flows} == {"spool_full": 15}
 
 
 def test_flows_that_are_not_confirmed_go_back_into_the_spool(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any
 
-from flowbuf._core import OTHERS
+from flowbuf._core import OTHERS, STATUSES
 from flowbuf.collect.copies import CopyCounters, count_unsent
 from flowbuf.collect.intake import ExporterTotals
 from flowbuf.errors import optional_import
@@ -80,6 +80,15 @@ GAUGES = {
     "output_spooled_flows",
 }
 
+DROP_REASONS = (
+    *("queue_full", "spool_full", "spool_error", "spool_damaged", "kafka_error", "selection_error"),
+    *("bad_batch", "output_error", "file_removed", "output_closed", "shutdown", "closed"),
+)
+"""Reasons of dropped flows. Each has a series from the start, because `increase` misses its first value."""
+
+EVENTS = tuple(name for name, (kind, _) in STATUSES.items() if kind in ("fault", "loss"))
+"""Events of the decoder that have a series from the start, for the same reason."""
+
 Sample = tuple[str, dict[str, str], float]
 """Name of a metric, labels and value."""
 
@@ -133,7 +142,7 @@ class _Source:
             yield from _stream_samples(
                 counters.intake.streams, [str(each.address) for each in intake.stream_listeners]
             )
-        for reason, count in counters.intake.statuses.items():
+        for reason, count in {**dict.fromkeys(EVENTS, 0), **counters.intake.statuses}.items():
             yield "decoder_events", {"reason": reason}, count
         yield from _copy_samples(counters.intake.copies)
         yield from _output_samples(counters)
@@ -207,7 +216,7 @@ def _output_samples(counters: ServiceCounters) -> Iterator[Sample]:
         yield "output_queued_flows", labels, output.queued
         yield "output_pending_flows", labels, output.pending
         yield "output_failures", labels, output.failures
-        for reason, flows in {"queue_full": 0, **output.dropped}.items():
+        for reason, flows in {**dict.fromkeys(DROP_REASONS, 0), **output.dropped}.items():
             yield "output_dropped_flows", {**labels, "reason": reason}, flows
 
 
