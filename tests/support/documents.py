@@ -131,7 +131,7 @@ def _run_here(page: str, run: Run) -> None:
         where = f"{page}:{block.line}"
         if block.runs_with(run.services):
             code = run.apply(block.code)
-            said = _run_shell(code, where) if block.language == "sh" else _run_python(code, where, names)
+            said = run_shell(code, where) if block.language == "sh" else _run_python(code, where, names)
         elif block.language in RUN:
             said = ""
         elif block.is_output and said:
@@ -144,7 +144,7 @@ def _run_python(code: str, where: str, names: dict[str, Any]) -> str:
     return output.getvalue()
 
 
-def _run_shell(code: str, where: str) -> str:
+def run_shell(code: str, where: str) -> str:
     """Run commands with a terminal as standard output, and return their output."""
     terminal, output = pty.openpty()
     command = [
