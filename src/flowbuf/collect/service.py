@@ -51,6 +51,9 @@ SAVE_SECONDS = 60.0
 STEP_SECONDS = 0.2
 RELOAD_SECONDS = 60.0
 """Longest time to open the outputs of another configuration. Their destinations may not answer."""
+NOT_OPENED = (
+    f"the outputs of the new one did not open within {RELOAD_SECONDS:.0f} s; check their destinations"
+)
 
 NewOutput = Callable[[OutputConfig, FlowSelection, str], Output]
 """Returns an output. The text is the identity of its spool, or "" if it has none."""
@@ -129,6 +132,7 @@ class Service:
         self._lock = threading.Lock()  # guards the outputs below
         self._retiring: dict[OutputRunner, threading.Thread] = {}  # outputs of an earlier configuration
         self._retired: dict[tuple[str, str], OutputCounters] = {}  # their totals when they have ended
+        self._left_behind = False  # True if one of them did not answer
         self._left: dict[str, int] = {}  # flows that they have left in their spools, by folder
         self._runners: list[OutputRunner] = []
         sessions = config.session_options()
@@ -269,6 +273,7 @@ class Service:
         runner.join()
         counters = runner.read_counters()
         with self._lock:
+            self._left_behind |= runner.left_behind
             del self._retiring[runner]
             if _is_live(runner):
                 return
@@ -297,7 +302,7 @@ class Service:
     def unanswered(self) -> bool:
         """True if a thread still waits for a destination that does not answer, at a reload or at the end."""
         opening = self._opening is not None and not self._opening.done()
-        return opening or any(runner.left_behind for runner in self._runners)
+        return opening or self._left_behind or any(runner.left_behind for runner in self._runners)
 
     def stop(self) -> None:
         """Ask `run` to return. A signal handler may call it, so it takes no lock."""
@@ -468,19 +473,12 @@ class Service:
             else:
                 self._opening = opening
                 opening.add_done_callback(_discard)
-                logger.error("the old configuration stays, because %s", self._reason_not_opened())
+                why = "a signal ended the reload" if self._stopping else NOT_OPENED
+                logger.error("the old configuration stays, because %s", why)
         except Exception as error:  # also of a missing library, or of a user's function
             problem = error.format_message() if hasattr(error, "format_message") else error
             logger.error("the configuration is invalid, and the old one stays: %s", problem)
         tell_manager("READY=1")
-
-    def _reason_not_opened(self) -> str:
-        if self._stopping:
-            return "a signal ended the reload"
-        return (
-            f"the outputs of the new one did not open within {RELOAD_SECONDS:.0f} s; "
-            "check their destinations, then send SIGHUP again"
-        )
 
     def _report_unchanged(self) -> None:
         """Log the keys whose new values are not used."""
