@@ -23,7 +23,7 @@ from flowbuf.cli.output.terminal import cut_line, escape_line
 from flowbuf.cli.state import check_known_state
 from flowbuf.cli.survey.file import survey_file
 from flowbuf.errors import CaptureError
-from flowbuf.io.statuses import sort_counters
+from flowbuf.io.statuses import LOSSES, sort_counters
 from flowbuf.targets.flow_text import escape_json
 
 __all__ = ["inspect"]
@@ -98,7 +98,7 @@ def inspect(captures: tuple[str, ...], as_json: bool, decoding: CaptureOptions) 
         surveys.append(survey)
         if not as_json:
             _print_tables(survey)
-        if any(STATUSES[name][0] in ("fault", "loss") for _, name, _ in _all_counters(survey)):
+        if any(name in LOSSES for _, name, _ in _all_counters(survey)):
             report.status = 1
     if as_json:
         shown: Any = surveys if len(paths) > 1 else surveys[0]
@@ -183,9 +183,7 @@ def _exporters_table(exporters: list[dict[str, Any]], width: int) -> Table:
 
 
 def _exporter_row(exporter: dict[str, Any]) -> dict[str, str | Text]:
-    errors = sum(
-        count for name, count in exporter["counters"].items() if STATUSES[name][0] in ("fault", "loss")
-    )
+    errors = sum(count for name, count in exporter["counters"].items() if name in LOSSES)
     return {
         "exporter": _exporter_name(exporter),
         "protocol": ", ".join(exporter["protocols"]),

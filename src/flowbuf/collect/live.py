@@ -10,9 +10,10 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flowbuf._core import OTHERS, STATUSES
+from flowbuf._core import OTHERS
 from flowbuf.collect.intake import IntakeCounters
 from flowbuf.collect.output_counters import OutputCounters
+from flowbuf.io.statuses import LOSSES
 
 if TYPE_CHECKING:
     from flowbuf.collect.service import Service
@@ -273,5 +274,5 @@ def _losses(
         "truncated datagrams": intake.truncated,
     }
     statuses = sorted(intake.statuses.items(), key=lambda item: -item[1])
-    losses.update({name: count for name, count in statuses if STATUSES[name][0] in ("fault", "loss")})
+    losses.update({name: count for name, count in statuses if name in LOSSES})
     return losses

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any
 
-from flowbuf._core import OTHERS, STATUSES
+from flowbuf._core import OTHERS
 from flowbuf.collect.copies import CopyCounters, count_unsent
 from flowbuf.collect.intake import ExporterTotals
 from flowbuf.errors import optional_import
+from flowbuf.io.statuses import LOSSES
 
 if TYPE_CHECKING:
     from flowbuf.collect.intake import IntakeCounters
@@ -86,9 +87,6 @@ DROP_REASONS = (
 )
 """Reasons of dropped flows. Each has a series from the start, because `increase` misses its first value."""
 
-EVENTS = tuple(name for name, (kind, _) in STATUSES.items() if kind in ("fault", "loss"))
-"""Events of the decoder that have a series from the start, for the same reason."""
-
 Sample = tuple[str, dict[str, str], float]
 """Name of a metric, labels and value."""
 
@@ -142,7 +140,7 @@ class _Source:
             yield from _stream_samples(
                 counters.intake.streams, [str(each.address) for each in intake.stream_listeners]
             )
-        for reason, count in {**dict.fromkeys(EVENTS, 0), **counters.intake.statuses}.items():
+        for reason, count in {**dict.fromkeys(LOSSES, 0), **counters.intake.statuses}.items():
             yield "decoder_events", {"reason": reason}, count
         yield from _copy_samples(counters.intake.copies)
         yield from _output_samples(counters)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flowbuf._core import STATUSES
 from flowbuf.collect.copies import format_copies
 from flowbuf.collect.intake import IntakeCounters
 from flowbuf.collect.output_counters import OutputCounters
+from flowbuf.io.statuses import LOSSES
 
 __all__ = ["ServiceCounters", "format_output", "format_totals"]
-
-_HANDOVER = ("early_data_inherited", "early_data_handed_over")
 
 
 @dataclass
@@ -39,8 +37,8 @@ def format_totals(counters: ServiceCounters) -> str:
     rows = " ".join(f"{kind}={rows.decoded}" for kind, rows in intake.rows.items())
     denied = f" denied={intake.denied} decoded={intake.decoded}" if intake.denied else ""
     parts = [f"received={intake.received} kernel_drops={drops}{denied}{messages} {rows}"]
-    for name, (kind, _) in STATUSES.items():
-        if (kind in ("fault", "loss") or name in _HANDOVER) and (count := intake.statuses[name]):
+    for name in (*LOSSES, "early_data_inherited", "early_data_handed_over"):
+        if count := intake.statuses[name]:
             parts[0] += f" {name}={count}"
     if intake.lost_flows or intake.lost_datagrams:
         parts[0] += f" lost_flows={intake.lost_flows} lost_datagrams={intake.lost_datagrams}"

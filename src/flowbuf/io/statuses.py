@@ -1,4 +1,4 @@
-"""Sort the counters of statuses for display."""
+"""Classes of statuses, and their order for display."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Mapping
 
 from flowbuf._core import STATUSES
 
-__all__ = ["Counters", "sort_counters"]
+__all__ = ["LOSSES", "Counters", "sort_counters"]
 
 Counters = Mapping[str, int]
 """Name of a status -> number of occurrences."""
 
 CLASSES = ("fault", "loss", "note")
+
+LOSSES = tuple(name for name, (kind, _) in STATUSES.items() if kind in ("fault", "loss"))
+"""Statuses of data that was damaged or lost, in the order of the core."""
 
 
 def sort_counters(counters: Counters) -> list[tuple[str, int]]:

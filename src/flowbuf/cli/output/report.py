@@ -10,7 +10,7 @@ from flowbuf.cli.output.terminal import escape_line
 from flowbuf.cli.signals import INTERRUPTED
 from flowbuf.decoder import Decoder
 from flowbuf.errors import DecodeError
-from flowbuf.io.statuses import Counters, sort_counters
+from flowbuf.io.statuses import LOSSES, Counters, sort_counters
 from flowbuf.schema import elements
 
 __all__ = [
@@ -165,10 +165,9 @@ class Report:
     def _lines(self, who: str, counters: Counters) -> list[str]:
         lines = []
         for name, count in sort_counters({name: count for name, count in counters.items() if count}):
-            kind, text = STATUSES[name]
-            if kind in ("fault", "loss"):
+            if name in LOSSES:
                 self.status = 1
             elif not self.notes and name not in VALUES_LEFT_OUT:
                 continue
-            lines.append(f"{who}: {count} {name}: {text}")
+            lines.append(f"{who}: {count} {name}: {STATUSES[name][1]}")
         return lines
