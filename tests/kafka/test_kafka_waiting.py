@@ -134,22 +134,29 @@ def test_a_consumer_reports_a_broker_that_leaves_and_returns(own_broker: Broker,
     assert "unavailable" not in lines[-1]
 
 
+@contextmanager
+def interrupted(too_late: Callable[[], object]) -> Iterator[None]:
+    """Send SIGINT after a second. Call `too_late` after 30 seconds, unless the block has ended."""
+    timers = [threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)), threading.Timer(30, too_late)]
+    try:
+        for timer in timers:
+            timer.start()
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+
+
 def test_a_signal_ends_a_commit_that_waits_for_a_broker(own_broker: Broker, group: str) -> None:
     topic, late = own_broker.make_topic(), threading.Event()
     own_broker.produce(topic, [b""])
-    timers = [threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)), threading.Timer(30, late.set)]
     with KafkaSource(own_broker.servers, [topic], group=group, schema=Schema.load("flow")) as source:
         batch = next(batch for batch in source if batch)
         own_broker.kill()
-        try:
-            for timer in timers:
-                timer.start()
+        with interrupted(late.set):
             with pytest.raises(KeyboardInterrupt):
                 source.commit(batch)
             assert not late.is_set()
-        finally:
-            for timer in timers:
-                timer.cancel()
 
 
 def test_closing_does_not_wait_for_a_commit_that_a_signal_has_ended(own_broker: Broker, group: str) -> None:
@@ -161,20 +168,14 @@ def test_closing_does_not_wait_for_a_commit_that_a_signal_has_ended(own_broker: 
         late.set()
         own_broker.thaw()
 
-    timers = [threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)), threading.Timer(30, give_up)]
     source = KafkaSource(own_broker.servers, [topic], group=group, schema=Schema.load("flow"))
     batch = next(batch for batch in source if batch)
     own_broker.freeze()
-    try:
-        for timer in timers:
-            timer.start()
+    with interrupted(give_up):
         with pytest.raises(KeyboardInterrupt):
             source.commit(batch)
         source.close()
         assert not late.is_set()
-    finally:
-        for timer in timers:
-            timer.cancel()
 
 
 def test_a_producer_reports_a_broker_that_leaves_and_returns(own_broker: Broker) -> None:
