@@ -22,7 +22,7 @@ FETCH = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().de
 
 
 def free_port(kind: socket.SocketKind) -> int:
-    """Return a port that the system does not choose by itself, so that no other test sends to it."""
+    """Return a port below those that the system chooses. Other tests send only to chosen ones."""
     for port in random.sample(range(20_000, 30_000), 100):
         with socket.socket(socket.AF_INET, kind) as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
