@@ -97,16 +97,6 @@ FB_INLINE fb_cursor put_enum(fb_context *c, fb_emitter *emitter, fb_cursor at, c
     return at;
 }
 
-/* Load the number of a sampler. The common sizes need no loop. */
-FB_INLINE uint64_t load_sampler(const uint8_t *p, size_t size) {
-    uint64_t sampler;
-    if (size == 1) sampler = *p;
-    else if (size == 2) sampler = fb_load16(p);
-    else if (size == 4) sampler = fb_load32(p);
-    else sampler = fb_load_uint(p, size);
-    return sampler;
-}
-
 /* Return the sampling rate of a sampler, or 0 if it is unknown. */
 FB_INLINE uint64_t find_rate(fb_context *c, uint64_t sampler) {
     c->sampler = sampler;
@@ -148,7 +138,10 @@ FB_INLINE fb_cursor run_operation(fb_context *c, fb_emitter *emitter, fb_cursor 
                           find_etype(compiled, record, locations, p, 16));
             break;
         case FB_OP_RATE_OF_SAMPLER:
-            at = put_uint(c, emitter, at, op->target, find_rate(c, load_sampler(p, op->size)));
+            at = put_uint(c, emitter, at, op->target, find_rate(c, fb_load_uint(p, op->size)));
+            break;
+        case FB_OP_UINT:
+            at = put_uint(c, emitter, at, op->target, fb_load_uint(p, op->size));
             break;
         case FB_OP_VALUE:
             if (locations && op->size == FB_VARIABLE_SIZE)

@@ -98,7 +98,7 @@ static uint64_t find_value_of_set(fb_context *c, const fb_compiled_template *com
                                   const fb_location *locations) {
     switch (op->code) {
         case FB_OP_RATE_OF_SAMPLER:
-            return find_rate(c, load_sampler(find_field(op, record, locations), op->size));
+            return find_rate(c, fb_load_uint(find_field(op, record, locations), op->size));
         case FB_OP_DERIVED_SAMPLING_RATE: return fb_sampling_find(c, compiled, record, locations);
         default: return derive_etype(compiled, record, locations);
     }
@@ -120,15 +120,15 @@ static void begin_fast_set(fb_context *c, fb_emitter *emitter, const fb_compiled
 
 static uint64_t sampler_of(const fb_compiled_template *compiled, const uint8_t *record,
                            const fb_location *locations) {
-    return load_sampler(find_field(compiled->sampler, record, locations), compiled->sampler->size);
+    return fb_load_uint(find_field(compiled->sampler, record, locations), compiled->sampler->size);
 }
 
 /* Return the first record with another sampler. Each size of sampler has its own loop. */
 FB_INLINE const uint8_t *find_other_sampler(const uint8_t *record, const uint8_t *end, size_t step,
                                             size_t offset, size_t size) {
-    uint64_t sampler = load_sampler(record + offset, size);
+    uint64_t sampler = fb_load_uint(record + offset, size);
     do record += step;
-    while (record < end && load_sampler(record + offset, size) == sampler);
+    while (record < end && fb_load_uint(record + offset, size) == sampler);
     return record;
 }
 

@@ -79,7 +79,7 @@ FB_INLINE bool fb_name_id_read(fb_name_kind kind, const uint8_t *p, size_t size,
         id->high = (uint64_t)size << 56; /* a MAC or IPv4 address, which differ in size */
     }
     for (; size > 8; p++, size--) id->high |= (uint64_t)*p << 8 * (size - 9);
-    id->low = size == 4 ? fb_load32(p) : fb_load_uint(p, size);
+    id->low = fb_load_uint(p, size);
     return true;
 }
 

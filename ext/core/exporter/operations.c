@@ -283,13 +283,13 @@ static fb_op_code choose_code(const fb_column *column, uint8_t kind, uint16_t si
     if (kind == FB_KIND_UINT && column->type == FB_TYPE_ENUM && size == 1) return FB_OP_ENUM;
     bool plain = column->type == FB_TYPE_UINT || column->type == FB_TYPE_TIMESTAMP;
     bool fits = size < 8 ? column->limit >= (1ull << 8 * size) - 1 : column->limit == UINT64_MAX;
-    if (kind != FB_KIND_UINT || !plain || !fits) return FB_OP_VALUE;
-    switch (size) {
+    if (kind != FB_KIND_UINT || !plain || !size || size > 8) return FB_OP_VALUE;
+    switch (fits ? size : 0) {
         case 1: return FB_OP_UINT8;
         case 2: return FB_OP_UINT16;
         case 4: return FB_OP_UINT32;
         case 8: return FB_OP_UINT64;
-        default: return FB_OP_VALUE;
+        default: return FB_OP_UINT;
     }
 }
 

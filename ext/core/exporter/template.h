@@ -81,6 +81,7 @@ typedef enum {
     /* derived:etype from the first address, the field of the operation, unless it is zero */
     FB_OP_ETYPE_IPV4,
     FB_OP_ETYPE_IPV6,
+    FB_OP_UINT,  /* any other unsigned number: of another size, or one that may not fit */
     FB_OP_VALUE, /* any other field, according to its kind */
     /* a field that was zero, after the others of its rank: its zero ends the search now */
     FB_OP_AGAIN,
@@ -103,7 +104,7 @@ typedef enum {
     FB_OP_NAME
 } fb_op_code;
 
-#define FB_MOVE_CODES FB_OP_VALUE /* moves have lower codes */
+#define FB_MOVE_CODES FB_OP_UINT /* moves have lower codes */
 
 typedef struct {
     const fb_column *column; /* of `target` */

@@ -103,16 +103,11 @@ typedef struct {
    source: type (8 bits) and index, or one word each. Return false if the sample is of another
    format or cut short. */
 FB_INLINE bool fb_sample_find_origin(uint32_t format, fb_bytes sample, fb_sample_origin *origin) {
-    static const uint8_t kinds[] = {[FB_SAMPLE_FLOW] = 1,
-                                    [FB_SAMPLE_COUNTERS] = 2,
-                                    [FB_SAMPLE_FLOW_EXPANDED] = 1,
-                                    [FB_SAMPLE_COUNTERS_EXPANDED] = 2,
-                                    [FB_SAMPLE_DROP] = 3};
     if (FB_UNLIKELY(sample.size < 12 || format < FB_SAMPLE_FLOW || format > FB_SAMPLE_DROP))
         return false;
     uint32_t type = fb_load32(sample.data + 4);
     bool expanded = format > FB_SAMPLE_COUNTERS;
-    origin->kind = kinds[format];
+    origin->kind = format > FB_SAMPLE_COUNTERS ? format - FB_SAMPLE_COUNTERS : format;
     origin->type = expanded ? type : type >> 24;
     origin->index = expanded ? fb_load32(sample.data + 8) : type & 0xffffff;
     return true;

@@ -24,6 +24,7 @@ static void loads_big_endian_integers(void) {
     CHECK_EQUAL(fb_load64(bytes), 0xf1f2f3f4f5f6f7f8);
     for (size_t size = 1; size <= 8; size++)
         CHECK_EQUAL(fb_load_uint(bytes, size), fb_load64(bytes) >> 8 * (8 - size));
+    CHECK_EQUAL(fb_load_uint(bytes, 0), 0);
 }
 
 static void stays_within_the_memory_limit(void) {

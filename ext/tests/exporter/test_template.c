@@ -54,10 +54,10 @@ static int compare_ops(const void *a, const void *b) {
 
 /* Return the operations as text: "column.rank<field@offset:code ". */
 static const char *ops_of(compiler *f, const fb_compiled_template *compiled) {
-    static const char *const codes[] = {"8",       "16",     "32",      "64",     "tcp",   "ipv4",
-                                        "ipv6",    "enum",   "etype4",  "etype6", "value", "again",
-                                        "collect", "packet", "sampler", "rate",   "etype", "type",
-                                        "code",    "status", "labels",  "flags"};
+    static const char *const codes[] = {"8",     "16",      "32",     "64",      "tcp",  "ipv4",
+                                        "ipv6",  "enum",    "etype4", "etype6",  "uint", "value",
+                                        "again", "collect", "packet", "sampler", "rate", "etype",
+                                        "type",  "code",    "status", "labels",  "flags"};
     fb_op ops[64];
     size_t before_packet = 0;
     assert(compiled->op_count <= 64);
@@ -134,10 +134,10 @@ static void checks_values_of_sizes_that_may_not_fit(void) {
         const char *ops;
     } cases[] = {
         {1, "wide.0<0@0:8 byte.0<0@0:8 addr.0<1@1:ipv4 kind.0<0@0:enum "},
-        {2, "wide.0<0@0:16 byte.0<0@0:value addr.0<1@2:ipv4 kind.0<0@0:value "},
-        {3, "wide.0<0@0:value byte.0<0@0:value addr.0<1@3:ipv4 kind.0<0@0:value "},
-        {4, "wide.0<0@0:32 byte.0<0@0:value addr.0<1@4:ipv4 kind.0<0@0:value "},
-        {8, "wide.0<0@0:64 byte.0<0@0:value addr.0<1@8:ipv4 kind.0<0@0:value "},
+        {2, "wide.0<0@0:16 byte.0<0@0:uint addr.0<1@2:ipv4 kind.0<0@0:value "},
+        {3, "wide.0<0@0:uint byte.0<0@0:uint addr.0<1@3:ipv4 kind.0<0@0:value "},
+        {4, "wide.0<0@0:32 byte.0<0@0:uint addr.0<1@4:ipv4 kind.0<0@0:value "},
+        {8, "wide.0<0@0:64 byte.0<0@0:uint addr.0<1@8:ipv4 kind.0<0@0:value "},
         {9, "wide.0<0@0:value byte.0<0@0:value addr.0<1@9:ipv4 kind.0<0@0:value "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
