@@ -150,7 +150,7 @@ FB_INLINE void set_enum(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_so
     uint64_t number;
     if (FB_LIKELY(range->path == FB_PATH_ENUM) &&
         find_member(&c->plan->columns[range->target.column], value, &number))
-        FB_EMIT(put_uint)(emitter, at, range->target, number);
+        FB_EMIT(put_fast)(emitter, at, range, number);
     else set_uint(c, emitter, at, source, value);
 }
 
@@ -233,10 +233,9 @@ FB_INLINE void set_time(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_so
     const fb_target_range *range = &c->plan->sources[source];
     if (range->path == FB_PATH_NONE || !nanoseconds) return;
     if (FB_LIKELY(range->path == FB_PATH_FAST)) /* the column holds every time up to FB_TIME_MAX */
-        FB_EMIT(put_uint)
-    (emitter, at, range->target,
-     in_units(nanoseconds, c->plan->columns[range->target.column].unit));
-    else *at = set_time_long(c, emitter, *at, source, nanoseconds); }
+        FB_EMIT(put_fast)(emitter, at, range, in_units(nanoseconds, range->column->unit));
+    else *at = set_time_long(c, emitter, *at, source, nanoseconds);
+}
 
 /* Fields of records -------------------------------------------------------------------------- */
 
