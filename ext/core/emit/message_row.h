@@ -14,8 +14,9 @@
           put_ip                           as the value, although nothing is written.
      void put_name(row, cursor, target,    The same for a name from options data: valid UTF-8 of 1
                    data, size)             to FB_NAME_SIZE bytes, readable in whole blocks.
-     void put_fast(row, cursor, source,    The same for a fixed source of FB_PATH_FAST.
-                     value)                REQUIRES: value < source->bound.
+     void put_fast(row, cursor, source,    The same for a number of a fixed source of FB_PATH_FAST
+                     value)                or an enum member of one of FB_PATH_ENUM. REQUIRES, for
+                                           FB_PATH_FAST: value < source->bound.
      void append_uint(row, cursor,         Give a column a value of at most `width` bytes, without
                       column, value,       any lookup. A zero or an all-zero address is skipped.
                       width)               REQUIRES: has_fast_path;

@@ -156,9 +156,8 @@ static void trace_put_uint(trace *t, trace_cursor *at, fb_target target, uint64_
 
 static void trace_put_fast(trace *t, trace_cursor *at, const fb_target_range *source,
                            uint64_t value) {
-    if (source->path != FB_PATH_FAST || source->column->type != FB_TYPE_UINT ||
-        value >= source->bound)
-        abort();
+    bool is_number = source->path == FB_PATH_FAST && source->column->type != FB_TYPE_IP;
+    if (source->path != FB_PATH_ENUM && (!is_number || value >= source->bound)) abort();
     trace_put_uint(t, at, source->target, value);
 }
 
