@@ -62,8 +62,8 @@ def scan(
         **arguments: Other arguments of `read_capture`, such as `columns` or `scale`, except `ip`.
 
     Raises:
-        ValueError: into is neither "polars" nor "duckdb", connection is given for polars, or an option is
-            invalid.
+        ValueError: into is neither "polars" nor "duckdb", connection is given for polars, columns is empty,
+            or an option is invalid.
         ImportError: polars is not installed (`flowbuf[polars]`), or duckdb or pyarrow (`flowbuf[sql]`).
         SchemaError: The schema cannot be loaded, or has no column of a name in columns.
 
@@ -82,6 +82,8 @@ def scan(
     if "ip" in arguments:
         raise TypeError("scan takes no ip, because addresses are text; leave it out")
     stream = read_capture(source, schema, ip="text", **arguments)
+    if not stream.columns:
+        raise ValueError(f"columns is empty, and {into} has no tables without columns; leave it out")
     if into == "duckdb":
         return _scan_duckdb(stream, connection)
     if connection is not None:

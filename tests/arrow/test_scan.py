@@ -166,6 +166,8 @@ def test_errors_of_reading_arrive(tmp_path: Path) -> None:
         ({"into": "pandas"}, ValueError, "into is 'pandas'; it may be polars or duckdb"),
         ({"connection": duckdb.connect()}, ValueError, "connection applies only"),
         ({"columns": ["nope"]}, SchemaError, "no column 'nope'"),
+        ({"columns": []}, ValueError, "polars has no tables without columns"),
+        ({"columns": [], "into": "duckdb"}, ValueError, "duckdb has no tables without columns"),
         ({"where": "nope = 1"}, QueryError, "nope"),
         ({"nope": 1}, TypeError, "nope"),
         ({"ip": "binary"}, TypeError, "scan takes no ip"),

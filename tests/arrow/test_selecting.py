@@ -461,6 +461,8 @@ def test_a_capture_that_is_none_is_named_after_the_flows_before_it(folder: Path)
     ("arguments", "error", "text"),
     [
         ({"columns": "bytes"}, TypeError, "columns is a text"),
+        ({"columns": ["bytes", 1]}, TypeError, "columns has 1; write names"),
+        ({"where": 1}, TypeError, "a condition is SQL, not int"),
         ({"columns": ["byte"]}, SchemaError, "no column 'byte'"),
         ({"columns": ["group:none"]}, SchemaError, "no group"),
         ({"limit": -1}, ValueError, "limit is -1"),

@@ -43,6 +43,8 @@ def tokens_of(sql: str) -> list[Token]:
     """Return the tokens of SQL without comments. Raise QueryError for text that is not UTF-8."""
     import duckdb
 
+    if not isinstance(sql, str):
+        raise TypeError(f"a condition is SQL, not {type(sql).__name__}; write a text such as 'bytes > 512'")
     try:
         content = sql.encode()  # duckdb counts bytes
     except UnicodeEncodeError:

@@ -105,8 +105,8 @@ def read_capture(
     if limit is not None and limit < 0:
         raise ValueError(f"limit is {limit}; it may be 0 or more")
     chosen_options = merge_options(options, keywords, _PARAMETERS)
-    if columns is not None and not isinstance(columns, str):
-        columns = list(columns)
+    if columns is not None:
+        columns = _list_names(columns)
         schema = _load(schema).with_vendors(columns)
     if where is not None:
         schema = _load(schema)
@@ -123,13 +123,22 @@ def _load(schema: Schema | str) -> Schema:
     return schema if isinstance(schema, Schema) else Schema.load(schema)
 
 
-def _choose(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return names without repetitions. Raise SchemaError for an unknown one."""
+def _list_names(columns: Iterable[str]) -> list[str]:
+    """Return names as a list. Raise TypeError for a text, whose letters would be taken for names."""
     if isinstance(columns, str):
         names_in_text = [name.strip() for name in columns.split(",") if name.strip()]
         raise TypeError(f"columns is a text; pass a list of names, such as {names_in_text!r}")
+    names = list(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"columns has {name!r}; write names as texts, such as 'bytes'")
+    return names
+
+
+def _choose(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return names without repetitions. Raise SchemaError for an unknown one."""
     names: dict[str, None] = {}
-    for name in columns:
+    for name in _list_names(columns):
         if name in schema:
             names[name] = None
         else:  # a group, or an unknown name

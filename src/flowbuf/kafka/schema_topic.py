@@ -13,11 +13,13 @@ def parse_schema_topic(text: str) -> str | None:
 
 
 def check_schema_topic(schema_topic: str | None, topic: str) -> None:
-    """Check that schema descriptions are not stored among the messages, whose readers cannot decode them.
+    """Check that schema descriptions have a topic of their own. Readers of messages cannot decode them.
 
     Raises:
-        ValueError: the topic is that of the messages.
+        ValueError: the name of the topic is empty, or that of the topic of the messages.
     """
+    if schema_topic == "":
+        raise ValueError("schema_topic is empty; name a topic, or 'none'")
     if schema_topic == topic:
         problem = f"schema_topic is {topic!r}, which is the topic of the messages"
         raise ValueError(f"{problem}; name another topic, or 'none'")

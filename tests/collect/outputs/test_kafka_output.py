@@ -68,6 +68,8 @@ def test_schema_descriptions_need_a_topic_of_their_own() -> None:
     options = {"schema_topic": "flows"}
     with pytest.raises(ValueError, match="schema_topic is 'flows', which is the topic of the messages"):
         KafkaPlace.parse("kafka://a:9092/flows", **options)
+    with pytest.raises(ValueError, match="schema_topic is empty; name a topic, or 'none'"):
+        KafkaPlace.parse("kafka://a:9092/flows", schema_topic="")
     assert KafkaPlace.parse("kafka://a:9092/flows", format="json", **options).topic == "flows"
 
 
