@@ -64,10 +64,14 @@ def test_examples_run_as_written(name: str, tmp_path: Path) -> None:
     assert "codec = flowbuf.Codec" in text
     assert re.search(rf"\b{name}\b", text)
     program = "import sys; from tests.codec.test_docstrings import paste; paste(sys.stdin.readlines())"
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+        "CI": "true",  # hypothesis then does not fail if the machine is slow
+    }
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+        env=os.environ | environment,
         input=text,
         capture_output=True,
         text=True,

@@ -69,9 +69,13 @@ fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit) {
         .resize = resize, .context = cache, .limit = limit, .release_zeros = release_zeros};
 }
 
+void *fb_block_cache_take(fb_block_cache *cache, size_t size) {
+    return is_cacheable(size) ? take_block(cache, size) : NULL;
+}
+
 static void *resize_dirty(void *context, void *p, size_t old_size, size_t new_size) {
     if (!new_size) return resize(context, p, old_size, 0);
-    void *block = !p && is_cacheable(new_size) ? take_block(context, new_size) : NULL;
+    void *block = p ? NULL : fb_block_cache_take(context, new_size);
     return block ? block : realloc(p, new_size);
 }
 

@@ -33,6 +33,8 @@ typedef struct {
 fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit);
 /* The same, but with `dirty` set: new bytes are undefined. */
 fb_memory fb_memory_cached_dirty(fb_block_cache *cache, size_t limit);
+/* Take a block of a size out of the cache. Its bytes are undefined. NULL: there is none. */
+void *fb_block_cache_take(fb_block_cache *cache, size_t size);
 /* Free the cached blocks. The cache is then empty and may be used again. */
 void fb_block_cache_free(fb_block_cache *cache);
 

@@ -37,13 +37,23 @@ void fb_nested_block_trim(fb_nested_block *block, size_t used, fb_memory *memory
     *block = (fb_nested_block){data, less};
 }
 
-static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
-    fb_nested_cache *cache = context;
-    const size_t size = p ? old_size : new_size;
+static fb_block_cache *cache_of(fb_nested_cache *cache, size_t size) {
     size_t class = 0;
     while (class + 1 < FB_NESTED_CACHES && (size_t)FB_CACHED_BLOCK_MIN << class < size) class++;
-    const fb_memory memory = fb_memory_cached_dirty(&cache->of_size[class], 0);
-    return memory.resize(memory.context, p, old_size, new_size);
+    return &cache->of_size[class];
+}
+
+/* A growing block moves to a cached one, whose pages are there already. */
+static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
+    fb_block_cache *cache = cache_of(context, p ? old_size : new_size);
+    const fb_memory memory = fb_memory_cached_dirty(cache, 0);
+    void *block = p && new_size > old_size
+                      ? fb_block_cache_take(cache_of(context, new_size), new_size)
+                      : NULL;
+    if (!block) return memory.resize(memory.context, p, old_size, new_size);
+    memcpy(block, p, old_size);
+    memory.resize(memory.context, p, old_size, 0);
+    return block;
 }
 
 fb_memory fb_nested_memory(fb_nested_cache *cache) {

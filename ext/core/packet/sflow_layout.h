@@ -107,7 +107,7 @@ FB_INLINE bool fb_sample_find_origin(uint32_t format, fb_bytes sample, fb_sample
         return false;
     uint32_t type = fb_load32(sample.data + 4);
     bool expanded = format > FB_SAMPLE_COUNTERS;
-    origin->kind = format > FB_SAMPLE_COUNTERS ? format - FB_SAMPLE_COUNTERS : format;
+    origin->kind = expanded ? format - FB_SAMPLE_COUNTERS : format; /* 3 to 5 become 1 to 3 */
     origin->type = expanded ? type : type >> 24;
     origin->index = expanded ? fb_load32(sample.data + 8) : type & 0xffffff;
     return true;

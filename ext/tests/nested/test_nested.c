@@ -499,6 +499,32 @@ static void blocks_are_trimmed_if_memory_allows_it(void) {
     CHECK_EQUAL(allocator.held, 0);
 }
 
+static void growing_blocks_move_to_cached_ones(void) {
+    enum { SMALL = 2 * FB_CACHED_BLOCK_MIN, LARGE = 2 * SMALL };
+    fb_nested_cache cache = {0};
+    fb_memory memory = fb_nested_memory(&cache);
+    uint8_t *large = fb_memory_resize(&memory, NULL, 0, LARGE);
+    fb_memory_release(&memory, large, LARGE);
+    fb_nested_block block = {NULL, 0};
+    CHECK_STATUS(fb_nested_block_grow(&block, SMALL, &memory), FB_OK);
+    const uint8_t *small = block.data;
+    memset(block.data, 'a', SMALL);
+    CHECK_STATUS(fb_nested_block_grow(&block, LARGE, &memory), FB_OK);
+    CHECK(block.data == large && block.size == LARGE);
+    CHECK(block.data[0] == 'a' && block.data[SMALL - 1] == 'a');
+    CHECK_EQUAL(memory.used, LARGE);
+    /* without a cached one of its size, a block grows in other memory */
+    CHECK_STATUS(fb_nested_block_grow(&block, 2 * LARGE, &memory), FB_OK);
+    CHECK(block.data[SMALL - 1] == 'a');
+    fb_nested_block again = {NULL, 0};
+    CHECK_STATUS(fb_nested_block_grow(&again, SMALL, &memory), FB_OK);
+    CHECK(again.data == small); /* the block that was left is in the cache */
+    fb_memory_release(&memory, again.data, again.size);
+    fb_memory_release(&memory, block.data, block.size);
+    CHECK_EQUAL(memory.used, 0);
+    for (size_t i = 0; i < FB_NESTED_CACHES; i++) fb_block_cache_free(&cache.of_size[i]);
+}
+
 static void shared_names_outlive_their_type(void) {
     static const uint8_t paid[] = {2, 0x40, 1, 2, 0x40, 1};
     fb_check_allocator allocator = {.dirty = true}, failing = {.fail_at = 1};
@@ -535,4 +561,5 @@ RUN_TESTS(TEST(messages_become_arrays), TEST(slices_have_the_rows_asked_for),
           TEST(packed_elements_at_the_end_of_the_input),
           TEST(every_failed_allocation_leaves_nothing_behind),
           TEST(dropped_messages_leave_no_values), TEST(a_small_batch_after_a_large_one_is_small),
-          TEST(blocks_are_trimmed_if_memory_allows_it), TEST(shared_names_outlive_their_type))
+          TEST(blocks_are_trimmed_if_memory_allows_it), TEST(growing_blocks_move_to_cached_ones),
+          TEST(shared_names_outlive_their_type))

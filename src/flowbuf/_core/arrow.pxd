@@ -1,5 +1,6 @@
 """The functions of ext/core/arrow that convert between messages, columns and text."""
-from libc.stdint cimport uint16_t, uint64_t
+from cpython.ref cimport PyObject
+from libc.stdint cimport uint8_t, uint16_t, uint64_t
 
 from flowbuf._core.core cimport (
     ArrowArray,
@@ -80,7 +81,16 @@ cdef extern from "core/arrow/message_columns.h" nogil:
     fb_status fb_message_columns_read(fb_message_columns *reader, fb_bytes *rest, fb_batch *batch,
                                       fb_message_fault *fault)
 
+cdef enum:
+    OUTPUT_MIN = 64 << 10  # initial size of the output, in bytes
+
 cdef class ColumnEncoder:
+    cdef fb_buffer kept  # the output, while it is not larger than OUTPUT_KEPT; the next encoder uses it again
+    cdef PyObject *given  # the larger output: the bytes object that `take_output` returns without a copy
+    cdef uint8_t *output  # of either
+    cdef size_t capacity  # bytes of `output`
+    cdef int grow_output(self, size_t used, size_t more) except -1
+    cdef bytes take_output(self, size_t used)
     cdef int begin(self, const ArrowSchema *schema) except -1
     cdef int encode(self, const ArrowArray *array) except -1
     cdef bytes take(self)

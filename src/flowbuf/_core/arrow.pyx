@@ -15,7 +15,6 @@ from flowbuf._core.tables cimport set_members
 from flowbuf.errors import EncodeError
 
 cdef enum:
-    OUTPUT_MIN = 64 << 10  # initial size of the output, in bytes
     OUTPUT_KEPT = 32 << 20  # largest output that is kept for reuse
 
 TEXT_FORMS = {"json": FB_TEXT_JSON, "csv": FB_TEXT_CSV, "key": FB_TEXT_KEY}
@@ -117,6 +116,53 @@ cdef int take_stream(object capsule, ArrowArrayStream *to) except -1:
 cdef class ColumnEncoder:
     """Encodes columns of one Arrow type as length-delimited messages. Use it once, in one thread."""
 
+    def __cinit__(self):
+        global spare_output
+        self.kept = spare_output
+        spare_output.begin = spare_output.p = spare_output.end = NULL
+        self.output = self.kept.begin
+        self.capacity = self.kept.end - self.kept.begin
+
+    def __dealloc__(self):
+        global spare_output
+        Py_XDECREF(self.given)
+        if spare_output.begin:
+            fb_buffer_free(&self.kept)
+        else:
+            spare_output = self.kept
+
+    cdef int grow_output(self, size_t used, size_t more) except -1:
+        """Make room for `more` bytes behind the used ones, which are kept."""
+        cdef size_t capacity = fb_grown_capacity(self.capacity, used, more)
+        if not capacity:
+            raise MemoryError
+        if capacity <= OUTPUT_KEPT:
+            self.kept.p = self.kept.begin + used
+            check(fb_buffer_grow(&self.kept, more))
+            self.output = self.kept.begin
+            self.capacity = self.kept.end - self.kept.begin
+            return 0
+        if self.given:
+            _PyBytes_Resize(&self.given, capacity)
+        else:
+            given = PyBytes_FromStringAndSize(NULL, capacity)
+            if used:
+                memcpy(PyBytes_AS_STRING(given), self.output, used)
+            Py_INCREF(given)
+            self.given = <PyObject *> given
+        self.output = <uint8_t *> PyBytes_AS_STRING(<object> self.given)
+        self.capacity = capacity
+        return 0
+
+    cdef bytes take_output(self, size_t used):
+        if not self.given:
+            return PyBytes_FromStringAndSize(<char *> self.output, used)
+        _PyBytes_Resize(&self.given, used)
+        given = <object> self.given
+        Py_DECREF(given)
+        self.given = NULL
+        return given
+
     cdef int begin(self, const ArrowSchema *schema) except -1:
         """Bind the columns of an Arrow schema."""
         raise NotImplementedError
@@ -189,53 +235,23 @@ cdef class ArrowEncoder(ColumnEncoder):
     cdef fb_memory memory
     cdef fb_arrow_encoder encoder
     cdef bint made
-    cdef fb_buffer output
-    cdef size_t capacity  # of the current buffer, `output` or `given`
-    # the buffer above OUTPUT_KEPT: the bytes object that `take` returns without a copy
-    cdef PyObject *given
     cdef uint64_t rows  # rows of the arrays encoded before
 
     def __cinit__(self, Plan plan not None, bind):
-        global spare_output
         plan.need_sealed()
         self.plan = plan
         self.bind = bind
         self.memory = fb_memory_system(0)
-        self.output = spare_output
-        spare_output.begin = spare_output.p = spare_output.end = NULL
 
     def __dealloc__(self):
-        global spare_output
-        Py_XDECREF(self.given)
-        if spare_output.begin:
-            fb_buffer_free(&self.output)
-        else:
-            spare_output = self.output
         if self.made:
             fb_arrow_encoder_free(&self.encoder)
 
     cdef int grow(self, size_t more) except -1:
-        """Make room for `more` bytes in the output, and keep its contents."""
         cdef size_t used = fb_row_size(&self.encoder.row)
-        cdef size_t capacity = fb_grown_capacity(self.capacity, used, more)
-        self.output.p = self.output.begin + used
-        if capacity <= OUTPUT_KEPT:
-            check(fb_buffer_grow(&self.output, more))
-            self.set_output(self.output.begin, self.output.end - self.output.begin, used)
-            return 0
-        if self.given:
-            _PyBytes_Resize(&self.given, capacity)
-        else:
-            given = PyBytes_FromStringAndSize(NULL, capacity)
-            memcpy(PyBytes_AS_STRING(given), self.output.begin, used)
-            Py_INCREF(given)
-            self.given = <PyObject *> given
-        self.set_output(<uint8_t *> PyBytes_AS_STRING(<object> self.given), capacity, used)
+        self.grow_output(used, more)
+        fb_row_set_output(&self.encoder.row, self.output, self.capacity, used)
         return 0
-
-    cdef void set_output(self, uint8_t *output, size_t capacity, size_t used) noexcept:
-        self.capacity = capacity
-        fb_row_set_output(&self.encoder.row, output, capacity, used)
 
     cdef int begin(self, const ArrowSchema *schema) except -1:
         cdef fb_status status
@@ -246,9 +262,9 @@ cdef class ArrowEncoder(ColumnEncoder):
             raise EncodeError(self.bindings.describe_fault(&self.encoder.source, None))
         check(status)
         self.made = True
-        self.output.p = self.output.begin
-        check(fb_buffer_reserve(&self.output, OUTPUT_MIN))
-        self.set_output(self.output.begin, self.output.end - self.output.begin, 0)
+        if self.capacity < OUTPUT_MIN:
+            self.grow_output(0, OUTPUT_MIN)
+        fb_row_set_output(&self.encoder.row, self.output, self.capacity, 0)
         return 0
 
     cdef int encode(self, const ArrowArray *array) except -1:
@@ -269,14 +285,7 @@ cdef class ArrowEncoder(ColumnEncoder):
         return 0
 
     cdef bytes take(self):
-        cdef size_t size = fb_row_size(&self.encoder.row)
-        if not self.given:
-            return PyBytes_FromStringAndSize(<char *> self.output.begin, size)
-        _PyBytes_Resize(&self.given, size)
-        given = <object> self.given
-        Py_DECREF(given)
-        self.given = NULL
-        return given
+        return self.take_output(fb_row_size(&self.encoder.row))
 
 
 def encode_arrow_array(Plan plan not None, schema, array, bind):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,35 @@ def test_examples_survive_every_library() -> None:
     assert codec.encode_columns(table.slice(7, 20)) == b"".join(whole[7:27])
     pieces = pa.concat_tables([table.slice(0, 5), table.slice(33, 9)])
     assert codec.encode_columns(pieces) == b"".join(whole[:5] + whole[33:42])
+
+
+@pytest.mark.slow
+def test_output_may_exceed_the_reused_buffer() -> None:
+    """Flat and nested encoders reuse one buffer of at most 32 MiB. Larger output is not written into it.
+
+    Earlier calls leave nothing in the output, even if they failed.
+    """
+    codec = load("Order")
+    broken = pa.table({"tags": [["a" * (1 << 20)]] * 60, "id": [1] * 59 + [-1]})
+    for size in (100, 20 << 20, 20 << 20, 100):
+        with pytest.raises(EncodeError):
+            codec.encode_columns(broken)
+        orders = [{"id": 1, "tags": [letter * size]} for letter in "abc"]
+        expected = framed(*map(codec.encode, orders))
+        assert codec.encode_columns(pa.Table.from_pylist(orders)) == expected
+
+
+def test_encoders_that_run_at_once_have_their_own_output() -> None:
+    codec = load("Order")
+    table = codec.read_columns(some_orders(60)).to_arrow()
+    expected = codec.encode_columns(table)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in table.to_batches(max_chunksize=7):
+            assert codec.encode_columns(table) == expected
+            yield batch
+
+    assert codec.encode_columns(pa.RecordBatchReader.from_batches(table.schema, batches())) == expected
 
 
 def test_other_arrow_types_are_accepted_if_the_values_fit() -> None:

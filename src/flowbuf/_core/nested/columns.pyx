@@ -1,8 +1,7 @@
 """Messages of any type to Arrow columns, and back."""
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE, _PyBytes_Resize
-from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport strcmp
 
@@ -10,6 +9,7 @@ from flowbuf._core.arrow cimport (
     FB_ARROW_BAD_SCHEMA,
     FB_ARROW_NOT_JSON,
     FB_ARROW_NOT_A_BATCH,
+    OUTPUT_MIN,
     ColumnEncoder,
     fb_arrow_reason,
     fb_arrow_reason_text,
@@ -26,7 +26,6 @@ from flowbuf.errors import DecodeError, EncodeError
 NESTED_KINDS = {fb_nested_kind_name(i).decode(): i for i in range(FB_NESTED_KIND_COUNT)}
 """Kind of the values of a node -> its code in the core."""
 
-cdef Py_ssize_t _FIRST_OUTPUT = 64 << 10  # bytes of output to begin with
 cdef double _MARGIN = 1.05  # of expected output
 cdef Py_ssize_t _MOST_EXPECTED = 1 << 28
 cdef size_t _PLACES = 128  # a table has the field numbers below this, or below four times their count
@@ -350,8 +349,7 @@ cdef class NestedEncoder(ColumnEncoder):
     cdef object unknown
     cdef fb_memory memory
     cdef fb_nested_writer writer
-    cdef PyObject *output  # a bytes object that grows, whose first bytes are used
-    cdef size_t used, begun  # bytes of all arrays, and of those before this one
+    cdef size_t used, begun  # bytes of the output for all arrays, and for those before this one
     cdef uint64_t rows  # rows of the arrays encoded before
 
     def __cinit__(self, NestedType type not None, unknown):
@@ -362,22 +360,11 @@ cdef class NestedEncoder(ColumnEncoder):
 
     def __dealloc__(self):
         fb_nested_writer_free(&self.writer)
-        Py_XDECREF(self.output)
 
     cdef int grow(self, double left) except -1:
         """Double the output, or grow it to the bytes that are expected: `left` times those of this array."""
-        cdef size_t capacity
-        if self.output:
-            expected = min(left * _MARGIN * (self.used - self.begun), <double> _MOST_EXPECTED)
-            capacity = fb_grown_capacity(PyBytes_GET_SIZE(<object> self.output), self.used, <size_t> expected)
-            if not capacity:
-                raise MemoryError
-            _PyBytes_Resize(&self.output, capacity)
-        else:
-            first = PyBytes_FromStringAndSize(NULL, _FIRST_OUTPUT)
-            Py_INCREF(first)
-            self.output = <PyObject *> first
-        return 0
+        cdef double expected = min(left * _MARGIN * (self.used - self.begun), <double> _MOST_EXPECTED)
+        return self.grow_output(self.used, max(<size_t> expected, OUTPUT_MIN))
 
     cdef int begin(self, const ArrowSchema *schema) except -1:
         return self.bind(schema, 0)
@@ -439,12 +426,12 @@ cdef class NestedEncoder(ColumnEncoder):
             raise EncodeError(fb_arrow_reason_text(self.writer.reason).decode())
         rows = array.length
         self.begun = self.used
-        status = FB_OK if self.output else FB_NO_SPACE
+        status = FB_OK if self.capacity else FB_NO_SPACE
         while row < rows:
             if status == FB_NO_SPACE:
                 self.grow(<double> (rows - row) / row if row else 0)
-            begin = <uint8_t *> PyBytes_AS_STRING(<object> self.output)
-            end = begin + PyBytes_GET_SIZE(<object> self.output)
+            begin = self.output
+            end = begin + self.capacity
             p = begin + self.used
             with nogil:
                 status = fb_nested_write(&self.writer, &row, rows, &p, end)
@@ -457,13 +444,7 @@ cdef class NestedEncoder(ColumnEncoder):
         return 0
 
     cdef bytes take(self):
-        if not self.output:
-            return b""
-        _PyBytes_Resize(&self.output, self.used)
-        result = <object> self.output
-        Py_DECREF(result)
-        self.output = NULL
-        return result
+        return self.take_output(self.used)
 
 
 def encode_nested_array(NestedType type not None, schema, array, unknown):

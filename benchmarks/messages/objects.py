@@ -1,10 +1,10 @@
 """Measure messages to objects of classes and back, beside libraries with generated classes.
 
-python -m benchmarks.message_objects [FAMILY]...
+python -m benchmarks.messages.objects [FAMILY]...
 
 It needs pip install grpcio-tools betterproto2 betterproto2-compiler fastproto ruff. protoc generates the
 classes of both libraries. flowbuf uses dataclasses with slots. upb makes its own messages, whose fields
-become Python objects only when they are read, which is not measured. The table is that of `message_json`.
+become Python objects only when they are read, which is not measured. The table is that of `json_text`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.lab.families import FAMILIES, Field
-from benchmarks.message_json import Work, print_table
+from benchmarks.messages.json_text import Work, print_table
 from flowbuf import Codec, Schema
 
 

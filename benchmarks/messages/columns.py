@@ -1,6 +1,6 @@
 """Measure nested messages to Arrow columns and back, beside ptars.
 
-python -m benchmarks.message_columns [TYPE]...
+python -m benchmarks.messages.columns [TYPE]...
 
 TYPE is `record`, records of the built-in schema, or `order`, orders with a customer, lines and lists. Both
 contestants take turns with the same messages. The table has medians of processor time in nanoseconds per

@@ -1,6 +1,6 @@
 """Measure messages to JSON and back, beside json_format of google.protobuf and beside orjson.
 
-python -m benchmarks.message_json [FAMILY]...
+python -m benchmarks.messages.json_text [FAMILY]...
 
 json_format does the same work. orjson converts the JSON to and from Python objects, without Protocol Buffers.
 All contestants take turns with the same records. The table has medians in nanoseconds per record, half the

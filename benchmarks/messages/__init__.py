@@ -1,0 +1,1 @@
+"""Benchmarks of messages of any type: columns, JSON, classes, and message types of public benchmarks."""
