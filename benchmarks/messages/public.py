@@ -3,10 +3,11 @@
 python -m benchmarks.messages.public [TYPE]...
 
 It needs pip install grpcio-tools. `public.proto` defines the types. The values are random, from a seed, and
-messages have about the sizes of those benchmarks. flowbuf reads dicts and writes them. upb has three ways:
+messages have about the sizes of those benchmarks. flowbuf reads dicts and writes them. upb has two ways:
 
     messages    parse to a message of upb and back; no field becomes a Python object
-    fields      parse, and read every field into a dict; make a message from a dict, and write it
+    fields      parse, and read every field into a dict, by code written for the type; make a message from a
+                dict, and write it
 
 MiB are those of the encoded messages. The table has medians, half the interquartile range as a share, and
 the speed of flowbuf divided by that of the contestant.
@@ -22,10 +23,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import Message
-
 from benchmarks.messages.json_text import Work, measure
 from flowbuf import Codec
+from flowbuf.codec.descriptors import is_repeated
 
 FILE = Path(__file__).with_name("public.proto")
 MESSAGES = 64
@@ -141,7 +141,7 @@ def google_message1(source: Source) -> Values:
                 values[field.name] = source.text(2, 12)
             elif field.cpp_type == field.CPPTYPE_BOOL:
                 values[field.name] = True
-            elif field.is_repeated:
+            elif is_repeated(field):
                 values[field.name] = source.many(1, 2, lambda: source.number(1, 1 << 60))
             else:
                 values[field.name] = source.number(1, 200)
@@ -159,32 +159,49 @@ TYPES: dict[str, Callable[[Source], Values]] = {
 }
 
 
-def read_fields(message: Message) -> Values:
-    """Return the fields of a message that are set, as a dict."""
-    values: Values = {}
-    for field, value in message.ListFields():
-        inner = field.message_type
+def write_reader(kind: Any) -> Callable[[Any], Values]:
+    """Return a function that converts messages of upb to dicts, with the same values as flowbuf.
+
+    It is written for this type: a display that names each field, for each type of message.
+    """
+    functions: dict[str, str] = {}
+
+    def name_of(inner: Any) -> str:
+        name = inner.full_name.replace(".", "_")
+        if name not in functions:
+            functions[name] = ""  # types may contain themselves
+            items = ", ".join(f"{field.name!r}: {value_of(field)}" for field in inner.fields)
+            functions[name] = f"def {name}(m): return {{{items}}}"
+        return str(name)
+
+    def value_of(field: Any) -> str:
+        inner, value = field.message_type, f"m.{field.name}"
         if inner is not None and inner.GetOptions().map_entry:
-            values[field.name] = dict(value)
-        elif field.is_repeated:
-            values[field.name] = list(value) if inner is None else [read_fields(one) for one in value]
-        else:
-            values[field.name] = value if inner is None else read_fields(value)
-    return values
+            return f"dict({value})"
+        if is_repeated(field):
+            return f"list({value})" if inner is None else f"[{name_of(inner)}(one) for one in {value}]"
+        one = value if inner is None else f"{name_of(inner)}({value})"
+        return f"{one} if m.HasField({field.name!r}) else None" if field.has_presence else one
+
+    main = name_of(kind)
+    namespace: dict[str, Any] = {}
+    exec("\n".join(functions.values()), namespace)
+    read: Callable[[Any], Values] = namespace[main]
+    return read
 
 
 def contestants(name: str) -> tuple[int, dict[str, dict[str, Work]]]:
     """Return the bytes of all messages of a type, and the work of each contestant by direction."""
     codec = Codec.load(FILE, name)
     kind = codec.message_class()
+    read = write_reader(codec.descriptor)
     source = Source(1)
     objects = [TYPES[name](source) for _ in range(MESSAGES)]
     data = [codec.encode(values) for values in objects]
     messages = [kind.FromString(one) for one in data]
     for values, message in zip(objects, messages, strict=True):
         assert kind(**values) == message, name
-        assert kind.FromString(codec.encode(codec.decode(message.SerializeToString()))) == message, name
-        assert read_fields(message) == values, name
+        assert codec.decode(message.SerializeToString()) == read(message), name
 
     def each(call: Callable[[Any], object], inputs: list[Any]) -> Work:
         def work() -> None:
@@ -197,7 +214,7 @@ def contestants(name: str) -> tuple[int, dict[str, dict[str, Work]]]:
         "decode": {
             "flowbuf": each(codec.decode, data),
             "upb messages": each(kind.FromString, data),
-            "upb fields": each(lambda one: read_fields(kind.FromString(one)), data),
+            "upb fields": each(lambda one: read(kind.FromString(one)), data),
         },
         "encode": {
             "flowbuf": each(codec.encode, objects),

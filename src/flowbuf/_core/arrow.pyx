@@ -137,7 +137,10 @@ cdef class ColumnEncoder:
         if not capacity:
             raise MemoryError
         if capacity <= OUTPUT_KEPT:
-            self.kept.p = self.kept.begin + used
+            if used:  # no buffer has no position, not even the first
+                self.kept.p = self.kept.begin + used
+            else:
+                self.kept.p = self.kept.begin
             check(fb_buffer_grow(&self.kept, more))
             self.output = self.kept.begin
             self.capacity = self.kept.end - self.kept.begin

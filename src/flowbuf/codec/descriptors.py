@@ -13,7 +13,15 @@ from flowbuf.codec.model import Field, Message
 from flowbuf.codec.plain import ANY
 from flowbuf.errors import SchemaError
 
-__all__ = ["LOADED", "inner_messages", "known_messages", "to_file_set", "to_message", "to_messages"]
+__all__ = [
+    "LOADED",
+    "inner_messages",
+    "is_repeated",
+    "known_messages",
+    "to_file_set",
+    "to_message",
+    "to_messages",
+]
 
 LOADED = "flowbuf/loaded.proto"
 """A file that imports all files that were loaded together. A pool cannot list its files."""
@@ -154,7 +162,7 @@ def _optional_fields(descriptor: Descriptor) -> set[str]:
 def _convert_field(
     field: FieldDescriptor, known: dict[str, Message], of_entry: bool, optional: set[str]
 ) -> Field:
-    single = not _is_repeated(field)
+    single = not is_repeated(field)
     oneof = field.containing_oneof if single else None
     choice = oneof.name if oneof is not None and field.name not in optional else None
     is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
@@ -179,7 +187,8 @@ def _convert_field(
     )
 
 
-def _is_repeated(field: Any) -> bool:
+def is_repeated(field: Any) -> bool:
+    """Return True if a field is repeated, or a map."""
     repeated = getattr(field, "is_repeated", None)  # newer versions of google.protobuf replace `label`
     return bool(field.label == FieldDescriptor.LABEL_REPEATED if repeated is None else repeated)
 
