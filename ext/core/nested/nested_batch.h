@@ -20,8 +20,8 @@ fb_status fb_nested_block_grow(fb_nested_block *block, size_t size, fb_memory *m
    size. If memory is short, nothing changes. */
 void fb_nested_block_trim(fb_nested_block *block, size_t used, fb_memory *memory);
 
-/* Caches of freed blocks, by their size: 64 KiB, 128 KiB and so on; 2 and 4 MiB share one. They hold
-   at most 95 MiB. */
+/* Caches of freed blocks, by their size: 64 KiB, 128 KiB and so on; 2 and 4 MiB share one. They
+   hold at most 95 MiB. */
 enum { FB_NESTED_CACHES = 6 };
 typedef struct {
     fb_block_cache of_size[FB_NESTED_CACHES];
