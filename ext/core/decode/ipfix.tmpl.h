@@ -390,6 +390,12 @@ static fb_status read_sets(fb_context *c, fb_emitter *emitter, const fb_message 
     }
 }
 
+/* Return true if the message is a single set without records: usually one of templates. */
+FB_INLINE bool has_no_records(const fb_message *m) {
+    size_t left = (size_t)(m->end - m->begin);
+    return left >= 4 && fb_load16(m->begin) < 256 && fb_load16(m->begin + 2) == left;
+}
+
 static fb_status decode_ipfix(fb_context *c, fb_emitter *emitter, uint32_t version,
                               fb_position *position) {
     fb_message m;
@@ -405,7 +411,7 @@ static fb_status decode_ipfix(fb_context *c, fb_emitter *emitter, uint32_t versi
     if (!resumed) {
         if (m.cut) fb_context_count(c, FB_TRUNCATED_DATAGRAM, m.end);
         if (FB_UNLIKELY(c->exporters->pending->due)) fb_pending_return_all(c->exporters->pending);
-        put_constants_ipfix(c, emitter, &m);
+        if (!has_no_records(&m)) put_constants_ipfix(c, emitter, &m);
     }
     fb_status status =
         read_sets(c, emitter, &m, resumed ? payload.data + position->set : m.begin, position);

@@ -78,13 +78,17 @@ static uint64_t read_hash_ranges(const fb_compiled_template *compiled, const uin
 static uint64_t read_rate(const fb_compiled_template *compiled, const uint8_t *record,
                           const fb_location *locations) {
     if (!compiled->rated) return 0;
-    uint64_t size = fb_role_uint(compiled, FB_ROLE_SAMPLING_SIZE, record, locations);
-    uint64_t population = fb_role_uint(compiled, FB_ROLE_SAMPLING_POPULATION, record, locations);
-    if (size && population >= size) return population / size;
+    uint64_t size = fb_role_uint(compiled, FB_ROLE_SAMPLING_SIZE, record, locations), rate;
+    if (size) {
+        rate = fb_role_uint(compiled, FB_ROLE_SAMPLING_POPULATION, record, locations) / size;
+        if (rate) return rate;
+    }
     uint64_t interval = fb_role_uint(compiled, FB_ROLE_PACKET_INTERVAL, record, locations);
-    uint64_t space = fb_role_uint(compiled, FB_ROLE_PACKET_SPACE, record, locations);
-    if (interval && space <= UINT64_MAX - interval) return (interval + space) / interval;
-    uint64_t rate = read_probability(compiled, record, locations);
+    if (interval) {
+        uint64_t space = fb_role_uint(compiled, FB_ROLE_PACKET_SPACE, record, locations);
+        if (space <= UINT64_MAX - interval) return (interval + space) / interval;
+    }
+    rate = read_probability(compiled, record, locations);
     if (!rate) rate = fb_role_uint(compiled, FB_ROLE_SAMPLING_INTERVAL, record, locations);
     if (!rate) rate = fb_role_uint(compiled, FB_ROLE_RANDOM_INTERVAL, record, locations);
     if (!rate) rate = read_hash_ranges(compiled, record, locations);
