@@ -14,7 +14,6 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import ptars
@@ -24,12 +23,12 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from benchmarks.lab.families import FAMILIES
+from benchmarks.messages.json_text import Work, summarize
 from flowbuf import Codec, _core
 
 ROUNDS = 15
 MESSAGES = 20_000
 
-Work = Callable[[], object]
 ONE, MANY = Field.LABEL_OPTIONAL, Field.LABEL_REPEATED
 ORDER = {
     "Line": [
@@ -130,9 +129,7 @@ def main(*types: str) -> None:
             times = measure(works)
             own = statistics.median(times["flowbuf"])
             for contestant, samples in times.items():
-                median = statistics.median(samples)
-                low, _, high = statistics.quantiles(samples, n=4)
-                spread = (high - low) / 2 / median
+                median, spread = summarize(samples)
                 ratio = median / own
                 print(f"{name:<10}{direction:<14}{contestant:<13}{median:>8,.0f}{spread:>8.1%}{ratio:>8.2f}")
 

@@ -28,6 +28,23 @@ SECONDS = 0.02  # of each contestant in a round
 Work = Callable[[], object]
 
 
+def each(call: Callable[[Any], object], inputs: list[Any]) -> Work:
+    """Return the work of calling a function with each input."""
+
+    def work() -> None:
+        for one in inputs:
+            call(one)
+
+    return work
+
+
+def summarize(samples: list[float]) -> tuple[float, float]:
+    """Return the median, and half the interquartile range as a share of it."""
+    median = statistics.median(samples)
+    low, _, high = statistics.quantiles(samples, n=4)
+    return median, (high - low) / 2 / median
+
+
 def contestants(family: str) -> dict[str, dict[str, Work]]:
     """Return the work of each contestant by direction: one pass over all records of a family."""
     codec = Codec.load(family)
@@ -35,13 +52,6 @@ def contestants(family: str) -> dict[str, dict[str, Work]]:
     messages = [codec.encode(record) for record in FAMILIES[family].records]
     texts = [codec.to_json(message).encode() for message in messages]
     values = [json.loads(text) for text in texts]
-
-    def each(call: Callable[[Any], object], inputs: list[Any]) -> Work:
-        def work() -> None:
-            for one in inputs:
-                call(one)
-
-        return work
 
     def write(message: bytes) -> str:
         return json_format.MessageToJson(kind.FromString(message), indent=None)
@@ -89,9 +99,7 @@ def print_table(contestants: Callable[[str], dict[str, dict[str, Work]]], famili
             times = measure(works, len(FAMILIES[family].records))
             own = statistics.median(times["flowbuf"])
             for name, samples in times.items():
-                median = statistics.median(samples)
-                low, _, high = statistics.quantiles(samples, n=4)
-                spread = (high - low) / 2 / median
+                median, spread = summarize(samples)
                 print(
                     f"{family:<16}{direction:<12}{name:<13}{median:>8,.0f}{spread:>8.1%}{median / own:>8.2f}"
                 )

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.lab.families import FAMILIES, Field
-from benchmarks.messages.json_text import Work, print_table
+from benchmarks.messages.json_text import Work, each, print_table
 from flowbuf import Codec, Schema
 
 
@@ -56,13 +56,6 @@ def contestants(folder: str, family: str) -> dict[str, dict[str, Work]]:
     upb = codec.message_class()
     better, fast = generate(folder, family)
     messages = [codec.encode(record) for record in FAMILIES[family].records]
-
-    def each(call: Callable[[Any], object], inputs: list[Any]) -> Work:
-        def work() -> None:
-            for one in inputs:
-                call(one)
-
-        return work
 
     readers: dict[str, Callable[[bytes], Any]] = {
         "flowbuf": codec.decode,

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.messages.json_text import Work, measure
+from benchmarks.messages.json_text import Work, each, measure, summarize
 from flowbuf import Codec
 from flowbuf.codec.descriptors import is_repeated
 
@@ -203,13 +203,6 @@ def contestants(name: str) -> tuple[int, dict[str, dict[str, Work]]]:
         assert kind(**values) == message, name
         assert codec.decode(message.SerializeToString()) == read(message), name
 
-    def each(call: Callable[[Any], object], inputs: list[Any]) -> Work:
-        def work() -> None:
-            for one in inputs:
-                call(one)
-
-        return work
-
     return sum(map(len, data)), {
         "decode": {
             "flowbuf": each(codec.decode, data),
@@ -233,16 +226,15 @@ def main(*types: str) -> None:
         for direction, works in directions.items():
             # MiB/s of each round, from nanoseconds per byte
             speeds = {
-                contestant: [1e9 / 2**20 / each for each in samples]
+                contestant: [1e9 / 2**20 / time for time in samples]
                 for contestant, samples in measure(works, size).items()
             }
             own = statistics.median(speeds["flowbuf"])
             for contestant, samples in speeds.items():
-                median = statistics.median(samples)
-                low, _, high = statistics.quantiles(samples, n=4)
+                median, spread = summarize(samples)
                 print(
                     f"{name:<16}{size // MESSAGES:>7,}  {direction:<11}{contestant:<14}{median:>8,.0f}"
-                    f"{(high - low) / 2 / median:>8.1%}{own / median:>8.2f}"
+                    f"{spread:>8.1%}{own / median:>8.2f}"
                 )
 
 

@@ -19,7 +19,8 @@ static bool put_block(fb_block_cache *cache, size_t place, fb_cached_block *bloc
                                                    memory_order_release, memory_order_relaxed);
 }
 
-static void *take_block(fb_block_cache *cache, size_t size) {
+void *fb_block_cache_take(fb_block_cache *cache, size_t size) {
+    if (!is_cacheable(size)) return NULL;
     for (size_t i = 0; i < FB_CACHED_BLOCKS; i++) {
         fb_cached_block *block = exchange_block(cache, i, NULL);
         if (!block) continue;
@@ -46,8 +47,7 @@ static void release(fb_block_cache *cache, void *p, size_t size, bool zeros) {
 
 /* A growing block moves to a cached one, whose pages are there already. */
 static void *resize(void *context, void *p, size_t old_size, size_t new_size) {
-    bool grows = new_size > old_size && is_cacheable(new_size);
-    fb_cached_block *block = grows ? take_block(context, new_size) : NULL;
+    fb_cached_block *block = new_size > old_size ? fb_block_cache_take(context, new_size) : NULL;
     if (block) {
         memset(block, 0, block->zeros ? sizeof *block : new_size);
         if (!p) return block;
@@ -67,10 +67,6 @@ static void release_zeros(void *context, void *p, size_t size) {
 fb_memory fb_memory_cached(fb_block_cache *cache, size_t limit) {
     return (fb_memory){
         .resize = resize, .context = cache, .limit = limit, .release_zeros = release_zeros};
-}
-
-void *fb_block_cache_take(fb_block_cache *cache, size_t size) {
-    return is_cacheable(size) ? take_block(cache, size) : NULL;
 }
 
 static void *resize_dirty(void *context, void *p, size_t old_size, size_t new_size) {

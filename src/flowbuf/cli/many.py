@@ -221,8 +221,8 @@ def _start(pool: ProcessPoolExecutor, tasks: Sequence[_Task], futures: list[Futu
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_TERMINALS)
     try:
         futures += [pool.submit(_run_unless_stopped, task) for task in tasks]
-        # The pool may have begun to wait before it started its last worker. It notices the end of this worker
-        # only if it waits anew, which any further call causes.
+        # The pool may have begun to wait before it started its last worker, and then does not notice that
+        # this worker ends. A further call makes it wait anew.
         pool.submit(os.getpid)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
