@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 
 from flowbuf import Schema
 from flowbuf.enrich import load_enrichments, lookup
+from flowbuf.enrich.config import Config, read_config
 from flowbuf.errors import EnrichmentError
 from tests.support.enriching import FLOW, Clock, absent_column, flows, ip, load, said
 
@@ -291,7 +295,8 @@ class Reloading:
 
 
 @pytest.fixture
-def reloading(tmp_path: Path) -> Reloading:
+def reloading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reloading:
+    monkeypatch.setattr("flowbuf.enrich.static.PATIENCE", 60)  # so that a busy machine changes nothing
     return Reloading(tmp_path)
 
 
@@ -310,6 +315,35 @@ def test_files_are_checked_once_per_second(reloading: Reloading) -> None:
     assert reloading.names(0.5) == ["one", "two"]
     assert reloading.names(0.4) == ["one", "two"]
     assert reloading.names(0.2) == ["eins", "two"]
+
+
+def test_flows_do_not_wait_for_files_that_take_long(
+    reloading: Reloading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are filled with the previous data meanwhile. A change during that time is seen afterwards."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def look_late(config: Config) -> None:
+        read_config(config)
+        begun.set()
+        assert may_end.wait(60)
+
+    monkeypatch.setattr("flowbuf.enrich.static.read_config", look_late)
+    monkeypatch.setattr("flowbuf.enrich.static.PATIENCE", 0.1)
+    reloading.write("list.csv", "address,name\n192.0.2.2,zwei\n")
+    assert reloading.names() == ["one", "two"]
+    assert begun.wait(60)
+    reloading.write("list.csv", "address,name\n192.0.2.2,deux\n")
+    assert reloading.names() == ["one", "two"]
+    may_end.set()
+    seen = [["one", "two"]]
+    for _ in range(600):
+        seen.append(reloading.names())
+        if seen[-1] == ["one", "deux"]:
+            break
+        time.sleep(0.1)
+    changes = [after for before, after in itertools.pairwise(seen) if before != after]
+    assert changes == [["one", "zwei"], ["one", "deux"]]
 
 
 def test_invalid_changes_keep_the_previous_data(reloading: Reloading) -> None:

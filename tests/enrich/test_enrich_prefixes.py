@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowbuf.enrich import prefixes
 from flowbuf.enrich.networks import NetworkRecords
 from flowbuf.enrich.prefixes import PrefixTable, parse_prefix
 from flowbuf.errors import EnrichmentError
@@ -107,3 +108,24 @@ def test_invalid_networks_are_refused(text: str, error: str) -> None:
     with pytest.raises(EnrichmentError) as caught:
         parse_prefix(text)
     assert error in str(caught.value)
+
+
+IPV4_TEXTS = st.one_of(
+    NETWORKS.map(str),
+    st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,3}){2,4}(/[0-9]{0,3})?", fullmatch=True),
+    st.builds("{}/{}".format, V4.map(ipaddress.IPv4Address), st.integers(0, 40)),
+)
+
+
+@given(IPV4_TEXTS)
+def test_the_fast_reader_of_ipv4_agrees_with_the_library(text: str) -> None:
+    fast = prefixes._parse_ipv4(text)
+    try:
+        assert fast in (None, prefixes._parse(text))
+    except EnrichmentError:
+        assert fast is None
+
+
+@pytest.mark.parametrize("text", ["192.0.2.1", "192.0.2.1/32", "192.0.2.0/24", "0.0.0.0/0", "10.0.0.0/8"])
+def test_the_usual_form_of_ipv4_is_read_fast(text: str) -> None:
+    assert prefixes._parse_ipv4(text) == prefixes._parse(text)

@@ -191,11 +191,8 @@ def _read_list(
     """Read the records of the CSV files of a key."""
     names = tables.get(key, [])
     for name in names if isinstance(names, list) else [names]:
-        header, records = read_csv(kind, config.path(_read_path(key, name)))
+        header = read_csv(kind, config.path(_read_path(key, name)), add)
         fields |= header if kind is NETWORK else header - {*kind.required}
-        for origin, record in records:
-            with located(origin):
-                add(record)
 
 
 def _read_records(config: Config, tables: Mapping[str, Any]) -> None:

@@ -7,8 +7,9 @@ one or two dozen lengths. Addresses have 16 bytes, as in the columns of a flow.
 from __future__ import annotations
 
 import ipaddress
+import re
+import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from flowbuf.errors import EnrichmentError
@@ -32,10 +33,9 @@ class Prefix(NamedTuple):
     bits: int
 
     def __str__(self) -> str:
-        address = (
-            ipaddress.IPv4Address(self.number) if self.version == 4 else ipaddress.IPv6Address(self.number)
-        )
-        return f"{address}/{self.bits}"
+        if self.version == 4:
+            return f"{socket.inet_ntoa(self.number.to_bytes(4, 'big'))}/{self.bits}"
+        return f"{ipaddress.IPv6Address(self.number)}/{self.bits}"
 
     @property
     def width(self) -> int:
@@ -58,8 +58,28 @@ class Prefix(NamedTuple):
         )
 
 
+_IPV4 = re.compile(r"([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})(?:/([1-9][0-9]?|0))?", re.ASCII)
+
+
 def parse_prefix(text: str) -> Prefix:
     """Parse an address or ADDRESS/BITS. IPv4 may be written as ::ffff:a.b.c.d. Raises EnrichmentError."""
+    return _parse_ipv4(text) or _parse(text)
+
+
+def _parse_ipv4(text: str) -> Prefix | None:
+    """Parse IPv4 in a quarter of the time of `ipaddress`. None for a text that `_parse` has to read."""
+    found = _IPV4.fullmatch(text)
+    if not found:
+        return None
+    try:
+        number = int.from_bytes(socket.inet_pton(socket.AF_INET, found[1]), "big")
+    except OSError:
+        return None
+    bits = 32 if found[2] is None else int(found[2])
+    return Prefix(4, number, bits) if bits <= 32 and not number & (1 << 32 - bits) - 1 else None
+
+
+def _parse(text: str) -> Prefix:
     try:
         interface = ipaddress.ip_interface(text)
     except ValueError:
@@ -83,44 +103,34 @@ def _number(address: bytes) -> tuple[int, int]:
     return 6, int.from_bytes(address, "big")
 
 
-@dataclass(frozen=True, slots=True)
-class _Level(Generic[Value]):
-    """The prefixes of one length. Keys of entries are addresses shifted right by `shift`."""
-
-    shift: int
-    entries: dict[int, tuple[Prefix, Value]]
-
-
 class PrefixTable(Generic[Value]):
     """A table with one value per network."""
 
     def __init__(self) -> None:
-        self._levels: dict[int, list[_Level[Value]]] = {4: [], 6: []}
+        # By version, then by the number of host bits from few to many. Keys are addresses without these bits.
+        self._levels: dict[int, dict[int, dict[int, tuple[Prefix, Value]]]] = {4: {}, 6: {}}
 
     def __len__(self) -> int:
-        return sum(len(level.entries) for levels in self._levels.values() for level in levels)
+        return sum(len(entries) for levels in self._levels.values() for entries in levels.values())
 
     def __iter__(self) -> Iterator[tuple[Prefix, Value]]:
         """Iterate over the networks with their values."""
         for levels in self._levels.values():
-            for level in levels:
-                yield from level.entries.values()
+            for entries in levels.values():
+                yield from entries.values()
 
     def insert(self, prefix: Prefix, value: Value) -> Value:
         """Set the value of a network, unless it has one. Return its value."""
         levels = self._levels[prefix.version]
         shift = prefix.width - prefix.bits
-        level = next((level for level in levels if level.shift == shift), None)
-        if level is None:
-            level = _Level(shift, {})
-            levels.append(level)
-            levels.sort(key=lambda level: level.shift)
-        return level.entries.setdefault(prefix.number >> shift, (prefix, value))[1]
+        if shift not in levels:
+            levels = self._levels[prefix.version] = dict(sorted({**levels, shift: {}}.items()))
+        return levels[shift].setdefault(prefix.number >> shift, (prefix, value))[1]
 
     def matches(self, address: bytes) -> Iterator[tuple[Prefix, Value]]:
         """Yield the networks that contain an address, longest first, with their values."""
         version, number = _number(address)
-        for level in self._levels[version]:
-            entry = level.entries.get(number >> level.shift)
+        for shift, entries in self._levels[version].items():
+            entry = entries.get(number >> shift)
             if entry is not None:
                 yield entry

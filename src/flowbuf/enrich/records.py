@@ -55,7 +55,7 @@ def number(lowest: int, what: str) -> Callable[[Any], int]:
     """Return a reader of integers from `lowest` to 2^32 - 1, which CSV files give as digits."""
 
     def read(value: Any) -> int:
-        if isinstance(value, str) and re.fullmatch("[0-9]{1,99}", value):
+        if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 100:
             value = int(value)
         if type(value) is not int or not lowest <= value <= MAX_32:
             raise EnrichmentError(f"is {value!r}", f"write {what}, a whole number from {lowest} to {MAX_32}")
@@ -141,19 +141,26 @@ def check_keys(
 def read_table(kind: Kind, table: Mapping[str, Any]) -> Record:
     """Return the record of a table, without empty values such as "" and 0. Raises EnrichmentError."""
     check_keys(table, kind.keys)
+    return _read_values(kind, table)
+
+
+def _read_values(kind: Kind, table: Mapping[str, Any]) -> Record:
+    """Return the record of a table with known keys."""
     for key in kind.required:
         if key not in table:
             raise EnrichmentError(f"has no {key}", f"add {key} = …")
-    record = {key: _read_value(kind, key, value) for key, value in table.items()}
-    return {key: value for key, value in record.items() if value}
-
-
-def _read_value(kind: Kind, key: str, value: Any) -> Any:
-    try:
-        return kind.keys[key](value)
-    except EnrichmentError as error:
-        problem = f"{key} {error.problem}" if error.problem.startswith("is ") else f"{key}: {error.problem}"
-        raise EnrichmentError(problem, error.fix) from None
+    record: Record = {}
+    for key, value in table.items():
+        try:
+            known = kind.keys[key](value)
+        except EnrichmentError as error:
+            problem = (
+                f"{key} {error.problem}" if error.problem.startswith("is ") else f"{key}: {error.problem}"
+            )
+            raise EnrichmentError(problem, error.fix) from None
+        if known:
+            record[key] = known
+    return record
 
 
 def read_tables(value: Any, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -164,20 +171,22 @@ def read_tables(value: Any, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"[[{key}]] {i}", table
 
 
-def read_csv(kind: Kind, path: str) -> tuple[frozenset[str], list[tuple[str, Record]]]:
-    """Read a CSV file.
+def read_csv(kind: Kind, path: str, add: Callable[[Record], None]) -> frozenset[str]:
+    """Read a CSV file. Call `add` with each record, and return the columns.
 
-    Return its columns, and its records with their line for errors. Raises EnrichmentError.
+    Raises EnrichmentError, which has the line, also of an error that `add` raises.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file, strict=True)
             header = _read_header(kind, rows, path)
-            return frozenset(header), [
-                (f"{path}:{rows.line_num}", _read_row(kind, header, row, f"{path}:{rows.line_num}"))
-                for row in rows
-                if row
-            ]
+            try:
+                for row in rows:
+                    if row:
+                        add(_read_row(kind, header, row))
+            except EnrichmentError as error:
+                raise error.located(f"{path}:{rows.line_num}") from None
+            return frozenset(header)
     except OSError as error:
         raise EnrichmentError(f"cannot be read: {os.strerror(error.errno or 0)}", origin=path) from None
     except UnicodeDecodeError:
@@ -201,11 +210,9 @@ def _read_header(kind: Kind, rows: Iterator[list[str]], path: str) -> list[str]:
     return header
 
 
-def _read_row(kind: Kind, header: list[str], row: list[str], origin: str) -> Record:
-    with located(origin):
-        if len(row) != len(header):
-            fix = "quote cells that contain commas" if len(row) > len(header) else "write empty cells too"
-            raise EnrichmentError(f"has {len(row)} cells, the header has {len(header)}", fix)
-        return read_table(
-            kind, {key: cell.strip() for key, cell in zip(header, row, strict=True) if cell.strip()}
-        )
+def _read_row(kind: Kind, header: list[str], row: list[str]) -> Record:
+    if len(row) != len(header):
+        fix = "quote cells that contain commas" if len(row) > len(header) else "write empty cells too"
+        raise EnrichmentError(f"has {len(row)} cells, the header has {len(header)}", fix)
+    cells = zip(header, map(str.strip, row), strict=True)
+    return _read_values(kind, {key: cell for key, cell in cells if cell})

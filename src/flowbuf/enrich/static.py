@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 from flowbuf.enrich.config import Config, read_config
@@ -18,6 +20,9 @@ from flowbuf.schema import Column, Schema
 
 __all__ = ["StaticData"]
 
+PATIENCE = 0.1
+"""Seconds for which a batch waits until changed files are read. Longer ones are used by a later batch."""
+
 
 class Stage(Protocol):
     """A stage of the built-in enrichment."""
@@ -30,7 +35,10 @@ class Stage(Protocol):
 
 
 class StaticData:
-    """Fills columns from a TOML file and the files that it names."""
+    """Fills columns from a TOML file and the files that it names.
+
+    Changed files are read in a thread, so that flows need not wait for a long list.
+    """
 
     def __init__(
         self, path: str, schema: Schema, clock: Callable[[], float], report: Callable[[str], None]
@@ -38,6 +46,7 @@ class StaticData:
         self.name = path
         self._schema = schema
         self._report = report
+        self._loading: tuple[Config, Future[tuple[Stage, ...]]] | None = None
         config = Config(path)
         self._stages = self._load(config)
         self.provides = _names(stage.provides for stage in self._stages)
@@ -47,8 +56,10 @@ class StaticData:
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch with absent values filled."""
-        if self._watch.has_changed():
-            self._reload()
+        if self._loading is None and self._watch.has_changed():
+            self._begin_loading()
+        if self._loading is not None and self._loading[1].done():
+            self._end_loading(*self._loading)
         flows = Flows(batch, self._schema, frozenset(self.provides))
         with located(self.name):
             for stage in self._stages:
@@ -74,11 +85,26 @@ class StaticData:
             problem = f"fills columns that schema {self._schema.name!r} does not have: {error.problem}"
             raise EnrichmentError(problem, error.fix, origin=self.name) from None
 
-    def _reload(self) -> None:
-        """Read the files again. If they cannot be used, keep the previous data and report the problem."""
-        config = Config(self.name)
+    def _begin_loading(self) -> None:
+        """Begin to read the files again. Wait for the end if it comes soon."""
+        config, stages = Config(self.name), Future[tuple[Stage, ...]]()
+        self._loading = config, stages
+
+        def load() -> None:
+            try:
+                stages.set_result(self._load(config))
+            except Exception as error:
+                stages.set_exception(error)
+
+        thread = threading.Thread(target=load, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+
+    def _end_loading(self, config: Config, loaded: Future[tuple[Stage, ...]]) -> None:
+        """Use the files that were read. If that is not possible, keep the previous data and report it."""
+        self._loading = None
         try:
-            stages = self._load(config)
+            stages = loaded.result()
         except Exception as error:
             self._report(f"{error} (the data that was read before stays in use)")
             self._watch.start({**self._watch.files, **config.files})
