@@ -97,6 +97,7 @@ DATAGRAMS: dict[str, Case] = {
     "truncated_header": case(netflow5()[:23]),
     "bad_header": case(u32(5) + u32(3) + bytes(60)),
     "truncated_datagram": case(netflow5(record5(), count=2)),
+    "excess_data": case(netflow5(record5(), record5(octets=1), count=1)),
     "bad_set_length": case(ipfix(any_set(256, bytes(8), length=3))),
     "bad_set_id": case(ipfix(any_set(4, bytes(8)))),
     "bad_template": case(ipfix(template_set(template(255, (1, 4))))),

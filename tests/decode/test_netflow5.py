@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.datagrams import mapped, netflow5, record5
 from tests.support.decoding import Decode, both_decoders, columns
 
@@ -131,10 +133,18 @@ def test_a_netflow5_count_above_its_records_is_a_truncated_datagram(decode: Deco
     assert outcome.counters == {"truncated_datagram": 1}
 
 
-def test_netflow5_bytes_beyond_the_count_are_ignored(decode: Decode) -> None:
-    outcome = decode(netflow5(record5(octets=1), record5(octets=2), count=1), schema=columns("bytes"))
-    assert outcome.flows == [{"bytes": 1}]
-    assert outcome.counters == {}
+@pytest.mark.parametrize(
+    ("rest", "counters"),
+    [(b"", {}), (bytes(5), {"padding": 1}), (bytes(47) + b"x", {"excess_data": 1})],
+)
+@pytest.mark.parametrize("count", [1, 2])
+def test_netflow5_bytes_beyond_the_count_are_counted(
+    decode: Decode, count: int, rest: bytes, counters: dict[str, int]
+) -> None:
+    datagram = netflow5(record5(octets=1), record5(octets=2), count=count) + rest
+    outcome = decode(datagram, schema=columns("bytes"))
+    assert outcome.flows == [{"bytes": 1}, {"bytes": 2}][:count]
+    assert outcome.counters == ({"excess_data": 1} if count == 1 else counters)
 
 
 def test_netflow5_icmp_type_and_code_are_in_the_destination_port(decode: Decode) -> None:

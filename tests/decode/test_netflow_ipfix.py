@@ -426,12 +426,14 @@ def test_padding_of_a_message_hides_no_losses(decode: Decode) -> None:
     assert outcome.sequence["lost"] == 4
 
 
-def test_ipfix_bytes_beyond_the_message_are_ignored(decode: Decode) -> None:
-    outcome = decode(
-        ipfix(template_set(BYTES), data_set(256, u32(1))) + data_set(256, u32(2)), schema=columns("bytes")
-    )
+@pytest.mark.parametrize(
+    ("rest", "counter"),
+    [(data_set(256, u32(2)), "excess_data"), (b"\1", "excess_data"), (bytes(3), "padding")],
+)
+def test_ipfix_bytes_beyond_the_message_are_counted(decode: Decode, rest: bytes, counter: str) -> None:
+    outcome = decode(ipfix(template_set(BYTES), data_set(256, u32(1))) + rest, schema=columns("bytes"))
     assert outcome.flows == [{"bytes": 1}]
-    assert outcome.counters == {}
+    assert outcome.counters == {counter: 1}
 
 
 def test_an_ipfix_message_longer_than_its_datagram_is_truncated(decode: Decode) -> None:

@@ -203,6 +203,56 @@ def test_a_single_sampler_applies_to_records_without_a_known_sampler(
     assert outcome.flows == [{"sampling_rate": 256}, {"sampling_rate": 256}, {}, {}]
 
 
+TIME_BASED = options_template_set(options_template(259, [(302, 4)], [(304, 2), (307, 4), (308, 4)]))
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        data_set(259, u32(2) + u16(2) + u32(10) + u32(90)),
+        data_set(257, u32(2) + u32(0) + u32(256)),
+        data_set(257, u32(2) + u32(1) + u32(0)),
+    ],
+)
+def test_a_sampler_that_is_described_without_a_rate_has_none(decode: Decode, again: bytes) -> None:
+    """Neither its earlier rate applies, nor that of the only other sampler."""
+    flows = ipfix(data_set(256, u32(2) + u32(9), u32(1) + u32(9), u32(3) + u32(9)))
+    outcome = decode(
+        ipfix(SAMPLER_SCOPE, TIME_BASED, template_set(BY_SELECTOR)),
+        ipfix(data_set(257, u32(2) + u32(1) + u32(512))),
+        flows,
+        ipfix(again),
+        flows,
+        ipfix(data_set(257, u32(1) + u32(1) + u32(256))),
+        flows,
+        schema=RATE,
+    )
+    rate = {"sampling_rate": 512}
+    assert outcome.flows == [rate, rate, rate, {}, {}, {}, {}, {"sampling_rate": 256}, {}]
+    assert outcome.counters == {}
+
+
+@pytest.mark.parametrize("algorithm", [0, 1, 3, 8])
+def test_a_description_without_fields_of_rates_keeps_the_rate(decode: Decode, algorithm: int) -> None:
+    outcome = decode(
+        ipfix(SAMPLER_SCOPE, TIME_BASED, template_set(BY_SELECTOR)),
+        ipfix(data_set(257, u32(2) + u32(1) + u32(512))),
+        ipfix(data_set(259, u32(2) + u16(algorithm) + u32(10) + u32(90))),
+        ipfix(data_set(256, u32(2) + u32(9))),
+        schema=RATE,
+    )
+    assert outcome.flow == {"sampling_rate": 512}
+    assert outcome.counters == {"options_ignored": 1}
+
+
+def test_the_only_sampler_may_have_no_rate(decode: Decode) -> None:
+    described = data_set(257, u32(2) + u32(0) + u32(0))
+    flows = data_set(256, u32(2) + u32(9), u32(7) + u32(9))
+    outcome = decode(ipfix(SAMPLER_SCOPE, described, template_set(BY_SELECTOR), flows), schema=RATE)
+    assert outcome.flows == [{}, {}]
+    assert outcome.counters == {}
+
+
 def test_a_rate_applies_to_later_records_of_its_domain(decode: Decode) -> None:
     learn = ipfix(SAMPLER_SCOPE, data_set(257, u32(1) + u32(1) + u32(256)), domain=1)
     start, flows = template_set(BYTES), data_set(256, u32(9))

@@ -95,6 +95,7 @@ INTERFACES = columns("in_if", "out_if", "forwarding_status")
         ((0, 5), (0, 6), {"in_if": 5, "out_if": 6}),
         ((0, 5), (0, 0), {"in_if": 5}),
         ((0, 0x3FFFFFFF), (0, 0x3FFFFFFF), {}),
+        ((0, 0x3FFFFFFE), (0, 0x3FFFFFFE), {"in_if": 0x3FFFFFFE, "out_if": 0x3FFFFFFE}),
         ((0, 5), (2, 7), {"in_if": 5}),
         ((0, 5), (1, 2), {"in_if": 5, "forwarding_status": 131}),
         ((0, 5), (1, 256), {"in_if": 5, "forwarding_status": 128}),
@@ -111,23 +112,38 @@ def test_interfaces_have_an_index_or_a_forwarding_status(
     assert decode(sflow(compact, expanded), schema=INTERFACES).flows == [flow, flow]
 
 
-# Discard reasons of sFlow, with their forwarding status of RFC 7270 section 4.12, as in Akvorado. Reasons up
-# to 255 are codes of ICMP unreachable.
+@pytest.mark.parametrize(
+    ("number", "flow"),
+    [(0xFFFFFFFF, {}), (0x7FFFFFFF, {"in_if": 0x7FFFFFFF, "out_if": 0x7FFFFFFF}), (0x3FFFFFFF, {})],
+)
+def test_expanded_samples_have_their_own_number_for_the_exporter(
+    decode: Decode, number: int, flow: dict[str, int]
+) -> None:
+    """By an erratum it is 0xffffffff. Agents also use that of compact samples."""
+    sample = expanded_flow_sample(input=(0, number), output=(0, number))
+    assert decode(sflow(sample), schema=INTERFACES).flow == flow
+
+
+# Discard reasons of sFlow, with the closest forwarding status of RFC 7270 section 4.12. Reasons up to 255 are
+# codes of ICMP unreachable.
 UNREACHABLE, DROPPED = 131, 128
 REASONS = {
-    **dict.fromkeys((0, 1, 2, 3, 5, 6, 7, 263), UNREACHABLE),
+    **dict.fromkeys((0, 1, 2, 3, 5, 6, 7, 11, 12, 269), UNREACHABLE),
     **{
         4: 133,
         8: 132,
         9: 129,
         10: 129,
+        13: 129,
         257: 137,
         258: 130,
         259: 143,
         260: 139,
         261: 138,
         262: 135,
-        269: 130,
+        279: 132,
+        280: 140,
+        292: 132,
         302: 140,
     },
 }
@@ -487,7 +503,10 @@ def test_other_samples_are_counted(decode: Decode) -> None:
     assert outcome.counters == {"counter_sample": 2, "drop_sample": 1, "unknown_sample": 2}
 
 
-def test_samples_beyond_the_count_are_not_read(decode: Decode) -> None:
-    outcome = decode(sflow(GOOD_SAMPLE, GOOD_SAMPLE, count=1), schema=ALL_READ)
+@pytest.mark.parametrize(
+    ("rest", "counter"), [(GOOD_SAMPLE, "excess_data"), (b"\1", "excess_data"), (bytes(4), "padding")]
+)
+def test_samples_beyond_the_count_are_counted(decode: Decode, rest: bytes, counter: str) -> None:
+    outcome = decode(sflow(GOOD_SAMPLE, count=1) + rest, schema=ALL_READ)
     assert outcome.flows == [{"src_vlan": 1}]
-    assert outcome.counters == {}
+    assert outcome.counters == {counter: 1}

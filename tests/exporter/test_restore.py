@@ -226,7 +226,7 @@ TEMPLATE: list[Any] = [*DOMAIN, "templates", 256]
         (changed([*DOMAIN, "port"], 65536), "port is 65536"),
         (changed([*DOMAIN, "system_init"], 1 << 64), "system_init is 18446744073709551616"),
         (changed([*DOMAIN, "samplers"], {"one": 1}), "sampler is 'one'"),
-        (changed([*DOMAIN, "samplers"], {1: 0}), "sampling rate is 0, not an integer from 1"),
+        (changed([*DOMAIN, "samplers"], {1: -1}), "sampling rate is -1, not an integer from 0"),
         (changed([*DOMAIN, "samplers"], {1: 1.5}), "sampling rate is 1.5"),
         (changed([*DOMAIN, "selection_sequences"], {7: 1}), "selection sequence 7 is int, not a list"),
         (changed([*DOMAIN, "selection_sequences"], {7: [-1]}), "selection sequence 7: selector is -1"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
+from .octets import Octets
 from .packet import Packet
 from .sequence import Content, Mark, Sequences, Unit
 from .values import Address, Clock, Flow, Number, Time
@@ -133,6 +134,11 @@ class Datagram:
         flow.give("meta:sequence_number", Number(self.sequence_number))
         flow.give("meta:observation_domain_id", Number(self.domain_id))
         return flow
+
+    def count_excess(self, octets: Octets) -> None:
+        """Count bytes after the end that the header states."""
+        if octets.left:
+            self.exporter.counters["padding" if octets.is_zero else "excess_data"] += 1
 
     def check_sequence(self, unit: Unit, domain: int, sent: int, content: Content) -> Sequences:
         """Check the sequence number of the header. `sent` is the exporter's clock in ms."""

@@ -17,9 +17,7 @@ ENTERPRISE_BIT = 0x8000
 
 
 def decode(datagram: Datagram) -> Iterator[Flow]:
-    """Decode a message: header of 16 bytes, then sets, up to the length in the header. Later bytes are
-    ignored.
-    """
+    """Decode a message: header of 16 bytes, then sets, up to the length in the header."""
     octets = Octets(datagram.payload)
     octets.take(2)  # version
     length, export_time = octets.u16(), octets.u32()
@@ -33,6 +31,7 @@ def decode(datagram: Datagram) -> Iterator[Flow]:
         exporter.counters["truncated_datagram"] += 1
     datagram.content.complete = length <= len(datagram.payload)
     message = Octets(octets.take_up_to(length - HEADER_SIZE))
+    datagram.count_excess(octets)
     bad_sets = exporter.counters["bad_set_length"]
     readers = {
         TEMPLATE_SET: (partial(read_templates, TEMPLATE_SET), False),

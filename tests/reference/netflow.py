@@ -74,6 +74,8 @@ def decode5(datagram: Datagram) -> Iterator[Flow]:
         flow.give("netflow5:engine_id", Number(engine_id))
         give_record(flow, octets, RECORD5_FIELDS)
         yield flow
+    if present >= count:
+        datagram.count_excess(octets)
 
 
 def decode1(datagram: Datagram) -> Iterator[Flow]:

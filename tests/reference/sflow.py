@@ -33,14 +33,15 @@ SAMPLED_HEADER, SAMPLED_ETHERNET, SAMPLED_IPV4, SAMPLED_IPV6 = 1, 2, 3, 4
 EXTENDED_SWITCH, EXTENDED_ROUTER, EXTENDED_GATEWAY = 1001, 1002, 1003
 
 INTERFACE_INDEX, INTERFACE_DISCARDED = 0, 1
-LOCAL_INTERFACE = 0x3FFFFFFF
+LOCAL_INTERFACES = (0x3FFFFFFF, 0xFFFFFFFF)  # the second one only in expanded samples
 HIGHEST_VLAN = 4094
 
-# Reason codes of discarded packets -> forwardingStatus (element 89), as Akvorado maps them. Other codes are
-# 128 (dropped, unknown).
+# Reason codes of discarded packets -> the closest forwardingStatus (element 89). Others are 128, dropped for
+# an unknown reason.
 FORWARDING_STATUS = {
-    0: 131, 1: 131, 2: 131, 3: 131, 4: 133, 5: 131, 6: 131, 7: 131, 8: 132, 9: 129, 10: 129,
-    257: 137, 258: 130, 259: 143, 260: 139, 261: 138, 262: 135, 263: 131, 269: 130, 302: 140,
+    0: 131, 1: 131, 2: 131, 3: 131, 4: 133, 5: 131, 6: 131, 7: 131, 8: 132, 9: 129, 10: 129, 11: 131, 12: 131,
+    13: 129, 257: 137, 258: 130, 259: 143, 260: 139, 261: 138, 262: 135, 269: 131, 279: 132, 280: 140,
+    292: 132, 302: 140,
 }  # fmt: skip
 DROPPED_UNKNOWN = 128
 
@@ -87,6 +88,7 @@ def decode(datagram: Datagram, read_sample: SampleReader) -> Iterator[Flow]:
             datagram.exporter.counters["bad_sample"] += 1
         status = sequences.samples.check(sample_format, body, sequences.totals.restarts)
         datagram.exporter.counters.update([status] if status else [])
+    datagram.count_excess(octets)
 
 
 def learn_names(datagram: Datagram, sample_format: int, body: bytes) -> None:
@@ -151,9 +153,9 @@ def give_sample(flow: Flow, sample: Octets, expanded: bool) -> int:
     flow.give("sflow:flow_sample.drops", Number(drops))
     flow.give("sflow:flow_sample.source_id", Number(source))
     flow.give("sflow:flow_sample.packets", Number(1))
-    if input_format == INTERFACE_INDEX and input_value != LOCAL_INTERFACE:
+    if input_format == INTERFACE_INDEX and input_value not in LOCAL_INTERFACES:
         flow.give("sflow:flow_sample.input", Number(input_value))
-    if output_format == INTERFACE_INDEX and output_value != LOCAL_INTERFACE:
+    if output_format == INTERFACE_INDEX and output_value not in LOCAL_INTERFACES:
         flow.give("sflow:flow_sample.output", Number(output_value))
     if output_format == INTERFACE_DISCARDED:
         status = FORWARDING_STATUS.get(output_value, DROPPED_UNKNOWN)

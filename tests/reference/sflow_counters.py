@@ -457,9 +457,9 @@ def read_discarded(datagram: Datagram, flow: Flow, sample: Octets) -> None:
     drops, input_value, output_value, reason = (sample.u32() for _ in range(4))
     records = index_records(datagram, sample, DROP_FORMATS)
     flow.give("sflow:discarded_packet.drops", Number(drops))
-    if input_value != sflow.LOCAL_INTERFACE:
+    if input_value not in sflow.LOCAL_INTERFACES:
         flow.give("sflow:discarded_packet.input", Number(input_value))
-    if output_value != sflow.LOCAL_INTERFACE:
+    if output_value not in sflow.LOCAL_INTERFACES:
         flow.give("sflow:discarded_packet.output", Number(output_value))
     flow.give("sflow:discarded_packet.reason", Number(reason))
     status = sflow.FORWARDING_STATUS.get(reason, sflow.DROPPED_UNKNOWN)

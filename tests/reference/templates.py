@@ -196,18 +196,20 @@ class Domain:
         started = system_start(record)
         sampler, selectors = named_sampler(record), derived.selectors(record)
         sequence = record.uint(derived.SELECTION_SEQUENCE_ID)
-        filters = record.uint(derived.SELECTOR_ALGORITHM) == derived.PROPERTY_MATCH_FILTERING
-        if not rate and sampler is not None and filters:
+        algorithm = record.uint(derived.SELECTOR_ALGORITHM)
+        if not rate and sampler is not None and algorithm == derived.PROPERTY_MATCH_FILTERING:
             rate = 1
-        if rate:
-            self.samplers[sampler or 0] = rate
+        has_rates = any((0, element) in record.elements() for element in derived.RATES)
+        describes_sampler = bool(sampler) and (has_rates or algorithm == derived.TIME_BASED_SAMPLING)
+        if rate or describes_sampler:
+            self.samplers[sampler or 0] = rate or 0
         if started:
             self.started = started
         describes_sequence = sequence is not None and bool(selectors)
         if sequence is not None and selectors:
             self.sequences[sequence] = selectors if len(selectors) <= MAX_SELECTORS else []
         counters["template_limit"] += describes_sequence and len(selectors) > MAX_SELECTORS
-        return bool(rate or started or describes_sequence)
+        return bool(rate or describes_sampler or started or describes_sequence)
 
     def find_names(
         self, keys: list[tuple[Element, bytes]], reverse: bool = False
@@ -232,9 +234,9 @@ class Domain:
             return math.prod(rates) if rates and 0 < math.prod(rates) < U64 else None
         sampler = named_sampler(record)
         if sampler in known:
-            return known[sampler]
+            return known[sampler] or None
         samplers = self.samplers or inherited
-        return next(iter(samplers.values())) if len(samplers) == 1 else None
+        return next(iter(samplers.values())) or None if len(samplers) == 1 else None
 
     def system_start(self) -> int | None:
         return self.started if self.started or not self.common else self.common.started

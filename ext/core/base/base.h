@@ -35,6 +35,8 @@
       "a field of the datagram's header has a value that its protocol does not know") \
     X(TRUNCATED_DATAGRAM, "truncated_datagram", FAULT, \
       "the datagram is shorter than its header says") \
+    X(EXCESS_DATA, "excess_data", FAULT, \
+      "the datagram is longer than its header says; the bytes after that end are not decoded") \
     X(BAD_SET_LENGTH, "bad_set_length", FAULT, \
       "a set is shorter than its header or longer than the datagram") \
     X(BAD_SET_ID, "bad_set_id", FAULT, "a set has an id that its protocol reserves") \
@@ -75,7 +77,8 @@
     X(OTHER_CAPTURE_RECORD, "other_capture_record", NOTE, \
       "a block or record of an nfcapd file that has no flows, or none in a known form") \
     X(OTHER_PORT, "other_port", NOTE, "a UDP datagram to another port than asked for") \
-    X(PADDING, "padding", NOTE, "zero bytes after the last set of a datagram; they are ignored") \
+    X(PADDING, "padding", NOTE, \
+      "zero bytes after the last set, record or sample of a datagram; they are ignored") \
     X(NO_SYSTEM_START, "no_system_start", NOTE, \
       "an IPFIX time in uptime (elements 21, 22) without systemInitTimeMilliseconds (160); the " \
       "column is absent") \

@@ -410,6 +410,7 @@ static fb_status decode_ipfix(fb_context *c, fb_emitter *emitter, uint32_t versi
     load_system_init(c, &m);
     if (!resumed) {
         if (m.cut) fb_context_count(c, FB_TRUNCATED_DATAGRAM, m.end);
+        if (FB_UNLIKELY(m.end < payload.data + payload.size)) fb_context_count_excess(c, m.end);
         if (FB_UNLIKELY(c->exporters->pending->due)) fb_pending_return_all(c->exporters->pending);
         if (!has_no_records(&m)) put_constants_ipfix(c, emitter, &m);
     }

@@ -76,6 +76,7 @@ FB_INLINE fb_status decode_fixed(fb_context *c, fb_emitter *emitter,
     if (status != FB_OK) return status;
     if (count > present)
         fb_context_count(c, FB_TRUNCATED_DATAGRAM, records + layout.record * present);
+    else if (FB_UNLIKELY(record < p + size)) fb_context_count_excess(c, record);
     return FB_OK;
 }
 

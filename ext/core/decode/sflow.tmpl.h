@@ -190,6 +190,7 @@ FB_NOINLINE static fb_status decode_samples(fb_context *c, fb_emitter *emitter, 
         if (FB_UNLIKELY(status != FB_OK)) fb_context_count(c, status, at);
         check_sample(c, format, sample);
     }
+    if (FB_UNLIKELY(xdr.p < xdr.end)) fb_context_count_excess(c, xdr.p);
     return FB_OK;
 }
 

@@ -95,43 +95,51 @@ static uint64_t discard_status(uint32_t reason) {
         case 5:
         case 6:
         case 7:
-        case 263: return 131;
-        case 4: return 133; /* fragmentation needed */
-        case 8: return 132; /* source host isolated */
+        case 11:
+        case 12:
+        case 269: return 131; /* blackhole route */
+        case 4: return 133;   /* fragmentation needed */
+        case 8:               /* source host isolated */
+        case 279:
+        case 292: return 132; /* unresolved neighbour, blackhole neighbour */
         case 9:
-        case 10: return 129;  /* administratively prohibited */
+        case 10:
+        case 13: return 129;  /* administratively prohibited */
         case 257: return 137; /* time to live exceeded */
-        case 258:
-        case 269: return 130; /* access list, unknown VLAN */
+        case 258: return 130; /* access list */
         case 259: return 143; /* no buffer space */
         case 260: return 139; /* random early discard */
         case 261: return 138; /* traffic shaping */
         case 262: return 135; /* packet too big */
-        case 302: return 140;
+        case 280:
+        case 302: return 140; /* reverse path forwarding */
         default: return 128;
     }
 }
 
-/* Put an interface. Format 0 is an ifIndex, 1 a discard reason, 2 a number of outputs. 0x3fffffff
-   is the exporter itself. */
+/* Format 0 is an ifIndex, 1 a discard reason, 2 a number of outputs. The exporter itself is
+   0x3fffffff, in the expanded form also 0xffffffff (erratum). No ifIndex exceeds 0x7fffffff. */
+FB_INLINE bool is_interface(uint32_t format, uint32_t value) {
+    return format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL && value != UINT32_MAX;
+}
+
 FB_INLINE void set_interface(fb_context *c, fb_emitter *emitter, fb_cursor *at, fb_source source,
                              uint32_t format, uint32_t value) {
-    if (format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL)
-        set_uint(c, emitter, at, source, value);
+    if (is_interface(format, value)) set_uint(c, emitter, at, source, value);
 }
 
 /* Return the index of the input interface of a flow sample; 0: it is unknown. */
 FB_INLINE uint32_t input_of_sample(const uint8_t *p, bool expanded) {
     uint32_t format = expanded ? fb_load32(p + 24) : fb_load32(p + 20) >> 30;
     uint32_t value = expanded ? fb_load32(p + 28) : fb_load32(p + 20) & 0x3fffffff;
-    return format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL ? value : 0;
+    return is_interface(format, value) ? value : 0;
 }
 
 /* The same for the output interface. */
 FB_INLINE uint32_t output_of_sample(const uint8_t *p, bool expanded) {
     uint32_t format = expanded ? fb_load32(p + 32) : fb_load32(p + 24) >> 30;
     uint32_t value = expanded ? fb_load32(p + 36) : fb_load32(p + 24) & 0x3fffffff;
-    return format == FB_INTERFACE_INDEX && value != FB_INTERFACE_INTERNAL ? value : 0;
+    return is_interface(format, value) ? value : 0;
 }
 
 /* Put the fixed part of a flow sample. *status becomes the forwarding status of a discarded packet,

@@ -24,6 +24,12 @@ void fb_context_count(fb_context *context, fb_status status, const uint8_t *at) 
     fb_fault_set_first(context->fault, status, context->index, offset, exporter);
 }
 
+FB_NOINLINE void fb_context_count_excess(fb_context *context, const uint8_t *p) {
+    fb_bytes payload = context->datagram->payload;
+    bool padding = fb_is_zero(p, payload.data + payload.size);
+    fb_context_count(context, padding ? FB_PADDING : FB_EXCESS_DATA, p);
+}
+
 FB_NOINLINE fb_status fb_context_search_domain(fb_context *context, uint16_t version, uint32_t id) {
     fb_status status = fb_exporter_get_domain(context->exporters, context->exporter, version, id,
                                               &context->domain);

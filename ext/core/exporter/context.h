@@ -71,6 +71,9 @@ void fb_fault_set_first(fb_fault *fault, fb_status status, size_t datagram, size
    `at` points into the datagram, or is NULL for its start. */
 void fb_context_count(fb_context *context, fb_status status, const uint8_t *at);
 
+/* Count the bytes from `p` on, which are after the end that the header of the datagram states. */
+FB_NOINLINE void fb_context_count_excess(fb_context *context, const uint8_t *p);
+
 /* Count a value that `column` cannot hold. */
 FB_INLINE void fb_context_leave_out(fb_context *context, uint16_t column) {
     if (context->left_out) context->left_out[column]++;

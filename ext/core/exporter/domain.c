@@ -248,17 +248,17 @@ void fb_domain_set_name(const fb_exporters *exporters, fb_exporter *exporter, fb
     status[FB_NAME_LIMIT] += !kept;
 }
 
-static uint64_t find_named_rate(const fb_domain *domain, uint64_t sampler) {
-    for (; domain; domain = domain->common) {
-        const fb_map_entry *entry = fb_map_find(&domain->samplers, sampler);
-        if (entry) return entry->number;
-    }
-    return 0;
+/* Return the sampler with its rate, or NULL if it is unknown. */
+static const fb_map_entry *find_sampler(const fb_domain *domain, uint64_t sampler) {
+    const fb_map_entry *entry = NULL;
+    for (; !entry && domain; domain = domain->common)
+        entry = fb_map_find(&domain->samplers, sampler);
+    return entry;
 }
 
 uint64_t fb_domain_find_rate(const fb_domain *domain, bool named, uint64_t sampler) {
-    uint64_t rate = named ? find_named_rate(domain, sampler) : 0;
-    if (rate) return rate;
+    const fb_map_entry *entry = named ? find_sampler(domain, sampler) : NULL;
+    if (entry) return entry->number;
     const fb_map *known =
         domain->samplers.count || !domain->common ? &domain->samplers : &domain->common->samplers;
     return known->count == 1 ? known->entries[0].number : 0;
@@ -275,8 +275,10 @@ bool fb_domain_find_selection_rate(const fb_domain *domain, uint64_t sequence, u
     if (!entry) return false;
     const fb_selection *selection = entry->pointer;
     *rate = selection->count > 0;
-    for (size_t i = 0; i < selection->count; i++)
-        *rate = multiply(*rate, find_named_rate(domain, selection->ids[i]));
+    for (size_t i = 0; i < selection->count; i++) {
+        entry = find_sampler(domain, selection->ids[i]);
+        *rate = multiply(*rate, entry ? entry->number : 0);
+    }
     return true;
 }
 

@@ -134,7 +134,7 @@ struct fb_domain {
     bool rate_known;          /* of the last sampler looked up */
     uint64_t sampler, rate;
     uint64_t system_init;   /* systemInitTimeMilliseconds in ns; 0 while unknown */
-    fb_map samplers;        /* sampler or selector id -> sampling rate */
+    fb_map samplers;        /* sampler or selector id -> sampling rate; 0: it has none */
     fb_map selections;      /* selectionSequenceId -> fb_selection */
     fb_sequences sequences; /* of all ports; only the common domain uses it */
     fb_samples samples;     /* of sFlow */

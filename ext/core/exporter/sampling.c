@@ -2,10 +2,12 @@
    Selectors and ranges of hash values may occur several times, so they are found by element. */
 #include "core/exporter/sampling.h"
 
-#define ID_SELECTOR              302
-#define HASH_SELECTED_MIN        331
-#define HASH_SELECTED_MAX        332
-#define PROPERTY_MATCH_FILTERING 5 /* a selectorAlgorithm */
+#define ID_SELECTOR       302
+#define HASH_SELECTED_MIN 331
+#define HASH_SELECTED_MAX 332
+/* Values of selectorAlgorithm. */
+#define SYSTEMATIC_TIME_BASED_SAMPLING 2
+#define PROPERTY_MATCH_FILTERING       5
 
 static bool is_uint(fb_bytes field) {
     return field.size >= 1 && field.size <= 8;
@@ -174,25 +176,23 @@ static bool store_selection(fb_context *context, const fb_compiled_template *com
     return true;
 }
 
-/* Return true for a description of property match filtering. */
-static bool is_filter(const fb_compiled_template *compiled, const uint8_t *record,
-                      const fb_location *locations) {
-    return fb_role_uint(compiled, FB_ROLE_SELECTOR_ALGORITHM, record, locations) ==
-           PROPERTY_MATCH_FILTERING;
-}
-
 bool fb_sampling_store(fb_context *context, const fb_compiled_template *compiled,
                        const uint8_t *record, const fb_location *locations) {
     uint64_t sampler, rate = read_rate(compiled, record, locations);
     uint64_t system_init = fb_system_init_read(compiled, record, locations);
     bool named = read_sampler(compiled, record, locations, &sampler);
-    if (!rate && named && is_filter(compiled, record, locations)) rate = 1;
+    uint64_t algorithm = fb_role_uint(compiled, FB_ROLE_SELECTOR_ALGORITHM, record, locations);
+    if (!rate && named && algorithm == PROPERTY_MATCH_FILTERING) rate = 1;
+    /* A sampler that is described again without a rate has lost its rate. */
+    bool described =
+        rate || (sampler && (compiled->rated || algorithm == SYSTEMATIC_TIME_BASED_SAMPLING));
     bool kept = store_selection(context, compiled, record, locations);
-    if (rate && fb_domain_set_sampler(context->exporter, context->domain, sampler, rate) != FB_OK)
+    if (described &&
+        fb_domain_set_sampler(context->exporter, context->domain, sampler, rate) != FB_OK)
         fb_context_count(context, FB_TEMPLATE_LIMIT, record);
     if (system_init) {
         context->domain->system_init = system_init;
         if (compiled->version == 10) fb_context_set_system_init(context, system_init);
     }
-    return kept || rate || system_init;
+    return kept || described || system_init;
 }

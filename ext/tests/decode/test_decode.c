@@ -60,7 +60,7 @@ static void decodes_the_records_of_truncated_netflow5(void) {
     put_netflow5(&d, (netflow5_record){.bytes = 20});
     CHECK_DECODED(few, &d, "bytes=10\nbytes=20\n", "truncated_datagram=1");
     patch16(&d, 2, 1);
-    CHECK_DECODED(few, &d, "bytes=10\n", ""); /* bytes behind the last record are padding */
+    CHECK_DECODED(few, &d, "bytes=10\n", "excess_data=1");
     d.size = 23;
     CHECK_DECODED(few, &d, "", "truncated_header=1");
 }
@@ -103,7 +103,7 @@ static void decodes_the_sets_of_truncated_messages(void) {
     CHECK_DECODED(few, &d, "bytes=10 port=53\n", "truncated_datagram=1 bad_set_length=1");
     d.size += 6;
     put_record(&d, 30); /* and nothing behind its end */
-    CHECK_DECODED(few, &d, "bytes=10 port=53\nbytes=20 port=53\n", "");
+    CHECK_DECODED(few, &d, "bytes=10 port=53\nbytes=20 port=53\n", "excess_data=1");
 }
 
 static void counts_invalid_sets(void) {

@@ -140,9 +140,22 @@ static void counts_options_without_a_used_field(void) {
     session s;
     session_open(&s, rate_column, 4096);
     feed(&s, 0, 1, GIVEN({143, 4, 1}, {41, 8, 7}));
-    feed(&s, 0, 1, GIVEN({302, 4, 1}, {34, 4, 0}));
+    feed(&s, 0, 1, GIVEN({302, 4, 0}, {34, 4, 0}));
     CHECK_COUNTERS(&s, "template_redefined=1 options_ignored=2");
     CHECK_FLOWS(&s, "");
+    session_close(&s);
+}
+
+static void forgets_the_rate_of_a_sampler_described_without_one(void) {
+    session s;
+    session_open(&s, rate_column, 4096);
+    feed(&s, 1, 1, GIVEN({302, 4, 1}, {34, 4, 0})); /* known, but without a rate */
+    feed(&s, 1, 1, GIVEN({302, 4, 2}, {34, 4, 100}));
+    feed_samplers(&s, 302, 4, 0, (const uint8_t[]){1, 2, 3}, 3);
+    feed(&s, 1, 1, GIVEN({302, 4, 2}, {304, 2, 2}));
+    feed_samplers(&s, 302, 4, 0, (const uint8_t[]){1, 2, 3}, 3);
+    CHECK_COUNTERS(&s, "template_redefined=1");
+    CHECK_FLOWS(&s, "\nrate=100\n\n\n\n\n");
     session_close(&s);
 }
 
@@ -219,6 +232,7 @@ static void distinguishes_a_wrap_from_a_clock_that_is_ahead(void) {
 
 RUN_TESTS(TEST(reads_the_rate_of_a_record), TEST(finds_the_rate_of_the_sampler_that_a_record_names),
           TEST(finds_the_rates_of_alternating_samplers), TEST(counts_options_without_a_used_field),
+          TEST(forgets_the_rate_of_a_sampler_described_without_one),
           TEST(reads_the_start_time_of_an_exporter),
           TEST(converts_uptimes_with_a_start_after_the_export_time),
           TEST(distinguishes_a_wrap_from_a_clock_that_is_ahead))

@@ -517,7 +517,7 @@ cdef class Decoder:
         - `sequence`: counters of the sequence numbers: `unit`, `expected`, `lost`, `late`, `restarts`.
         - `port`: UDP source port of a domain that is split by port, or None.
         - `system_init`: start time of the exporter in nanoseconds since 1970; 0 if unknown.
-        - `samplers`: {id: sampling rate}.
+        - `samplers`: {id: sampling rate}. The rate is 0 if the sampler was described without one.
         - `selection_sequences`: {id: list of the selectors that a packet passes} (RFC 5476 section 6.5.1).
           The list is empty if there are more than 8.
         - `templates`: {id: template}.

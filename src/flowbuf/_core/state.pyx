@@ -341,7 +341,7 @@ cdef object check_domain(object domain, str where):
     system_init = as_number(domain.get("system_init", 0), 0xFFFFFFFFFFFFFFFF, f"{where}: system_init")
     samplers = [
         (as_key(key, 0xFFFFFFFFFFFFFFFF, f"{where}: sampler"),
-         as_number(rate, 0xFFFFFFFFFFFFFFFF, f"{where}: sampling rate", 1))
+         as_number(rate, 0xFFFFFFFFFFFFFFFF, f"{where}: sampling rate"))
         for key, rate in as_dict(domain.get("samplers", {}), f"{where}: samplers").items()
     ]
     sequences = as_dict(domain.get("selection_sequences", {}), f"{where}: selection_sequences")

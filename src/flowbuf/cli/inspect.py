@@ -267,14 +267,16 @@ def _name_sequence(sequence: dict[str, Any]) -> str:
     return f"selection sequence {sequence['id']}: {noun} {', '.join(map(str, ids)) or 'unknown'}"
 
 
+def _name_sampler(sampler: dict[str, int]) -> str:
+    return f"sampler {sampler['id']} " + (f"1:{sampler['rate']}" if sampler["rate"] else "without a rate")
+
+
 def _domain_table(exporter: dict[str, Any], domain: dict[str, Any]) -> Table:
     title = [f"{_exporter_name(exporter)}, {domain['protocol']}, domain {domain['id']}"]
     if domain["port"] is not None:
         title[0] += f", port {domain['port']}"
     if domain["samplers"]:
-        title.append(
-            ", ".join(f"sampler {sampler['id']} 1:{sampler['rate']}" for sampler in domain["samplers"])
-        )
+        title.append(", ".join(map(_name_sampler, domain["samplers"])))
     title.extend(map(_name_sequence, domain["selection_sequences"]))
     if domain["system_init"]:
         title.append(f"running since {_readable_time(domain['system_init']).rstrip('Z')} UTC")
