@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import threading
 import time
@@ -15,6 +16,7 @@ import pytest
 import flowbuf
 from flowbuf import Decoder, _core, encode_capture
 from flowbuf.arrow.batch import new_table_type
+from flowbuf.arrow.row_text import RowText
 from flowbuf.io.capture import CaptureReader
 from flowbuf.io.columns import message_tables
 from flowbuf.io.ipfix_file import choose_elements, new_writer
@@ -240,6 +242,55 @@ def test_writable_data_is_read_with_the_gil(messages: bytes) -> None:
     assert refused == 0
 
 
+def _view_of_messages(capture: bytes) -> tuple[object, Callable[[], bytes]]:
+    """Return the buffer of a decoder that has no view, and a function that writes to it."""
+    payloads = [datagram[0] for batch in CaptureReader(io.BytesIO(capture)) for datagram in batch]
+    few, many = (_core.pack_datagrams(some, ("192.0.2.1", 4000)) for some in (payloads[:3], payloads))
+    decoder = Decoder()
+    with decoder.view_datagrams(few) as view:
+        return view.obj, lambda: decoder.encode_datagrams(many)
+
+
+def _view_of_lines(capture: bytes) -> tuple[object, Callable[[], bytes]]:
+    """The same for a writer of text."""
+    (batch,) = flowbuf.read_capture(io.BytesIO(capture), FLOW, batch_rows=FLOWS)
+    text = RowText(FLOW)
+    with text.lines(batch[:3]) as view:
+        return view.obj, lambda: bytes(text.lines(batch))
+
+
+@pytest.mark.parametrize("begin", [_view_of_messages, _view_of_lines])
+def test_a_buffer_has_no_new_views_while_it_is_written(
+    begin: Callable[[bytes], tuple[Any, Callable[[], bytes]]], capture: bytes
+) -> None:
+    """Its memory may move. Views from before or after keep their content."""
+    expected, refused, taken = begin(capture)[1](), 0, 0
+    deadline = time.monotonic() + 60
+    while not (refused and taken) and time.monotonic() < deadline:
+        buffer, write = begin(capture)
+        views: list[memoryview] = []
+
+        def take(buffer: Any = buffer, views: list[memoryview] = views) -> None:
+            try:
+                views.append(memoryview(buffer))
+            except BufferError as error:
+                raise RuntimeError from error
+
+        written, errors = while_it_runs(write, take)
+        assert len(written) == len(expected)  # the times of reception differ
+        assert all(len(bytes(view)) == len(view) for view in views)
+        refused, taken = refused + errors, taken + len(views)
+    assert refused
+    assert taken
+
+
+def test_an_ipfix_writer_keeps_the_gil_for_writable_messages(messages: bytes) -> None:
+    data = bytearray(messages * 8)
+    writer = new_writer(choose_elements(FLOW))
+    _, refused = while_it_runs(lambda: writer.write(data), lambda: writer.finish())
+    assert refused == 0
+
+
 def test_windows_of_files_are_read_without_the_gil(messages: bytes, tmp_path: Path) -> None:
     (tmp_path / "flows.pb").write_bytes(messages)
     with flowbuf.io.input_stream.Content(tmp_path / "flows.pb") as content:
@@ -308,6 +359,29 @@ def test_an_ipfix_writer_serves_one_thread_at_a_time(messages: bytes) -> None:
     assert isinstance(first, bytes)
     content = b"".join([*written, first, writer.finish()])
     assert len(flowbuf.read_capture(io.BytesIO(content)).to_arrow()) == 8 * FLOWS
+
+
+# Garbage collection -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", ["decoder", "builder"])
+def test_the_garbage_collector_frees_objects_in_their_order(kept: str) -> None:
+    """A decoder of several plans needs them until it is freed. AddressSanitizer finds a wrong order."""
+
+    class Job:
+        def __init__(self) -> None:
+            decoder = Decoder(schemas=["flow", "sflow_counters"])
+            self.made = decoder if kept == "decoder" else decoder.new_builder(1000)
+            self.job = self
+
+    gc.disable()
+    try:
+        Job()
+        for rate in range(70):  # more than the caches of plans and types hold
+            Decoder(schemas=["flow", "sflow_counters"], default_sampling_rate=rate + 2).new_builder(10)
+        assert gc.collect() > 0
+    finally:
+        gc.enable()
 
 
 # Objects built incorrectly ----------------------------------------------------------------------------------

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import socket
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowbuf import Decoder
+from flowbuf import Decoder, _core
 from tests.strategies.datagrams import Received, living_templates, policies
 from tests.strategies.schemas import everything
 from tests.support.datagrams import (
@@ -346,3 +348,30 @@ def test_domains_past_the_limit_are_counted() -> None:
     assert len(exporter["domains"]) == 1024
     assert exporter["counters"] == {"template_limit": 2000 - 1023}
     assert not exporter["domains"][0]["samplers"], "the samplers of other ports are not merged into it"
+
+
+def test_state_can_be_restored_while_a_set_that_waited_is_decoded() -> None:
+    """Its template becomes another one, or none. It waits again."""
+    fields = [(1, 4), (7, 2)]
+    for others in ([], [(0, 1, 4)], [(0, 82, 65535), (0, 1, 4)]):
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inward,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outward,
+        ):
+            inward.bind(("127.0.0.1", 0))
+            outward.connect(inward.getsockname())
+            decoder = Decoder(SCHEMA)
+            builder = decoder.new_builder(2)
+            receiver = _core.Receiver([(inward.fileno(), inward.getsockname()[1])])
+            outward.send(ipfix(data_set(256, *(u32(i) + b"\0\1" for i in range(20)))))
+            outward.send(ipfix(template_set(template(256, *fields)), sequence=20))
+            full: list[_core.Table] = []
+            builder.receive(receiver, time.monotonic_ns() + 10**10, full)
+            assert (len(full), receiver.interrupted) == (1, True)
+            state = {"version": 10, "id": 1, "templates": {256: {"fields": others}}}
+            decoder.restore_exporters([{"address": "127.0.0.1", "domains": [state]}])
+            rest: list[_core.Table] = []
+            builder.receive(receiver, time.monotonic_ns() + 10**8, rest)
+            assert (len(rest), receiver.waiting) == (0, 0)
+            (exporter, *_) = decoder.read_exporters()
+            assert exporter["waiting"]["sets"] == 1

@@ -305,7 +305,7 @@ static bool read_view(const fb_arrow_view *view, int64_t at, fb_bytes *bytes) {
     memcpy(place, p + 8, 8);
     if (place[0] < 0 || place[0] >= view->buffer_count || place[1] < 0) return false;
     memcpy(&held, view->sizes + 8 * (size_t)place[0], 8);
-    if (held < size || place[1] > held - size) return false;
+    if (held < size || place[1] > held - size || !view->buffers[place[0]]) return false;
     *bytes = (fb_bytes){(const uint8_t *)view->buffers[place[0]] + place[1], (size_t)size};
     return true;
 }

@@ -1,6 +1,7 @@
 /* Exporters are in a hash table by address, and their domains in small arrays with a separate sort
    order (map.h). The content of a domain is in domain.c. */
 #include "core/exporter/eviction.h"
+#include "core/exporter/pending_sets.h"
 
 #define FIRST_CAPACITY 64
 
@@ -256,6 +257,8 @@ fb_exporter *fb_exporters_restore(fb_exporters *exporters, const uint8_t address
                                   uint64_t agent) {
     uint64_t hash = hash_key(exporters, address, (uint32_t)agent);
     fb_exporter *exporter = find_exporter(exporters, hash, address, agent);
+    /* the templates of sets that are being decoded may change */
+    if (exporters->pending && exporters->pending->due) fb_pending_return_all(exporters->pending);
     if (!exporter && exporters->count < exporters->limit)
         exporter = add_exporter(exporters, hash, address, agent);
     if (!exporter) return &exporters->overflow;

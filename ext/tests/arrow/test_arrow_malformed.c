@@ -214,6 +214,12 @@ static void set_view_buffer_out_of_range(arrow_node *batch) {
 static void set_negative_view_buffer(arrow_node *batch) {
     set_int32(batch->nodes[2]->buffers[1], 6, -1);
 }
+static void remove_view_buffer(arrow_node *batch) {
+    static const void *buffers[5];
+    memcpy(buffers, batch->nodes[2]->buffers, sizeof buffers);
+    buffers[3] = NULL;
+    batch->nodes[2]->array.buffers = buffers;
+}
 static void set_negative_buffer_size(arrow_node *batch) {
     native_put((uint8_t *)(uintptr_t)batch->nodes[2]->buffers[4] + 8, (uint64_t)INT64_MIN, 8);
 }
@@ -232,8 +238,8 @@ static void refuses_values_outside_their_buffers(void) {
                  {set_negative_view_size, 2},       {lengthen_view_beyond_buffer, 2},
                  {move_view_beyond_buffer, 2},      {set_negative_view_offset, 2},
                  {set_view_buffer_out_of_range, 2}, {set_negative_view_buffer, 2},
-                 {set_negative_buffer_size, 2},     {lengthen_list_beyond_members, 3},
-                 {set_decreasing_list_offsets, 3}};
+                 {remove_view_buffer, 2},           {set_negative_buffer_size, 2},
+                 {lengthen_list_beyond_members, 3}, {set_decreasing_list_offsets, 3}};
     for (size_t i = 0; i < COUNT(cases); i++)
         check_changed_batch(cases[i].change, FB_OUT_OF_RANGE, FB_ARROW_BAD_OFFSET, cases[i].child);
 }

@@ -370,8 +370,10 @@ cdef class TextWriter:
         if self.output is None or self.output.views:
             self.output = Buffer(OUTPUT_MIN)
         self.output.content.p = self.output.content.begin
+        self.output.writing = True
         with nogil:
             status = fb_arrow_text_write(&self.text, array, &position, &self.output.content, ends)
+        self.output.writing = False
         if status != FB_OK and self.text.source.fault.reason:
             raise EncodeError(self.bindings.describe_fault(&self.text.source, self.text.source.fault.row))
         check(status)

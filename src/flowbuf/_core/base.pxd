@@ -21,6 +21,7 @@ cdef inline fb_bytes view_bytes(const uint8_t[::1] data):
 cdef class Buffer:
     cdef fb_buffer content
     cdef Py_ssize_t views
+    cdef bint writing  # no view can be made
     cdef void give(self, fb_row *row, size_t used) noexcept
     cdef int grow(self, fb_row *row, size_t more) except -1
     cdef bytes copy(self, const fb_row *row)

@@ -322,7 +322,8 @@ cdef class Buffer:
     """A buffer of the core that Python can view.
 
     A memoryview shows the bytes before `content.p`. A decoder resets `content.p` before it writes. It never
-    writes to a buffer that has views, but continues in another one.
+    writes to a buffer that has views, but continues in another one. Until it has written, there can be no new
+    views, because the memory may move.
     """
 
     def __cinit__(self, size_t capacity):
@@ -332,6 +333,8 @@ cdef class Buffer:
         fb_buffer_free(&self.content)
 
     def __getbuffer__(self, Py_buffer *view, int flags):
+        if self.writing:
+            raise BufferError("the buffer is being written, by a call in another thread")
         PyBuffer_FillInfo(view, self, self.content.begin, fb_buffer_size(&self.content), 1, flags)
         self.views += 1
 
@@ -339,7 +342,11 @@ cdef class Buffer:
         self.views -= 1
 
     cdef void give(self, fb_row *row, size_t used) noexcept:
-        """Make this buffer the output of `row`. Rows are written after the first `used` bytes."""
+        """Make this buffer the output of `row`. Rows are written after the first `used` bytes.
+
+        Set `writing` to False to allow views again.
+        """
+        self.writing = True
         fb_row_set_output(row, self.content.begin, self.content.end - self.content.begin, used)
 
     cdef int grow(self, fb_row *row, size_t more) except -1:

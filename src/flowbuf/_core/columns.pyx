@@ -62,7 +62,7 @@ cdef class ColumnBuilder(RowBuilder):
     """
 
     cdef Decoder decoder
-    cdef list others  # RowBuilder of each further kind of rows
+    cdef tuple others  # RowBuilder of each further kind of rows; the garbage collector clears no tuples
 
     def __cinit__(self, Decoder decoder not None, *arguments):
         cdef RowBuilder other
@@ -72,11 +72,9 @@ cdef class ColumnBuilder(RowBuilder):
         if [(<TableType?> each).plan for each in (type, *others)] != plans:
             raise ValueError("the type belongs to another plan; use a TableType of each plan of the decoder")
         self.decoder = decoder
-        self.others = []
-        for each in others:
-            other = RowBuilder(each, rows)
+        self.others = tuple([RowBuilder(each, rows) for each in others])
+        for other in self.others:
             self.columns.others[<int> other.type.plan.plan.rows] = &other.columns
-            self.others.append(other)
 
     def decode(self, Datagrams datagrams not None, list tables=None, *, dict override=None):
         """Decode all datagrams of a batch. Return the tables that they filled, appended to `tables` if given.

@@ -1,4 +1,5 @@
 """Captures in, datagrams out; batches of datagrams from Python; messages of a schema to IPFIX files."""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
@@ -370,18 +371,28 @@ cdef class IpfixWriter:
         self.out.p = self.out.begin
         return content
 
-    def write(self, const uint8_t[::1] messages not None):
+    def write(self, messages not None):
         """Add length-delimited messages. Return the IPFIX messages that are complete.
 
         Raises DecodeError if the stream is malformed or truncated, and RuntimeError during a call in another
-        thread.
+        thread. The GIL is held if the messages are writable, so that no other thread changes them.
         """
-        cdef fb_bytes stream = view_bytes(messages)
+        cdef Py_buffer view
+        cdef fb_bytes stream
         cdef fb_status status
-        self.claim()
-        with nogil:
-            status = fb_ipfix_writer_add(self.writer, stream, &self.out)
-        self.busy = False
+        PyObject_GetBuffer(messages, &view, PyBUF_SIMPLE)
+        try:
+            stream.data = <const uint8_t *> view.buf
+            stream.size = view.len
+            self.claim()
+            if view.readonly:
+                with nogil:
+                    status = fb_ipfix_writer_add(self.writer, stream, &self.out)
+            else:
+                status = fb_ipfix_writer_add(self.writer, stream, &self.out)
+            self.busy = False
+        finally:
+            PyBuffer_Release(&view)
         if status == FB_BAD_MESSAGE or status == FB_MORE_INPUT:
             raise fault_of_stream(0, status)
         check(status)

@@ -23,8 +23,9 @@ cdef class Decoder:
     cdef fb_memory memory
     cdef fb_decoder *decoder
     cdef MessageOutput output  # of the first kind of rows
-    cdef list others  # MessageOutput of each further kind
-    cdef list outputs  # all of them
+    # Tuples, which the garbage collector does not clear before __dealloc__.
+    cdef tuple others  # MessageOutput of each further kind
+    cdef tuple outputs  # all of them
     cdef uint64_t column_rows[8]  # rows of columns so far, by fb_rows
     cdef bint busy
     cdef bint overridden  # this call overrides columns; its dict may change meanwhile

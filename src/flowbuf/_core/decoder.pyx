@@ -59,6 +59,7 @@ cdef class MessageOutput:
 
     cdef object view(self):
         self.buffer.content.p = self.buffer.content.begin + fb_row_size(&self.row)
+        self.buffer.writing = False
         return memoryview(self.buffer)
 
     cdef list split(self):
@@ -86,6 +87,7 @@ cdef class Decoder:
         cdef fb_decoder_options chosen
         cdef MessageOutput output
         cdef Plan other
+        cdef list made = []
         plan.need_sealed()
         memset(&chosen, 0, sizeof(chosen))
         chosen.exporter_limit = options.exporter_limit
@@ -105,15 +107,15 @@ cdef class Decoder:
         self.strict = options.strict
         self.memory = fb_memory_system(options.memory_limit)
         self.output = MessageOutput(plan, options.capacity)
-        self.others = []
         check(fb_decoder_new(&self.decoder, plan.plan, chosen, &self.memory))
         for other in others:
             other.need_sealed()
             check(fb_decoder_add_rows(self.decoder, other.plan))
             output = MessageOutput(other, options.capacity)
             self.output.row.others[<int> other.plan.rows] = &output.row
-            self.others.append(output)
-        self.outputs = [self.output, *self.others]
+            made.append(output)
+        self.others = tuple(made)
+        self.outputs = (self.output, *made)
         if options.sampling:
             networks, rules = options.pack_sampling()
             self.set_sampling(networks, rules)
@@ -187,6 +189,9 @@ cdef class Decoder:
         if self.overridden:
             for output in self.outputs:
                 fb_deferred_values_clear_overrides(&output.row.deferred)
+        self.output.buffer.writing = False
+        for output in self.others:
+            output.buffer.writing = False
         self.busy = False
 
     cdef int run(self, const fb_datagram *datagrams, size_t count) except -1:

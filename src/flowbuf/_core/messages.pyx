@@ -26,7 +26,7 @@ cdef class ListIterator:
         return self
 
     def __next__(self):
-        if self.items is None or self.place >= len(self.items):
+        while self.items is None or self.place >= len(self.items):
             self._next_items()
         item = self.items[self.place]
         self.place += 1

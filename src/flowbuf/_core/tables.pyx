@@ -2,6 +2,7 @@
 
 https://arrow.apache.org/docs/format/CDataInterface.html specifies the interface.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -28,6 +29,7 @@ cdef int set_members(const fb_member **to, size_t *count, list members, list kee
     if not items:
         raise MemoryError
     to[0] = items
+    cdef bytes content
     for number, name in members:
         content = name.encode()
         keep.append(content)
@@ -72,6 +74,7 @@ cdef class ExportedRows:
         return type.__arrow_c_schema__(), rows
 
 
+@cython.no_gc_clear  # builders need its plan in their __dealloc__
 cdef class TableType(ExportedType):
     """The Arrow type of tables of a plan.
 
