@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from flowbuf.arrow.batch import FlowStream
+from flowbuf.arrow.losses import warn_of_losses
 from flowbuf.errors import optional_import
 from flowbuf.io.columns import CaptureSource, read_capture
 from flowbuf.schema import Schema
@@ -68,7 +69,8 @@ def scan(
         SchemaError: The schema cannot be loaded, or has no column of a name in columns.
 
     While a query runs, polars and duckdb raise their own exceptions. The text names the capture and the
-    problem.
+    problem. A query that met faults or losses (`flowbuf.STATUSES`) ends with a RuntimeWarning, which counts
+    them; with `strict=True`, the first one is an error.
 
     Example:
         flows = flowbuf.scan("captures/*.pcap.gz")
@@ -106,9 +108,11 @@ def _scan_polars(stream: FlowStream) -> polars.LazyFrame:
         used = [] if predicate is None else predicate.meta.root_names()
         chosen = stream.select(*names, *used)
         # polars applies the number of rows before the predicate
-        for batch in chosen if n_rows is None else chosen[:n_rows]:
+        chosen = chosen if n_rows is None else chosen[:n_rows]
+        for batch in chosen:
             frame = polars.DataFrame(batch)
             yield (frame if predicate is None else frame.filter(predicate)).select(names)
+        warn_of_losses(chosen.counters)
 
     empty = polars.DataFrame(stream[:0])
     return register_io_source(read, schema=empty.schema)

@@ -206,3 +206,20 @@ def test_duckdb_does_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     read.clear()
     assert len(flows.limit(10).fetchall()) == 10
     assert 0 < len(read) < 300
+
+
+ROWS: dict[str, Callable[..., int]] = {
+    "polars": lambda path, **options: flowbuf.scan(path, **options).collect().height,
+    "polars, head": lambda path, **options: flowbuf.scan(path, **options).head(9999).collect().height,
+    "duckdb": lambda path, **options: len(flowbuf.scan(path, into="duckdb", **options).fetchall()),
+}
+
+
+@pytest.mark.parametrize("way", ROWS)
+def test_a_query_of_a_damaged_capture_ends_with_a_warning(way: str, tmp_path: Path) -> None:
+    (tmp_path / "cut.pcap").write_bytes(NETFLOW9.read_bytes()[:-20])
+    with pytest.warns(RuntimeWarning, match=r"may be missing \(1 truncated_capture: .*\); strict=True"):
+        rows = ROWS[way](tmp_path / "cut.pcap")
+    assert 0 < rows < len(read_capture(NETFLOW9).to_arrow())
+    with pytest.raises((pl.exceptions.ComputeError, duckdb.Error, flowbuf.DecodeError), match="truncated"):
+        ROWS[way](tmp_path / "cut.pcap", strict=True)

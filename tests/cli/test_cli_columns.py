@@ -205,3 +205,25 @@ def test_a_missing_library_is_an_error_with_its_fix(
     result = flowbuf(*command)
     assert (result.exit_code, result.stdout) == (2, "")
     assert fix.format("pip install 'flowbuf") in result.stderr
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "arrow"])
+def test_two_columns_of_a_result_cannot_have_one_name(form: str, tmp_path: Path) -> None:
+    result = flowbuf(
+        *("query", "SELECT src_addr AS a, dst_addr AS a FROM flows", SFLOW, "-f", form, "-o", tmp_path / "x")
+    )
+    assert result.exit_code == 2
+    assert "two columns of the result are named 'a'; name one of them with AS" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", ["max(time_received) - min(time_received)", "INTERVAL 1 DAY"])
+def test_a_type_that_parquet_lacks_is_named(value: str, tmp_path: Path) -> None:
+    sql = f"SELECT count(*) AS n, {value} AS span FROM flows"
+    result = flowbuf("query", sql, SFLOW, "-o", tmp_path / "x.parquet")
+    assert result.exit_code == 1
+    assert "column 'span' is of type month_day_nano_interval, which Parquet does not have" in result.stderr
+    assert "CAST(span AS VARCHAR)" in result.stderr
+    assert not list(tmp_path.iterdir())
+    cast = sql.replace(value, f"CAST({value} AS VARCHAR)")
+    assert flowbuf("query", cast, SFLOW, "-o", tmp_path / "x.parquet").exit_code == 0

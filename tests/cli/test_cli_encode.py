@@ -420,6 +420,18 @@ def test_encode_capture_raises_and_leaves_no_file(
     assert leftovers(output) == []
 
 
+@pytest.mark.parametrize("form", ["text", "path", "file"])
+def test_encode_capture_does_not_replace_its_capture(form: str, tmp_path: Path) -> None:
+    capture = write(tmp_path / "a.pcap", pcap(GOOD))
+    (tmp_path / "link").symlink_to(capture)
+    with capture.open("rb") as file:
+        source: Any = {"text": str(capture), "path": capture, "file": file}[form]
+        for output in (capture, tmp_path / "link"):
+            with pytest.raises(ValueError, match="is the capture itself; write to another file"):
+                api.encode_capture(source, output)
+    assert capture.read_bytes() == pcap(GOOD)
+
+
 def test_messages_do_not_overlap_the_progress_bar(tmp_path: Path) -> None:
     """On a terminal, both are written to stderr."""
     path = write(tmp_path / "a.pcap", pcap(GOOD, WITHOUT_TEMPLATE))

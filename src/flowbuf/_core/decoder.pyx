@@ -87,7 +87,6 @@ cdef class Decoder:
         cdef fb_decoder_options chosen
         cdef MessageOutput output
         cdef Plan other
-        cdef list made = []
         plan.need_sealed()
         memset(&chosen, 0, sizeof(chosen))
         chosen.exporter_limit = options.exporter_limit
@@ -106,16 +105,14 @@ cdef class Decoder:
         self.plan = plan
         self.strict = options.strict
         self.memory = fb_memory_system(options.memory_limit)
-        self.output = MessageOutput(plan, options.capacity)
-        check(fb_decoder_new(&self.decoder, plan.plan, chosen, &self.memory))
         for other in others:
             other.need_sealed()
-            check(fb_decoder_add_rows(self.decoder, other.plan))
-            output = MessageOutput(other, options.capacity)
-            self.output.row.others[<int> other.plan.rows] = &output.row
-            made.append(output)
-        self.others = tuple(made)
-        self.outputs = (self.output, *made)
+        self.outputs = tuple([MessageOutput(each, options.capacity) for each in (plan, *others)])
+        self.output, self.others = self.outputs[0], self.outputs[1:]
+        check(fb_decoder_new(&self.decoder, plan.plan, chosen, &self.memory))
+        for output in self.others:
+            check(fb_decoder_add_rows(self.decoder, output.plan.plan))
+            self.output.row.others[<int> output.plan.plan.rows] = &output.row
         if options.sampling:
             networks, rules = options.pack_sampling()
             self.set_sampling(networks, rules)
@@ -157,8 +154,7 @@ cdef class Decoder:
         self.overridden = bool(override)
         if self.overridden or self.output.buffer.views or self.others:
             self.prepare(override)
-        self.output.buffer.give(&self.output.row, 0)
-        for output in self.others:
+        for output in self.outputs:
             output.buffer.give(&output.row, 0)
         return 0
 
@@ -186,12 +182,10 @@ cdef class Decoder:
 
     cdef void end(self) noexcept:
         cdef MessageOutput output
-        if self.overridden:
-            for output in self.outputs:
-                fb_deferred_values_clear_overrides(&output.row.deferred)
-        self.output.buffer.writing = False
-        for output in self.others:
+        for output in self.outputs:
             output.buffer.writing = False
+            if self.overridden:
+                fb_deferred_values_clear_overrides(&output.row.deferred)
         self.busy = False
 
     cdef int run(self, const fb_datagram *datagrams, size_t count) except -1:

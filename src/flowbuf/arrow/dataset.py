@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 import pyarrow.dataset
 
+from flowbuf.arrow.losses import warn_of_losses
 from flowbuf.arrow.sql import plain
 
 if TYPE_CHECKING:
@@ -64,5 +65,6 @@ def _read(stream: FlowStream, names: list[str], filter: Any) -> Iterator[Any]:
             if filter is not None:
                 table = table.filter(filter)
             yield from table.select(names).to_batches()
+        warn_of_losses(stream.counters)
     except Exception as error:
         raise OSError(str(error)) from None  # duckdb shows the whole traceback of an error

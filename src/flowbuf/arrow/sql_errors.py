@@ -119,7 +119,7 @@ def check_literals(condition: str, schema: Schema) -> None:
     Raises:
         QueryError: No flow has this text in the column: it is a network, is no address, is written in
             another way than flowbuf writes it, or is no member of the enum. Or the column is a number, which
-            is 0 where it is absent.
+            is 0 where it is absent. Or addresses are compared by the order of texts.
     """
     tokens = tokens_of(condition)
     if any(token.text in _SCOPES for token in tokens):
@@ -128,6 +128,11 @@ def check_literals(condition: str, schema: Schema) -> None:
     for name, text in _compared_texts(tokens):
         if name in columns and (problem := _find_problem(columns[name], text)):
             raise QueryError(f"{columns[name].name} is never '{text}': {problem}")
+    for name, text in _ordered_texts(tokens):
+        if name in columns and columns[name].type == "ip" and _is_address(text):
+            own = columns[name].name
+            problem = f"{own} is text in SQL, where '10.0.0.10' is less than '10.0.0.9'"
+            raise QueryError(f"{problem}; for a range of addresses, write in_net({own}, '10.0.0.0/24')")
     for name in _compared_with_null(tokens):
         if name in columns and columns[name].type in NUMBERS and not columns[name].explicit:
             own = columns[name].name
@@ -154,6 +159,19 @@ def _compared_texts(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
             yield token.text, value.literal
         elif sign.text == "in" and value.text == "(":
             yield from ((token.text, text) for text in _listed_texts(rest))
+
+
+def _ordered_texts(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
+    """Yield each name that is compared with a text by <, <=, > or >=, or by BETWEEN, and the text."""
+    padded = [_NOTHING, _NOTHING, *tokens, _NOTHING, _NOTHING, _NOTHING]
+    for i, token in enumerate(tokens, 2):
+        if len(token.words) == 1 and _begins(padded[i - 2], padded[i - 1]):
+            sign, value, *rest = padded[i + 1 : i + 4]
+            if sign.text == "not":
+                sign, value = value, *rest
+            ordered = sign.operator in ("<", "<=", ">", ">=") or sign.text == "between"
+            if ordered and value.literal is not None:
+                yield token.text, value.literal
 
 
 def _compared_with_null(tokens: Sequence[Token]) -> Iterator[str]:
@@ -235,6 +253,12 @@ def _find_address_problem(name: str, text: str) -> str:
             return f"the text is a network; write in_net({name}, '{text}')"
         return "the text is no IP address"
     return _other_spelling(text, format_address(address.packed))
+
+
+def _is_address(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_network(text, strict=False))
+    return False
 
 
 def _other_spelling(text: str, spelling: str) -> str:

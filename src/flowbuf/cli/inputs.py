@@ -15,6 +15,7 @@ import click
 from flowbuf.cli.options import UsageProblem, schema_errors
 from flowbuf.io.capture import MESSAGE_SUFFIXES, START_SIZE, is_capture
 from flowbuf.io.input_stream import Content
+from flowbuf.io.output_file import would_replace
 from flowbuf.io.proto_file import find_proto, read_proto
 from flowbuf.schema import Schema
 
@@ -63,12 +64,7 @@ def check_inputs(paths: Sequence[str], output: str | None = None) -> None:
             raise UsageProblem(f"{path}: is a directory; write {_make_pattern(path)}")
         if not os.access(path, os.R_OK):
             raise UsageProblem(f"{path}: Permission denied")
-        if (
-            output
-            and stat.S_ISREG(status.st_mode)
-            and os.path.exists(output)
-            and os.path.samefile(path, output)
-        ):
+        if output and would_replace(output, path):
             raise UsageProblem(f"{output}: is an input too; write to another file")
 
 

@@ -63,6 +63,18 @@ class _ByteFile(io.RawIOBase):
         self._cut = True
 
 
+def _check_types(schema: Any) -> None:
+    """Raise EncodeError for a column whose type Parquet does not have, such as an interval."""
+    import pyarrow.parquet
+
+    for field in schema:
+        try:
+            pyarrow.parquet.ParquetWriter(pyarrow.BufferOutputStream(), pyarrow.schema([field])).close()
+        except pyarrow.ArrowNotImplementedError as error:
+            problem = f"column {field.name!r} is of type {field.type}, which Parquet does not have"
+            raise EncodeError(f"{problem}; convert it, in SQL with CAST({field.name} AS VARCHAR)") from error
+
+
 class ParquetSink:
     """Write Parquet to an open `OutputFile`, which may be a pipe, or to another binary file.
 
@@ -75,6 +87,7 @@ class ParquetSink:
 
     Raises:
         ImportError: pyarrow is not installed.
+        EncodeError: Parquet lacks the type of a column.
         OSError: The file cannot be written.
     """
 
@@ -84,6 +97,7 @@ class ParquetSink:
 
         compression = "zstd" if pyarrow.Codec.is_available("zstd") else "snappy"
         self._bytes = _ByteFile(file)
+        _check_types(schema)
         self._writer = pyarrow.parquet.ParquetWriter(self._bytes, schema, compression=compression)
         self._schema = schema
         self._required = [place for place, field in enumerate(schema) if not field.nullable]

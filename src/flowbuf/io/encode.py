@@ -12,7 +12,7 @@ from flowbuf._core import Datagrams
 from flowbuf.decoder import Decoder
 from flowbuf.io.background_writer import WriteBehind
 from flowbuf.io.capture import CaptureReader
-from flowbuf.io.output_file import OutputFile
+from flowbuf.io.output_file import OutputFile, would_replace
 from flowbuf.io.proto_file import check_proto, write_proto
 from flowbuf.options import DecodeKeywords, DecodeOptions, merge_options
 from flowbuf.schema import Schema
@@ -76,7 +76,7 @@ def encode_capture(
         FileExistsError: The .proto exists and flowbuf did not write it. The .proto is not changed.
         SchemaError: The schema cannot be loaded, or cannot be decoded into.
         KeyError: override names a column that the schema does not have.
-        ValueError: An option is invalid.
+        ValueError: An option is invalid, or output is the file of source.
         CaptureError: source is not a capture, or reading failed.
         DecodeError: With strict, a datagram or the capture is damaged.
 
@@ -86,6 +86,8 @@ def encode_capture(
     """
     chosen = merge_options(options, keywords)
     decoder = Decoder(schema, chosen)
+    if would_replace(output, source):
+        raise ValueError(f"output {os.fspath(output)!r} is the capture itself; write to another file")
     size = datagrams = 0
     with CaptureReader(source, port) as reader, OutputFile(output) as file:
         if file.is_regular:

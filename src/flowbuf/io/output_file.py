@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import IO, Any, Protocol
+from typing import IO, Any, BinaryIO, Protocol
 
-__all__ = ["OutputFile", "Writable", "open_compressed", "sync_folder"]
+__all__ = ["OutputFile", "Writable", "open_compressed", "sync_folder", "would_replace"]
 
 COMPRESSION_LEVEL = {".gz": 6, ".zst": 3}
 _STANDARD_STREAMS = {"/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}
@@ -25,6 +25,16 @@ class Writable(Protocol):
     def write(self, data: bytes | memoryview) -> object:
         """Append bytes."""
         ...
+
+
+def would_replace(output: str | os.PathLike[str], source: str | os.PathLike[str] | BinaryIO) -> bool:
+    """Return True if an output is the regular file of an input, a path or an open file."""
+    try:
+        read = os.stat(source) if isinstance(source, (str, os.PathLike)) else os.fstat(source.fileno())
+        written = os.stat(output)
+    except (OSError, AttributeError):
+        return False
+    return stat.S_ISREG(read.st_mode) and os.path.samestat(read, written)
 
 
 class OutputFile:

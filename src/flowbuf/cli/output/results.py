@@ -27,6 +27,7 @@ from flowbuf.cli.output.streams import COLUMN_FORMATS
 from flowbuf.cli.output.table import Heading, RowTable
 from flowbuf.cli.output.terminal import clean_line
 from flowbuf.cli.output.writers import FlowWriter
+from flowbuf.errors import QueryError
 from flowbuf.io.output_file import OutputFile
 from flowbuf.targets.flow_text import format_bool, format_real, format_time, to_json_string
 
@@ -41,13 +42,21 @@ def open_results(
 ) -> AbstractContextManager[FlowWriter]:
     """Return a writer of results with the `pyarrow.Schema` `type`, in any format.
 
-    `spreadsheet` neutralizes formulas.
+    `spreadsheet` neutralizes formulas. Raises QueryError for a name that occurs twice in a format with names.
     """
+    if form in (*COLUMN_FORMATS, "jsonl"):
+        _check_names(type.names)
     if form in COLUMN_FORMATS:
         return open_columns(form, file, type)
     if form == "table":
         return nullcontext(_Table(file, type, to_terminal))
     return nullcontext(_JsonLines(file) if form == "jsonl" else _Csv(file, type.names, spreadsheet))
+
+
+def _check_names(names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise QueryError(f"two columns of the result are named {name!r}; name one of them with AS")
 
 
 class _JsonLines:
