@@ -178,6 +178,12 @@ def of_other_link_type() -> bytes:
     return struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 999) + pcap(udp_packet(b"x"))[24:]
 
 
+def pcapng_without_interface() -> bytes:
+    """Return a section with a packet of an interface that is not described."""
+    section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+    return section + struct.pack("<II", 6, 32) + bytes(20) + struct.pack("<I", 32)
+
+
 def nfcapd(block_type: int) -> bytes:
     header = struct.pack("<HHIQBBHIQII", 0xA50C, 2, 0x01070101, 0, 0, 0, 0, 0, 0, 0, 1)
     return header + struct.pack("<IIHH", 0, 8, block_type, 0) + bytes(8)
@@ -185,7 +191,8 @@ def nfcapd(block_type: int) -> bytes:
 
 FRAGMENTED = split(udp_packet(bytes(64)))
 CAPTURES: dict[str, tuple[bytes, dict[str, Any]]] = {
-    "bad_capture_record": (pcap() + struct.pack("<IIII", 0, 0, 1 << 30, 1 << 30) + bytes(100), {}),
+    "bad_capture_record": (pcapng_without_interface(), {}),
+    "damaged_capture": (pcap() + struct.pack("<IIII", 0, 0, 1 << 30, 1 << 30) + bytes(100), {}),
     "truncated_capture": (pcap(udp_packet(b"x"))[:-1], {}),
     "damaged_compression": (gzip.compress(pcap())[:-4], {}),
     "truncated_packet": (pcap(udp_packet(b"x")[:-1]), {}),

@@ -276,7 +276,7 @@ def test_an_invalid_record_in_intact_data_is_counted(compress: Callable[[bytes],
     content[place : place + 4] = b"\xff" * 4
     reader = CaptureReader(io.BytesIO(compress(bytes(content))))
     assert read_payloads(reader) == PAYLOADS[:1]
-    assert reader.counters == {"bad_capture_record": 1}
+    assert reader.counters == {"damaged_capture": 1}
 
 
 @each_real_compression
@@ -354,7 +354,7 @@ def test_skipped_packets_are_counted() -> None:
     content += struct.pack("<IIII", 0, 0, 1 << 30, 1 << 30) + bytes(100)
     reader = CaptureReader(io.BytesIO(content))
     assert read_payloads(reader) == [b"first"]
-    assert reader.counters == {"other_packet": 1, "truncated_packet": 1, "bad_capture_record": 1}
+    assert reader.counters == {"other_packet": 1, "truncated_packet": 1, "damaged_capture": 1}
 
 
 # An independent writer --------------------------------------------------------------------------------------

@@ -50,10 +50,12 @@
     X(BAD_SAMPLE_RECORD, "bad_sample_record", FAULT, "a record of an sFlow sample is cut short") \
     X(BAD_MESSAGE, "bad_message", FAULT, "a Protocol Buffers message is malformed") \
     X(BAD_CAPTURE_RECORD, "bad_capture_record", FAULT, \
-      "a record of the capture has an impossible length or header") \
+      "a record of the capture is malformed; it is left out") \
+    X(DAMAGED_CAPTURE, "damaged_capture", FAULT, \
+      "a record of the capture has an impossible length or header; the rest is not read") \
     X(TRUNCATED_CAPTURE, "truncated_capture", FAULT, "the capture ends inside a record") \
     X(DAMAGED_COMPRESSION, "damaged_compression", FAULT, \
-      "the compressed data of the capture is damaged or cut short") \
+      "the compressed data of the capture is damaged or cut short; the rest is not read") \
     X(TRUNCATED_PACKET, "truncated_packet", FAULT, \
       "the capture kept less of the packet than its UDP datagram needs") \
 \

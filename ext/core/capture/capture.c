@@ -120,7 +120,7 @@ static fb_status read_pcap_record(fb_capture *capture, fb_bytes input, size_t *s
     const capture_interface *interface = &capture->only_interface;
     if (input.size < header_size) return FB_MORE_INPUT;
     uint32_t captured = load32(capture, p + 8);
-    if (captured > MAX_CAPTURED) return FB_BAD_CAPTURE_RECORD;
+    if (captured > MAX_CAPTURED) return FB_DAMAGED_CAPTURE;
     if (input.size - header_size < captured) return FB_MORE_INPUT;
     uint64_t ticks = load32(capture, p) * interface->ticks_per_second + load32(capture, p + 4);
     set_frame(frame, interface, ticks, (fb_bytes){p + header_size, captured},
@@ -264,15 +264,15 @@ static fb_status read_block(fb_capture *capture, fb_bytes input, size_t *size, f
     if (input.size < MIN_BLOCK_SIZE) return FB_MORE_INPUT;
     if (is_section(p)) capture->big_endian = p[8] == 0x1a;
     uint32_t type = load32(capture, p), length = load32(capture, p + 4);
-    if (length < MIN_BLOCK_SIZE || length % 4) return FB_BAD_CAPTURE_RECORD;
-    if (type == BLOCK_SECTION && !is_section(p)) return FB_BAD_CAPTURE_RECORD;
+    if (length < MIN_BLOCK_SIZE || length % 4) return FB_DAMAGED_CAPTURE;
+    if (type == BLOCK_SECTION && !is_section(p)) return FB_DAMAGED_CAPTURE;
     if (!is_read(type)) {
         capture->skip = length;
         return skip_block(capture, input, size);
     }
-    if (length > FB_CAPTURE_MAX_WINDOW) return FB_BAD_CAPTURE_RECORD;
+    if (length > FB_CAPTURE_MAX_WINDOW) return FB_DAMAGED_CAPTURE;
     if (input.size < length) return FB_MORE_INPUT;
-    if (load32(capture, p + length - 4) != length) return FB_BAD_CAPTURE_RECORD;
+    if (load32(capture, p + length - 4) != length) return FB_DAMAGED_CAPTURE;
     fb_status status =
         read_block_body(capture, type, (fb_bytes){p + 8, length - MIN_BLOCK_SIZE}, frame);
     if (status == FB_OK) *size = length;
@@ -344,7 +344,7 @@ static fb_status read_datagram(fb_capture *capture, const fb_frame *frame, fb_da
 }
 
 static fb_status end_capture(fb_capture *capture, fb_status status) {
-    if (status == FB_TRUNCATED_CAPTURE || status == FB_BAD_CAPTURE_RECORD) {
+    if (status == FB_TRUNCATED_CAPTURE || status == FB_DAMAGED_CAPTURE) {
         capture->counters[status]++;
         status = FB_END;
     }

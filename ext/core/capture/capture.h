@@ -68,9 +68,10 @@ fb_status fb_capture_scan(fb_capture *capture, fb_bytes input, bool final, fb_da
                           size_t capacity, size_t *count, size_t *consumed);
 
 /* Return FB_STATUS_COUNT counters, one per status; the capture owns them. Used:
-   FB_TRUNCATED_CAPTURE (at most 1), FB_BAD_CAPTURE_RECORD, FB_OTHER_CAPTURE_RECORD (nfcapd),
-   FB_TRUNCATED_PACKET, FB_UNSUPPORTED_LINK_TYPE, FB_OTHER_PACKET and FB_OTHER_PORT (packets),
-   FB_FRAGMENT_DROPPED (datagrams; complete after FB_END). */
+   FB_TRUNCATED_CAPTURE and FB_DAMAGED_CAPTURE (at most 1), FB_BAD_CAPTURE_RECORD,
+   FB_OTHER_CAPTURE_RECORD (nfcapd), FB_TRUNCATED_PACKET, FB_UNSUPPORTED_LINK_TYPE,
+   FB_OTHER_PACKET and FB_OTHER_PORT (packets), FB_FRAGMENT_DROPPED (datagrams; complete after
+   FB_END). */
 const uint64_t *fb_capture_counters(const fb_capture *capture);
 fb_capture_stats fb_capture_get_stats(const fb_capture *capture);
 

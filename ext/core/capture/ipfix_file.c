@@ -34,7 +34,7 @@ bool fb_ipfix_file_starts(const uint8_t *start) {
 
 fb_status fb_ipfix_file_read(fb_bytes input, size_t *size, fb_datagram *datagram) {
     if (input.size < HEADER_SIZE) return FB_MORE_INPUT;
-    if (!is_header(input.data)) return FB_BAD_CAPTURE_RECORD;
+    if (!is_header(input.data)) return FB_DAMAGED_CAPTURE;
     size_t length = fb_load16(input.data + 2);
     if (input.size < length) return FB_MORE_INPUT;
     memset(datagram, 0, sizeof *datagram);

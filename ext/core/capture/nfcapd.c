@@ -427,7 +427,7 @@ static fb_status read_block_header(fb_nfcapd *file, fb_bytes input, size_t *size
     uint64_t length = load(file, input.data + 4, 4);
     bool plain = !file->compressed || (load(file, input.data + 10, 2) & BLOCK_IS_PLAIN);
     if (load(file, input.data + 8, 2) == RECORD_BLOCK) {
-        if (!plain) return FB_BAD_CAPTURE_RECORD;
+        if (!plain) return FB_DAMAGED_CAPTURE;
         file->block_left = length;
     } else {
         file->counters[FB_OTHER_CAPTURE_RECORD]++;
@@ -438,10 +438,10 @@ static fb_status read_block_header(fb_nfcapd *file, fb_bytes input, size_t *size
 }
 
 static fb_status read_record(fb_nfcapd *file, fb_bytes input, size_t *size, fb_datagram *datagram) {
-    if (file->block_left < RECORD_HEADER_SIZE) return FB_BAD_CAPTURE_RECORD;
+    if (file->block_left < RECORD_HEADER_SIZE) return FB_DAMAGED_CAPTURE;
     if (input.size < RECORD_HEADER_SIZE) return FB_MORE_INPUT;
     uint64_t type = load(file, input.data, 2), length = load(file, input.data + 2, 2);
-    if (length < RECORD_HEADER_SIZE || length > file->block_left) return FB_BAD_CAPTURE_RECORD;
+    if (length < RECORD_HEADER_SIZE || length > file->block_left) return FB_DAMAGED_CAPTURE;
     if (input.size < length) return FB_MORE_INPUT;
     fb_bytes record = {input.data, (size_t)length};
     bool consumed = true;

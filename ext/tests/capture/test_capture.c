@@ -299,7 +299,7 @@ static void stops_at_a_pcap_record_of_impossible_length(void) {
         const outcome *seen = scan();
         CHECK_STATUS(seen->status, FB_END);
         CHECK_PAYLOAD(seen, "before");
-        CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
+        CHECK_EQUAL(seen->counters[FB_DAMAGED_CAPTURE], 1);
         CHECK_EQUAL(count_all(seen), 1);
     }
 }
@@ -316,7 +316,7 @@ static void stops_at_a_pcapng_block_of_impossible_length(void) {
         const outcome *seen = scan();
         CHECK_STATUS(seen->status, FB_END);
         CHECK_PAYLOAD(seen, "before");
-        CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
+        CHECK_EQUAL(seen->counters[FB_DAMAGED_CAPTURE], 1);
         CHECK_EQUAL(count_all(seen), 1);
     }
 }
@@ -328,7 +328,7 @@ static void stops_at_a_block_with_two_different_lengths(void) {
     patch_uint(built.size - 4, 64, 4, false);
     const outcome *seen = scan();
     CHECK_EQUAL(seen->count, 0);
-    CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
+    CHECK_EQUAL(seen->counters[FB_DAMAGED_CAPTURE], 1);
 }
 
 static void checks_the_length_of_skipped_blocks(void) {
@@ -336,7 +336,7 @@ static void checks_the_length_of_skipped_blocks(void) {
     file32(5), file32(13), put_zeros(5);
     const outcome *seen = scan();
     CHECK_STATUS(seen->status, FB_END);
-    CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
+    CHECK_EQUAL(seen->counters[FB_DAMAGED_CAPTURE], 1);
 }
 
 static void stops_at_a_section_without_byte_order(void) {
@@ -348,7 +348,7 @@ static void stops_at_a_section_without_byte_order(void) {
     built.data[section + 8] ^= 1;
     const outcome *seen = scan();
     CHECK_EQUAL(seen->count, 0);
-    CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
+    CHECK_EQUAL(seen->counters[FB_DAMAGED_CAPTURE], 1);
     CHECK_EQUAL(count_all(seen), 1);
 }
 
@@ -444,7 +444,7 @@ static void delivers_the_packets_before_every_cut(void) {
             CHECK(seen->count == delivered || seen->count == delivered + 1);
             delivered = seen->count;
             at_boundaries += seen->counters[FB_TRUNCATED_CAPTURE] == 0;
-            CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 0);
+            CHECK_EQUAL(seen->counters[FB_DAMAGED_CAPTURE], 0);
         }
         CHECK_EQUAL(delivered, 3);
         CHECK_EQUAL(at_boundaries, i == 0 ? 6 : 8); /* the file header and 5 records; 8 blocks */

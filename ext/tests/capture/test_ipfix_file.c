@@ -83,7 +83,7 @@ static void stops_at_bytes_that_are_not_a_message(void) {
         const outcome *seen = scan();
         CHECK_STATUS(seen->status, FB_END);
         CHECK_EQUAL(seen->count, 1);
-        CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
+        CHECK_EQUAL(seen->counters[FB_DAMAGED_CAPTURE], 1);
         CHECK_EQUAL(count_all(seen), 1);
     }
 }

@@ -276,7 +276,7 @@ static void stops_at_an_impossible_record(void) {
         CHECK_STATUS(seen->status, FB_END);
         CHECK_EQUAL(seen->count, 1);
         CHECK_EQUAL(value_of(seen->last.payload, 7, 0), 1);
-        CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
+        CHECK_EQUAL(seen->counters[FB_DAMAGED_CAPTURE], 1);
     }
 }
 
@@ -291,7 +291,7 @@ static void refuses_blocks_that_are_compressed(void) {
     end_records(records);
     const outcome *seen = scan();
     CHECK_EQUAL(seen->count, 1);
-    CHECK_EQUAL(seen->counters[FB_BAD_CAPTURE_RECORD], 1);
+    CHECK_EQUAL(seen->counters[FB_DAMAGED_CAPTURE], 1);
 }
 
 static void refuses_other_layouts(void) {

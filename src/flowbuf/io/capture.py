@@ -136,7 +136,7 @@ class CaptureReader:
         if self._content.fault or self._content.failure:
             counters.pop("truncated_capture", None)  # a consequence of the damage
         if self._content.fault:
-            counters.pop("bad_capture_record", None)  # another consequence
+            counters.pop("damaged_capture", None)  # another consequence
             counters["damaged_compression"] = 1
         return counters
 
@@ -201,7 +201,7 @@ class _Batches:
             self._begin += consumed
             if len(batch):
                 return batch
-        if self._content.compressed and "bad_capture_record" in self._core.counters:
+        if self._content.compressed and "damaged_capture" in self._core.counters:
             self._read_rest()
         raise StopIteration
 
