@@ -107,7 +107,8 @@ def collect(file: str | None, takeover: bool, live: bool, print_config: bool, **
     are only shown. The key q ends the collector.
 
     Ctrl-C or SIGTERM ends the collector after all received flows are written. The last line on stderr has the
-    totals. The exit status is 1 if flows were lost.
+    totals. The exit status is 1 if a worker or an output lost flows. Datagrams that the kernel dropped do not
+    change it.
 
     \b
     Examples:

@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -193,27 +194,30 @@ AnyListener = TypeVar("AnyListener", Listener, StreamListener)
 
 
 class _Drops:
-    """The drop counter of a socket, which has 32 bits, as a number without a limit."""
+    """The drop counter of a socket, which has 32 bits, as a number without a limit. Threads may share it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._lock = threading.Lock()
         self._begin = 0  # value of the kernel's counter at which counting began
         self._total = 0
         self._frozen = False
 
     def read(self) -> int | None:
-        if not self._frozen:
-            try:
-                drops = read_drops(self._descriptor)
-            except OSError:
-                return None
-            self._total += (drops - self._begin - self._total) % (1 << 32)
-        return self._total
+        with self._lock:
+            if not self._frozen:
+                try:
+                    drops = read_drops(self._descriptor)
+                except OSError:
+                    return None
+                self._total += (drops - self._begin - self._total) % (1 << 32)
+            return self._total
 
     def freeze(self) -> int:
         self.read()
-        self._frozen = True
-        return (self._begin + self._total) % (1 << 32)
+        with self._lock:
+            self._frozen = True
+            return (self._begin + self._total) % (1 << 32)
 
     def thaw(self) -> None:
         self._frozen = False

@@ -21,8 +21,9 @@ from flowbuf.collect.access import make_access_list
 from flowbuf.collect.collector import report_failure
 from flowbuf.collect.config import LIVE, RESTART, CollectConfig, OutputConfig, expand_outputs, output_name
 from flowbuf.collect.copies import Copier, open_copiers
-from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
+from flowbuf.collect.intake import Intake, IntakeOptions
 from flowbuf.collect.listen import Address, Listener, StreamListener
+from flowbuf.collect.losses import LossLog
 from flowbuf.collect.output_counters import OutputCounters
 from flowbuf.collect.outputs.output import Output
 from flowbuf.collect.queue import FlowQueue
@@ -431,21 +432,21 @@ class Service:
             runner.queue.unblock()
 
     def _watch(self) -> None:
-        """Report totals at intervals, and explain silence once."""
+        """Report totals at intervals and losses at once, and explain silence once."""
         logger.info("listening on %s", ", ".join(str(listener.address) for listener in self.listeners))
         tell_manager("READY=1", f"MAINPID={os.getpid()}")
-        watchdog = Watchdog(self.find_dead_workers)
+        watchdog, losses = Watchdog(self.find_dead_workers), LossLog()
         begin = reported = saved = time.monotonic()
-        explained = False
         while not self._stopping and not any(runner.broken for runner in self._runners):
             time.sleep(STEP_SECONDS)
             watchdog.answer()
+            losses.report(self._intake.datagram_listeners, self.outputs)
             if self._reloading:
                 self._reloading = False
                 self._read_again(watchdog)
             now = time.monotonic()
-            if not explained and now - begin >= SILENCE_SECONDS:
-                explained = True
+            if now - begin >= SILENCE_SECONDS:
+                begin = float("inf")  # explain it once
                 watchdog.attend(self._explain_silence).result()
             if now - saved >= SAVE_SECONDS:
                 saved = now
@@ -453,6 +454,7 @@ class Service:
             if self._config.report and now - reported >= self._config.report:
                 reported = now
                 watchdog.attend(self._report).result()
+        losses.report(self._intake.datagram_listeners, self.outputs, last=True)
 
     def _report(self) -> None:
         logger.info("%s", format_totals(self.read_counters()))
@@ -488,15 +490,13 @@ class Service:
 
     def _explain_silence(self) -> None:
         counters = self._intake.read_counters()
-        if not counters.flows:
-            with contextlib.suppress(FutureTimeout):  # a worker waits for a full queue: it has flows
-                self._log_silence(counters)
-
-    def _log_silence(self, counters: IntakeCounters) -> None:
+        if counters.flows:
+            return
         addresses = [str(listener.address) for listener in self.listeners]
-        exporters, others = self._intake.read_exporters(), self._intake.read_others()
-        for line in explain_silence(addresses, counters, exporters, others, self._config.save_undecoded):
-            logger.warning("%s", line)
+        with contextlib.suppress(FutureTimeout):  # a worker waits for a full queue: it has flows
+            exporters, others = self._intake.read_exporters(), self._intake.read_others()
+            for line in explain_silence(addresses, counters, exporters, others, self._config.save_undecoded):
+                logger.warning("%s", line)
 
     def find_dead_workers(self) -> list[str]:
         """Return a description of each worker whose thread has ended."""
