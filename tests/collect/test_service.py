@@ -325,6 +325,25 @@ def test_an_output_works_again_if_no_later_flow_matches() -> None:
     assert service.read_counters().outputs["one"].lost == {"bad_batch": 20}
 
 
+def test_an_output_whose_tick_fails_still_takes_flows(caplog: pytest.LogCaptureFixture) -> None:
+    """It fails until `tick` works, and the log has the failure once."""
+    caplog.set_level(logging.WARNING, "flowbuf.collect")
+    failing, output = threading.Event(), ListOutput()
+    failing.set()
+    output.tick = lambda: assert_true(not failing.is_set())  # type: ignore[method-assign]
+    with running({"one": output}) as service:
+        for _ in range(3):
+            failures = service.read_counters().outputs["one"].failures
+            wait_until(lambda n=failures: service.read_counters().outputs["one"].failures > n, "a tick")
+            send_batches(service, 30)
+            assert len(service.find_failures()) == 1
+        assert service.read_counters().outputs["one"].stored == 90
+        failing.clear()
+        wait_until(lambda: not service.find_failures(), "the end of the failure")
+    first, second = (record.getMessage() for record in caplog.records)
+    assert (first.split(":")[0], second) == ("output one", "output one works again")
+
+
 def test_blocked_workers_do_not_delay_the_watchdog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Saving the state waits for the workers, which wait for a full queue."""
     release = threading.Event()

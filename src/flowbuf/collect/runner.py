@@ -447,7 +447,7 @@ class OutputRunner:
             return
         flows = len(selected)
         taken = self._write(selected, item.number) if flows else 0
-        if not flows and not self._failing_tick:  # otherwise, `tick` finds that the output works again
+        if not flows:
             self._report_success()
         if taken is not None:
             self._filtered += len(item.batch) - flows
@@ -529,7 +529,7 @@ class OutputRunner:
         self._failing = text
 
     def _report_success(self) -> None:
-        if self._failing:
+        if self._failing and not self._failing_tick:  # otherwise, `tick` finds that the output works again
             self.log.warning("output %s works again", self.name)
             self._failing = ""
 

@@ -158,12 +158,14 @@ def new_client(
 class Notes:
     """Report problems of brokers, each one at most every 30 seconds.
 
-    librdkafka retries, so only `fatal` is an error. `latest` is the most recent problem.
+    librdkafka retries, so only `fatal` is an error. `latest` is the most recent problem, and `number` counts
+    them.
     """
 
     def __init__(self, note: Note, settings: Mapping[str, Any]) -> None:
         self.fatal = ""
         self.latest = ""
+        self.number = 0
         self._note = note
         self._settings = settings
         self._told: dict[str, float] = {}
@@ -182,6 +184,7 @@ class Notes:
             r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)", "", error.str()
         )
         text = redact(re.sub(r"^\S+: (?=\S+/)", "", text), self._settings)
+        self.number += 1
         everywhere = error.name() == "_ALL_BROKERS_DOWN"
         if everywhere:
             text = _ALL_DOWN

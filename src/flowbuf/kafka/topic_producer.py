@@ -145,6 +145,19 @@ class TopicProducer:
         """Text of the last problem of a broker, or an empty text."""
         return self._notes.latest
 
+    @property
+    def problems(self) -> int:
+        """Number of problems of brokers."""
+        return self._notes.number
+
+    def find_problem(self, known: int) -> str:
+        """Return the text of the last problem. It is empty if brokers are available and have no new one.
+
+        Args:
+            known: Number of problems that are not new.
+        """
+        return self._notes.latest if self._notes.waiting or self._notes.number > known else ""
+
     def note_failure(self, error: Any) -> bool:
         """Note the error of a Kafka record that was not delivered.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -190,6 +191,11 @@ class LocalProducer:
     def __init__(self) -> None:
         self.notes: list[Any] = []
         self.polls = 0
+        self.problems = 0
+        self.unavailable = False
+
+    def find_problem(self, known: int) -> str:
+        return f"problem {self.problems}" if self.unavailable or self.problems > known else ""
 
     def produce(self, topic: str, value: bytes, key: bytes | None, on_delivery: Any, headers: Any) -> None:
         self.notes.append(on_delivery)
@@ -219,6 +225,90 @@ def test_flows_of_a_spool_are_stored_in_their_order(ordered: bool, stored: list[
     before = producer.polls
     output.tick()
     assert producer.polls == before + 1  # also without flows, so that statistics do not fill the memory
+
+
+class Silence:
+    """An output with 30 flows per write, whose time and producer a test controls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, unavailable: bool = False) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("flowbuf.collect.outputs.kafka.time.monotonic", lambda: self.now)
+        self.output = KafkaOutput(KafkaPlace("a:9092", "flows", format="json"), SCHEMA)
+        self.producer = LocalProducer()
+        self.producer.unavailable = unavailable
+        self.output._producer = self.producer  # type: ignore[assignment]
+
+    def write(self) -> None:
+        self.output.write(three_hosts(30))
+
+    def is_reported(self, seconds: float = 0.0) -> bool:
+        """Return True if the next `tick` reports that no flow is confirmed, and keeps all flows."""
+        self.now += seconds
+        before = self.output.pending, len(self.producer.notes)
+        try:
+            self.output.tick()
+        except KafkaError as error:
+            assert str(error) == "topic 'flows': no flow was confirmed for 10 s: problem 1"  # noqa: PT017
+            return True
+        finally:
+            assert (self.output.pending, len(self.producer.notes)) == before
+        return False
+
+    def confirm(self, index: int) -> None:
+        self.producer.notes[index](None, None)
+
+
+def test_an_unavailable_broker_is_reported_after_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The output takes flows all the same, and sends none twice. One message names the first problem."""
+    silence = Silence(monkeypatch)
+    silence.write()
+    assert not silence.is_reported()
+    silence.producer.problems = 1
+    assert not silence.is_reported(9)
+    assert silence.is_reported(1)
+    silence.producer.problems = 2
+    silence.write()
+    assert silence.output.pending == len(silence.producer.notes) == 60
+    assert silence.is_reported(100)
+    silence.confirm(0)
+    assert not silence.is_reported(1)
+    assert silence.output.pending == 59
+    assert not silence.is_reported(9)
+
+
+def test_a_broker_that_was_unavailable_before_the_flows_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time begins with the first flow that waits, and librdkafka does not repeat each problem."""
+    silence = Silence(monkeypatch, unavailable=True)
+    silence.producer.problems = 1
+    assert not silence.is_reported(100)
+    silence.now += 100  # the next `tick` is late
+    silence.write()
+    assert not silence.is_reported()
+    assert not silence.is_reported(9)
+    assert silence.is_reported(1)
+
+
+def test_a_slow_broker_without_a_problem_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    silence = Silence(monkeypatch)
+    silence.producer.problems = 1  # before the flows
+    assert not silence.is_reported()
+    silence.write()
+    assert not silence.is_reported()
+    assert not silence.is_reported(100)
+
+
+def test_an_idle_output_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after an outage: the last flow that waited is confirmed."""
+    silence = Silence(monkeypatch, unavailable=True)
+    silence.producer.problems = 1
+    silence.write()
+    assert not silence.is_reported()
+    assert silence.is_reported(10)
+    for index in range(30):
+        silence.confirm(index)
+    assert silence.output.pending == 0
+    assert not silence.is_reported()
+    assert not silence.is_reported(100)
 
 
 def send_during_outage(service: Service, broker: Broker, sent: int, times: int) -> int:
@@ -309,6 +399,39 @@ def test_no_flow_is_lost_while_the_broker_is_down(own_broker: Broker) -> None:
         sent = send_during_outage(service, own_broker, sent, 20)
     check_sums(service.read_counters())
     assert flows_in(own_broker, "flows") == 30 * sent
+
+
+@pytest.mark.expensive
+def test_a_broker_that_is_killed_is_reported_before_the_client_is_full(
+    own_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Flows still arrive. The failure and its end are in the log once, and each flow is stored once."""
+    monkeypatch.setattr("flowbuf.collect.outputs.kafka.SILENCE_SECONDS", 2.0)
+    caplog.set_level(logging.WARNING, "flowbuf.collect")
+    own_broker.make_topic("flows", 1)
+    output = KafkaOutput(KafkaPlace(own_broker.servers, "flows"), SCHEMA)
+    with running({"kafka": output}) as service:
+        sent = send([flows5(30)] * 10, address_of(service))
+        wait_until(lambda: service.read_counters().outputs["kafka"].stored == 300, "the first flows")
+        own_broker.kill()
+        sent += send([flows5(30)] * 10, address_of(service))
+        wait_until(lambda: bool(service.find_failures()), "the failure")
+        (failure,) = service.find_failures()
+        assert failure.startswith("output kafka: topic 'flows': no flow was confirmed for 2 s: ")
+        sent += send([flows5(30)] * 10, address_of(service))
+        wait_until(lambda: service.read_counters().outputs["kafka"].pending == 600, "flows in the client")
+        failures = service.read_counters().outputs["kafka"].failures
+        wait_until(lambda: service.read_counters().outputs["kafka"].failures > failures, "another tick")
+        assert service.find_failures() == [failure]
+        check_sums(service.read_counters())
+        own_broker.start()
+        wait_until(lambda: service.read_counters().outputs["kafka"].stored == 30 * sent, "all flows")
+        wait_until(lambda: not service.find_failures(), "the end of the failure")
+    check_sums(service.read_counters())
+    assert service.read_counters().outputs["kafka"].dropped == {}
+    assert flows_in(own_broker, "flows") == 30 * sent
+    messages = [each.getMessage() for each in caplog.records if each.name == "flowbuf.collect"]
+    assert messages == [failure, "output kafka works again"]
 
 
 @pytest.mark.expensive

@@ -32,6 +32,9 @@ POLL_SECONDS = 0.05
 AGAIN_SECONDS = 1.0
 """Time after which Kafka records that failed are sent again."""
 
+SILENCE_SECONDS = 10.0
+"""Time without a confirmation after which the output fails, if flows wait and a broker has a problem."""
+
 _HOPELESS = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG_SIZE", "INVALID_RECORD", "INVALID_TIMESTAMP")
 """Errors of Kafka records that a broker never accepts."""
 
@@ -116,6 +119,9 @@ class KafkaOutput:
     session is lost, everything that was not confirmed is sent over a new connection. Kafka records that the
     broker had received without confirming them are then duplicates.
 
+    While brokers are unavailable, the client keeps Kafka records, and further batches are taken until it is
+    full. After SILENCE_SECONDS, `tick` reports that.
+
     Args:
         place: Topic and settings.
         schema: Schema of the flows.
@@ -136,6 +142,10 @@ class KafkaOutput:
         self._failed: deque[Record] = deque()  # records to send again
         self._failure = ""  # reason of the last failure, until a record is confirmed
         self._again = 0.0  # time of the next attempt
+        self._confirmed = False  # flows were confirmed, or none waited, since the last `tick`
+        self._heard = 0.0  # time of the last `tick` that found this
+        self._known = 0  # problems of brokers until then
+        self._silence = ""  # reason why no flow is confirmed, until one is
         self._open_writes: deque[Written] = deque()
         self._written = 0
         self._settled = Written(0)  # flows of all writes that are settled, with those before them
@@ -168,6 +178,7 @@ class KafkaOutput:
         self._send(WAIT_SECONDS)
         written = Written(batch.num_rows)
         records = list(self._form.add(batch, written))
+        self._confirmed |= not self._open_writes
         self._open_writes.append(written)
         self._written += batch.num_rows
         self._waiting.extend(records)
@@ -178,16 +189,35 @@ class KafkaOutput:
         """Send incomplete packs, and read the confirmations.
 
         Raises:
-            KafkaError: No broker answers, the topic is missing, or Kafka records have failed.
+            KafkaError: No broker answers or confirms flows, the topic is missing, or Kafka records have
+                failed.
         """
         self._waiting.extend(self._form.take())
         self._send(0, patient=True)  # also without flows, to find a problem before they arrive
         self._check()
+        self._check_silence(self._open())
 
     def _check(self) -> None:
         """Raise KafkaError if Kafka records have failed, and none was confirmed since then."""
         if self._failure:
             raise KafkaError(self._failure)
+
+    def _check_silence(self, producer: TopicProducer) -> None:
+        """Raise KafkaError if flows wait, and a broker's problem has kept all from being confirmed for long.
+
+        Their Kafka records stay in the client, which sends them when a broker is available.
+        """
+        now = time.monotonic()
+        if self._confirmed or not self._open_writes:
+            self._confirmed, self._silence = False, ""
+            self._heard, self._known = now, producer.problems
+        elif now - self._heard >= SILENCE_SECONDS:
+            problem = producer.find_problem(self._known)
+            if problem and not self._silence:  # the log has one message, also if the problem changes
+                reason = f"no flow was confirmed for {SILENCE_SECONDS:g} s: {problem}"
+                self._silence = f"topic {producer.topic!r}: {reason}"
+        if self._silence:
+            raise KafkaError(self._silence)
 
     def _send(self, seconds: float, patient: bool = False) -> None:
         """Pass the records that wait to the client, and read its reports.
@@ -253,6 +283,7 @@ class KafkaOutput:
         """Count the flows of a Kafka record that was delivered or has failed."""
         if error is None:
             self._failure = ""
+            self._confirmed = True
             for written, flows in shares:
                 written.confirmed += flows
             return
@@ -295,6 +326,7 @@ class KafkaOutput:
                 producer.describe(self._schema, self._form.schema_topic, OPEN_SECONDS)
             self._form.set_limit(producer.limit)
             self._producer = producer
+            self._confirmed = True  # its problems are counted from 0
             self._told.clear()
         return self._producer
 

@@ -53,7 +53,12 @@ class Output(Protocol):
         ...
 
     def tick(self) -> None:
-        """Do the work that depends on time. Called about once per second."""
+        """Do the work that depends on time. Called about once per second.
+
+        Raises:
+            OSError, FlowbufError: The output counts as failing until a later call returns. No flow is written
+                again.
+        """
         ...
 
     def close(self) -> None:
