@@ -61,6 +61,8 @@ def load_schemas(schema: Schema | str, schemas: Iterable[Schema | str] | None = 
         ValueError: `schemas` is empty, or two of them have the same kind of rows.
         SchemaError: a schema cannot be loaded, or its rows are records.
     """
+    if isinstance(schema, DecodeOptions):
+        raise TypeError("schema is a DecodeOptions; pass it by name: options=…")
     chosen = [schema] if schemas is None else list(schemas)
     if not chosen:
         raise ValueError("schemas is empty; pass at least one schema")
@@ -199,6 +201,10 @@ class Decoder(_core.Decoder):
         self.schema = loaded[0]
         self.schemas = loaded
         return self
+
+    def __reduce__(self) -> Any:
+        fix = "pickle its schema, such as decoder.schema, and create a decoder in each process"
+        raise TypeError(f"a decoder cannot be copied or pickled; {fix}")
 
     def new_builder(self, rows: int, ip: str = "binary") -> _core.ColumnBuilder:
         """Return a builder of tables with at most `rows` rows, for all kinds of rows."""

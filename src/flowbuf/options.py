@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from flowbuf._core import PROCESSORS, TUNNELS
+from flowbuf.arguments import check_flag, check_range, check_type, check_whole, list_texts
 from flowbuf.errors import did_you_mean
 from flowbuf.sampling import PackedRules, SamplingRule, pack_rules
 
@@ -80,6 +80,7 @@ class DecodeOptions:
     Raises:
         ValueError: a value is out of range, or names an unknown time or tunnel, or a processor that this one
             is not. Two sampling rates are for the same exporters and interface.
+        TypeError: a value has another type.
 
     Example:
         options = flowbuf.DecodeOptions(time="export", template_expiry=3600)
@@ -110,18 +111,22 @@ class DecodeOptions:
                 f"processor is {self.processor!r}; on this machine, it may be {', '.join(PROCESSORS)}"
             )
         for name in ("capacity", "memory_limit", "exporter_limit", "early_data_limit", "early_data_total"):
-            _check_range(name, operator.index(getattr(self, name)), 0, MAX_SIZE)
+            check_whole(name, getattr(self, name), 0, MAX_SIZE)
         if self.default_sampling_rate is not None:
-            rate = operator.index(self.default_sampling_rate)
-            _check_range("default_sampling_rate", rate, 1, 2**64 - 1)
+            check_whole("default_sampling_rate", self.default_sampling_rate, 1, 2**64 - 1)
         if self.template_expiry is not None:
             note = " seconds, or None for never"
-            _check_range("template_expiry", self.template_expiry, 1e-9, MAX_EXPIRY, note)
-        _check_range("rate_limit", operator.index(self.rate_limit), 0, MAX_FLOWS)
+            check_range("template_expiry", self.template_expiry, 1e-9, MAX_EXPIRY, note)
+        check_whole("rate_limit", self.rate_limit, 0, MAX_FLOWS)
+        for name in ("scale", "strict", "obey_withdrawals"):
+            check_flag(name, getattr(self, name))
         if self.rate_limit and self.strict:
             raise ValueError("rate_limit skips flows, which strict forbids; leave one of them out")
         object.__setattr__(self, "decapsulate", choose_tunnels(self.decapsulate))
+        check_type("sampling", self.sampling, Iterable, "pass a list of SamplingRule")
         object.__setattr__(self, "sampling", tuple(self.sampling))
+        for rule in self.sampling:
+            check_type("sampling", rule, SamplingRule, "pass a list of SamplingRule")
         self.pack_sampling()  # reports rules that contradict each other
 
     @property
@@ -145,15 +150,16 @@ def merge_options(
         others: Other parameters of the function, which an error may suggest.
 
     Raises:
-        TypeError: a keyword is not an option.
+        TypeError: options is no DecodeOptions, a keyword is not an option, or a value has another type.
         ValueError: a value is out of range, or names an unknown time or tunnel.
     """
+    check_type("options", options, DecodeOptions, "pass DecodeOptions(…), or its fields as keyword arguments")
     for name in keywords:
         if name not in DecodeOptions.__dataclass_fields__:
             names = list(DecodeOptions.__dataclass_fields__)
             fix = did_you_mean(name, [*names, *others]) or f"the options of decoding are {', '.join(names)}"
             raise TypeError(f"option {name!r} is unknown; {fix}")
-    return replace(options, **keywords) if options else DecodeOptions(**keywords)
+    return DecodeOptions(**keywords) if options is None else replace(options, **keywords)
 
 
 def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
@@ -162,14 +168,8 @@ def choose_tunnels(names: str | Iterable[str]) -> tuple[str, ...]:
     Raises:
         ValueError: a name is unknown.
     """
-    wanted = [names] if isinstance(names, str) else list(names)
+    wanted = [names] if isinstance(names, str) else list_texts("decapsulate", names, "tunnels", TUNNELS[0])
     for name in wanted:
         if name not in (*TUNNELS, "all"):
             raise ValueError(f"tunnel {name!r} is unknown; choose from {', '.join(TUNNELS)}, all")
     return TUNNELS if "all" in wanted else tuple(name for name in TUNNELS if name in wanted)
-
-
-def _check_range(name: str, value: float, lowest: float, highest: float, note: str = "") -> None:
-    """Raise ValueError if value is outside lowest to highest, or NaN."""
-    if not lowest <= value <= highest:
-        raise ValueError(f"{name} is {value}; it may be {lowest:,} to {highest:,}{note}")

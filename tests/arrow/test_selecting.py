@@ -460,12 +460,23 @@ def test_a_capture_that_is_none_is_named_after_the_flows_before_it(folder: Path)
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"columns": "bytes"}, TypeError, "columns is a text"),
+        ({"columns": "bytes"}, TypeError, "columns is 'bytes'; pass a list of names"),
+        ({"columns": 5}, TypeError, "columns is 5; pass a list of names"),
         ({"columns": ["bytes", 1]}, TypeError, "columns has 1; write names"),
         ({"where": 1}, TypeError, "a condition is SQL, not int"),
         ({"columns": ["byte"]}, SchemaError, "no column 'byte'"),
         ({"columns": ["group:none"]}, SchemaError, "no group"),
-        ({"limit": -1}, ValueError, "limit is -1"),
+        ({"limit": -1}, ValueError, "limit is -1; it may be 0 or more"),
+        *(
+            ({name: value}, TypeError, f"{name} is {value!r}; it must be a whole number")
+            for name in ("limit", "batch_rows", "port")
+            for value in ("a", float("nan"), 2055.9)
+        ),
+        ({"batch_rows": 1}, ValueError, "batch_rows is 1; it may be 2 to 67,108,864"),
+        ({"port": 70000}, ValueError, "port is 70000; it may be 1 to 65,535"),
+        ({"scale": "no"}, TypeError, "scale is 'no'; it must be True or False"),
+        ({"options": {}}, TypeError, "options is {}; pass DecodeOptions"),
+        ({"schema": 5}, TypeError, "schema is 5; it must be a Schema"),
         ({"override": {"nope": 1}}, SchemaError, "no column 'nope'"),
     ],
 )

@@ -381,6 +381,9 @@ def test_mistakes_with_folders_are_named(tmp_path: Path) -> None:
             Codec.load(arguments[0], *arguments[1:2], include=arguments[2] if len(arguments) > 2 else ())
     with pytest.raises(TypeError, match="it must be a list of folders"):
         Codec.load("x.proto", include="protos")
+    with pytest.raises(TypeError, match="include is 5; it must be a list of folders"):
+        Codec.load("x.proto", include=5)  # type: ignore[call-overload]
+    assert Codec.load("record", include=None).message.name == Codec.load("record").message.name
     (tmp_path / "-x.proto").write_text('syntax = "proto3"; message M {}')
     with pytest.raises(SchemaError, match="rename it"):
         Codec.load(tmp_path / "-x.proto")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import socket
 import threading
 import time
@@ -277,15 +278,54 @@ def test_a_collector_starts_once() -> None:
 
 @pytest.mark.parametrize("interval", [0, -1.0, 0.0001, 1e11, float("inf"), float("nan")])
 def test_an_interval_out_of_range_is_refused(interval: float) -> None:
-    with pytest.raises(ValueError, match=f"interval is {interval}; use 0.001 to 1000000000 seconds"):
+    with pytest.raises(ValueError, match=f"interval is {interval}; it may be 0.001 to 1,000,000,000 seconds"):
         flowbuf.Collector([LOCAL], interval=interval)
 
 
 def test_a_collector_needs_an_address_and_a_worker() -> None:
     with pytest.raises(ListenError, match=r'no address to listen on; pass one, such as "0.0.0.0:2055"'):
         flowbuf.Collector([])
-    with pytest.raises(ValueError, match="workers is 0; use at least 1"):
-        flowbuf.Collector([LOCAL], workers=0)
+    for name in ("workers", "receive_buffer", "queue_flows"):
+        with pytest.raises(ValueError, match=f"{name} is 0; it may be 1 or more"):
+            flowbuf.Collector([LOCAL], **{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"listen": None}, "listen is None; pass a list of addresses, such as ['0.0.0.0:2055']"),
+        ({"listen": "[::]:1,[::]:2"}, "pass a list of addresses, such as ['[::]:1', '[::]:2']"),
+        ({"listen": [5]}, "listen has 5; write addresses as texts, such as '0.0.0.0:2055'"),
+        ({"allow": 5}, "allow is 5; pass a list of networks, such as ['192.0.2.0/24']"),
+        ({"deny": "192.0.2.1"}, "deny is '192.0.2.1'; pass a list of networks, such as ['192.0.2.1']"),
+        ({"interface": 5}, "interface is 5; pass its name, such as 'eth0'"),
+        ({"workers": "a"}, "workers is 'a'; it must be a whole number"),
+        ({"interval": "a"}, "interval is 'a'; it must be a number"),
+        ({"block": "no"}, "block is 'no'; it must be True or False"),
+        ({"sessions": {}}, "sessions is {}; pass SessionOptions(…)"),
+        ({"options": {}}, "options is {}; pass DecodeOptions(…)"),
+    ],
+)
+def test_arguments_of_another_type_are_errors_with_a_fix(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(problem)):
+        flowbuf.Collector(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        ({"session_limit": -1}, "session_limit is -1; it may be 1 or more"),
+        ({"peer_session_limit": "x"}, "peer_session_limit is 'x'; it must be a whole number"),
+        ({"idle_timeout": -1}, "idle_timeout is -1; it may be 0 to 1,000,000,000 seconds"),
+        ({"message_timeout": 0}, "message_timeout is 0; it may be 0.001 to 1,000,000,000 seconds"),
+        ({"handshake_timeout": "x"}, "handshake_timeout is 'x'; it must be a number"),
+        ({"tls": "cert.pem"}, "tls is 'cert.pem'; pass an ssl.SSLContext"),
+        ({"access": 5}, "access is 5; pass allow and deny to the Collector"),
+    ],
+)
+def test_wrong_limits_of_sessions_are_errors(limits: dict[str, Any], problem: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(problem)):
+        flowbuf.SessionOptions(**limits)
 
 
 def test_sockets_are_closed() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import re
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +95,13 @@ def test_an_invalid_option_is_an_error_with_the_valid_values(option: str, value:
         Decoder(**{option: value})
 
 
-@pytest.mark.parametrize(("option", "value"), [("default_sampling_rate", 1.5), ("memory_limit", "1 GiB")])
-def test_integer_options_reject_other_types(option: str, value: Any) -> None:
-    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
-        Decoder(**{option: value})
+def test_a_decoder_cannot_be_pickled() -> None:
+    for use in (pickle.dumps, copy.copy):
+        with pytest.raises(
+            TypeError, match="cannot be copied or pickled; pickle its schema, such as decoder"
+        ):
+            use(Decoder())
+    assert pickle.loads(pickle.dumps(Decoder().schema)) == FLOW
 
 
 @pytest.mark.parametrize("payload", [V5, bytearray(V5), memoryview(V5)])
@@ -116,6 +124,13 @@ def test_the_source_is_an_address_or_a_socket_address() -> None:
         Decoder().encode(V5, "router1")
     with pytest.raises(TypeError, match="source is int"):
         Decoder().encode(V5, 5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="source is int"):
+        Decoder().encode_many([V5], 5)
+    for port in (70_000, -1, 2055.9, None):
+        problem = f"source ('192.0.2.1', {port}) has port {port}; it may be 0 to 65,535"
+        for use in (Decoder().encode, lambda payload, source: Decoder().encode_many([payload], source)):
+            with pytest.raises(ValueError, match=re.escape(problem)):
+                use(V5, ("192.0.2.1", port))
 
 
 def test_each_datagram_has_its_own_source() -> None:
@@ -521,14 +536,40 @@ def test_a_schema_with_too_many_columns_is_an_error() -> None:
         Decoder(Schema.from_toml(text))
 
 
-@pytest.mark.parametrize("received", [2**63, 2**64 - 1, 9_223_372_037.0])
-def test_a_time_of_reception_after_2262_is_an_error(received: float) -> None:
-    message = "received is .* ns, after the year 2262; give nanoseconds since 1970 below 2\\*\\*63"
+@pytest.mark.parametrize("received", [2**63, 2**64, 9_223_372_037.0, -1, -1e-3, float("nan"), float("inf")])
+def test_a_time_of_reception_before_1970_or_after_2262_is_an_error(received: float) -> None:
+    message = re.escape(f"received is {received}, before 1970 or after the year 2262; give seconds as float")
     with pytest.raises(OverflowError, match=message):
         Decoder().encode(b"", "192.0.2.1", received)
     with pytest.raises(OverflowError, match=message):
         Decoder().columns_many([b""], "192.0.2.1", [received])
     assert Decoder().encode(b"", "192.0.2.1", 2**63 - 1) == b""
+
+
+@pytest.mark.parametrize("received", [datetime(2026, 1, 1), 1j])
+def test_a_time_of_reception_that_is_no_number_is_an_error(received: Any) -> None:
+    message = re.escape(f"received is {received!r}; give seconds since 1970 as float, such as datetime")
+    with pytest.raises(TypeError, match=message):
+        Decoder().encode(b"", "192.0.2.1", received)
+    for given in (received, [received]):
+        with pytest.raises(TypeError, match=message):
+            Decoder().columns_many([b""], "192.0.2.1", given)
+
+
+def test_times_of_reception_may_be_numbers_of_any_type() -> None:
+    numpy, pandas = pytest.importorskip("numpy"), pytest.importorskip("pandas")
+
+    def times(received: Any) -> list[int]:
+        return [datagram[3] for datagram in _core.pack_datagrams([b"", b""], "192.0.2.1", received)]
+
+    second = 10**9
+    for one in (numpy.float32(1.5), numpy.float16(1.5), Fraction(3, 2), Decimal("1.5")):
+        assert times(one) == times([one, one]) == [1.5 * second] * 2
+    assert times(numpy.int64(7)) == times(numpy.array([7, 7], "u4")) == [7, 7]
+    assert times(numpy.array([1, 2], "f4")) == [second, 2 * second]
+    assert times(pandas.Series([1.0, 2.0], index=[1, 0])) == [second, 2 * second], "by position"
+    with pytest.raises(TypeError, match=r"received is Timestamp\('2026-01-01 .*; give seconds since 1970"):
+        times(pandas.DatetimeIndex(["2026-01-01"] * 2))
 
 
 # Processors -------------------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,3 +48,29 @@ def test_an_unknown_option_is_named_with_the_known_ones() -> None:
 def test_options_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         DecodeOptions().scale = True  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"default_sampling_rate": 1.5}, "default_sampling_rate is 1.5; it must be a whole number"),
+        ({"memory_limit": "1 GiB"}, "memory_limit is '1 GiB'; it must be a whole number"),
+        ({"template_expiry": "x"}, "template_expiry is 'x'; it must be a number"),
+        *(
+            ({name: "no"}, f"{name} is 'no'; it must be True or False")
+            for name in ("scale", "strict", "obey_withdrawals")
+        ),
+        ({"decapsulate": 5}, "decapsulate is 5; pass a list of tunnels, such as ['vxlan']"),
+        ({"sampling": 5}, "sampling is 5; pass a list of SamplingRule"),
+        ({"sampling": [5]}, "sampling is 5; pass a list of SamplingRule"),
+        *(
+            ({"options": value}, f"options is {value!r}; pass DecodeOptions(…), or its fields as keyword")
+            for value in (0, "", {}, {"scale": True})
+        ),
+        ({"schema": DecodeOptions(scale=True)}, "schema is a DecodeOptions; pass it by name: options=…"),
+        ({"schema": 5}, "schema is 5; it must be a Schema, the name of a built-in schema, or the path"),
+    ],
+)
+def test_arguments_of_another_type_are_errors_with_a_fix(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(problem)):
+        flowbuf.Decoder(**arguments)

@@ -133,6 +133,16 @@ def test_loading_a_missing_file_restores_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("owner", [5, None, "exporters.state"])
+def test_only_decoders_have_state(tmp_path: Path, owner: Any) -> None:
+    for use in (load_state, save_state):
+        with pytest.raises(
+            TypeError, match=f"decoder is {owner!r}; pass a Decoder first, and the path after"
+        ):
+            use(owner, tmp_path / "nosuch")
+    assert not list(tmp_path.iterdir())
+
+
 def test_equal_states_are_equal_files(tmp_path: Path, path: Path) -> None:
     """The order in which exporters appeared does not matter."""
     turned = Decoder(SCHEMA)

@@ -11,6 +11,7 @@ import gzip
 import io
 import lzma
 import os
+import pickle
 import random
 import struct
 import sys
@@ -423,8 +424,15 @@ def test_link_types_come_from_the_packets() -> None:
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
 def test_an_invalid_port_is_an_error(port: int) -> None:
-    with pytest.raises(ValueError, match=f"port is {port}; it may be 1 to 65535"):
+    with pytest.raises(ValueError, match=f"port is {port}; it may be 1 to 65,535"):
         CaptureReader(io.BytesIO(b""), port)
+    with pytest.raises(TypeError, match=f"port is {port}.5; it must be a whole number"):
+        CaptureReader(io.BytesIO(b""), float(f"{port}.5"))  # type: ignore[arg-type]
+
+
+def test_a_reader_cannot_be_pickled() -> None:
+    with pytest.raises(TypeError, match="a capture reader cannot be copied or pickled; open the capture in"):
+        pickle.dumps(CaptureReader(io.BytesIO(b"")))
 
 
 def inflate_by_byte(compressed: bytes) -> bytes:

@@ -34,6 +34,7 @@ CORE_FOLDERS = [
 # Modules and folders of the package, with the others that each may import.
 PACKAGE_LAYERS: dict[str, set[str]] = {
     "errors": set(),
+    "arguments": set(),
     "_core": {"errors"},
     "schema": {"errors", "_core"},
     "targets": {"errors", "schema", "_core"},
@@ -41,9 +42,9 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "arrow": {"errors", "schema", "targets", "_core"},
     "networks": set(),
     "sampling": {"networks"},
-    "options": {"errors", "sampling", "_core"},
+    "options": {"arguments", "errors", "sampling", "_core"},
     "decoder": {"schema", "arrow", "options", "_core"},
-    "io": {"errors", "schema", "arrow", "decoder", "options", "_core"},
+    "io": {"arguments", "errors", "schema", "arrow", "decoder", "options", "_core"},
     "lazy_tables": {"errors", "schema", "arrow", "io"},
     "kafka": {"errors", "schema", "arrow", "io", "_core"},
     "clickhouse": {"errors", "schema", "targets", "arrow"},
@@ -51,10 +52,10 @@ PACKAGE_LAYERS: dict[str, set[str]] = {
     "selection": {"schema", "targets", "arrow", "enrich"},
     "collect": {
         *("errors", "schema", "arrow", "decoder", "options", "selection", "io", "enrich", "kafka"),
-        *("clickhouse", "targets", "networks", "sampling", "_core"),
+        *("arguments", "clickhouse", "targets", "networks", "sampling", "_core"),
     },
     "spark": {"errors", "schema", "targets", "arrow", "io", "kafka", "_core"},
-    "codec": {"errors", "schema", "arrow", "io", "_core"},
+    "codec": {"arguments", "errors", "schema", "arrow", "io", "_core"},
     "bench": {"errors", "schema", "decoder", "options", "io", "_core"},
 }
 

@@ -332,3 +332,8 @@ def test_binary_files_and_folders_and_missing_schemas_are_refused(tmp_path):
         Schema.load(tmp_path)
     with pytest.raises(SchemaError, match="schema 'flwo' does not exist; did you mean flow"):
         Schema.load("flwo")
+    for value in (5, None, b"flow"):
+        with pytest.raises(
+            TypeError, match=f"schema is {value!r}; it must be a Schema, the name of a built-in"
+        ):
+            Schema.load(value)

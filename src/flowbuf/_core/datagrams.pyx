@@ -2,6 +2,8 @@
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.number cimport PyIndex_Check
+from libc.math cimport llrint
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
@@ -15,6 +17,8 @@ from flowbuf._core.base cimport (
 )
 from flowbuf._core.capture cimport *
 from flowbuf._core.core cimport *
+
+import operator
 
 MAX_WINDOW = FB_CAPTURE_MAX_WINDOW
 """Size of a window that always suffices for `Capture.scan` to consume a packet, in bytes."""
@@ -158,6 +162,20 @@ cdef class Capture:
         return fb_capture_get_stats(self.capture).datagrams
 
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+
+
+cdef inline int to_port(tuple source) except -1:
+    """Return the port of (address, port, …)."""
+    cdef long port = -1
+    if isinstance(source[1], int) or PyIndex_Check(source[1]):
+        port = source[1]
+    if not 0 <= port <= 65535:
+        raise ValueError(f"source {source!r} has port {source[1]!r}; it may be 0 to 65,535")
+    return <int> port
+
+
 cdef int fill_source(fb_datagram *datagram, object source) except -1:
     """Fill in the source from an address as text, or from (address, port, …) as sockets return it."""
     cdef bytes content
@@ -166,7 +184,7 @@ cdef int fill_source(fb_datagram *datagram, object source) except -1:
         pair = source
         if len(pair) < 2:
             raise ValueError(f"source {source!r} is not (address, port)")
-        datagram.source_port = pair[1]
+        datagram.source_port = to_port(pair)
         source = pair[0]
     else:
         datagram.source_port = 0
@@ -224,21 +242,37 @@ cdef uint64_t get_time():
 cdef uint64_t to_nanoseconds(object received) except? 0xffffffffffffffff:
     """Return a time of reception in nanoseconds since 1970.
 
-    A float is in seconds, an int in nanoseconds. None means the current time.
+    A whole number is in nanoseconds, another number in seconds. None means the current time.
     """
-    cdef uint64_t time
+    cdef int overflow = 0
+    cdef long long time
+    cdef double micros
     if received is None:
         return get_time()
-    # int first, because the test for float needs a call
-    if not isinstance(received, int) and isinstance(received, float):
-        time = round(received * 1e6) * 1000  # a float of this century is precise to about a microsecond
+    if isinstance(received, int):  # first, because the test for float needs a call
+        time = PyLong_AsLongLongAndOverflow(received, &overflow)  # -1 if it does not fit
+    elif isinstance(received, float):  # one of this century is precise to about a microsecond
+        micros = <double> received * 1e6
+        time = llrint(micros) * 1000 if 0 <= micros < FB_TIME_MAX // 1000 else -1
     else:
-        time = received
-    if time > FB_TIME_MAX:
-        raise OverflowError(
-            f"received is {time} ns, after the year 2262; give nanoseconds since 1970 below 2**63"
-        )
+        return to_nanoseconds(to_number(received))
+    if time < 0:
+        problem = f"received is {received!r}, before 1970 or after the year 2262"
+        raise OverflowError(f"{problem}; give seconds as float, or nanoseconds below 2**63 as int")
     return time
+
+
+cdef object to_number(object received):
+    """Return a number of another type as int if it is whole by its type, otherwise as float."""
+    try:
+        return operator.index(received)
+    except TypeError:
+        pass
+    try:
+        return <double> received
+    except TypeError:
+        fix = "give seconds since 1970 as float, such as datetime.timestamp(), or nanoseconds as int"
+        raise TypeError(f"received is {received!r}; {fix}") from None
 
 
 # The latest exporter. Datagrams of one exporter arrive in runs.
@@ -265,22 +299,25 @@ def pack_datagrams(payloads, sources, received=None):
     cdef Datagrams batch = Datagrams(len(items))
     cdef fb_datagram *datagram
     cdef bytes payload
-    one_source = isinstance(sources, str) or (
-        isinstance(sources, tuple) and len(sources) >= 2 and isinstance(sources[1], int)
+    one_source = isinstance(sources, str) or not hasattr(sources, "__len__") or (
+        isinstance(sources, tuple) and len(sources) >= 2 and not isinstance(sources[1], (str, tuple))
     )
-    one_time = received is None or isinstance(received, (int, float))
+    one_time = not hasattr(received, "__len__")
     if not one_source and len(sources) != len(items):
         raise ValueError(f"{len(items)} payloads have {len(sources)} sources; give one, or one per payload")
     if not one_time and len(received) != len(items):
         raise ValueError(f"{len(items)} payloads have {len(received)} times; give one, or one per payload")
+    # by position, which is not the index of a pandas Series
+    cdef list each_source = [] if one_source else list(sources)
+    cdef list each_time = [] if one_time else list(received)
     now = to_nanoseconds(received) if one_time else 0
     for i, item in enumerate(items):
         payload = item if type(item) is bytes else bytes(memoryview(item))
         batch.owners.append(payload)
         datagram = &batch.items[i]
-        fill_source(datagram, sources if one_source else sources[i])
+        fill_source(datagram, sources if one_source else each_source[i])
         datagram.destination_port = 0
-        datagram.time = now if one_time else to_nanoseconds(received[i])
+        datagram.time = now if one_time else to_nanoseconds(each_time[i])
         datagram.payload.data = <const uint8_t *> PyBytes_AS_STRING(payload)
         datagram.payload.size = PyBytes_GET_SIZE(payload)
         batch.count += 1

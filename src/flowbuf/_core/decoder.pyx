@@ -287,8 +287,8 @@ cdef class Decoder:
             payload: UDP payload, as bytes or another buffer.
             source: Address of the sender: text, or a tuple (address, port, …) as sockets return it. Without a
                 port, the port is 0.
-            received: Time of reception: seconds since 1970 as float, or nanoseconds since 1970 as int.
-                Default: now.
+            received: Time of reception: nanoseconds since 1970 as int, or seconds since 1970 as float or
+                another type of number. Default: now.
             override: Values of late columns (`late = true` in the schema), by column name. They replace the
                 decoded values.
 
@@ -300,8 +300,8 @@ cdef class Decoder:
             EncodeError: an override does not fit its column.
             ValueError: the source is not an IP address, or an overridden column is disabled or not late.
             KeyError: an overridden column does not exist.
-            TypeError: the source is neither text nor a tuple.
-            OverflowError: the time of reception is after the year 2262.
+            TypeError: the source is neither text nor a tuple, or the time of reception is no number.
+            OverflowError: the time of reception is before 1970 or after the year 2262.
             RuntimeError: another thread is using the decoder.
         """
         return self.decode_one(payload, source, received, override, COPY)

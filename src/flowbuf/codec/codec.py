@@ -182,7 +182,7 @@ class Codec(ColumnCodec[T]):
         reference: str | os.PathLike[str],
         message: str | None = None,
         *,
-        include: Sequence[str | os.PathLike[str]] = (),
+        include: Sequence[str | os.PathLike[str]] | None = None,
         **options: Unpack[Options],
     ) -> Codec[dict[str, Any]]: ...
     @overload
@@ -192,7 +192,7 @@ class Codec(ColumnCodec[T]):
         reference: str | os.PathLike[str],
         message: str | None = None,
         *,
-        include: Sequence[str | os.PathLike[str]] = (),
+        include: Sequence[str | os.PathLike[str]] | None = None,
         into: Into[U],
         **options: Unpack[Options],
     ) -> Codec[U]: ...
@@ -202,7 +202,7 @@ class Codec(ColumnCodec[T]):
         reference: str | os.PathLike[str],
         message: str | None = None,
         *,
-        include: Sequence[str | os.PathLike[str]] = (),
+        include: Sequence[str | os.PathLike[str]] | None = None,
         **options: Any,
     ) -> Codec[Any]:
         """Load a codec from a built-in schema or a file.
@@ -234,7 +234,8 @@ class Codec(ColumnCodec[T]):
         """
         if not isinstance(reference, str | os.PathLike):
             raise TypeError(f"Codec.load takes a name or a path, not {reference!r}; use Codec(…)")
-        if isinstance(include, str | os.PathLike):
+        include = () if include is None else include
+        if isinstance(include, str) or not isinstance(include, Sequence):
             raise TypeError(f"include is {include!r}; it must be a list of folders")
         origin = os.fspath(reference)
         suffix = os.path.splitext(origin)[1]

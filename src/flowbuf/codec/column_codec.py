@@ -11,7 +11,7 @@ from flowbuf.arrow.batch import BATCH_ROWS, FlowStream
 from flowbuf.codec import schemas
 from flowbuf.codec.async_streams import AsyncStreamCodec
 from flowbuf.codec.column_stream import ColumnSource, ColumnStream
-from flowbuf.codec.columns import Paths, encode_nested, find_paths, make_type, refuse_text
+from flowbuf.codec.columns import Paths, encode_nested, find_paths, list_paths, make_type
 from flowbuf.codec.model import Message
 from flowbuf.codec.streams import T
 from flowbuf.errors import SchemaError
@@ -136,8 +136,7 @@ class ColumnCodec(AsyncStreamCodec[T]):
         schema = self._flat_schema
         if schema is not None:
             if columns is not None:
-                refuse_text(columns)
-                schema = schema.only(*columns)
+                schema = schema.only(*list_paths(columns))
             return encode_columns(table, schema)
         if columns is None:
             return encode_nested(table, self._nested_type)

@@ -17,6 +17,7 @@ from flowbuf._core import (
     encode_nested_array,
     encode_nested_stream,
 )
+from flowbuf.arguments import list_texts
 from flowbuf.codec import descriptors
 from flowbuf.codec.json import make_converter
 from flowbuf.codec.model import DURATION, TIMESTAMP, Field, Message
@@ -25,7 +26,7 @@ from flowbuf.codec.schemas import names_of
 from flowbuf.codec.tables import describe
 from flowbuf.errors import EncodeError, SchemaError, did_you_mean
 
-__all__ = ["Paths", "encode_nested", "find_paths", "make_type", "refuse_text"]
+__all__ = ["Paths", "encode_nested", "find_paths", "list_paths", "make_type"]
 
 MOST_LEVELS = 60
 """Most Arrow types inside each other. pyarrow imports 64."""
@@ -59,11 +60,10 @@ def find_paths(message: Message, columns: Iterable[str]) -> Paths:
 
     Raises:
         SchemaError: the message does not have a path.
-        TypeError: `columns` is a text.
+        TypeError: `columns` is no list of texts.
     """
-    refuse_text(columns)
     chosen: Paths = {}
-    for path in columns:
+    for path in list_paths(columns):
         inside: Message | None = message
         level: Paths | None = chosen
         names = path.split(".")
@@ -89,10 +89,9 @@ def find_paths(message: Message, columns: Iterable[str]) -> Paths:
     return chosen
 
 
-def refuse_text(columns: Iterable[str]) -> None:
-    """Raise TypeError if `columns` is a text, whose letters would be taken for paths."""
-    if isinstance(columns, str):
-        raise TypeError(f"columns is a text; pass a list of paths, such as [{columns!r}]")
+def list_paths(columns: Iterable[str]) -> list[str]:
+    """Return paths as a list. Raise TypeError for other values."""
+    return list_texts("columns", columns, "paths", "lines.price")
 
 
 def _inner(field: Field) -> Message | None:

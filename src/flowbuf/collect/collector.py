@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
+from flowbuf.arguments import check_flag, check_whole, list_texts
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.access import make_access_list
 from flowbuf.collect.intake import Intake, IntakeCounters, IntakeOptions
@@ -72,6 +73,7 @@ class Collector:
             not of this machine, or needs a certificate.
         SchemaError: the schema cannot be decoded into.
         ValueError: two schemas have the same kind of rows, or a number is out of range.
+        TypeError: an argument has another type.
 
     Example:
         with flowbuf.Collector(["0.0.0.0:2055"]) as collector:
@@ -97,6 +99,11 @@ class Collector:
         sessions: SessionOptions | None = None,
         **keywords: Unpack[DecodeKeywords],
     ) -> None:
+        listen = list_texts("listen", listen, "addresses", "0.0.0.0:2055")
+        allow = list_texts("allow", allow, "networks", "192.0.2.0/24")
+        deny = list_texts("deny", deny, "networks", "192.0.2.0/24")
+        check_whole("queue_flows", queue_flows, 1)
+        check_flag("block", block)
         self._addresses = [Address.parse(text) for text in listen]
         if not self._addresses:
             raise ListenError('no address to listen on; pass one, such as "0.0.0.0:2055"')
@@ -105,7 +112,7 @@ class Collector:
         self._options = merge_options(options, keywords)
         self._receive = IntakeOptions(
             *(workers, receive_buffer, interface, interval),
-            sessions=sessions or SessionOptions(),
+            sessions=SessionOptions() if sessions is None else sessions,
             access=make_access_list(allow, deny),
         )
         self._queue = FlowQueue(queue_flows, "block" if block else "drop")

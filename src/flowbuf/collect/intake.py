@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from flowbuf._core import AccessList
+from flowbuf.arguments import check_range, check_type, check_whole
 from flowbuf.arrow.batch import FlowBatch
 from flowbuf.collect.copies import Copier, CopyCounters
 from flowbuf.collect.listen import (
@@ -65,6 +66,7 @@ class IntakeOptions:
 
     Raises:
         ValueError: a number is out of range.
+        TypeError: a value has another type.
     """
 
     workers: int = 1
@@ -75,10 +77,11 @@ class IntakeOptions:
     access: AccessList | None = None
 
     def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ValueError(f"workers is {self.workers}; use at least 1")
-        if not MIN_INTERVAL <= self.interval <= MAX_SECONDS:
-            raise ValueError(f"interval is {self.interval}; use {MIN_INTERVAL} to {MAX_SECONDS} seconds")
+        check_whole("workers", self.workers, 1)
+        check_whole("receive_buffer", self.receive_buffer, 1)
+        check_range("interval", self.interval, MIN_INTERVAL, MAX_SECONDS, " seconds")
+        check_type("interface", self.interface, str, "pass its name, such as 'eth0'")
+        check_type("sessions", self.sessions, SessionOptions, "pass SessionOptions(…)")
 
 
 @dataclass

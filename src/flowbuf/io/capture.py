@@ -10,14 +10,15 @@ import os
 import threading
 from collections.abc import Iterator
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from flowbuf._core import MAX_WINDOW, START_SIZE, STATUSES, Capture, Datagrams, starts_with_flows
+from flowbuf.arguments import check_whole
 from flowbuf.errors import CaptureError, DecodeError
 from flowbuf.io.input_stream import Content
 from flowbuf.io.statuses import sort_counters
 
-__all__ = ["MESSAGE_SUFFIXES", "START_SIZE", "CaptureReader", "is_capture"]
+__all__ = ["MESSAGE_SUFFIXES", "START_SIZE", "CaptureReader", "check_port", "is_capture"]
 
 _MAGIC = {
     *(b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d", b"\xa1\xb2\xcd\x34"),
@@ -53,6 +54,12 @@ def is_capture(start: bytes, name: str = "") -> bool:
     if start[:4] in _MAGIC:
         return True
     return not name.endswith(MESSAGE_SUFFIXES) and starts_with_flows(start)
+
+
+def check_port(port: int | None) -> None:
+    """Raise an error if a port is neither None nor that of datagrams."""
+    if port is not None:
+        check_whole("port", port, 1, 65535)
 
 
 class CaptureReader:
@@ -92,8 +99,7 @@ class CaptureReader:
     """
 
     def __init__(self, source: str | os.PathLike[str] | BinaryIO | Content, port: int | None = None) -> None:
-        if port is not None and not 1 <= port <= 65535:
-            raise ValueError(f"port is {port}; it may be 1 to 65535")
+        check_port(port)
         self._core = Capture(port)
         self._content = source if isinstance(source, Content) else Content(source)
         self.name = self._content.name
@@ -153,6 +159,9 @@ class CaptureReader:
     def close(self) -> None:
         """Close the file if it was opened here."""
         self._content.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a capture reader cannot be copied or pickled; open the capture in each process")
 
     def __enter__(self) -> CaptureReader:
         return self

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from flowbuf import _core
+from flowbuf.arguments import check_whole, list_texts
 from flowbuf.arrow.batch import BATCH_ROWS, Count, FlowStream, Tables, check_ip, new_table_type
 from flowbuf.arrow.sql_tokens import columns_named
-from flowbuf.decoder import Decoder
+from flowbuf.decoder import MAX_ROWS, Decoder
 from flowbuf.errors import CaptureError, DecodeError, EncodeError, SchemaError, optional_import
-from flowbuf.io.capture import START_SIZE, CaptureReader, is_capture
+from flowbuf.io.capture import START_SIZE, CaptureReader, check_port, is_capture
 from flowbuf.io.find_files import find_files
 from flowbuf.io.input_stream import Content, check_source
 from flowbuf.io.message_stream import StreamBytes, StreamWindows
@@ -102,8 +103,8 @@ def read_capture(
         dns = flowbuf.read_capture("captures/*.pcap", columns=["src_addr", "bytes"], where="dst_port = 53")
     """
     check_ip(ip)
-    if limit is not None and limit < 0:
-        raise ValueError(f"limit is {limit}; it may be 0 or more")
+    if limit is not None:
+        check_whole("limit", limit, 0)
     chosen_options = merge_options(options, keywords, _PARAMETERS)
     if columns is not None:
         columns = _list_names(columns)
@@ -124,15 +125,8 @@ def _load(schema: Schema | str) -> Schema:
 
 
 def _list_names(columns: Iterable[str]) -> list[str]:
-    """Return names as a list. Raise TypeError for a text, whose letters would be taken for names."""
-    if isinstance(columns, str):
-        names_in_text = [name.strip() for name in columns.split(",") if name.strip()]
-        raise TypeError(f"columns is a text; pass a list of names, such as {names_in_text!r}")
-    names = list(columns)
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"columns has {name!r}; write names as texts, such as 'bytes'")
-    return names
+    """Return names as a list. Raise TypeError for other values."""
+    return list_texts("columns", columns, "names", "bytes")
 
 
 def _choose(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
@@ -194,6 +188,8 @@ class _CaptureTables(_Tables):
             check_source(each)
         if not sources:
             raise ValueError("source is an empty list; name at least one capture")
+        check_port(port)
+        check_whole("batch_rows", batch_rows, 2, MAX_ROWS)
         super().__init__(_describe(sources), all(map(_is_path, sources)))
         self._sources = sources
         self._port = port
@@ -340,8 +336,8 @@ def read_messages(
     check_ip(ip)
     loaded = _load(schema)
     proto = find_proto(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != "-" else None
-    if columns is not None and not isinstance(columns, str):
-        columns = list(columns)
+    if columns is not None:
+        columns = _list_names(columns)
     described = read_proto(proto, loaded) if proto else loaded
     if columns is not None and not proto:  # the stream may have any column of the schema
         needed = loaded.only_needed(*_choose(loaded, columns))
@@ -362,6 +358,7 @@ class MessageSource(_Tables):
     """A stream of messages that is read as tables."""
 
     def __init__(self, source: Source, batch_rows: int, strict: bool) -> None:
+        check_whole("batch_rows", batch_rows, 2, MAX_ROWS)
         held = isinstance(source, bytes | bytearray | memoryview)
         if not held:
             check_source(source)

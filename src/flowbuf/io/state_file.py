@@ -61,12 +61,14 @@ def load_state(decoder: HasExporters, path: str | os.PathLike[str]) -> bool:
     Raises:
         StateError: The file is not a usable state file. `replaceable` is True if the file is damaged. The
             decoder is unchanged.
+        TypeError: decoder is no decoder.
         OSError: The file cannot be read.
 
     Example:
         decoder = flowbuf.Decoder()
         flowbuf.load_state(decoder, "exporters.state")
     """
+    _check_decoder(decoder, "restore_exporters")
     path = os.fspath(path)
     try:
         content = _open(path)
@@ -94,15 +96,23 @@ def save_state(decoder: HasExporters, path: str | os.PathLike[str]) -> None:
 
     Raises:
         StateError: The existing file is not a state file, or a newer flowbuf wrote it.
+        TypeError: decoder is no decoder.
         OSError: The file cannot be written.
 
     Example:
         flowbuf.save_state(decoder, "exporters.state")
     """
+    _check_decoder(decoder, "read_exporters")
     path = os.fspath(path)
     check_place(path)
     with OutputFile(path) as file:
         file.write(_to_json(decoder.read_exporters()))
+
+
+def _check_decoder(decoder: object, method: str) -> None:
+    """Raise TypeError if the owner of the state of exporters lacks a method."""
+    if not hasattr(decoder, method):
+        raise TypeError(f"decoder is {decoder!r}; pass a Decoder first, and the path after it")
 
 
 def check_place(path: str) -> None:

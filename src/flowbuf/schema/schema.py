@@ -91,7 +91,11 @@ class Schema:
 
         Raises:
             SchemaError: the file does not exist, or is invalid.
+            TypeError: reference is neither text nor a path.
         """
+        if not isinstance(reference, str | os.PathLike):
+            kinds = "a Schema, the name of a built-in schema, or the path of a TOML file"
+            raise TypeError(f"schema is {reference!r}; it must be {kinds}")
         if isinstance(reference, str) and reference in loader.built_in_names():
             return _load_built_in(reference)
         return cls._assembled(loader.read(reference))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 from typing import Any
 
@@ -338,7 +339,7 @@ def test_an_unknown_path_is_an_error(path: str, problem: str) -> None:
     with pytest.raises(SchemaError) as caught:
         load("Order").read_columns(b"", columns=[path])
     assert f"shop.Order: {problem}" in str(caught.value)
-    with pytest.raises(TypeError, match="columns is a text"):
+    with pytest.raises(TypeError, match=re.escape(f"columns is {path!r}; pass a list of paths, such as [")):
         load("Order").read_columns(b"", columns=path)
 
 
@@ -349,8 +350,18 @@ def test_flat_messages_have_paths_too() -> None:
     with pytest.raises(SchemaError, match="count"):
         codec.read_columns(stream, columns=["cuont"])
     for use in (codec.read_columns, codec.encode_columns):
-        with pytest.raises(TypeError, match="columns is a text"):
+        with pytest.raises(TypeError, match="columns is 'count'; pass a list of"):
             use(stream, columns="count")
+
+
+@pytest.mark.parametrize("message", ["Order", "Line"])
+def test_columns_of_another_type_are_errors(message: str) -> None:
+    codec = load(message)
+    for use in (codec.read_columns, codec.encode_columns):
+        with pytest.raises(TypeError, match=r"columns has 1; write (paths|names) as texts, such as '"):
+            use(b"", columns=[1])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match="columns is 5; pass a list of"):
+            use(b"", columns=5)  # type: ignore[arg-type]
 
 
 def test_a_type_that_contains_itself_needs_a_projection() -> None:

@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from flowbuf._core import AccessList, Table
+from flowbuf.arguments import check_range, check_type, check_whole
 from flowbuf.collect.listen import StreamListener
+from flowbuf.collect.settings import MAX_SECONDS
 
 __all__ = ["ORDINARY", "REASONS", "Decode", "SessionCounters", "SessionOptions", "Sessions"]
 
@@ -92,6 +94,10 @@ class SessionOptions:
         tls: Context with the certificate, for `tls://` addresses. Its session tickets are disabled, because
             an exporter that never reads them would reset the connection at its end. Default: none.
         access: Peers whose connections are accepted. Default: all.
+
+    Raises:
+        ValueError: a number is out of range.
+        TypeError: a value has another type.
     """
 
     session_limit: int = 512
@@ -103,6 +109,13 @@ class SessionOptions:
     access: AccessList | None = None
 
     def __post_init__(self) -> None:
+        for name in ("session_limit", "peer_session_limit"):
+            check_whole(name, getattr(self, name), 1)
+        check_range("idle_timeout", self.idle_timeout, 0, MAX_SECONDS, " seconds")
+        for name in ("message_timeout", "handshake_timeout"):
+            check_range(name, getattr(self, name), 0.001, MAX_SECONDS, " seconds")
+        check_type("tls", self.tls, ssl.SSLContext, "pass an ssl.SSLContext")
+        check_type("access", self.access, AccessList, "pass allow and deny to the Collector")
         if self.tls:
             self.tls.num_tickets = 0
 
