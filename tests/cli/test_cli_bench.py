@@ -219,6 +219,7 @@ def test_a_capture_without_flows_is_an_error(tmp_path: Path, content: bytes, rea
         (("--peers", ".", "--no-peers"), "--peers cannot be combined with --no-peers; leave one out"),
         (("--rounds", "0"), "1 to 10000"),
         (("--seconds", "0"), "0<x"),
+        (("--seconds", "nan"), "nan is not finite; give a number of seconds"),
     ],
 )
 def test_invalid_options_are_usage_errors(

@@ -161,8 +161,7 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "size": (["-o", "null:", "--receive-buffer", "big"], "receive_buffer is 'big'; write a size such as"),
     "choice": (["-o", "null:", "--ip", "hex"], "ip is 'hex'; write one of text, binary"),
     "address": (["-o", "null:", "--listen", "2055"], "'2055' is not an address; write ADDRESS:PORT"),
-    "no address": (["-o", "null:", "--listen", ""], "no address to listen on; add --listen 0.0.0.0:2055"),
-    "no address to take over": (["-o", "null:", "--listen", "", "--takeover"], "no address to listen on"),
+    "empty address": (["-o", "null:", "--listen", ""], "--listen is empty; name at least one, or leave the"),
     "no bucket": (["-o", "s3://"], "s3://: the URI names no bucket; write s3://BUCKET/PREFIX"),
     "condition": (["-o", "null:", "--where", "no_column = 1"], "no_column"),
     "column": (["-o", "null:", "--columns", "no_column"], "no_column"),
@@ -174,6 +173,7 @@ FAULTS: dict[str, tuple[list[str], str]] = {
     "two outputs with one folder": (["-o", "a/", "-o", "./a/"], "outputs 'a/' and './a/' write flows to one"),
     "two outputs to stdout": (["-o", "-", "-o", "-"], "outputs '-' and '-' write to standard output; leave"),
     "tunnel": (["-o", "null:", "--decapsulate", "wormhole"], "wormhole"),
+    "no name": (["-o", "null:", "--columns", ""], "--columns is empty; name at least one, or leave the"),
 }  # fmt: skip
 
 
@@ -243,6 +243,14 @@ def test_no_standard_output() -> None:
     assert done.returncode == 2
     assert "standard output is closed; name another destination, or leave it open" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--takeover",)])
+def test_a_file_without_an_address(more: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "collector.toml"
+    path.write_text("listen = []")
+    done = run(path, "-o", "null:", *more, status=2)
+    assert "no address to listen on; add --listen 0.0.0.0:2055" in done.stderr
 
 
 def test_a_port_in_use() -> None:

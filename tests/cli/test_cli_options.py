@@ -98,6 +98,11 @@ def test_encode_scales_and_its_proto_documents_it(capture: Path, tmp_path: Path,
         (["--decapsulate", "vxlan,grue"], "tunnel 'grue' is unknown; choose from vxlan, "),
         (["--template-expiry", 0], "0 is not in the range 1 to 1000000000."),
         (["--template-expiry", "soon"], "'soon' is not a valid whole number"),
+        *(
+            ([option, value], f"{option} is empty; name at least one, or leave the option out")
+            for option in ("--columns", "--enable", "--disable", "--rows", "--decapsulate")
+            for value in ("", " , ")
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["read", "encode"])

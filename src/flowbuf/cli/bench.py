@@ -34,7 +34,7 @@ from flowbuf.bench import (
     name_processor,
 )
 from flowbuf.cli.inputs import check_inputs
-from flowbuf.cli.options import UsageProblem, WholeNumber, schema_options
+from flowbuf.cli.options import Number, UsageProblem, WholeNumber, schema_options
 from flowbuf.cli.output.console import StdoutConsole, fit_table
 from flowbuf.cli.output.progress import show_steps
 from flowbuf.cli.output.streams import is_terminal, print_text, standard_output
@@ -68,7 +68,7 @@ Load = Callable[[], Workload]
     "--seconds",
     default=SECONDS,
     show_default=True,
-    type=click.FloatRange(0, 3600, min_open=True),
+    type=Number(0, 3600, min_open=True),
     metavar="S",
     help="Time each decoder for S seconds of CPU time per round.",
 )

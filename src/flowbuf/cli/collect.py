@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from flowbuf.cli import end_with_threads
 from flowbuf.cli.collect_log import start_log, write_counts
 from flowbuf.cli.collect_outputs import new_output
-from flowbuf.cli.options import UsageProblem, split_names
+from flowbuf.cli.options import UsageProblem, split_values
 from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.streams import open_errors, print_text
 from flowbuf.collect.config import LIVE, CollectConfig, OutputConfig, format_config, read_config
@@ -67,7 +67,12 @@ def _option(each: Setting) -> Callable[[Any], Any]:
     if each.kind == "flag":
         return click.option(*names, is_flag=True, default=None, help=help)
     return click.option(
-        *names, multiple=many, metavar=each.metavar or "VALUE", default=None, help=help + shown
+        *names,
+        multiple=many,
+        callback=split_values if each.kind == "list" else None,
+        metavar=each.metavar or "VALUE",
+        default=None,
+        help=help + shown,
     )
 
 
@@ -165,7 +170,7 @@ def _read_options(settings: Iterable[Setting], options: dict[str, Any]) -> dict[
         if each.name == "to":
             values["to"] = value
         else:
-            values[each.name] = each.convert(split_names(value) if each.kind == "list" else value)
+            values[each.name] = each.convert(value)
     return values
 
 

@@ -20,11 +20,12 @@ from flowbuf.cli.consume_outputs import (
 )
 from flowbuf.cli.kafka_options import KafkaOptions, kafka_options
 from flowbuf.cli.options import (
+    Number,
     UsageProblem,
     WholeNumber,
     load_schema,
     schema_errors,
-    split_names,
+    split_values,
     verbose_option,
 )
 from flowbuf.cli.output.columnar import (
@@ -87,7 +88,9 @@ _PROMPT_BYTES = 1 << 22  # bytes of Kafka records per batch for output that is s
     help="Stop after N flows. A batch that is cut is not committed.",
 )
 @where_option
-@click.option("--columns", multiple=True, metavar="A,B", help="Write only these columns.")
+@click.option(
+    "--columns", multiple=True, callback=split_values, metavar="A,B", help="Write only these columns."
+)
 @enrich_option
 @format_option("flows")
 @spreadsheet_option
@@ -110,7 +113,7 @@ _PROMPT_BYTES = 1 << 22  # bytes of Kafka records per batch for output that is s
 )
 @click.option(
     "--batch-seconds",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=10.0,
     show_default=True,
     metavar="S",
@@ -136,7 +139,7 @@ def consume(
     until_end: bool,
     limit: int | None,
     where: str | None,
-    columns: tuple[str, ...],
+    columns: list[str],
     enrich: tuple[str, ...],
     form: str | None,
     spreadsheet: bool,
@@ -222,7 +225,7 @@ def consume(
     limits = BatchLimits(batch_bytes, batch_seconds) if folder or sink else BatchLimits(_PROMPT_BYTES)
     options: dict[str, Any] = {"group": group, "until_end": until_end, "framing": framing, "limits": limits}
     options["hidden"] = [dead_letter] if dead_letter else []
-    selections = Selections(report, address_form(form, ip), where, split_names(columns), enrich)
+    selections = Selections(report, address_form(form, ip), where, columns, enrich)
     letters = kafka.open_letters(dead_letter, report.add_note) if dead_letter else None
     with _open_source(kafka, report, topics, schema, **options) as source:
         faults = Faults(report, letters)

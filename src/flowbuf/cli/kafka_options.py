@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from flowbuf.cli.options import UsageProblem
+from flowbuf.cli.options import Number, UsageProblem
 from flowbuf.cli.output.columnar import need
 from flowbuf.cli.output.streams import open_errors
 from flowbuf.errors import KafkaError
@@ -91,7 +91,7 @@ _OPTIONS = [
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         default=TIMEOUT,
         show_default=True,
         metavar="SECONDS",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -28,6 +29,7 @@ __all__ = [
     *(
         "Choice",
         "DecodeOptions",
+        "Number",
         "UsageProblem",
         "WholeNumber",
         "counters_option",
@@ -38,6 +40,7 @@ __all__ = [
     ),
     *("inputs_argument", "load_schema", "name_outputs", "rows_options", "schema_errors", "schema_options"),
     "split_names",
+    "split_values",
     "verbose_option",
 ]
 
@@ -72,6 +75,17 @@ class WholeNumber(click.IntRange):
         if self.max is None:
             return f"{self.min} and up"
         return f"{self.min} to {'2^64-1' if self.max == 2**64 - 1 else self.max}"
+
+
+class Number(click.FloatRange):
+    """A finite number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number. Raise BadParameter for text, a number out of range, infinity and NaN."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not finite; give a number of seconds", param, ctx)
+        return number
 
 
 class Choice(click.Choice):  # type: ignore[type-arg]  # it has no argument in click 8.1
@@ -115,8 +129,12 @@ def split_names(values: Sequence[str]) -> list[str]:
     return [name.strip() for value in values for name in value.split(",") if name.strip()]
 
 
-def _split(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
-    return split_names(values)
+def split_values(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    """Return the names in the values of an option. Raise UsageProblem if it is given without a name."""
+    names = split_names(values)
+    if values and not names:
+        raise UsageProblem(f"{parameter.opts[0]} is empty; name at least one, or leave the option out")
+    return names
 
 
 _SCHEMA_OPTIONS = [
@@ -129,19 +147,24 @@ _SCHEMA_OPTIONS = [
         help="Use this schema.",
     ),
     click.option(
-        "--columns", "only", multiple=True, callback=_split, metavar="A,B", help="Enable only these columns."
+        "--columns",
+        "only",
+        multiple=True,
+        callback=split_values,
+        metavar="A,B",
+        help="Enable only these columns.",
     ),
     click.option(
         "--enable",
         multiple=True,
-        callback=_split,
+        callback=split_values,
         metavar="A,B",
         help="Enable these columns, or groups (group:NAME).",
     ),
     click.option(
         "--disable",
         multiple=True,
-        callback=_split,
+        callback=split_values,
         metavar="A,B",
         help="Disable these columns, or groups (group:NAME).",
     ),
@@ -203,7 +226,7 @@ _ROWS_OPTIONS = [
     click.option(
         "--rows",
         multiple=True,
-        callback=_split,
+        callback=split_values,
         metavar="A,B",
         help=f"Decode these kinds of rows in one pass: {', '.join(DECODED_ROWS)}. Counters are counter and "
         "drop samples of sFlow, options are options records of NetFlow v9 and IPFIX. "
@@ -322,7 +345,7 @@ class CaptureOptions(DecodeOptions):
 
 def _tunnels(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        return choose_tunnels(split_names(values))
+        return choose_tunnels(split_values(context, parameter, values))
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 

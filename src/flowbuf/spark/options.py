@@ -27,7 +27,10 @@ def _read_option(name: str, text: str, known: Mapping[str, Callable[[str], Any]]
 
 def names(text: str) -> list[str]:
     """Return names that are separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    if not found:
+        raise ValueError("name at least one, or leave the option out")
+    return found
 
 
 def flag(text: str) -> bool:
