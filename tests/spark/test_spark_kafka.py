@@ -371,7 +371,7 @@ def test_a_range_has_no_records_before_and_after_it(broker: Broker, topic: str, 
 @pytest.mark.parametrize(
     ("more", "error", "text"),
     [
-        ({"topic": " ,"}, ValueError, "topic is missing"),
+        ({"topic": " ,"}, ValueError, "option topic is ' ,'; name at least one"),
         ({"columns": "bytes", "colums": "x"}, ValueError, "no option 'colums'; did you mean columns"),
         ({"framing": "other"}, ValueError, "option framing is 'other'; write"),
         ({"starting_offsets": "now"}, ValueError, "write earliest or latest"),

@@ -29,7 +29,7 @@ def names(text: str) -> list[str]:
     """Return names that are separated by commas."""
     found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
-        raise ValueError("name at least one, or leave the option out")
+        raise ValueError("name at least one")
     return found
 
 
