@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import tests.strategies.basics  # noqa: F401  # loads the profile of Hypothesis, before tests are collected
 from tests.support.broker import broker, group, make_topic, own_broker, own_registry, registry, topic
 from tests.support.clickhouse.http import front
 
