@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from flowbuf.arrow.batch import FlowStream
-from flowbuf.arrow.losses import warn_of_losses
 from flowbuf.errors import optional_import
 from flowbuf.io.columns import CaptureSource, read_capture
+from flowbuf.io.statuses import Counters, describe_losses
 from flowbuf.schema import Schema
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _scan_polars(stream: FlowStream) -> polars.LazyFrame:
         for batch in chosen:
             frame = polars.DataFrame(batch)
             yield (frame if predicate is None else frame.filter(predicate)).select(names)
-        warn_of_losses(chosen.counters)
+        _warn_of_losses(chosen.counters)
 
     empty = polars.DataFrame(stream[:0])
     return register_io_source(read, schema=empty.schema)
@@ -123,4 +124,12 @@ def _scan_duckdb(stream: FlowStream, connection: Any) -> Any:
         import duckdb
 
         from flowbuf.arrow.dataset import FlowDataset
-    return (connection or duckdb).from_arrow(FlowDataset(stream))
+    return (connection or duckdb).from_arrow(FlowDataset(stream, _warn_of_losses))
+
+
+def _warn_of_losses(counters: Counters) -> None:
+    """Warn of faults and losses, because the user of a lazy table has no counters."""
+    losses = describe_losses(counters)
+    if losses:
+        text = f"rows may be missing ({losses}); strict=True makes this an error"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)

@@ -6,13 +6,12 @@ Requires pyarrow.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pyarrow.dataset
 
-from flowbuf.arrow.losses import warn_of_losses
 from flowbuf.arrow.sql import plain
 
 if TYPE_CHECKING:
@@ -25,10 +24,12 @@ class FlowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     """Flows of a stream, with the types that duckdb reads.
 
     Only `schema`, `scanner` and `to_reader` of the scanner are implemented: duckdb uses nothing else.
+    `end` is called with the counters of each scan that has read all its batches.
     """
 
-    def __init__(self, stream: FlowStream) -> None:
+    def __init__(self, stream: FlowStream, end: Callable[[Mapping[str, int]], None]) -> None:
         self._stream = stream
+        self._end = end
         self._type = plain(pyarrow.table(stream[:0])).schema
 
     @property
@@ -41,7 +42,7 @@ class FlowDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         words = set() if filter is None else set(re.findall(r"\w+", str(filter)))
         used = [name for name in self._stream.columns if name in words]
         type = pyarrow.schema([self._type.field(name) for name in names])
-        batches = _read(self._stream.select(*names, *used), names, filter)
+        batches = _read(self._stream.select(*names, *used), names, filter, self._end)
         return _Scanner(pyarrow.RecordBatchReader.from_batches(type, batches))
 
 
@@ -58,13 +59,15 @@ class _Scanner:
         return self._reader
 
 
-def _read(stream: FlowStream, names: list[str], filter: Any) -> Iterator[Any]:
+def _read(
+    stream: FlowStream, names: list[str], filter: Any, end: Callable[[Mapping[str, int]], None]
+) -> Iterator[Any]:
     try:
         for batch in stream:
             table = pyarrow.Table.from_batches([plain(batch.to_arrow())])
             if filter is not None:
                 table = table.filter(filter)
             yield from table.select(names).to_batches()
-        warn_of_losses(stream.counters)
+        end(stream.counters)
     except Exception as error:
         raise OSError(str(error)) from None  # duckdb shows the whole traceback of an error

@@ -148,40 +148,39 @@ _AFTER = {"", ")", "and", "or", "then"}
 _NOTHING = Token(0, "")
 
 
-def _compared_texts(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
-    """Yield each name that is compared for equality, and the text."""
-    padded = [_NOTHING, _NOTHING, *tokens, _NOTHING, _NOTHING, _NOTHING, _NOTHING]
-    for i, token in enumerate(tokens, 2):
-        if len(token.words) != 1 or not _begins(padded[i - 2], padded[i - 1]):
-            continue
-        sign, value, *rest = padded[i + 1 :]
-        if sign.operator in ("=", "==") and value.literal is not None and _ends(rest):
-            yield token.text, value.literal
-        elif sign.text == "in" and value.text == "(":
-            yield from ((token.text, text) for text in _listed_texts(rest))
-
-
-def _ordered_texts(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
-    """Yield each name that is compared with a text by <, <=, > or >=, or by BETWEEN, and the text."""
-    padded = [_NOTHING, _NOTHING, *tokens, _NOTHING, _NOTHING, _NOTHING]
-    for i, token in enumerate(tokens, 2):
-        if len(token.words) == 1 and _begins(padded[i - 2], padded[i - 1]):
-            sign, value, *rest = padded[i + 1 : i + 4]
-            if sign.text == "not":
-                sign, value = value, *rest
-            ordered = sign.operator in ("<", "<=", ">", ">=") or sign.text == "between"
-            if ordered and value.literal is not None:
-                yield token.text, value.literal
-
-
-def _compared_with_null(tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield each name that is followed by IS NULL."""
+def _comparisons(tokens: Sequence[Token]) -> Iterator[tuple[str, Token, Token, list[Token]]]:
+    """Yield each name that begins a comparison, and what follows it: the sign, the value and the rest."""
     padded = [_NOTHING, _NOTHING, *tokens, _NOTHING, _NOTHING, _NOTHING, _NOTHING]
     for i, token in enumerate(tokens, 2):
         if len(token.words) == 1 and _begins(padded[i - 2], padded[i - 1]):
             sign, value, *rest = padded[i + 1 :]
-            if (sign.text, value.text) == ("is", "null") and _ends(rest):
-                yield token.text
+            yield token.text, sign, value, rest
+
+
+def _compared_texts(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
+    """Yield each name that is compared for equality, and the text."""
+    for name, sign, value, rest in _comparisons(tokens):
+        if sign.operator in ("=", "==") and value.literal is not None and _ends(rest):
+            yield name, value.literal
+        elif sign.text == "in" and value.text == "(":
+            yield from ((name, text) for text in _listed_texts(rest))
+
+
+def _ordered_texts(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
+    """Yield each name that is compared with a text by <, <=, > or >=, or by BETWEEN, and the text."""
+    for name, sign, value, rest in _comparisons(tokens):
+        if sign.text == "not":
+            sign, value = value, rest[0]
+        ordered = sign.operator in ("<", "<=", ">", ">=") or sign.text == "between"
+        if ordered and value.literal is not None:
+            yield name, value.literal
+
+
+def _compared_with_null(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield each name that is followed by IS NULL."""
+    for name, sign, value, rest in _comparisons(tokens):
+        if (sign.text, value.text) == ("is", "null") and _ends(rest):
+            yield name
 
 
 def _begins(before: Token, token: Token) -> bool:

@@ -222,7 +222,7 @@ def _start(pool: ProcessPoolExecutor, tasks: Sequence[_Task], futures: list[Futu
     try:
         futures += [pool.submit(_run_unless_stopped, task) for task in tasks]
         # The pool may have begun to wait before it started its last worker, and then does not notice that
-        # this worker ends. A further call makes it wait anew.
+        # this worker ends. After another task, it waits for all workers.
         pool.submit(os.getpid)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

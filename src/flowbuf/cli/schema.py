@@ -36,6 +36,7 @@ from flowbuf.cli.output.streams import (
     standard_output,
 )
 from flowbuf.cli.state import check_known_state
+from flowbuf.io.output_file import would_replace
 from flowbuf.schema import Column, Schema, Source
 from flowbuf.schema.checks import find_narrow
 from flowbuf.schema.evolution import Verdict
@@ -268,7 +269,7 @@ def _check_suggestion(schema: Schema, place: str, output: str) -> None:
     except UnicodeEncodeError:
         raise UsageProblem(f"{place}: the path of a schema must be UTF-8; rename the file") from None
     extended = [document.origin for document in read_documents(place) if os.path.isabs(document.origin)]
-    if os.path.exists(output) and any(os.path.samefile(each, output) for each in extended):
+    if any(would_replace(output, each) for each in extended):
         raise UsageProblem(f"{output}: the suggestion extends this schema; name another output")
 
 

@@ -63,7 +63,7 @@ class _ByteFile(io.RawIOBase):
         self._cut = True
 
 
-def _check_types(schema: Any) -> None:
+def _explain_types(schema: Any) -> None:
     """Raise EncodeError for a column whose type Parquet does not have, such as an interval."""
     import pyarrow.parquet
 
@@ -97,8 +97,11 @@ class ParquetSink:
 
         compression = "zstd" if pyarrow.Codec.is_available("zstd") else "snappy"
         self._bytes = _ByteFile(file)
-        _check_types(schema)
-        self._writer = pyarrow.parquet.ParquetWriter(self._bytes, schema, compression=compression)
+        try:
+            self._writer = pyarrow.parquet.ParquetWriter(self._bytes, schema, compression=compression)
+        except pyarrow.ArrowNotImplementedError:
+            _explain_types(schema)
+            raise
         self._schema = schema
         self._required = [place for place, field in enumerate(schema) if not field.nullable]
         self._waiting: list[Any] = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -388,14 +389,21 @@ def test_flows_are_stored_when_the_broker_confirms_them(broker: Broker, topic: s
     assert flows_in(broker, topic) == 630
 
 
-@pytest.mark.expensive
-def test_no_flow_is_lost_while_the_broker_is_down(own_broker: Broker) -> None:
+@contextmanager
+def outage(own_broker: Broker) -> Iterator[tuple[Service, int]]:
+    """Run a collector, and kill the broker when it has the first flows. Yield the number of datagrams too."""
     own_broker.make_topic("flows", 1)
     output = KafkaOutput(KafkaPlace(own_broker.servers, "flows"), SCHEMA)
     with running({"kafka": output}) as service:
         sent = send([flows5(30)] * 10, address_of(service))
         wait_until(lambda: service.read_counters().outputs["kafka"].stored == 300, "the first flows")
         own_broker.kill()
+        yield service, sent
+
+
+@pytest.mark.expensive
+def test_no_flow_is_lost_while_the_broker_is_down(own_broker: Broker) -> None:
+    with outage(own_broker) as (service, sent):
         sent = send_during_outage(service, own_broker, sent, 20)
     check_sums(service.read_counters())
     assert flows_in(own_broker, "flows") == 30 * sent
@@ -408,12 +416,7 @@ def test_a_broker_that_is_killed_is_reported_before_the_client_is_full(
     """Flows still arrive. The failure and its end are in the log once, and each flow is stored once."""
     monkeypatch.setattr("flowbuf.collect.outputs.kafka.SILENCE_SECONDS", 2.0)
     caplog.set_level(logging.WARNING, "flowbuf.collect")
-    own_broker.make_topic("flows", 1)
-    output = KafkaOutput(KafkaPlace(own_broker.servers, "flows"), SCHEMA)
-    with running({"kafka": output}) as service:
-        sent = send([flows5(30)] * 10, address_of(service))
-        wait_until(lambda: service.read_counters().outputs["kafka"].stored == 300, "the first flows")
-        own_broker.kill()
+    with outage(own_broker) as (service, sent):
         sent += send([flows5(30)] * 10, address_of(service))
         wait_until(lambda: bool(service.find_failures()), "the failure")
         (failure,) = service.find_failures()
